@@ -1,0 +1,57 @@
+// Random: every random number is a pure function of a key and a counter; there is no stream.
+//
+// The key says *what* is being drawn (seed, purpose, epoch, batch, layer), the counter *which*
+// draw it is (vertex, slot). So any thread, rank or order of evaluation gives the same bits.
+//
+// mix64 is the finaliser of SplitMix64 (Steele, Lea, Flood 2014; constants by Stafford, variant
+// 13): a bijection of 64 bits that passes the usual batteries when fed a counter times an odd
+// constant. Bounded integers use Lemire's multiply-shift with the rejection step, so they are
+// exactly uniform.
+#pragma once
+
+#include <cstdint>
+
+namespace foregather {
+
+inline constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15ull;  ///< 2^64 / golden ratio, odd
+
+/// Bijective scrambling of 64 bits.
+constexpr std::uint64_t mix64(std::uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+  return z ^ (z >> 31);
+}
+
+/// A key derived from another and a word: key(key(seed, purpose), v) and so on.
+constexpr std::uint64_t derive(std::uint64_t key, std::uint64_t word) {
+  return mix64(key + kGolden * (word + 1));
+}
+
+/// Draw number `counter` under `key`: 64 uniform bits.
+constexpr std::uint64_t draw(std::uint64_t key, std::uint64_t counter) {
+  return mix64(key + kGolden * (counter + 1));
+}
+
+/// A double in [0, 1) from the top 53 bits.
+constexpr double to_unit(std::uint64_t bits) {
+  return static_cast<double>(bits >> 11) * 0x1.0p-53;
+}
+
+/// Uniform integer in [0, range), range > 0; draws counter, then fresh bits derived from it on the
+/// (rare) rejection, so one counter value always gives one answer.
+constexpr std::uint32_t bounded(std::uint64_t key, std::uint64_t counter, std::uint32_t range) {
+  std::uint64_t bits = draw(key, counter);
+  std::uint64_t product = (bits >> 32) * range;
+  auto low = static_cast<std::uint32_t>(product);
+  if (low < range) {
+    const std::uint32_t threshold = (0u - range) % range;
+    while (low < threshold) {
+      bits = mix64(bits + kGolden);
+      product = (bits >> 32) * range;
+      low = static_cast<std::uint32_t>(product);
+    }
+  }
+  return static_cast<std::uint32_t>(product >> 32);
+}
+
+}  // namespace foregather

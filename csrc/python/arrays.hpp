@@ -1,0 +1,37 @@
+// Arrays: the NumPy views the bindings accept, and the checks they share.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cstddef>
+#include <span>
+
+#include "foregather/types.hpp"
+
+namespace foregather::python {
+
+namespace nb = nanobind;
+
+template <typename T>
+using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <typename T>
+using Out = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <typename T>
+std::span<const T> view(const In<T>& array) {
+  return {array.data(), array.shape(0)};
+}
+template <typename T>
+std::span<T> view(const Out<T>& array) {
+  return {array.data(), array.shape(0)};
+}
+inline std::span<const std::byte> bytes(const Bytes& array) {
+  return {reinterpret_cast<const std::byte*>(array.data()), array.shape(0)};
+}
+
+// One function a concept; module.cpp calls them all.
+void bind_hash(nb::module_& m);
+
+}  // namespace foregather::python

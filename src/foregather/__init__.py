@@ -1,0 +1,1 @@
+"""foregather: gather, decided beforehand. Graph neural networks beyond RAM and one machine."""

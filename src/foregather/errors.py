@@ -1,0 +1,38 @@
+"""Errors: what can go wrong, as one base class and five kinds.
+
+Every message says what was given, what was expected and what to do. The command line prints the
+message as one sentence and exits with code 2.
+"""
+
+__all__ = [
+    "BudgetError",
+    "ForegatherError",
+    "FormatError",
+    "InputError",
+    "MissingDependencyError",
+    "StorageError",
+]
+
+
+class ForegatherError(Exception):
+    """Base of every error raised on purpose by foregather."""
+
+
+class InputError(ForegatherError, ValueError):
+    """An argument or the caller's data breaks a stated rule (ids out of range, wrong shape)."""
+
+
+class FormatError(ForegatherError, ValueError):
+    """A file or folder is not what it claims to be: wrong header, truncated, failed checksum."""
+
+
+class BudgetError(ForegatherError, MemoryError):
+    """The memory budget cannot hold the work; the message says the minimum."""
+
+
+class StorageError(ForegatherError, OSError):
+    """The operating system refused: disk full, read-only target, existing target, I/O error."""
+
+
+class MissingDependencyError(ForegatherError, ImportError):
+    """An optional package is needed for this; the message says which extra installs it."""

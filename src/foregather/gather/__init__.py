@@ -1,0 +1,1 @@
+"""gather: moves the bytes: executors over memory, disk and remote ranks."""

@@ -1,0 +1,297 @@
+"""writer: makes a graph folder so that it either opens complete or does not exist.
+
+Arrays are streamed into `DST.partial/`; `finish` writes `meta.json` last, syncs, and renames the
+folder into place. An error, an interrupt or a kill leaves no folder that opens, and the next
+attempt clears what was left.
+"""
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from foregather import _core
+from foregather.errors import InputError, StorageError
+from foregather.graph.npy import ALIGN, file_bytes, pack_header
+
+__all__ = ["CHUNK", "ArrayWriter", "FolderWriter", "meta_digest", "storage_error"]
+
+CHUNK = 64 << 20  # payload bytes covered by one checksum
+FORMAT = "foregather-graph"
+VERSION = 1
+
+Array = npt.NDArray[Any]
+
+
+def storage_error(error: OSError, path: Path | str, doing: str) -> StorageError:
+    """An OSError as one sentence about our file."""
+    name = Path(path).name
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StorageError(
+            f"no space left on the disk while {doing} {name}; free some space and run again"
+        )
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return StorageError(
+            f"cannot write {name}: {error.strerror}; choose a target you may write to"
+        )
+    return StorageError(f"{doing} {name} failed: {error.strerror}")
+
+
+class ArrayWriter:
+    """Appends rows to one array file; the first extent may be unknown until `close`.
+
+    Args:
+        path: the file to make.
+        dtype: element type.
+        row_shape: shape of one row, () for a vector.
+        rows: rows to reserve on disk now, so that a full disk is found before the work; None when
+            unknown.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        dtype: npt.DTypeLike,
+        row_shape: tuple[int, ...] = (),
+        rows: int | None = None,
+    ) -> None:
+        self.path = path
+        self.dtype = np.dtype(dtype).newbyteorder("<")
+        self.row_shape = row_shape
+        self.rows = 0
+        self._row_bytes = int(np.prod(row_shape, dtype=np.int64)) * self.dtype.itemsize
+        self._expected = rows
+        self._payload = 0
+        self._checksums: list[str] = []
+        self._hash = _core.Xxh64()
+        self._room = CHUNK  # payload bytes until the current checksum is complete
+        try:
+            self._file = open(path, "wb", buffering=0)  # noqa: SIM115 - closed in close()/abort()
+            if rows:
+                os.posix_fallocate(self._file.fileno(), 0, file_bytes(rows * self._row_bytes))
+            self._file.seek(ALIGN)
+        except OSError as error:
+            raise storage_error(error, path, "reserving") from error
+
+    def append(self, rows: Array) -> None:
+        """Writes rows of the declared dtype and shape."""
+        if rows.dtype != self.dtype or rows.shape[1:] != self.row_shape:
+            raise InputError(
+                f"{self.path.name} holds rows of {self.dtype} {self.row_shape}, "
+                f"was given {rows.dtype} {rows.shape[1:]}"
+            )
+        data = np.ascontiguousarray(rows).reshape(-1).view(np.uint8)
+        self._checksum(data)
+        buffer = memoryview(data)
+        try:
+            while len(buffer):
+                buffer = buffer[self._file.write(buffer) :]
+        except OSError as error:
+            raise storage_error(error, self.path, "writing") from error
+        self.rows += rows.shape[0]
+        self._payload += data.nbytes
+
+    def _checksum(self, data: npt.NDArray[np.uint8]) -> None:
+        while data.size:
+            part = data[: self._room]
+            self._hash.update(part)
+            self._room -= part.size
+            data = data[part.size :]
+            if self._room == 0:
+                self._seal()
+
+    def _seal(self) -> None:
+        self._checksums.append(f"{self._hash.digest():016x}")
+        self._hash = _core.Xxh64()
+        self._room = CHUNK
+
+    def close(self) -> dict[str, Any]:
+        """Writes the header, syncs, and returns the array's entry for meta.json."""
+        if self._expected is not None and self.rows != self._expected:
+            raise InputError(f"{self.path.name} got {self.rows} rows, expected {self._expected}")
+        if self._room < CHUNK:
+            self._seal()
+        shape = (self.rows, *self.row_shape)
+        try:
+            self._file.truncate(file_bytes(self._payload))
+            self._file.seek(0)
+            self._file.write(pack_header(self.dtype, shape))
+            os.fsync(self._file.fileno())
+            self._file.close()
+        except OSError as error:
+            raise storage_error(error, self.path, "finishing") from error
+        return {
+            "file": self.path.name,
+            "dtype": self.dtype.name,
+            "shape": list(shape),
+            "checksums": self._checksums,
+        }
+
+    def abort(self) -> None:
+        """Closes the file without finishing it."""
+        self._file.close()
+
+
+def meta_digest(meta: Mapping[str, Any]) -> str:
+    """XXH64 of the metadata itself (its keys sorted, without the field `digest`)."""
+    body = {key: value for key, value in meta.items() if key != "digest"}
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return f"{_core.xxh64(np.frombuffer(text.encode(), np.uint8)):016x}"
+
+
+class FolderWriter:
+    """Builds a graph folder next to its destination and moves it into place when complete.
+
+    Use as a context manager; without `finish` inside it, leaving removes everything made.
+
+    Args:
+        dst: the folder to make.
+        overwrite: replace an existing graph folder (it is replaced only at the very end).
+
+    Raises:
+        StorageError: `dst` exists, is not writable, or is being made by another process.
+    """
+
+    def __init__(self, dst: str | os.PathLike[str], overwrite: bool = False) -> None:
+        self.dst = Path(dst)
+        self.overwrite = overwrite
+        self.folder = self.dst.with_name(self.dst.name + ".partial")
+        self.arrays: dict[str, dict[str, Any]] = {}
+        self._open: dict[str, ArrayWriter] = {}
+        self._lock: int | None = None
+        self._done = False
+
+    def __enter__(self) -> "FolderWriter":
+        self._check_target()
+        try:
+            self.dst.parent.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(exist_ok=True)
+            lock = os.open(self.folder / ".lock", os.O_CREAT | os.O_RDWR)
+        except OSError as error:
+            raise storage_error(error, self.dst, "making") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(lock)
+            raise StorageError(
+                f"{self.dst.name} is being made by another process; wait for it or choose "
+                "another target"
+            ) from error
+        self._lock = lock
+        for leftover in self.folder.iterdir():  # of an attempt that was killed
+            if leftover.name != ".lock":
+                shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+        (self.folder / "splits").mkdir()
+        return self
+
+    def _check_target(self) -> None:
+        if not self.dst.exists():
+            return
+        if not self.overwrite:
+            raise StorageError(
+                f"{self.dst.name} exists already; pass --overwrite to replace it, "
+                "or choose another target"
+            )
+        if not (self.dst / "meta.json").is_file():
+            raise StorageError(
+                f"{self.dst.name} exists and is not a graph folder, so it is not replaced; "
+                "choose another target"
+            )
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for writer in self._open.values():
+            writer.abort()
+        if not self._done:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        if self._lock is not None:
+            os.close(self._lock)
+
+    def array(
+        self,
+        name: str,
+        dtype: npt.DTypeLike,
+        row_shape: tuple[int, ...] = (),
+        rows: int | None = None,
+    ) -> ArrayWriter:
+        """Starts the array `name` ("indices", "splits/train"); finish it with `close`."""
+        writer = ArrayWriter(self.folder / f"{name}.npy", dtype, row_shape, rows)
+        self._open[name] = writer
+        return writer
+
+    def close(self, name: str) -> None:
+        """Finishes the array `name`."""
+        entry = self._open[name].close()
+        entry["file"] = f"{name}.npy"
+        self.arrays[name] = entry
+        del self._open[name]
+
+    def put(self, name: str, values: Array) -> None:
+        """Writes a whole array at once."""
+        writer = self.array(name, values.dtype, values.shape[1:], values.shape[0])
+        step = max(1, (16 << 20) // max(1, values.nbytes // max(1, values.shape[0])))
+        for start in range(0, values.shape[0], step):
+            writer.append(np.asarray(values[start : start + step]).astype(writer.dtype, copy=False))
+        self.close(name)
+
+    def scratch(self, name: str) -> Path:
+        """A path for a temporary file, removed with the folder or before it is moved."""
+        return self.folder / f".scratch-{name}"
+
+    def finish(self, num_nodes: int, num_edges: int, **facts: Any) -> Path:
+        """Writes meta.json and moves the folder into place.
+
+        Args:
+            num_nodes: N.
+            num_edges: E.
+            facts: further JSON fields (labels, features, provenance).
+        """
+        meta: dict[str, Any] = {
+            "format": FORMAT,
+            "version": VERSION,
+            "num_nodes": num_nodes,
+            "num_edges": num_edges,
+            "checksum": {"algorithm": "xxh64", "chunk_bytes": CHUNK},
+            "arrays": {name: self.arrays[name] for name in sorted(self.arrays)},
+            **facts,
+        }
+        meta["digest"] = meta_digest(meta)
+        try:
+            for leftover in self.folder.glob(".scratch-*"):
+                leftover.unlink()
+            with open(self.folder / "meta.json", "w", encoding="utf-8") as file:
+                json.dump(meta, file, indent=1, sort_keys=True)
+                file.write("\n")
+                file.flush()
+                os.fsync(file.fileno())
+            (self.folder / ".lock").unlink()
+            self._move()
+        except OSError as error:
+            raise storage_error(error, self.dst, "finishing") from error
+        self._done = True
+        return self.dst
+
+    def _move(self) -> None:
+        old = self.dst.with_name(self.dst.name + ".replaced")
+        if self.dst.exists():
+            shutil.rmtree(old, ignore_errors=True)
+            self.dst.rename(old)
+        self.folder.rename(self.dst)
+        shutil.rmtree(old, ignore_errors=True)
+        parent = os.open(self.dst.parent, os.O_RDONLY)
+        try:
+            os.fsync(parent)
+        finally:
+            os.close(parent)

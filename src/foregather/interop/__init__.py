@@ -1,0 +1,1 @@
+"""interop: adapters to other libraries; imports anything, and nothing imports it."""

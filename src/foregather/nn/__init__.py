@@ -1,0 +1,1 @@
+"""nn: models as lists of layers, in plain torch."""

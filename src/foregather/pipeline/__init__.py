@@ -1,0 +1,1 @@
+"""pipeline: full-graph training in stages: chunks, schedule, engine, planner."""

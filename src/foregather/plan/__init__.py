@@ -1,0 +1,1 @@
+"""plan: which bytes, when: pure functions from a bulk to a schedule of reads."""

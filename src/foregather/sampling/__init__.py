@@ -1,0 +1,1 @@
+"""sampling: which vertices: the matrix framework and its samplers."""

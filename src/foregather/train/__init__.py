@@ -1,0 +1,1 @@
+"""train: uses the batches: Loader, fit, evaluate, inference, checkpoint."""

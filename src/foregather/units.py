@@ -1,0 +1,73 @@
+"""Units: sizes and counts as people write them ("2GB", "10M"), and back."""
+
+import re
+
+from foregather.errors import InputError
+
+__all__ = ["format_bytes", "format_count", "parse_count", "parse_size"]
+
+_DECIMAL = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "B": 10**9, "T": 10**12}
+_BINARY = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_NUMBER = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?(?:e[0-9]+)?)\s*([A-Za-z]*)")
+
+
+def _split(text: str, what: str, example: str) -> tuple[float, str]:
+    match = _NUMBER.fullmatch(text.strip())
+    if match is None:
+        raise InputError(f"{what} is {text!r}, which is not a number with a unit; write {example}")
+    return float(match[1].replace("_", "")), match[2].upper()
+
+
+def parse_size(text: str | int) -> int:
+    """Bytes from "2GB" (10^9), "1.5GiB" (2^30), "512MB", "4096" or an int.
+
+    Raises:
+        InputError: the text is not a size, or is not positive.
+    """
+    if isinstance(text, int):
+        number, unit = float(text), ""
+    else:
+        number, unit = _split(text, "size", "2GB, 512MiB or a number of bytes")
+    if unit.endswith("IB") and unit[:-2] in _BINARY:
+        factor = _BINARY[unit[:-2]]
+    elif unit in ("", "B"):
+        factor = 1
+    elif unit.removesuffix("B") in ("K", "M", "G", "T"):
+        factor = _DECIMAL[unit.removesuffix("B")]
+    else:
+        raise InputError(f"size {text!r} has unit {unit!r}; write KB, MB, GB, TB, KiB, MiB or GiB")
+    size = int(number * factor)
+    if size <= 0:
+        raise InputError(f"size {text!r} is not positive; write for example 2GB")
+    return size
+
+
+def parse_count(text: str | int) -> int:
+    """A count from "10M", "1.6B", "20k", "1e6" or an int.
+
+    Raises:
+        InputError: the text is not a count of whole things.
+    """
+    if isinstance(text, int):
+        return text
+    number, unit = _split(text, "count", "10M, 1.6B or a plain number")
+    if unit not in _DECIMAL:
+        raise InputError(f"count {text!r} has unit {unit!r}; write k, M, B (10^9) or T")
+    value = number * _DECIMAL[unit]
+    if value != int(value):
+        raise InputError(f"count {text!r} is not a whole number")
+    return int(value)
+
+
+def format_bytes(size: float) -> str:
+    """A size for people: 512 B, 1.5 KB, 2.05 GB (powers of 1000)."""
+    for unit in ("B", "KB", "MB", "GB", "TB"):
+        if abs(size) < 999.5 or unit == "TB":
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.3g} {unit}"
+        size /= 1000
+    raise AssertionError("unreachable")
+
+
+def format_count(count: int) -> str:
+    """A count for people, with thousands separators."""
+    return f"{count:,}"
