@@ -4,24 +4,24 @@
 #include <cstdio>
 #include <cstdlib>
 
-#define CHECK(condition)                                                             \
-  do {                                                                               \
-    if (!(condition)) {                                                              \
+#define CHECK(condition)                                                                 \
+  do {                                                                                   \
+    if (!(condition)) {                                                                  \
       std::fprintf(stderr, "%s:%d: CHECK(%s) failed\n", __FILE__, __LINE__, #condition); \
-      std::exit(1);                                                                  \
-    }                                                                                \
+      std::exit(1);                                                                      \
+    }                                                                                    \
   } while (0)
 
-#define CHECK_THROWS(statement, Type)                                                      \
-  do {                                                                                     \
-    bool thrown = false;                                                                   \
-    try {                                                                                  \
-      statement;                                                                           \
-    } catch (const Type&) {                                                                \
-      thrown = true;                                                                       \
-    }                                                                                      \
-    if (!thrown) {                                                                         \
+#define CHECK_THROWS(statement, Type)                                                              \
+  do {                                                                                             \
+    bool thrown = false;                                                                           \
+    try {                                                                                          \
+      statement;                                                                                   \
+    } catch (const Type&) {                                                                        \
+      thrown = true;                                                                               \
+    }                                                                                              \
+    if (!thrown) {                                                                                 \
       std::fprintf(stderr, "%s:%d: %s did not throw " #Type "\n", __FILE__, __LINE__, #statement); \
-      std::exit(1);                                                                        \
-    }                                                                                      \
+      std::exit(1);                                                                                \
+    }                                                                                              \
   } while (0)

@@ -33,9 +33,7 @@ constexpr std::uint64_t draw(std::uint64_t key, std::uint64_t counter) {
 }
 
 /// A double in [0, 1) from the top 53 bits.
-constexpr double to_unit(std::uint64_t bits) {
-  return static_cast<double>(bits >> 11) * 0x1.0p-53;
-}
+constexpr double to_unit(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1.0p-53; }
 
 /// Uniform integer in [0, range), range > 0; draws counter, then fresh bits derived from it on the
 /// (rare) rejection, so one counter value always gives one answer.

@@ -19,8 +19,8 @@
 
 namespace foregather {
 
-using VertexId = std::uint32_t;    ///< a vertex while N < 2^32
-using EdgePosition = std::int64_t; ///< a position in `indices`
+using VertexId = std::uint32_t;     ///< a vertex while N < 2^32
+using EdgePosition = std::int64_t;  ///< a position in `indices`
 
 /// Largest vertex count whose ids are stored as uint32.
 inline constexpr std::int64_t kMaxNarrowVertices = std::int64_t{1} << 32;

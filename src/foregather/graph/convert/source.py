@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["EdgeChunk", "Ids", "Rows", "Source", "Strings"]
+__all__ = ["EdgeChunk", "Ids", "Rows", "Small", "Source", "Strings"]
 
 Array = npt.NDArray[Any]
 
@@ -65,7 +65,7 @@ class Small:
     """Arrays read whole because they are small: labels and splits."""
 
     labels: Array | None = None  # [N] or [N, C]; float NaN or int -1 = missing
-    splits: dict[str, npt.NDArray[np.int64]] = field(default_factory=dict)
+    splits: dict[str, Array] = field(default_factory=dict)
 
 
 class Source(Protocol):

@@ -1,0 +1,67 @@
+# foregather: every target works on a clean clone; a second run reuses what the first installed.
+VENV ?= .venv
+PYTHON ?= python3
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check -q
+CORE := CMakeLists.txt $(wildcard csrc/*/*.cpp csrc/*/*.hpp csrc/include/foregather/*.hpp)
+CPP := $(wildcard csrc/*/*.cpp csrc/*/*.hpp csrc/include/foregather/*.hpp)
+
+.PHONY: help quickstart test lint format sanitize bench docs stubs clean
+help:
+	@echo "make quickstart | test | lint | sanitize | bench | docs | stubs | format | clean"
+
+# ---- installation: build tools, then the package; dev adds what tests, lint and docs need -------
+$(VENV)/.tools: constraints.txt
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	$(PIP) install -c constraints.txt cmake nanobind ninja scikit-build-core
+	@touch $@
+
+$(VENV)/.package: $(VENV)/.tools pyproject.toml $(CORE)
+	@command -v c++ >/dev/null || { echo "a C++20 compiler is needed (Debian: apt-get install g++)"; exit 1; }
+	$(PIP) install -c constraints.txt --no-build-isolation -e ".[plot]"
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.package
+	$(PIP) install -c constraints.txt --no-build-isolation -e ".[dev,docs]"
+	@touch $@
+
+# ---- the two commands ---------------------------------------------------------------------------
+quickstart: $(VENV)/.package
+	$(VENV)/bin/foregather quickstart
+
+test: $(VENV)/.dev
+	$(PY) -m pytest
+
+# ---- the rest -----------------------------------------------------------------------------------
+lint: $(VENV)/.dev
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/clang-format --dry-run --Werror $(CPP)
+
+format: $(VENV)/.dev
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+	$(VENV)/bin/clang-format -i $(CPP)
+
+# C++ tests under AddressSanitizer + UndefinedBehaviorSanitizer, then under ThreadSanitizer.
+sanitize: $(VENV)/.tools
+	@for kind in address,undefined thread; do \
+	  $(PY) -m cmake -S . -B build/sanitize-$$kind -G Ninja -DFOREGATHER_TESTS=ON \
+	    -DFOREGATHER_SANITIZE=$$kind -DCMAKE_MAKE_PROGRAM=$(abspath $(VENV))/bin/ninja >/dev/null && \
+	  $(PY) -m cmake --build build/sanitize-$$kind && \
+	  $(VENV)/bin/ctest --test-dir build/sanitize-$$kind --output-on-failure || exit 1; \
+	done
+
+bench: $(VENV)/.dev
+	@for script in benchmarks/*.py; do echo "== $$script"; $(PY) $$script || exit 1; done
+
+docs: $(VENV)/.dev
+	$(VENV)/bin/sphinx-build -W -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+stubs: $(VENV)/.dev
+	$(PY) -m nanobind.stubgen -q -m foregather._core -o src/foregather/_core.pyi
+
+clean:
+	rm -rf build dist docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,43 @@
+#include "arrays.hpp"
+#include "foregather/spool.hpp"
+
+namespace foregather::python {
+
+void bind_spool(nb::module_& m) {
+  m.def(
+      "partition_records",
+      [](const Bytes& records, std::size_t record_bytes, std::size_t key_offset,
+         std::size_t key_bytes, std::uint64_t base, int shift, const Out<std::int64_t>& offsets,
+         const Out<std::uint8_t>& out, int threads) {
+        nb::gil_scoped_release released;
+        auto target = view(out);
+        partition_records(bytes(records), {record_bytes, key_offset, key_bytes}, base, shift,
+                          view(offsets),
+                          {reinterpret_cast<std::byte*>(target.data()), target.size()}, threads);
+      },
+      nb::arg("records"), nb::arg("record_bytes"), nb::arg("key_offset"), nb::arg("key_bytes"),
+      nb::arg("base"), nb::arg("shift"), nb::arg("offsets"), nb::arg("out"), nb::arg("threads") = 0,
+      "Groups records by key range, stably; fills offsets and out.");
+  m.def(
+      "lookup_sorted",
+      [](const In<std::uint64_t>& sorted, const In<std::uint64_t>& keys,
+         const Out<std::int64_t>& positions, int threads) {
+        nb::gil_scoped_release released;
+        lookup_sorted(view(sorted), view(keys), view(positions), threads);
+      },
+      nb::arg("sorted"), nb::arg("keys"), nb::arg("positions"), nb::arg("threads") = 0,
+      "Positions of keys in a sorted array of distinct keys; -1 where absent.");
+  m.def(
+      "gather_slices",
+      [](const Bytes& data, const In<std::int64_t>& starts, const In<std::int64_t>& lengths,
+         const Out<std::uint8_t>& out) {
+        nb::gil_scoped_release released;
+        auto target = view(out);
+        gather_slices(bytes(data), view(starts), view(lengths),
+                      {reinterpret_cast<std::byte*>(target.data()), target.size()});
+      },
+      nb::arg("data"), nb::arg("starts"), nb::arg("lengths"), nb::arg("out"),
+      "Concatenates slices of a byte array.");
+}
+
+}  // namespace foregather::python

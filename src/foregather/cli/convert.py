@@ -1,0 +1,111 @@
+"""foregather convert: what people already have becomes a graph folder, in bounded memory."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from foregather.units import format_bytes, format_count, parse_count
+
+__all__ = ["Convert"]
+
+
+@dataclass(frozen=True)
+class Convert:
+    """Make a graph folder from arrays, an edge list, Parquet, an OGB folder or a graph folder."""
+
+    src: Annotated[Path, tyro.conf.Positional]
+    """A .npz, .npy, csv/tsv/txt (or .gz), .parquet, OGB folder or graph folder."""
+    dst: Annotated[Path, tyro.conf.Positional]
+    """The graph folder to make."""
+    memory: str = "2GB"
+    """Memory the process may use."""
+    undirected: bool | None = None
+    """Add the reverse of each edge, then drop repeated pairs. Left out: only for data sets that
+    are undirected but stored one way."""
+    self_loops: bool = False
+    """Add an edge from each node to itself where there is none."""
+    dedup: bool = False
+    """Keep the first of several edges with the same source and target."""
+    dtype: Literal["auto", "float32", "float16", "int8", "source"] = "auto"
+    """Storage of node features; auto keeps float16 and makes all else float32."""
+    ids: Literal["auto", "dense", "sparse", "string"] = "auto"
+    """dense: integers as they are; sparse: integers renumbered; string: text numbered."""
+    nodes: str | None = None
+    """Number of nodes, where the source does not say it."""
+    columns: tuple[str, str] | None = None
+    """Source and target column of a table, by name or position."""
+    weight: str | None = None
+    """Weight column of a table, by name or position."""
+    features: Path | None = None
+    """A .npy or .npz with the node features, where the source has none."""
+    splits: bool = True
+    """Convert the splits of an OGB folder."""
+    overwrite: bool = False
+    """Replace an existing graph folder."""
+    threads: int = 0
+    """Threads, 0 for all cores."""
+    json: bool = False
+    """Print the facts as JSON."""
+
+    def run(self) -> dict[str, Any]:
+        """Converts."""
+        from foregather.graph.convert import convert
+
+        return convert(
+            self.src,
+            self.dst,
+            memory=self.memory,
+            undirected=self.undirected,
+            self_loops=self.self_loops,
+            dedup=self.dedup,
+            dtype=self.dtype,
+            ids=self.ids,
+            num_nodes=None if self.nodes is None else parse_count(self.nodes),
+            columns=self.columns,
+            weight=self.weight,
+            features=self.features,
+            splits=self.splits,
+            overwrite=self.overwrite,
+            threads=self.threads,
+        )
+
+    def show(self, facts: dict[str, Any]) -> str:
+        """The summary for people."""
+        lines = [
+            f"{facts['graph']}: {format_count(facts['num_nodes'])} nodes, "
+            f"{format_count(facts['num_edges'])} edges from {facts['source']}"
+        ]
+        for key, words in (
+            ("duplicates_removed", "repeated edges removed"),
+            ("self_loops_added", "self-loops added"),
+        ):
+            if facts[key]:
+                lines.append(f"  {format_count(facts[key])} {words}")
+        if "features" in facts:
+            lines.append("  " + _features(facts["features"]))
+        if "labels" in facts:
+            kind, missing = facts["labels"]["kind"], facts["labels"]["missing"]
+            lines.append(
+                f"  labels: {kind}, {facts['labels']['num_classes']} classes, {missing} missing"
+            )
+        if "splits" in facts:
+            sizes = ", ".join(f"{name} {format_count(n)}" for name, n in facts["splits"].items())
+            lines.append(f"  splits: {sizes}")
+        lines += [f"  {note}" for note in facts["notes"]]
+        lines.append(
+            f"  {format_bytes(facts['bytes'])} in {facts['seconds']:.1f} s, "
+            f"peak memory {format_bytes(facts['peak_memory'])}"
+        )
+        lines.append(f"next: foregather info {self.dst}")
+        return "\n".join(lines)
+
+
+def _features(facts: dict[str, Any]) -> str:
+    text = f"features: {facts['width']} columns of {facts['dtype']}"
+    if "error" in facts:
+        text += f", relative error {facts['error']['relative_rms']:.2g}"
+    if facts["nonfinite"]:
+        text += f", {format_count(facts['nonfinite'])} values are NaN or infinite"
+    return text

@@ -1,0 +1,87 @@
+"""main: parses the command line, runs one command, prints its summary or JSON.
+
+A ForegatherError is one sentence on stderr and exit code 2; an interrupt is exit code 130, a
+termination 143, and both leave nothing half-made behind.
+"""
+
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+from typing import Annotated, Any, NoReturn, Protocol
+
+import tyro
+
+from foregather.cli.convert import Convert
+from foregather.cli.doctor import Doctor
+from foregather.cli.info import Info
+from foregather.cli.quickstart import Quickstart
+from foregather.cli.synth import Synth
+from foregather.cli.verify import Verify
+from foregather.errors import ForegatherError
+from foregather.observe.progress import quiet
+
+__all__ = ["main"]
+
+_ABOUT = "Train graph neural networks on graphs that have outgrown RAM or one machine."
+
+Command = (
+    Annotated[Quickstart, tyro.conf.subcommand("quickstart")]
+    | Annotated[Synth, tyro.conf.subcommand("synth")]
+    | Annotated[Convert, tyro.conf.subcommand("convert")]
+    | Annotated[Info, tyro.conf.subcommand("info")]
+    | Annotated[Verify, tyro.conf.subcommand("verify")]
+    | Annotated[Doctor, tyro.conf.subcommand("doctor")]
+)
+
+
+class _Runnable(Protocol):
+    json: bool
+
+    def run(self) -> dict[str, Any]: ...
+
+    def show(self, facts: dict[str, Any]) -> str: ...
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns the exit code."""
+    try:
+        command: _Runnable = tyro.cli(
+            Command,  # type: ignore[arg-type]
+            args=argv,
+            prog="foregather",
+            description=_ABOUT,
+        )
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 2
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        if command.json:
+            with quiet():
+                facts = command.run()
+            print(json.dumps(facts, indent=1, default=_plain))
+        else:
+            print(command.show(command.run()))
+    except ForegatherError as error:
+        if command.json:
+            print(json.dumps({"error": str(error), "kind": type(error).__name__}))
+        print(f"foregather: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("foregather: interrupted; nothing half-made was left behind", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output went away, as in `| head`
+        sys.stderr.close()
+        return 141
+    return 0
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return str(value)

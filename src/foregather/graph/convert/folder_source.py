@@ -1,0 +1,78 @@
+"""folder_source: a graph folder as a source, to make it undirected, cast it or copy it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from foregather.graph.convert.source import EdgeChunk, Ids, Rows, Small
+from foregather.graph.features import Features
+from foregather.graph.graph import Graph
+
+__all__ = ["FolderSource"]
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class FeatureRows(Rows):
+    """Rows of a feature array; int8 with a scale comes out as float32."""
+
+    source: Features
+
+    def chunks(self, step: int) -> Iterator[Array]:
+        """Reads the rows in order."""
+        for start in range(0, self.count, step):
+            chunk = np.array(self.source.data[start : start + step])
+            yield chunk if self.source.scale is None else chunk * self.source.scale
+
+
+class FolderSource:
+    """Reads an existing graph."""
+
+    ids: Ids = "dense"
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.name = graph.path.name if graph.path else "graph"
+        self.num_nodes: int | None = graph.num_nodes
+        self.num_edges: int | None = graph.num_edges
+        self.has_weight = graph.edge_weight is not None
+        self.stored_once: bool | None = None
+        self.features = _rows(graph.features)
+        rows = _rows(graph.edge_features)
+        self.edge_features = (rows.width, rows.dtype) if rows else None
+
+    def edges(self, step: int) -> Iterator[EdgeChunk]:
+        """Reads the edges in CSC order."""
+        graph, weight, extra = self.graph, self.graph.edge_weight, self.graph.edge_features
+        for start in range(0, graph.num_edges, step):
+            end = min(start + step, graph.num_edges)
+            row = int(np.searchsorted(graph.indptr, start, "right")) - 1
+            last = int(np.searchsorted(graph.indptr, end, "left"))
+            bounds = np.clip(graph.indptr[row : last + 1], start, end)
+            yield EdgeChunk(
+                np.array(graph.indices[start:end]),
+                np.repeat(np.arange(row, last, dtype=np.int64), np.diff(bounds)),
+                np.array(weight[start:end]) if weight is not None else None,
+                extra[np.arange(start, end)] if extra is not None else None,
+            )
+
+    def small(self, budget: int) -> Small:
+        """Labels and splits of the graph."""
+        labels = None if self.graph.labels is None else np.array(self.graph.labels)
+        splits = {name: np.array(ids) for name, ids in self.graph.splits.items()}
+        return Small(labels, splits)
+
+    def notes(self) -> list[str]:
+        """Nothing is left behind."""
+        return []
+
+
+def _rows(features: Features | None) -> FeatureRows | None:
+    if features is None:
+        return None
+    dtype = np.dtype(np.float32) if features.scale is not None else features.data.dtype
+    return FeatureRows(features.data.shape[0], features.data.shape[1], dtype, features)

@@ -1,0 +1,79 @@
+"""sage: GraphSAGE with mean aggregation, and the MLP it is compared with, in plain torch.
+
+A layer takes `x` (or a pair of source and target rows) and `edge_index` with messages flowing
+`edge_index[0] -> edge_index[1]`, as PyG's convolutions do.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+__all__ = ["MLP", "SAGE", "SAGEConv"]
+
+
+class SAGEConv(nn.Module):
+    """One layer: W_self x_v + W_neighbour mean of x_u over the in-neighbours u of v.
+
+    Args:
+        width_in: columns of x.
+        width_out: columns of the result.
+    """
+
+    def __init__(self, width_in: int, width_out: int) -> None:
+        super().__init__()
+        self.own = nn.Linear(width_in, width_out)
+        self.neighbour = nn.Linear(width_in, width_out, bias=False)
+
+    def forward(self, x: Tensor | tuple[Tensor, Tensor], edge_index: Tensor) -> Tensor:
+        """Rows [targets, width_out]; a node without in-neighbours gets a mean of zero."""
+        given, target = x if isinstance(x, tuple) else (x, x)
+        # transform first: the aggregation then moves width_out columns, not width_in
+        messages = self.neighbour(given).index_select(0, edge_index[0])
+        total = messages.new_zeros(target.shape[0], messages.shape[1])
+        total.index_add_(0, edge_index[1], messages)
+        degree = torch.bincount(edge_index[1], minlength=target.shape[0]).clamp_(min=1)
+        own: Tensor = self.own(target)
+        return own + total / degree.unsqueeze(1)
+
+
+class SAGE(nn.Module):
+    """A stack of SAGEConv layers with ReLU and dropout between them.
+
+    Args:
+        widths: columns of x, of each hidden layer, and classes: [128, 64, 40].
+        dropout: share of hidden values dropped in training.
+    """
+
+    def __init__(self, widths: list[int], dropout: float = 0.5) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            SAGEConv(a, b) for a, b in zip(widths[:-1], widths[1:], strict=True)
+        )
+        self.dropout = dropout
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        """Class scores [nodes, classes]."""
+        for number, layer in enumerate(self.layers):
+            if number:
+                x = functional.dropout(x.relu(), self.dropout, self.training)
+            x = layer(x, edge_index)
+        return x
+
+
+class MLP(nn.Module):
+    """The same stack without a graph: what the features alone can tell."""
+
+    def __init__(self, widths: list[int], dropout: float = 0.5) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            nn.Linear(a, b) for a, b in zip(widths[:-1], widths[1:], strict=True)
+        )
+        self.dropout = dropout
+
+    def forward(self, x: Tensor, edge_index: Tensor | None = None) -> Tensor:
+        """Class scores [nodes, classes]; `edge_index` is ignored."""
+        for number, layer in enumerate(self.layers):
+            if number:
+                x = functional.dropout(x.relu(), self.dropout, self.training)
+            x = layer(x)
+        return x
