@@ -34,5 +34,6 @@ inline std::span<const std::byte> bytes(const Bytes& array) {
 // One function a concept; module.cpp calls them all.
 void bind_hash(nb::module_& m);
 void bind_spool(nb::module_& m);
+void bind_text(nb::module_& m);
 
 }  // namespace foregather::python

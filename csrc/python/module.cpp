@@ -33,4 +33,5 @@ NB_MODULE(_core, m) {
   m.def("default_threads", &default_threads, "Hardware threads this process may use.");
   python::bind_hash(m);
   python::bind_spool(m);
+  python::bind_text(m);
 }

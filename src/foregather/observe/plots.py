@@ -1,0 +1,33 @@
+"""plots: figures drawn without a display and saved to files; matplotlib only when asked for."""
+
+from pathlib import Path
+from typing import Any
+
+from foregather.errors import MissingDependencyError
+
+__all__ = ["new_figure", "save_figure"]
+
+
+def new_figure(title: str, x_label: str, y_label: str) -> tuple[Any, Any]:
+    """A figure and its axes, off screen.
+
+    Raises:
+        MissingDependencyError: matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingDependencyError(
+            "plots need matplotlib; install it with: pip install 'foregather[plot]'"
+        ) from error
+    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+    axes = figure.subplots()
+    axes.set(title=title, xlabel=x_label, ylabel=y_label)
+    axes.grid(visible=True, alpha=0.3)
+    return figure, axes
+
+
+def save_figure(figure: Any, path: Path) -> None:
+    """Writes the figure; its kind follows the file name (.png, .svg, .pdf)."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=144)
