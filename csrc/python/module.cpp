@@ -31,6 +31,8 @@ NB_MODULE(_core, m) {
   m.doc() = "foregather's C++ core; arrays in, arrays out, no torch.";
   nb::register_exception_translator(translate);
   m.def("default_threads", &default_threads, "Hardware threads this process may use.");
+  python::bind_check(m);
+  python::bind_csc(m);
   python::bind_hash(m);
   python::bind_spool(m);
   python::bind_text(m);

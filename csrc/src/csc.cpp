@@ -1,0 +1,478 @@
+#include "foregather/csc.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "foregather/pool.hpp"
+
+namespace foregather {
+namespace {
+
+constexpr std::int64_t kBucketEdges = 32 << 10;  // aimed at: 2 x 256 KiB of items stay in L2
+constexpr std::int64_t kBucketRows = 16 << 10;   // aimed at: the row counters stay in L2 too
+constexpr std::int64_t kMostBuckets = 2048;      // more write streams than this thrash the TLB
+constexpr std::int64_t kPartEdges = 64 << 10;    // a thread is not started for fewer edges
+constexpr std::int64_t kBlock = 2048;            // edges checked, then counted, while in L1
+constexpr int kDigitBits = 11;                   // of one radix pass: 2048 counters, 8 KiB
+constexpr int kMostPasses = 4;                   // 4 x 11 bits exceed the largest source
+constexpr std::int64_t kMostNodes = std::int64_t{1} << 37;  // so that row and source fit 64 bits
+
+// ---- items: one edge on its way to its row -----------------------------------------------------
+// bits() holds, from the top: row inside the bucket, source, and the position if it fits.
+
+template <typename Bits>
+struct Slim {  // no position wanted, or it is in the bits
+  static constexpr bool kCarries = false;
+  Bits word;
+  static Slim make(std::uint64_t bits, std::int64_t) { return {static_cast<Bits>(bits)}; }
+  std::uint64_t bits() const { return word; }
+  std::int64_t position() const { return 0; }
+};
+
+struct Carrier12 {  // a position below 2^32 beside the bits; halves keep the size at 12
+  static constexpr bool kCarries = true;
+  std::uint32_t low, high, place;
+  static Carrier12 make(std::uint64_t bits, std::int64_t position) {
+    return {static_cast<std::uint32_t>(bits), static_cast<std::uint32_t>(bits >> 32),
+            static_cast<std::uint32_t>(position)};
+  }
+  std::uint64_t bits() const { return (std::uint64_t{high} << 32) | low; }
+  std::int64_t position() const { return place; }
+};
+
+struct Carrier16 {  // any position
+  static constexpr bool kCarries = true;
+  std::uint64_t word;
+  std::int64_t place;
+  static Carrier16 make(std::uint64_t bits, std::int64_t position) { return {bits, position}; }
+  std::uint64_t bits() const { return word; }
+  std::int64_t position() const { return place; }
+};
+
+// ---- layout: where the bits are, and how targets are cut into buckets --------------------------
+
+struct Layout {
+  std::int64_t num_nodes, num_edges, buckets, limit;
+  int threads, row_shift, source_bits, source_shift, row_bit;
+  bool sort_rows;
+
+  std::int64_t first_row(std::int64_t bucket) const {
+    return std::min(bucket << row_shift, num_nodes);
+  }
+  std::uint64_t pack(std::uint64_t row, std::uint64_t source, std::int64_t position) const {
+    const std::uint64_t low = source_shift > 0 ? static_cast<std::uint64_t>(position) : 0;
+    return (row << row_bit) | (source << source_shift) | low;
+  }
+  std::uint64_t source(std::uint64_t bits) const {
+    return (bits >> source_shift) & ((std::uint64_t{1} << source_bits) - 1);
+  }
+  std::uint64_t row(std::uint64_t bits) const { return bits >> row_bit; }
+  std::int64_t position(std::uint64_t bits) const {
+    return static_cast<std::int64_t>(bits & ((std::uint64_t{1} << source_shift) - 1));
+  }
+};
+
+int width_of(std::int64_t count) {  // bits that tell `count` things apart, at least 1
+  return count <= 2 ? 1 : std::bit_width(static_cast<std::uint64_t>(count - 1));
+}
+
+struct Shape {
+  Layout layout;
+  int position_bits;  // 0: no order wanted
+  int row_bits;
+};
+
+Shape make_layout(std::int64_t num_nodes, std::int64_t num_edges, int threads, bool sort_rows,
+                  bool order) {
+  Layout layout{};
+  layout.num_nodes = num_nodes;
+  layout.num_edges = num_edges;
+  layout.threads = threads > 0 ? threads : default_threads();
+  layout.sort_rows = sort_rows;
+  const std::int64_t wanted = std::clamp<std::int64_t>(
+      std::max(num_edges / kBucketEdges, num_nodes / kBucketRows), 1, kMostBuckets);
+  const int node_bits = width_of(num_nodes);
+  layout.row_shift = std::max(0, node_bits - width_of(wanted));
+  layout.buckets = ((num_nodes - 1) >> layout.row_shift) + 1;
+  layout.limit = std::clamp<std::int64_t>(4 * (num_edges / layout.buckets), 4 * kBucketEdges,
+                                          std::numeric_limits<std::int32_t>::max());
+  layout.source_bits = node_bits;
+  return {layout, order ? width_of(num_edges) : 0, layout.row_shift};
+}
+
+// ---- the builder -------------------------------------------------------------------------------
+
+template <typename Id, typename Item>
+class Builder {
+ public:
+  Builder(const Layout& layout, std::span<const Id> source, std::span<const Id> target,
+          std::int64_t* indptr, Id* indices, std::int64_t* order)
+      : layout_(layout),
+        source_(source),
+        target_(target),
+        indptr_(indptr),
+        indices_(indices),
+        order_(order) {}
+
+  void run() {
+    count();
+    items_ = std::make_unique_for_overwrite<Item[]>(static_cast<std::size_t>(layout_.num_edges));
+    distribute();
+    indptr_[0] = 0;
+    std::vector<std::unique_ptr<Item[]>> spare(static_cast<std::size_t>(layout_.threads));
+    spare_.swap(spare);
+    parallel_tasks(layout_.buckets, layout_.threads, [&](std::int64_t bucket, int worker) {
+      const std::int64_t begin = starts_[bucket], end = starts_[bucket + 1];
+      if (end - begin > layout_.limit) return;
+      place(begin, end, layout_.first_row(bucket), layout_.first_row(bucket),
+            layout_.first_row(bucket + 1), worker);
+    });
+    for (std::int64_t bucket = 0; bucket < layout_.buckets; ++bucket) {
+      if (starts_[bucket + 1] - starts_[bucket] > layout_.limit) place_large(bucket);
+    }
+  }
+
+ private:
+  // Checks the ids and counts edges per (thread, bucket).
+  void count() {
+    const std::int64_t n = layout_.num_nodes;
+    cells_.assign(static_cast<std::size_t>(layout_.threads * layout_.buckets), 0);
+    std::vector<std::int64_t> bad(static_cast<std::size_t>(layout_.threads), -1);
+    split([&](std::int64_t begin, std::int64_t end, int part) {
+      std::int64_t* cell = &cells_[static_cast<std::size_t>(part * layout_.buckets)];
+      for (std::int64_t at = begin; at < end; at += kBlock) {
+        const std::int64_t stop = std::min(end, at + kBlock);
+        bool outside = false;
+        for (std::int64_t e = at; e < stop; ++e) outside |= !inside(e, n);
+        if (outside) {
+          for (bad[part] = at; inside(bad[part], n);) ++bad[part];
+          return;
+        }
+        for (std::int64_t e = at; e < stop; ++e) ++cell[target_[e] >> layout_.row_shift];
+      }
+    });
+    for (std::int64_t position : bad) {  // parts are in input order: the first is the smallest
+      if (position >= 0) complain(position);
+    }
+  }
+
+  bool inside(std::int64_t e, std::int64_t n) const {
+    // bitwise and: one comparison chain without branches vectorises
+    return (static_cast<std::uint64_t>(source_[e]) < static_cast<std::uint64_t>(n)) &
+           (static_cast<std::uint64_t>(target_[e]) < static_cast<std::uint64_t>(n));
+  }
+
+  [[noreturn]] void complain(std::int64_t e) const {
+    const bool at_source =
+        static_cast<std::uint64_t>(source_[e]) >= static_cast<std::uint64_t>(layout_.num_nodes);
+    throw InputError("edge " + std::to_string(e) + " has " + (at_source ? "source " : "target ") +
+                     std::to_string(at_source ? source_[e] : target_[e]) + ", but the graph has " +
+                     std::to_string(layout_.num_nodes) + " nodes (ids are 0 to N-1)");
+  }
+
+  void split(const std::function<void(std::int64_t, std::int64_t, int)>& body) {
+    parallel_for(layout_.num_edges, layout_.threads, kPartEdges, body);
+  }
+
+  // Turns counts into write positions and copies every edge into its bucket, stably.
+  void distribute() {
+    starts_.resize(static_cast<std::size_t>(layout_.buckets + 1));
+    std::int64_t total = 0;
+    for (std::int64_t bucket = 0; bucket < layout_.buckets; ++bucket) {
+      starts_[bucket] = total;
+      for (int part = 0; part < layout_.threads; ++part) {
+        std::int64_t& cell = cells_[static_cast<std::size_t>(part * layout_.buckets + bucket)];
+        total += std::exchange(cell, total);
+      }
+    }
+    starts_[layout_.buckets] = total;
+    const std::uint64_t row_mask = (std::uint64_t{1} << layout_.row_shift) - 1;
+    split([&](std::int64_t begin, std::int64_t end, int part) {
+      std::int64_t* cell = &cells_[static_cast<std::size_t>(part * layout_.buckets)];
+      for (std::int64_t e = begin; e < end; ++e) {
+        const auto v = static_cast<std::uint64_t>(target_[e]);
+        const std::uint64_t bits =
+            layout_.pack(v & row_mask, static_cast<std::uint64_t>(source_[e]), e);
+        items_[cell[v >> layout_.row_shift]++] = Item::make(bits, e);
+      }
+    });
+  }
+
+  // Lays out the rows [row_begin, row_end) whose items are [begin, end); rows in items count from
+  // `base`. The items are used up.
+  void place(std::int64_t begin, std::int64_t end, std::int64_t base, std::int64_t row_begin,
+             std::int64_t row_end, int worker) {
+    const Item* from = &items_[0] + begin;
+    const std::int64_t n = end - begin;
+    if (layout_.sort_rows && n > 1) from = sort_sources(begin, n, worker);
+    // indptr[v + 1] is first the count, then the start, and by scattering the end of row v.
+    std::int64_t* cursor = indptr_ + base + 1;
+    std::fill(indptr_ + row_begin + 1, indptr_ + row_end + 1, 0);
+    for (std::int64_t i = 0; i < n; ++i) ++cursor[layout_.row(from[i].bits())];
+    std::int64_t total = begin;
+    for (std::int64_t v = row_begin + 1; v <= row_end; ++v) {
+      total += std::exchange(indptr_[v], total);
+    }
+    if (order_ == nullptr) {
+      for (std::int64_t i = 0; i < n; ++i) {
+        const std::uint64_t bits = from[i].bits();
+        indices_[cursor[layout_.row(bits)]++] = static_cast<Id>(layout_.source(bits));
+      }
+      return;
+    }
+    for (std::int64_t i = 0; i < n; ++i) {
+      const std::uint64_t bits = from[i].bits();
+      const std::int64_t k = cursor[layout_.row(bits)]++;
+      indices_[k] = static_cast<Id>(layout_.source(bits));
+      order_[k] = position_of(from[i]);
+    }
+  }
+
+  std::int64_t position_of(const Item& item) const {
+    return Item::kCarries ? item.position() : layout_.position(item.bits());
+  }
+
+  // Stable radix sort by source of at most `limit` items; returns where the sorted items are.
+  const Item* sort_sources(std::int64_t begin, std::int64_t n, int worker) {
+    auto& spare = spare_[static_cast<std::size_t>(worker)];
+    if (!spare) {
+      spare = std::make_unique_for_overwrite<Item[]>(static_cast<std::size_t>(layout_.limit));
+    }
+    const int passes = (layout_.source_bits + kDigitBits - 1) / kDigitBits;
+    const int digit = (layout_.source_bits + passes - 1) / passes;
+    std::array<std::array<std::uint32_t, 1 << kDigitBits>, kMostPasses> counts;
+    std::array<std::uint64_t, kMostPasses> masks;
+    for (int pass = 0; pass < passes; ++pass) {
+      counts[pass].fill(0);
+      // the top digit may be narrow: what is above it belongs to the row
+      masks[pass] = (std::uint64_t{1} << std::min(digit, layout_.source_bits - pass * digit)) - 1;
+    }
+    Item* from = &items_[0] + begin;
+    for (std::int64_t i = 0; i < n; ++i) {
+      std::uint64_t bits = from[i].bits() >> layout_.source_shift;
+      for (int pass = 0; pass < passes; ++pass, bits >>= digit) ++counts[pass][bits & masks[pass]];
+    }
+    Item* to = spare.get();
+    for (int pass = 0; pass < passes; ++pass) {
+      const std::uint64_t mask = masks[pass];
+      const int shift = layout_.source_shift + pass * digit;
+      std::uint32_t* cursor = counts[pass].data();
+      std::uint32_t total = 0;
+      for (std::uint64_t d = 0; d <= mask; ++d) total += std::exchange(cursor[d], total);
+      for (std::int64_t i = 0; i < n; ++i) to[cursor[(from[i].bits() >> shift) & mask]++] = from[i];
+      std::swap(from, to);
+    }
+    return from;
+  }
+
+  // A bucket over the limit: all threads lay out its rows by counting, then sort groups of rows.
+  void place_large(std::int64_t bucket) {
+    const std::int64_t begin = starts_[bucket], n = starts_[bucket + 1] - begin;
+    const std::int64_t base = layout_.first_row(bucket);
+    const std::int64_t rows = layout_.first_row(bucket + 1) - base;
+    // Counters of all parts together stay below one per item.
+    const auto parts = static_cast<int>(std::clamp<std::int64_t>(n / rows, 1, layout_.threads));
+    std::vector<std::int64_t> cells(static_cast<std::size_t>(parts * rows), 0);
+    auto each = [&](auto&& body) {
+      parallel_for(n, parts, kPartEdges, [&](std::int64_t from, std::int64_t to, int part) {
+        std::int64_t* cell = &cells[static_cast<std::size_t>(part * rows)];
+        for (std::int64_t i = begin + from; i < begin + to; ++i) {
+          body(items_[i], cell[layout_.row(items_[i].bits())]);
+        }
+      });
+    };
+    each([](const Item&, std::int64_t& cell) { ++cell; });
+    std::int64_t total = begin;
+    for (std::int64_t row = 0; row < rows; ++row) {
+      for (int part = 0; part < parts; ++part) {
+        total += std::exchange(cells[static_cast<std::size_t>(part * rows + row)], total);
+      }
+      indptr_[base + row + 1] = total;
+    }
+    each([&](const Item& item, std::int64_t& cell) {
+      indices_[cell] = static_cast<Id>(layout_.source(item.bits()));
+      if (order_ != nullptr) order_[cell] = position_of(item);
+      ++cell;
+    });
+    if (layout_.sort_rows) sort_groups(begin, base, rows);
+  }
+
+  // Sorts rows already laid out, in groups of at most kBucketEdges or one long row. The items of
+  // the bucket are free by now, and a group uses those at its own output positions.
+  void sort_groups(std::int64_t begin, std::int64_t base, std::int64_t rows) {
+    auto edge_at = [&](std::int64_t row) { return row == 0 ? begin : indptr_[base + row]; };
+    std::vector<std::int64_t> cuts{0};
+    std::int64_t filled = 0;
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const std::int64_t length = edge_at(row + 1) - edge_at(row);
+      if (filled > 0 && filled + length > kBucketEdges) {
+        cuts.push_back(row);
+        filled = 0;
+      }
+      filled += length;
+    }
+    cuts.push_back(rows);
+    std::vector<std::array<std::int64_t, 2>> edges;  // read before place() rewrites indptr
+    for (std::size_t g = 0; g + 1 < cuts.size(); ++g) {
+      edges.push_back({edge_at(cuts[g]), edge_at(cuts[g + 1])});
+    }
+    parallel_tasks(static_cast<std::int64_t>(edges.size()), layout_.threads,
+                   [&](std::int64_t g, int worker) {
+                     const auto [from, to] = edges[static_cast<std::size_t>(g)];
+                     sort_group(from, to, base, cuts[static_cast<std::size_t>(g)],
+                                cuts[static_cast<std::size_t>(g + 1)], worker);
+                   });
+  }
+
+  void sort_group(std::int64_t from, std::int64_t to, std::int64_t base, std::int64_t row_begin,
+                  std::int64_t row_end, int worker) {
+    std::int64_t k = from;
+    for (std::int64_t row = row_begin; row < row_end; ++row) {
+      const std::int64_t end = row + 1 == row_end ? to : indptr_[base + row + 1];
+      for (; k < end; ++k) {
+        const std::int64_t position = order_ == nullptr ? 0 : order_[k];
+        items_[k] = Item::make(layout_.pack(static_cast<std::uint64_t>(row),
+                                            static_cast<std::uint64_t>(indices_[k]), position),
+                               position);
+      }
+    }
+    if (to - from <= layout_.limit) {
+      return place(from, to, base, base + row_begin, base + row_end, worker);
+    }
+    // One row longer than the spare buffer: comparison sort in place.
+    std::sort(&items_[0] + from, &items_[0] + to, [](const Item& a, const Item& b) {
+      return a.bits() != b.bits() ? a.bits() < b.bits() : a.position() < b.position();
+    });
+    for (k = from; k < to; ++k) {
+      indices_[k] = static_cast<Id>(layout_.source(items_[k].bits()));
+      if (order_ != nullptr) order_[k] = position_of(items_[k]);
+    }
+  }
+
+  const Layout layout_;
+  const std::span<const Id> source_, target_;
+  std::int64_t* const indptr_;
+  Id* const indices_;
+  std::int64_t* const order_;
+  std::vector<std::int64_t> cells_;   // [thread][bucket]: counts, then write positions
+  std::vector<std::int64_t> starts_;  // first item of each bucket, and E
+  std::unique_ptr<Item[]> items_;
+  std::vector<std::unique_ptr<Item[]>> spare_;  // one buffer of `limit` items a thread, on demand
+};
+
+void check_sizes(std::size_t source, std::size_t target, std::int64_t num_nodes, std::size_t indptr,
+                 std::size_t indices, std::size_t order) {
+  if (num_nodes < 0 || num_nodes > kMostNodes) {
+    throw InputError("num_nodes is " + std::to_string(num_nodes) + ", expected 0 to 2^37");
+  }
+  if (source != target || indices != source || (order != 0 && order != source)) {
+    throw InputError("source, target, indices and order have " + std::to_string(source) + ", " +
+                     std::to_string(target) + ", " + std::to_string(indices) + " and " +
+                     std::to_string(order) + " entries; expected one for each edge in all");
+  }
+  if (indptr != static_cast<std::size_t>(num_nodes) + 1) {
+    throw InputError("indptr has " + std::to_string(indptr) +
+                     " entries, expected num_nodes + 1 = " + std::to_string(num_nodes + 1));
+  }
+}
+
+void check_rows_shape(std::span<const std::int64_t> indptr, std::size_t indices, std::size_t keep) {
+  const bool whole = !indptr.empty() && indptr.front() == 0 &&
+                     static_cast<std::size_t>(indptr.back()) == indices &&
+                     std::is_sorted(indptr.begin(), indptr.end());
+  if (!whole || keep != indices) {
+    throw InputError("indptr does not describe the " + std::to_string(indices) +
+                     " entries of indices, or keep (" + std::to_string(keep) +
+                     " entries) does not match them");
+  }
+}
+
+}  // namespace
+
+template <typename Id>
+void build_csc(std::span<const Id> source, std::span<const Id> target, std::int64_t num_nodes,
+               std::span<std::int64_t> indptr, std::span<Id> indices, std::span<std::int64_t> order,
+               int threads, bool sort_rows) {
+  check_sizes(source.size(), target.size(), num_nodes, indptr.size(), indices.size(), order.size());
+  const auto num_edges = static_cast<std::int64_t>(source.size());
+  if (num_edges == 0) {
+    std::fill(indptr.begin(), indptr.end(), 0);
+    return;
+  }
+  if (num_nodes == 0) throw InputError("there are edges, but the graph has 0 nodes");
+  auto [layout, position_bits, row_bits] =
+      make_layout(num_nodes, num_edges, threads, sort_rows, !order.empty());
+  auto run = [&]<typename Item>(std::type_identity<Item>, int packed_position) {
+    layout.source_shift = packed_position;
+    layout.row_bit = packed_position + layout.source_bits;
+    Builder<Id, Item>(layout, source, target, indptr.data(), indices.data(),
+                      order.empty() ? nullptr : order.data())
+        .run();
+  };
+  const int bits = row_bits + layout.source_bits;
+  if (bits + position_bits <= 32)
+    return run(std::type_identity<Slim<std::uint32_t>>{}, position_bits);
+  if (bits + position_bits <= 64)
+    return run(std::type_identity<Slim<std::uint64_t>>{}, position_bits);
+  if (position_bits <= 32) return run(std::type_identity<Carrier12>{}, 0);
+  return run(std::type_identity<Carrier16>{}, 0);
+}
+
+template <typename Id>
+std::int64_t dedup_rows(std::span<const std::int64_t> indptr, std::span<const Id> indices,
+                        std::span<std::uint8_t> keep) {
+  check_rows_shape(indptr, indices.size(), keep.size());
+  std::int64_t removed = 0;
+  for (std::size_t v = 0; v + 1 < indptr.size(); ++v) {
+    const std::int64_t begin = indptr[v], end = indptr[v + 1];
+    if (begin < end) keep[begin] = 1;
+    for (std::int64_t k = begin + 1; k < end; ++k) {
+      const bool fresh = indices[k] != indices[k - 1];
+      keep[k] = fresh;
+      removed += !fresh;
+    }
+  }
+  return removed;
+}
+
+template <typename Id>
+std::int64_t compact_rows(std::span<const std::int64_t> indptr, std::span<Id> indices,
+                          std::span<const std::uint8_t> keep, std::span<std::int64_t> new_indptr) {
+  check_rows_shape(indptr, indices.size(), keep.size());
+  if (new_indptr.size() != indptr.size()) {
+    throw InputError("new_indptr has " + std::to_string(new_indptr.size()) + " entries, expected " +
+                     std::to_string(indptr.size()));
+  }
+  std::int64_t kept = 0, k = 0;
+  for (std::size_t v = 0; v + 1 < indptr.size(); ++v) {
+    const std::int64_t end = indptr[v + 1];  // read before new_indptr, which may be the same memory
+    new_indptr[v] = kept;
+    for (; k < end; ++k) {
+      indices[kept] = indices[k];
+      kept += keep[k] != 0;
+    }
+  }
+  new_indptr[indptr.size() - 1] = kept;
+  return kept;
+}
+
+#define FOREGATHER_CSC(Id)                                                                     \
+  template void build_csc<Id>(std::span<const Id>, std::span<const Id>, std::int64_t,          \
+                              std::span<std::int64_t>, std::span<Id>, std::span<std::int64_t>, \
+                              int, bool);                                                      \
+  template std::int64_t dedup_rows<Id>(std::span<const std::int64_t>, std::span<const Id>,     \
+                                       std::span<std::uint8_t>);                               \
+  template std::int64_t compact_rows<Id>(std::span<const std::int64_t>, std::span<Id>,         \
+                                         std::span<const std::uint8_t>, std::span<std::int64_t>);
+FOREGATHER_CSC(std::uint32_t)
+FOREGATHER_CSC(std::int64_t)
+#undef FOREGATHER_CSC
+
+}  // namespace foregather
