@@ -93,11 +93,12 @@ void bind_text(nb::module_& m) {
       nb::arg("line"), nb::arg("delimiter"), "The fields of one line, as the parsers see them.");
   m.def(
       "hash_strings",
-      [](const Bytes& data, const In<std::int64_t>& offsets, const Out<std::uint64_t>& keys) {
+      [](const Bytes& data, const In<std::int64_t>& offsets, const Out<std::uint64_t>& keys,
+         std::uint64_t seed) {
         nb::gil_scoped_release released;
-        hash_strings({data.data(), data.shape(0)}, view(offsets), view(keys));
+        hash_strings({data.data(), data.shape(0)}, view(offsets), view(keys), seed);
       },
-      nb::arg("data"), nb::arg("offsets"), nb::arg("keys"),
+      nb::arg("data"), nb::arg("offsets"), nb::arg("keys"), nb::arg("seed") = 0,
       "XXH64 of each string data[offsets[i]:offsets[i + 1]].");
 }
 

@@ -59,12 +59,12 @@ struct Carrier16 {  // any position
 // ---- layout: where the bits are, and how targets are cut into buckets --------------------------
 
 struct Layout {
-  std::int64_t num_nodes, num_edges, buckets, limit;
+  std::int64_t num_nodes, num_rows, num_edges, buckets, limit;
   int threads, row_shift, source_bits, source_shift, row_bit;
   bool sort_rows;
 
   std::int64_t first_row(std::int64_t bucket) const {
-    return std::min(bucket << row_shift, num_nodes);
+    return std::min(bucket << row_shift, num_rows);
   }
   std::uint64_t pack(std::uint64_t row, std::uint64_t source, std::int64_t position) const {
     const std::uint64_t low = source_shift > 0 ? static_cast<std::uint64_t>(position) : 0;
@@ -89,21 +89,21 @@ struct Shape {
   int row_bits;
 };
 
-Shape make_layout(std::int64_t num_nodes, std::int64_t num_edges, int threads, bool sort_rows,
-                  bool order) {
+Shape make_layout(std::int64_t num_nodes, std::int64_t num_rows, std::int64_t num_edges,
+                  int threads, bool sort_rows, bool order) {
   Layout layout{};
   layout.num_nodes = num_nodes;
+  layout.num_rows = num_rows;
   layout.num_edges = num_edges;
   layout.threads = threads > 0 ? threads : default_threads();
   layout.sort_rows = sort_rows;
   const std::int64_t wanted = std::clamp<std::int64_t>(
-      std::max(num_edges / kBucketEdges, num_nodes / kBucketRows), 1, kMostBuckets);
-  const int node_bits = width_of(num_nodes);
-  layout.row_shift = std::max(0, node_bits - width_of(wanted));
-  layout.buckets = ((num_nodes - 1) >> layout.row_shift) + 1;
+      std::max(num_edges / kBucketEdges, num_rows / kBucketRows), 1, kMostBuckets);
+  layout.row_shift = std::max(0, width_of(num_rows) - width_of(wanted));
+  layout.buckets = ((num_rows - 1) >> layout.row_shift) + 1;
   layout.limit = std::clamp<std::int64_t>(4 * (num_edges / layout.buckets), 4 * kBucketEdges,
                                           std::numeric_limits<std::int32_t>::max());
-  layout.source_bits = node_bits;
+  layout.source_bits = width_of(num_nodes);
   return {layout, order ? width_of(num_edges) : 0, layout.row_shift};
 }
 
@@ -142,7 +142,6 @@ class Builder {
  private:
   // Checks the ids and counts edges per (thread, bucket).
   void count() {
-    const std::int64_t n = layout_.num_nodes;
     cells_.assign(static_cast<std::size_t>(layout_.threads * layout_.buckets), 0);
     std::vector<std::int64_t> bad(static_cast<std::size_t>(layout_.threads), -1);
     split([&](std::int64_t begin, std::int64_t end, int part) {
@@ -150,9 +149,9 @@ class Builder {
       for (std::int64_t at = begin; at < end; at += kBlock) {
         const std::int64_t stop = std::min(end, at + kBlock);
         bool outside = false;
-        for (std::int64_t e = at; e < stop; ++e) outside |= !inside(e, n);
+        for (std::int64_t e = at; e < stop; ++e) outside |= !inside(e);
         if (outside) {
-          for (bad[part] = at; inside(bad[part], n);) ++bad[part];
+          for (bad[part] = at; inside(bad[part]);) ++bad[part];
           return;
         }
         for (std::int64_t e = at; e < stop; ++e) ++cell[target_[e] >> layout_.row_shift];
@@ -163,10 +162,11 @@ class Builder {
     }
   }
 
-  bool inside(std::int64_t e, std::int64_t n) const {
+  bool inside(std::int64_t e) const {
     // bitwise and: one comparison chain without branches vectorises
-    return (static_cast<std::uint64_t>(source_[e]) < static_cast<std::uint64_t>(n)) &
-           (static_cast<std::uint64_t>(target_[e]) < static_cast<std::uint64_t>(n));
+    return (static_cast<std::uint64_t>(source_[e]) <
+            static_cast<std::uint64_t>(layout_.num_nodes)) &
+           (static_cast<std::uint64_t>(target_[e]) < static_cast<std::uint64_t>(layout_.num_rows));
   }
 
   [[noreturn]] void complain(std::int64_t e) const {
@@ -174,7 +174,8 @@ class Builder {
         static_cast<std::uint64_t>(source_[e]) >= static_cast<std::uint64_t>(layout_.num_nodes);
     throw InputError("edge " + std::to_string(e) + " has " + (at_source ? "source " : "target ") +
                      std::to_string(at_source ? source_[e] : target_[e]) + ", but the graph has " +
-                     std::to_string(layout_.num_nodes) + " nodes (ids are 0 to N-1)");
+                     std::to_string(at_source ? layout_.num_nodes : layout_.num_rows) +
+                     " nodes (ids are 0 to N-1)");
   }
 
   void split(const std::function<void(std::int64_t, std::int64_t, int)>& body) {
@@ -377,9 +378,9 @@ void check_sizes(std::size_t source, std::size_t target, std::int64_t num_nodes,
                      std::to_string(target) + ", " + std::to_string(indices) + " and " +
                      std::to_string(order) + " entries; expected one for each edge in all");
   }
-  if (indptr != static_cast<std::size_t>(num_nodes) + 1) {
+  if (indptr == 0 || indptr > static_cast<std::size_t>(num_nodes) + 1) {
     throw InputError("indptr has " + std::to_string(indptr) +
-                     " entries, expected num_nodes + 1 = " + std::to_string(num_nodes + 1));
+                     " entries, expected 1 to num_nodes + 1 = " + std::to_string(num_nodes + 1));
   }
 }
 
@@ -406,9 +407,10 @@ void build_csc(std::span<const Id> source, std::span<const Id> target, std::int6
     std::fill(indptr.begin(), indptr.end(), 0);
     return;
   }
-  if (num_nodes == 0) throw InputError("there are edges, but the graph has 0 nodes");
+  const auto num_rows = static_cast<std::int64_t>(indptr.size()) - 1;
+  if (num_rows == 0) throw InputError("there are edges, but the graph has 0 nodes");
   auto [layout, position_bits, row_bits] =
-      make_layout(num_nodes, num_edges, threads, sort_rows, !order.empty());
+      make_layout(num_nodes, num_rows, num_edges, threads, sort_rows, !order.empty());
   auto run = [&]<typename Item>(std::type_identity<Item>, int packed_position) {
     layout.source_shift = packed_position;
     layout.row_bit = packed_position + layout.source_bits;

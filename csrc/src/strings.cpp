@@ -7,7 +7,7 @@
 namespace foregather {
 
 void hash_strings(std::span<const std::uint8_t> data, std::span<const std::int64_t> offsets,
-                  std::span<std::uint64_t> keys) {
+                  std::span<std::uint64_t> keys, std::uint64_t seed) {
   if (offsets.size() != keys.size() + 1) {
     throw InputError("hash_strings got " + std::to_string(offsets.size()) + " offsets for " +
                      std::to_string(keys.size()) + " keys, expected one more than keys");
@@ -22,7 +22,7 @@ void hash_strings(std::span<const std::uint8_t> data, std::span<const std::int64
     if (!is_utf8({reinterpret_cast<const char*>(text), length})) {
       throw InputError("string " + std::to_string(i) + " is not UTF-8");
     }
-    keys[i] = xxh64({reinterpret_cast<const std::byte*>(text), length});
+    keys[i] = xxh64({reinterpret_cast<const std::byte*>(text), length}, seed);
   }
 }
 

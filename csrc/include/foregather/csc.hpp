@@ -32,10 +32,11 @@ namespace foregather {
 
 /// Builds the CSC form of the edges source[e] -> target[e].
 ///
-/// Id is std::uint32_t or std::int64_t. `indptr` has N + 1 entries, `indices` E, `order` E or none
-/// (then it is not computed). threads <= 0 means default_threads().
-/// Throws InputError for an id outside [0, N), or spans whose sizes do not fit together; then the
-/// outputs are unspecified.
+/// Id is std::uint32_t or std::int64_t. `indptr` has R + 1 entries, R <= N: R == N for a graph,
+/// fewer for a range of its rows (targets are then counted from the first row of the range).
+/// `indices` has E entries, `order` E or none (then it is not computed). threads <= 0 means
+/// default_threads(). Throws InputError for a source outside [0, N), a target outside [0, R), or
+/// spans whose sizes do not fit together; then the outputs are unspecified.
 template <typename Id>
 void build_csc(std::span<const Id> source, std::span<const Id> target, std::int64_t num_nodes,
                std::span<std::int64_t> indptr, std::span<Id> indices, std::span<std::int64_t> order,

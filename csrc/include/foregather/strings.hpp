@@ -13,10 +13,10 @@
 
 namespace foregather {
 
-/// keys[i] = XXH64 (seed 0) of string i. Throws InputError where offsets leave the buffer or
+/// keys[i] = XXH64 of string i. Throws InputError where offsets leave the buffer or
 /// descend, or a string is not UTF-8.
 void hash_strings(std::span<const std::uint8_t> data, std::span<const std::int64_t> offsets,
-                  std::span<std::uint64_t> keys);
+                  std::span<std::uint64_t> keys, std::uint64_t seed = 0);
 
 /// Whether the bytes are well-formed UTF-8 (no surrogates, no overlong forms).
 bool is_utf8(std::string_view bytes);

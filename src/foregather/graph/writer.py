@@ -10,7 +10,8 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -34,7 +35,7 @@ Array = npt.NDArray[Any]
 def storage_error(error: OSError, path: Path | str, doing: str) -> StorageError:
     """An OSError as one sentence about our file."""
     name = Path(path).name
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return StorageError(
             f"no space left on the disk while {doing} {name}; free some space and run again"
         )
@@ -75,10 +76,14 @@ class ArrayWriter:
         self._room = CHUNK  # payload bytes until the current checksum is complete
         try:
             self._file = open(path, "wb", buffering=0)  # noqa: SIM115 - closed in close()/abort()
+        except OSError as error:
+            raise storage_error(error, path, "making") from error
+        try:
             if rows:
                 os.posix_fallocate(self._file.fileno(), 0, file_bytes(rows * self._row_bytes))
             self._file.seek(ALIGN)
         except OSError as error:
+            self._file.close()
             raise storage_error(error, path, "reserving") from error
 
     def append(self, rows: Array) -> None:
@@ -167,14 +172,17 @@ class FolderWriter:
         self.arrays: dict[str, dict[str, Any]] = {}
         self._open: dict[str, ArrayWriter] = {}
         self._lock: int | None = None
+        self._deferred = ExitStack()
         self._done = False
 
     def __enter__(self) -> "FolderWriter":
-        self._check_target()
         try:
+            self._check_target()
             self.dst.parent.mkdir(parents=True, exist_ok=True)
             self.folder.mkdir(exist_ok=True)
             lock = os.open(self.folder / ".lock", os.O_CREAT | os.O_RDWR)
+        except StorageError:
+            raise
         except OSError as error:
             raise storage_error(error, self.dst, "making") from error
         try:
@@ -212,6 +220,7 @@ class FolderWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._deferred.close()
         for writer in self._open.values():
             writer.abort()
         if not self._done:
@@ -249,6 +258,10 @@ class FolderWriter:
     def scratch(self, name: str) -> Path:
         """A path for a temporary file, removed with the folder or before it is moved."""
         return self.folder / f".scratch-{name}"
+
+    def defer(self, close: Callable[[], object]) -> None:
+        """Calls `close` when the writer is left, however that happens."""
+        self._deferred.callback(close)
 
     def finish(self, num_nodes: int, num_edges: int, **facts: Any) -> Path:
         """Writes meta.json and moves the folder into place.

@@ -46,6 +46,8 @@ class NameTable:
         self._places = Spool(
             writer.scratch("places"), _PLACE, memory // 3, ("key",), threads=threads
         )
+        writer.defer(self._places.close)
+        writer.defer(self._file.close)
 
     def add(self, names: Strings) -> None:
         """Adds strings; repeats are welcome."""
@@ -81,11 +83,16 @@ class NameTable:
         offsets = self.writer.array("mapping_offsets", np.int64, rows=count + 1)
         offsets.append(np.zeros(1, np.int64))
         out = self.writer.array("mapping_bytes", np.uint8)
+        last = np.empty(0, _PLACE)  # a key in many places may come in several groups
         for group in self._places.groups(self.memory // 8):
-            places = group.records[np.argsort(group.records["key"], kind="stable")]
+            places = np.concatenate([last, group.records])
+            places = places[np.argsort(places["key"], kind="stable")]
             distinct, first = np.unique(places["key"], return_index=True)
             chosen = places[first]
             self._refuse_collision(places["key"], places["check"], distinct, chosen["check"])
+            if len(last) and chosen["key"][0] == last["key"][0]:
+                chosen = chosen[1:]
+            last = places[-1:]
             lengths = np.ascontiguousarray(chosen["length"])
             text = np.empty(int(lengths.sum()), np.uint8)
             starts = np.ascontiguousarray(chosen["start"])

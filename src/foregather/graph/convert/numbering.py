@@ -59,6 +59,8 @@ class Numbering:
         self._names = NameTable(writer, memory // 6, threads) if ids == "string" else None
         self._edges = _Scratch(writer.scratch("keyed"))
         self._sorted = _Scratch(writer.scratch("sorted"))
+        for scratch in (self._keys, self._edges, self._sorted):
+            writer.defer(scratch.close)
 
     def add(self, chunk: EdgeChunk) -> None:
         """Remembers the edges of a chunk and the keys they name."""

@@ -21,6 +21,7 @@ from foregather.observe.progress import Progress
 __all__ = ["EdgeRules", "Topology", "check_ids", "record_dtype"]
 
 Array = npt.NDArray[Any]
+_LEAST_GROUP = 1 << 16  # bytes of records sorted at a time, however small the budget
 _GAP_ROWS = 1 << 20  # rows without edges are written this many at a time
 
 
@@ -120,6 +121,7 @@ class Topology:
         self._spool = Spool(
             writer.scratch("edges"), dtype, memory // 3, ("target", "source"), threads=threads
         )
+        writer.defer(self._spool.close)
 
     def add(self, chunk: EdgeChunk, num_nodes: int | None) -> None:
         """Spools the edges of a chunk (and their reverses) after checking their ids."""
@@ -154,14 +156,15 @@ class Topology:
         rows = _RowsOut(self.writer, ident, self.dtype, num_nodes)
         # per record while sorting: itself, split ids, result, kernel scratch, order
         cost = self.dtype.itemsize * 2 + 40
-        limit = max(1 << 16, self.memory * self.dtype.itemsize // cost)
+        limit = max(_LEAST_GROUP, self.memory * self.dtype.itemsize // cost)
         with Progress("sorting edges", self._spool.count, "edges") as bar:
             for group in self._spool.groups(limit):
-                high = min(group.high, num_nodes)
-                self._gap(rows, group.low)
+                if not (group.partial and rows.open_row and rows.next == group.low):
+                    self._gap(rows, group.low)
                 if group.partial:
                     self._partial(rows, group)
                 else:
+                    high = min(group.high, num_nodes)
                     self._whole(rows, group.low, high, group.records)
                 bar.advance(len(group.records))
             self._gap(rows, num_nodes)
@@ -174,6 +177,7 @@ class Topology:
         """Writes the rows from the last one written up to `until`, which no group covers."""
         if rows.open_row:
             if self.rules.self_loops and not rows.loop_seen:
+                self.loops_added += 1
                 self._emit_partial(rows, rows.next, _loops(self.dtype, rows.next, rows.next + 1))
             rows.end_row()
         while rows.next < until:
@@ -216,8 +220,6 @@ class Topology:
     def _partial(self, rows: "_RowsOut", group: Group) -> None:
         """A part of one row too large for memory; parts come in ascending order of source."""
         records = group.records
-        if rows.open_row and rows.next != group.low:
-            self._gap(rows, group.low)
         rows.open_row = True
         if self.rules.self_loops and not rows.loop_seen:
             sources = records["source"]
