@@ -1,0 +1,185 @@
+"""The command line as a person meets it: summaries, JSON, one sentence for bad input, clean exits."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from foregather.graph import Graph
+
+COMMANDS = ("quickstart", "synth", "convert", "info", "verify", "doctor")
+
+
+def start(*args: object) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "foregather", *(str(a) for a in args)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def run(*args: object) -> tuple[int, str, str]:
+    process = start(*args)
+    out, err = process.communicate(timeout=300)
+    return process.returncode, out, err
+
+
+@pytest.fixture
+def edges(tmp_path):
+    path = tmp_path / "edges.npy"
+    np.save(path, np.array([[0, 1, 2], [1, 2, 0]]))
+    return path
+
+
+def test_help_names_every_command():
+    code, out, _ = run("--help")
+    assert code == 0
+    for command in COMMANDS:
+        assert command in out
+        assert run(command, "--help")[0] == 0
+
+
+def test_unknown_flags_exit_with_2():
+    assert run("convert", "--frobnicate")[0] == 2
+    assert run("nonsense")[0] == 2
+
+
+def test_summary_and_json(edges, tmp_path):
+    code, out, err = run("convert", edges, tmp_path / "g")
+    assert code == 0 and err == ""
+    assert "g: 3 nodes, 3 edges from edges.npy" in out and "peak memory" in out
+    code, out, _ = run("convert", edges, tmp_path / "h", "--undirected", "--json")
+    facts = json.loads(out)
+    assert code == 0 and facts["num_edges"] == 6 and facts["undirected"] is True
+    code, out, _ = run("info", tmp_path / "g", "--json")
+    assert code == 0 and json.loads(out)["num_nodes"] == 3
+    assert run("verify", tmp_path / "g")[0] == 0
+
+
+def test_synth_then_info_with_a_plot(tmp_path):
+    code, out, err = run(
+        "synth", tmp_path / "s", "--nodes", "2k", "--degree", "8", "--features", "4"
+    )
+    assert code == 0, err
+    assert "2,000 nodes" in out and "16,000 edges" in out
+    plot = tmp_path / "degrees.png"
+    code, out, err = run("info", tmp_path / "s", "--plot", plot)
+    assert code == 0, err
+    assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+def one_sentence(args, tmp_path, message, target="g"):
+    before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")}
+    code, out, err = run(*args)
+    assert code == 2, err
+    assert err.startswith("foregather: ") and err.count("\n") == 1 and "Traceback" not in err
+    assert message in err
+    assert not (tmp_path / f"{target}.partial").exists()
+    assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")} == before
+    return err
+
+
+def test_bad_input_is_one_sentence_and_exit_code_2(edges, tmp_path):
+    target = tmp_path / "g"
+    one_sentence(["convert", tmp_path / "no.npy", target], tmp_path, "no.npy does not exist")
+    one_sentence(["convert", edges, target, "--memory", "lots"], tmp_path, "size")
+    one_sentence(["convert", edges, target, "--memory", "1MB"], tmp_path, "needs at least")
+    one_sentence(["info", tmp_path / "nowhere"], tmp_path, "nowhere")
+    one_sentence(["synth", target, "--nodes", "0"], tmp_path, "nodes")
+    edges.write_bytes(edges.read_bytes()[:150])
+    one_sentence(["convert", edges, target], tmp_path, "truncated")
+    np.save(edges, np.array([[0, -1], [1, 1]]))
+    one_sentence(["convert", edges, target], tmp_path, "edge 1 has source -1")
+    np.save(edges, np.array([[0.0, np.nan], [1, 1]]))
+    one_sentence(["convert", edges, target], tmp_path, "expected an integer id")
+    target.mkdir()
+    one_sentence(["convert", edges, target], tmp_path, "g exists already; pass --overwrite")
+
+
+def test_errors_as_json_too(tmp_path):
+    code, out, err = run("convert", tmp_path / "no.npy", tmp_path / "g", "--json")
+    assert code == 2 and json.loads(out)["kind"] == "StorageError" and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)]
+)
+@pytest.mark.parametrize("command", ["convert", "synth"])
+def test_interrupted_work_leaves_no_folder_that_opens(tmp_path, command, number, code):
+    target, partial = tmp_path / "g", tmp_path / "g.partial"
+    if command == "convert":
+        source = tmp_path / "edges.npy"
+        rng = np.random.default_rng(0)
+        np.save(source, rng.integers(0, 1_000_000, (2, 6_000_000)))
+        args = ["convert", source, target, "--memory", "300MB"]
+    else:
+        args = ["synth", target, "--nodes", "4M", "--features", "64"]
+    process = start(*args)
+    wait_for(lambda: (partial / "indices.npy").exists(), process)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == code, err
+    assert not target.exists()
+    if number != signal.SIGKILL:
+        assert not partial.exists() and "Traceback" not in err
+        return
+    assert not (partial / "meta.json").exists()
+    small = tmp_path / "small.npy"
+    np.save(small, np.array([[0], [1]]))
+    assert run("convert", small, target)[0] == 0  # a second try clears the remains
+    assert Graph.open(target).num_edges == 1 and not partial.exists()
+
+
+def wait_for(condition, process):
+    end = time.monotonic() + 60
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="mounting a small disk needs root")
+@pytest.mark.parametrize("command", ["convert", "synth"])
+def test_a_full_disk(tmp_path, command):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", str(disk)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("tmpfs cannot be mounted here")
+    try:
+        if command == "convert":
+            source = tmp_path / "edges.txt"  # text: the size is not known beforehand
+            pairs = np.random.default_rng(0).integers(0, 100_000, (2_000_000, 2))
+            np.savetxt(source, pairs, "%d")
+            args = ["convert", source, disk / "g", "--memory", "200MB"]
+        else:
+            args = ["synth", disk / "g", "--nodes", "100k", "--features", "32"]
+        code, _, err = run(*args)
+        assert code == 2 and "no space left on the disk" in err and err.count("\n") == 1
+        assert list(disk.iterdir()) == []
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_memory_is_a_promise(tmp_path):
+    source = tmp_path / "edges.npy"
+    rng = np.random.default_rng(0)
+    edges = (2_000_000 * rng.random((2, 8_000_000)) ** 3).astype(np.int64)
+    np.save(source, edges)  # 128 MB; with reverses and records three times that
+    flags = ["--memory", "250MB", "--undirected", "--json"]
+    code, out, err = run("convert", source, tmp_path / "g", *flags)
+    assert code == 0, err
+    assert json.loads(out)["peak_memory"] <= 250e6
+
+
+def test_quickstart(tmp_path):
+    flags = ["--nodes", "3k", "--epochs", "12", "--json"]
+    code, out, err = run("quickstart", tmp_path / "q", *flags)
+    assert code == 0, err
+    facts = json.loads(out)
+    assert facts["accuracy"]["SAGE"] > facts["accuracy"]["MLP"] + 0.1
+    assert facts["accuracy"]["MLP"] > 2 * facts["chance"]
+    assert all(Path(plot).stat().st_size > 5000 for plot in facts["plots"])
