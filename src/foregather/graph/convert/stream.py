@@ -65,11 +65,14 @@ def open_lines(
 
 def first_lines(path: str | os.PathLike[str], most_bytes: int = 1 << 16) -> list[bytes]:
     """The whole lines among the first bytes of a text file; one at least, unless it is empty."""
+    text = b""
     with closing(_pieces(Path(path), most_bytes, LONGEST_LINE)) as pieces:
         for piece, _ in pieces:
-            text = piece.tobytes().removeprefix(b"\xef\xbb\xbf")
-            return text.split(b"\n")[: text.count(b"\n") + (not text.endswith(b"\n"))]
-    return []
+            if text and len(text) + piece.size > most_bytes:
+                break
+            text += piece.tobytes()  # the second piece is a last line without a line end
+    lines = text.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    return lines if lines[-1] else lines[:-1]
 
 
 def _pieces(path: Path, step: int, longest: int) -> Generator[Piece, None, None]:
