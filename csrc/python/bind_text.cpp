@@ -1,7 +1,9 @@
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "arrays.hpp"
@@ -29,14 +31,14 @@ struct Lines {
   }
 };
 
+using Taken = std::tuple<std::int64_t, std::int64_t, std::size_t>;  // rows, lines, bytes
+using TakenNames = std::tuple<std::int64_t, std::int64_t, std::size_t, std::int64_t>;
+
 template <typename T>
-nb::tuple parse_numbers_into(const Lines& lines, const Bytes& text, int width, const Out<T>& out) {
-  TextTaken taken;
-  {
-    nb::gil_scoped_release released;
-    taken = parse_numbers<T>(lines.piece(text), width, view(out));
-  }
-  return nb::make_tuple(taken.rows, taken.lines, taken.bytes);
+Taken parse_numbers_into(const Lines& lines, const Bytes& text, int width, const Out<T>& out) {
+  nb::gil_scoped_release released;
+  const TextTaken taken = parse_numbers<T>(lines.piece(text), width, view(out));
+  return {taken.rows, taken.lines, taken.bytes};
 }
 
 }  // namespace
@@ -51,13 +53,10 @@ void bind_text(nb::module_& m) {
           "parse_integers",
           [](const Lines& self, const Bytes& text, const std::vector<int>& columns,
              const Out<std::int64_t>& out, int weight_column, const Out<float>& weights) {
-            TextTaken taken;
-            {
-              nb::gil_scoped_release released;
-              taken = parse_integers(self.piece(text), columns, view(out),
-                                     {weight_column, view(weights)});
-            }
-            return nb::make_tuple(taken.rows, taken.lines, taken.bytes);
+            nb::gil_scoped_release released;
+            const TextTaken taken = parse_integers(self.piece(text), columns, view(out),
+                                                   {weight_column, view(weights)});
+            return Taken(taken.rows, taken.lines, taken.bytes);
           },
           nb::arg("text"), nb::arg("columns"), nb::arg("out"), nb::arg("weight_column"),
           nb::arg("weights"), "Columns as int64, column by column; (rows, lines, bytes) taken.")
@@ -66,13 +65,11 @@ void bind_text(nb::module_& m) {
           [](const Lines& self, const Bytes& text, const std::vector<int>& columns,
              const Out<std::uint64_t>& keys, const Out<std::uint8_t>& data,
              const Out<std::int64_t>& offsets, int weight_column, const Out<float>& weights) {
-            TextTaken taken;
-            {
-              nb::gil_scoped_release released;
-              taken = parse_strings(self.piece(text), columns, view(keys),
-                                    {view(data), view(offsets)}, {weight_column, view(weights)});
-            }
-            return nb::make_tuple(taken.rows, taken.lines, taken.bytes, taken.names);
+            nb::gil_scoped_release released;
+            const TextTaken taken =
+                parse_strings(self.piece(text), columns, view(keys), {view(data), view(offsets)},
+                              {weight_column, view(weights)});
+            return TakenNames(taken.rows, taken.lines, taken.bytes, taken.names);
           },
           nb::arg("text"), nb::arg("columns"), nb::arg("keys"), nb::arg("data"), nb::arg("offsets"),
           nb::arg("weight_column"), nb::arg("weights"),
@@ -85,9 +82,9 @@ void bind_text(nb::module_& m) {
       "split_fields",
       [](const Bytes& line, const std::string& delimiter) {
         const auto* data = reinterpret_cast<const char*>(line.data());
-        nb::list fields;
+        std::vector<nb::bytes> fields;
         for (const std::string& field : split_fields({data, line.shape(0)}, Lines::one(delimiter)))
-          fields.append(nb::bytes(field.data(), field.size()));
+          fields.emplace_back(field.data(), field.size());
         return fields;
       },
       nb::arg("line"), nb::arg("delimiter"), "The fields of one line, as the parsers see them.");

@@ -323,8 +323,13 @@ TextTaken parse_strings(const TextPiece& piece, std::span<const int> columns,
     throw InputError("the buffers for names are smaller than parse_strings needs");
   }
   // Direct-mapped: the last string met for each slot. Skewed graphs repeat their hubs.
+  // The key is compared first, which spares most lookups of the text.
+  struct Met {
+    std::uint64_t key = 0;
+    std::int64_t index = -1;
+  };
   constexpr std::size_t kSlots = 1 << 12;
-  std::vector<std::int64_t> last(kSlots, -1);
+  std::vector<Met> last(kSlots);
   std::int64_t count = 0;
   std::size_t used = 0;
   names.offsets[0] = 0;
@@ -341,14 +346,14 @@ TextTaken parse_strings(const TextPiece& piece, std::span<const int> columns,
         }
         const std::uint64_t key = xxh64({reinterpret_cast<const std::byte*>(text), length});
         keys[static_cast<std::size_t>(at)] = key;
-        std::int64_t& slot = last[key % kSlots];
-        if (slot >= 0) {
-          const auto from = static_cast<std::size_t>(names.offsets[slot]);
-          const auto to = static_cast<std::size_t>(names.offsets[slot + 1]);
+        Met& met = last[key % kSlots];
+        if (met.index >= 0 && met.key == key) {
+          const auto from = static_cast<std::size_t>(names.offsets[met.index]);
+          const auto to = static_cast<std::size_t>(names.offsets[met.index + 1]);
           if (to - from == length && !std::memcmp(names.data.data() + from, text, length)) return;
         }
         used += length;
-        slot = count;
+        met = {key, count};
         names.offsets[++count] = static_cast<std::int64_t>(used);
       });
   taken.names = count;
