@@ -36,6 +36,7 @@ void bind_check(nb::module_& m);
 void bind_csc(nb::module_& m);
 void bind_hash(nb::module_& m);
 void bind_spool(nb::module_& m);
+void bind_synth(nb::module_& m);
 void bind_text(nb::module_& m);
 
 }  // namespace foregather::python

@@ -35,5 +35,6 @@ NB_MODULE(_core, m) {
   python::bind_csc(m);
   python::bind_hash(m);
   python::bind_spool(m);
+  python::bind_synth(m);
   python::bind_text(m);
 }

@@ -1,0 +1,93 @@
+"""write_behind: runs writes on one thread, in order, while the caller makes the next chunk.
+
+At most `DEPTH` jobs wait, so memory stays bounded. The first job that fails stops all later ones,
+and its error is raised in the caller at the next call. Leaving the block always ends the thread:
+after an error or an interrupt, jobs that wait are dropped.
+"""
+
+import queue
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["DEPTH", "Ring", "WriteBehind"]
+
+DEPTH = 1  # jobs that wait; one more may be running
+
+
+class WriteBehind:
+    """A thread for writes; use as a context manager, inside the one that owns the files."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.Queue[Callable[[], object] | None] = queue.Queue(DEPTH)
+        self._thread = threading.Thread(target=self._work, name="write-behind", daemon=True)
+        self._error: BaseException | None = None
+        self._dropping = False
+
+    def __enter__(self) -> "WriteBehind":
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._dropping = self._dropping or kind is not None
+        self._jobs.put(None)
+        self._thread.join()
+        if kind is None:
+            self._check()
+
+    def _work(self) -> None:
+        # Jobs are taken even after a failure, so that a caller in `submit` is never left waiting.
+        while (job := self._jobs.get()) is not None:
+            try:
+                if not self._dropping:
+                    job()
+            except BaseException as error:  # raised in the caller by _check
+                self._error = error
+                self._dropping = True
+            finally:
+                self._jobs.task_done()
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def submit(self, job: Callable[[], object]) -> None:
+        """Queues a job; waits while `DEPTH` jobs are queued already."""
+        self._check()
+        self._jobs.put(job)
+
+    def drain(self) -> None:
+        """Waits until every job is done."""
+        self._jobs.join()
+        self._check()
+
+
+class Ring:
+    """Buffers that take turns: one is filled while the others are queued or being written.
+
+    When `submit` of job k returns, at most jobs k - DEPTH to k are unfinished, so with DEPTH + 2
+    buffers the one that comes next is free.
+    """
+
+    def __init__(self, dtype: npt.DTypeLike) -> None:
+        self._buffers = [np.empty(0, dtype) for _ in range(DEPTH + 2)]
+        self._next = 0
+
+    def take(self, count: int) -> npt.NDArray[Any]:
+        """The next buffer, `count` elements long; its contents are arbitrary."""
+        at = self._next
+        self._next = (at + 1) % len(self._buffers)
+        if self._buffers[at].size < count:
+            dtype = self._buffers[at].dtype
+            self._buffers[at] = np.empty(0, dtype)  # freed before the larger one is made
+            self._buffers[at] = np.empty(count, dtype)
+        return self._buffers[at][:count]
