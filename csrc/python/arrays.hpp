@@ -33,5 +33,6 @@ inline std::span<const std::byte> bytes(const Bytes& array) {
 
 // One function a concept; module.cpp calls them all.
 void bind_hash(nb::module_& m);
+void bind_reader(nb::module_& m);
 
 }  // namespace foregather::python

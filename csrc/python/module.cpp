@@ -32,4 +32,5 @@ NB_MODULE(_core, m) {
   nb::register_exception_translator(translate);
   m.def("default_threads", &default_threads, "Hardware threads this process may use.");
   python::bind_hash(m);
+  python::bind_reader(m);
 }
