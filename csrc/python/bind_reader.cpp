@@ -8,6 +8,7 @@ namespace foregather::python {
 namespace {
 
 using Memory = Out<std::uint8_t>;
+using Facts = nb::typed<nb::dict, nb::str, nb::any>;
 
 std::span<std::byte> writable(const Memory& array) {
   return {reinterpret_cast<std::byte*>(array.data()), array.shape(0)};
@@ -38,9 +39,9 @@ bool attach(Reader& self, const Memory& memory) {
   return pinned;
 }
 
-nb::dict counters(const Reader& self) {
+Facts counters(const Reader& self) {
   const ReadCounters counted = self.core.counters();
-  nb::dict facts;
+  Facts facts;
   facts["requests"] = counted.requests;
   facts["bytes"] = counted.bytes;
   facts["submissions"] = counted.submissions;
@@ -49,7 +50,7 @@ nb::dict counters(const Reader& self) {
   return facts;
 }
 
-nb::dict probe_reader(const std::string& path) {
+Facts probe_reader(const std::string& path) {
   Probe found;
   {
     nb::gil_scoped_release released;
@@ -60,7 +61,7 @@ nb::dict probe_reader(const std::string& path) {
     backends[backend_name(status.backend)] =
         status.works ? nb::object(nb::none()) : nb::object(nb::cast(status.reason));
   }
-  nb::dict facts;
+  Facts facts;
   facts["backends"] = backends;
   facts["alignment"] = found.alignment;
   facts["deferred"] = found.deferred;
