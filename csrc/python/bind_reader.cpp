@@ -75,9 +75,11 @@ void bind_reader(nb::module_& m) {
       .def(nb::init<const std::string&, const std::string&, int, const std::string&>(),
            nb::arg("path"), nb::arg("backend"), nb::arg("depth") = 64, nb::arg("name") = "",
            nb::call_guard<nb::gil_scoped_release>())
-      .def("read", &read, nb::arg("offset"), nb::arg("length"), nb::arg("destination"),
-           nb::arg("buffer"), "Reads length[i] bytes at offset[i] to buffer[destination[i]:].")
-      .def("attach", &attach, nb::arg("buffer"),
+      // noconvert: a converted copy of the buffer would take the bytes and be thrown away
+      .def("read", &read, nb::arg("offset").noconvert(), nb::arg("length").noconvert(),
+           nb::arg("destination").noconvert(), nb::arg("buffer").noconvert(),
+           "Reads length[i] bytes at offset[i] to buffer[destination[i]:].")
+      .def("attach", &attach, nb::arg("buffer").noconvert(),
            "Pins a buffer for the reads to come; False where that is refused or useless.")
       .def_prop_ro("backend", [](const Reader& self) { return backend_name(self.core.backend()); })
       .def_prop_ro("depth", [](const Reader& self) { return self.core.depth(); })

@@ -11,6 +11,7 @@ import dataclasses
 import json
 import math
 import os
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,7 @@ class Calibration:
     def to_json(self) -> dict[str, Any]:
         """The calibration as JSON-able values."""
         facts = dataclasses.asdict(self)
+        facts |= {"rates": list(facts["rates"]), "notes": list(facts["notes"])}
         return {"version": VERSION, **facts, "break_even_bytes": self.break_even_bytes}
 
     @classmethod
@@ -219,8 +221,12 @@ def cache_folder() -> Path:
     """Where calibrations live: $FOREGATHER_CACHE, or foregather/ in $XDG_CACHE_HOME or ~/.cache."""
     if own := os.environ.get("FOREGATHER_CACHE"):
         return Path(own)
-    user = os.environ.get("XDG_CACHE_HOME")
-    return (Path(user) if user else Path.home() / ".cache") / "foregather"
+    if user := os.environ.get("XDG_CACHE_HOME"):
+        return Path(user) / "foregather"
+    try:
+        return Path.home() / ".cache" / "foregather"
+    except RuntimeError:  # a container's user without a home
+        return Path(tempfile.gettempdir()) / f"foregather-{os.getuid()}"
 
 
 def calibration_path(path: str | os.PathLike[str]) -> Path:

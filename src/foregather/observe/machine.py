@@ -41,7 +41,7 @@ def _read_int(path: Path | str) -> int | None:
 def _version(package: str) -> str | None:
     try:
         return metadata.version(package)
-    except metadata.PackageNotFoundError:
+    except (metadata.PackageNotFoundError, OSError):
         return None
 
 
