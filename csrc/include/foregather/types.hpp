@@ -32,7 +32,7 @@ struct InputError : std::invalid_argument {
 
 /// Thrown when the operating system refuses an operation; becomes StorageError in Python.
 struct StorageError : std::runtime_error {
-  StorageError(const std::string& what, int code) : std::runtime_error(what), code(code) {}
+  StorageError(const std::string& what, int error) : std::runtime_error(what), code(error) {}
   int code;  ///< errno of the failed call
 };
 
