@@ -1,10 +1,16 @@
 #include "foregather/csc.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <memory>
+#include <new>
+#include <numeric>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -83,14 +89,7 @@ int width_of(std::int64_t count) {  // bits that tell `count` things apart, at l
   return count <= 2 ? 1 : std::bit_width(static_cast<std::uint64_t>(count - 1));
 }
 
-struct Shape {
-  Layout layout;
-  int position_bits;  // 0: no order wanted
-  int row_bits;
-};
-
-Shape make_layout(std::int64_t num_nodes, std::int64_t num_edges, int threads, bool sort_rows,
-                  bool order) {
+Layout make_layout(std::int64_t num_nodes, std::int64_t num_edges, int threads, bool sort_rows) {
   Layout layout{};
   layout.num_nodes = num_nodes;
   layout.num_edges = num_edges;
@@ -104,8 +103,106 @@ Shape make_layout(std::int64_t num_nodes, std::int64_t num_edges, int threads, b
   layout.limit = std::clamp<std::int64_t>(4 * (num_edges / layout.buckets), 4 * kBucketEdges,
                                           std::numeric_limits<std::int32_t>::max());
   layout.source_bits = node_bits;
-  return {layout, order ? width_of(num_edges) : 0, layout.row_shift};
+  return layout;
 }
+
+// ---- radix passes ------------------------------------------------------------------------------
+
+// Counters of all passes over a source, lowest digit first; the number of passes is a multiple of
+// `multiple`.
+struct Digits {
+  int passes, width;
+  std::uint64_t mask;
+  std::array<std::array<std::int64_t, 1 << kDigitBits>, kMostPasses> cursor;
+
+  Digits(int bits, int multiple) {
+    passes = (bits + kDigitBits - 1) / kDigitBits;
+    passes = (passes + multiple - 1) / multiple * multiple;
+    width = (bits + passes - 1) / passes;
+    mask = (std::uint64_t{1} << width) - 1;
+    for (int pass = 0; pass < passes; ++pass) std::fill_n(cursor[pass].begin(), mask + 1, 0);
+  }
+  void count(std::uint64_t source) {
+    for (int pass = 0; pass < passes; ++pass, source >>= width) ++cursor[pass][source & mask];
+  }
+  void accumulate() {
+    for (int pass = 0; pass < passes; ++pass) {
+      std::int64_t total = 0;
+      for (std::uint64_t d = 0; d <= mask; ++d) total += std::exchange(cursor[pass][d], total);
+    }
+  }
+  std::int64_t next(int pass, std::uint64_t source) {
+    return cursor[pass][(source >> (pass * width)) & mask]++;
+  }
+};
+
+// ---- write combining ---------------------------------------------------------------------------
+
+constexpr std::size_t kHugePage = 2 << 20;
+
+struct Free {
+  void operator()(void* memory) const { std::free(memory); }
+};
+
+// Uninitialised items that start at a page; large ones ask for huge pages, because writing to
+// thousands of places at once is otherwise a TLB miss each.
+template <typename Item>
+std::unique_ptr<Item[], Free> make_items(std::int64_t count) {
+  const std::size_t need = static_cast<std::size_t>(count) * sizeof(Item);
+  const std::size_t size = (need + kHugePage) / kHugePage * kHugePage;
+  void* memory = std::aligned_alloc(kHugePage, size);
+  if (memory == nullptr) throw std::bad_alloc();
+#ifdef MADV_HUGEPAGE
+  if (need >= 2 * kHugePage) madvise(memory, size, MADV_HUGEPAGE);
+#endif
+  return std::unique_ptr<Item[], Free>(static_cast<Item*>(memory));
+}
+
+// Collects the items of each bucket in a small line and copies whole lines, so that memory is
+// written a cache line at a time. Lines are aligned to the destination.
+template <typename Item>
+class Mixer {
+ public:
+  Mixer(Item* items, std::int64_t* cursors, std::int64_t buckets)
+      : items_(items),
+        cursors_(cursors),
+        begins_(cursors, cursors + buckets),
+        lines_(make_items<Item>(buckets * kWay)) {}
+
+  void push(std::uint64_t bucket, Item item) {
+    const std::int64_t at = cursors_[bucket]++;
+    Item* line = lines_.get() + bucket * kWay;
+    line[at % kWay] = item;
+    if (at % kWay == kWay - 1) write(bucket, at + 1 - kWay, at + 1);
+  }
+
+  void flush() {
+    for (std::size_t bucket = 0; bucket < begins_.size(); ++bucket) {
+      const std::int64_t end = cursors_[bucket];
+      if (end % kWay != 0) write(bucket, end - end % kWay, end);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kLine = 64;
+  // the fewest items that fill whole cache lines: 16, 8, 16, 4
+  static constexpr std::int64_t kWay = kLine / std::gcd(kLine, sizeof(Item));
+
+  void write(std::uint64_t bucket, std::int64_t from, std::int64_t end) {
+    const Item* line = lines_.get() + bucket * kWay;
+    if (end - from == kWay && from >= begins_[bucket]) {
+      std::memcpy(items_ + from, line, kWay * sizeof(Item));
+      return;
+    }
+    const std::int64_t skip = std::max<std::int64_t>(0, begins_[bucket] - from);
+    std::copy(line + skip, line + (end - from), items_ + from + skip);
+  }
+
+  Item* items_;
+  std::int64_t* cursors_;
+  std::vector<std::int64_t> begins_;
+  std::unique_ptr<Item[], Free> lines_;
+};
 
 // ---- the builder -------------------------------------------------------------------------------
 
@@ -123,10 +220,10 @@ class Builder {
 
   void run() {
     count();
-    items_ = std::make_unique_for_overwrite<Item[]>(static_cast<std::size_t>(layout_.num_edges));
+    items_ = make_items<Item>(layout_.num_edges);
     distribute();
     indptr_[0] = 0;
-    std::vector<std::unique_ptr<Item[]>> spare(static_cast<std::size_t>(layout_.threads));
+    std::vector<std::unique_ptr<Item[], Free>> spare(static_cast<std::size_t>(layout_.threads));
     spare_.swap(spare);
     parallel_tasks(layout_.buckets, layout_.threads, [&](std::int64_t bucket, int worker) {
       const std::int64_t begin = starts_[bucket], end = starts_[bucket + 1];
@@ -193,15 +290,16 @@ class Builder {
       }
     }
     starts_[layout_.buckets] = total;
-    const std::uint64_t row_mask = (std::uint64_t{1} << layout_.row_shift) - 1;
     split([&](std::int64_t begin, std::int64_t end, int part) {
-      std::int64_t* cell = &cells_[static_cast<std::size_t>(part * layout_.buckets)];
+      Mixer<Item> mixer(items_.get(), &cells_[static_cast<std::size_t>(part * layout_.buckets)],
+                        layout_.buckets);
+      const std::uint64_t row_mask = (std::uint64_t{1} << layout_.row_shift) - 1;
       for (std::int64_t e = begin; e < end; ++e) {
         const auto v = static_cast<std::uint64_t>(target_[e]);
-        const std::uint64_t bits =
-            layout_.pack(v & row_mask, static_cast<std::uint64_t>(source_[e]), e);
-        items_[cell[v >> layout_.row_shift]++] = Item::make(bits, e);
+        const auto u = static_cast<std::uint64_t>(source_[e]);
+        mixer.push(v >> layout_.row_shift, Item::make(layout_.pack(v & row_mask, u, e), e));
       }
+      mixer.flush();
     });
   }
 
@@ -242,34 +340,41 @@ class Builder {
   // Stable radix sort by source of at most `limit` items; returns where the sorted items are.
   const Item* sort_sources(std::int64_t begin, std::int64_t n, int worker) {
     auto& spare = spare_[static_cast<std::size_t>(worker)];
-    if (!spare) {
-      spare = std::make_unique_for_overwrite<Item[]>(static_cast<std::size_t>(layout_.limit));
-    }
-    const int passes = (layout_.source_bits + kDigitBits - 1) / kDigitBits;
-    const int digit = (layout_.source_bits + passes - 1) / passes;
-    std::array<std::array<std::uint32_t, 1 << kDigitBits>, kMostPasses> counts;
-    std::array<std::uint64_t, kMostPasses> masks;
-    for (int pass = 0; pass < passes; ++pass) {
-      counts[pass].fill(0);
-      // the top digit may be narrow: what is above it belongs to the row
-      masks[pass] = (std::uint64_t{1} << std::min(digit, layout_.source_bits - pass * digit)) - 1;
-    }
-    Item* from = &items_[0] + begin;
-    for (std::int64_t i = 0; i < n; ++i) {
-      std::uint64_t bits = from[i].bits() >> layout_.source_shift;
-      for (int pass = 0; pass < passes; ++pass, bits >>= digit) ++counts[pass][bits & masks[pass]];
-    }
+    if (!spare) spare = make_items<Item>(layout_.limit);
+    Item* from = items_.get() + begin;
+    Digits digits(layout_.source_bits, 1);
+    for (std::int64_t i = 0; i < n; ++i) digits.count(layout_.source(from[i].bits()));
+    digits.accumulate();
     Item* to = spare.get();
-    for (int pass = 0; pass < passes; ++pass) {
-      const std::uint64_t mask = masks[pass];
-      const int shift = layout_.source_shift + pass * digit;
-      std::uint32_t* cursor = counts[pass].data();
-      std::uint32_t total = 0;
-      for (std::uint64_t d = 0; d <= mask; ++d) total += std::exchange(cursor[d], total);
-      for (std::int64_t i = 0; i < n; ++i) to[cursor[(from[i].bits() >> shift) & mask]++] = from[i];
+    for (int pass = 0; pass < digits.passes; ++pass) {
+      for (std::int64_t i = 0; i < n; ++i) {
+        to[digits.next(pass, layout_.source(from[i].bits()))] = from[i];
+      }
       std::swap(from, to);
     }
     return from;
+  }
+
+  // The same for one row of any length, already laid out at [from, to): it goes to the items at
+  // its own positions, which are free, and back, an even number of times.
+  void sort_long_row(std::int64_t from, std::int64_t to) {
+    Digits digits(layout_.source_bits, 2);
+    for (std::int64_t k = from; k < to; ++k) digits.count(static_cast<std::uint64_t>(indices_[k]));
+    digits.accumulate();
+    Item* away = items_.get() + from;
+    for (int pass = 0; pass < digits.passes; pass += 2) {
+      for (std::int64_t k = from; k < to; ++k) {
+        const auto u = static_cast<std::uint64_t>(indices_[k]);
+        const std::int64_t position = order_ == nullptr ? 0 : order_[k];
+        away[digits.next(pass, u)] = Item::make(layout_.pack(0, u, position), position);
+      }
+      for (std::int64_t i = 0; i < to - from; ++i) {
+        const std::uint64_t u = layout_.source(away[i].bits());
+        const std::int64_t k = from + digits.next(pass + 1, u);
+        indices_[k] = static_cast<Id>(u);
+        if (order_ != nullptr) order_[k] = position_of(away[i]);
+      }
+    }
   }
 
   // A bucket over the limit: all threads lay out its rows by counting, then sort groups of rows.
@@ -333,6 +438,7 @@ class Builder {
 
   void sort_group(std::int64_t from, std::int64_t to, std::int64_t base, std::int64_t row_begin,
                   std::int64_t row_end, int worker) {
+    if (to - from > layout_.limit) return sort_long_row(from, to);
     std::int64_t k = from;
     for (std::int64_t row = row_begin; row < row_end; ++row) {
       const std::int64_t end = row + 1 == row_end ? to : indptr_[base + row + 1];
@@ -343,17 +449,7 @@ class Builder {
                                position);
       }
     }
-    if (to - from <= layout_.limit) {
-      return place(from, to, base, base + row_begin, base + row_end, worker);
-    }
-    // One row longer than the spare buffer: comparison sort in place.
-    std::sort(&items_[0] + from, &items_[0] + to, [](const Item& a, const Item& b) {
-      return a.bits() != b.bits() ? a.bits() < b.bits() : a.position() < b.position();
-    });
-    for (k = from; k < to; ++k) {
-      indices_[k] = static_cast<Id>(layout_.source(items_[k].bits()));
-      if (order_ != nullptr) order_[k] = position_of(items_[k]);
-    }
+    place(from, to, base, base + row_begin, base + row_end, worker);
   }
 
   const Layout layout_;
@@ -363,8 +459,9 @@ class Builder {
   std::int64_t* const order_;
   std::vector<std::int64_t> cells_;   // [thread][bucket]: counts, then write positions
   std::vector<std::int64_t> starts_;  // first item of each bucket, and E
-  std::unique_ptr<Item[]> items_;
-  std::vector<std::unique_ptr<Item[]>> spare_;  // one buffer of `limit` items a thread, on demand
+  std::unique_ptr<Item[], Free> items_;
+  std::vector<std::unique_ptr<Item[], Free>>
+      spare_;  // one buffer of `limit` items a thread, on demand
 };
 
 void check_sizes(std::size_t source, std::size_t target, std::int64_t num_nodes, std::size_t indptr,
@@ -397,9 +494,10 @@ void check_rows_shape(std::span<const std::int64_t> indptr, std::size_t indices,
 }  // namespace
 
 template <typename Id>
-void build_csc(std::span<const Id> source, std::span<const Id> target, std::int64_t num_nodes,
-               std::span<std::int64_t> indptr, std::span<Id> indices, std::span<std::int64_t> order,
-               int threads, bool sort_rows) {
+void detail::build_csc_as(int item_bytes, std::span<const Id> source, std::span<const Id> target,
+                          std::int64_t num_nodes, std::span<std::int64_t> indptr,
+                          std::span<Id> indices, std::span<std::int64_t> order, int threads,
+                          bool sort_rows) {
   check_sizes(source.size(), target.size(), num_nodes, indptr.size(), indices.size(), order.size());
   const auto num_edges = static_cast<std::int64_t>(source.size());
   if (num_edges == 0) {
@@ -407,8 +505,7 @@ void build_csc(std::span<const Id> source, std::span<const Id> target, std::int6
     return;
   }
   if (num_nodes == 0) throw InputError("there are edges, but the graph has 0 nodes");
-  auto [layout, position_bits, row_bits] =
-      make_layout(num_nodes, num_edges, threads, sort_rows, !order.empty());
+  Layout layout = make_layout(num_nodes, num_edges, threads, sort_rows);
   auto run = [&]<typename Item>(std::type_identity<Item>, int packed_position) {
     layout.source_shift = packed_position;
     layout.row_bit = packed_position + layout.source_bits;
@@ -416,13 +513,24 @@ void build_csc(std::span<const Id> source, std::span<const Id> target, std::int6
                       order.empty() ? nullptr : order.data())
         .run();
   };
-  const int bits = row_bits + layout.source_bits;
-  if (bits + position_bits <= 32)
+  const int position_bits = order.empty() ? 0 : width_of(num_edges);
+  const int bits = layout.row_shift + layout.source_bits + position_bits;
+  if (bits <= 32 && item_bytes <= 4) {
     return run(std::type_identity<Slim<std::uint32_t>>{}, position_bits);
-  if (bits + position_bits <= 64)
+  }
+  if (bits <= 64 && item_bytes <= 8) {
     return run(std::type_identity<Slim<std::uint64_t>>{}, position_bits);
-  if (position_bits <= 32) return run(std::type_identity<Carrier12>{}, 0);
+  }
+  if (position_bits <= 32 && item_bytes <= 12) return run(std::type_identity<Carrier12>{}, 0);
   return run(std::type_identity<Carrier16>{}, 0);
+}
+
+template <typename Id>
+void build_csc(std::span<const Id> source, std::span<const Id> target, std::int64_t num_nodes,
+               std::span<std::int64_t> indptr, std::span<Id> indices, std::span<std::int64_t> order,
+               int threads, bool sort_rows) {
+  detail::build_csc_as<Id>(0, source, target, num_nodes, indptr, indices, order, threads,
+                           sort_rows);
 }
 
 template <typename Id>
@@ -464,6 +572,9 @@ std::int64_t compact_rows(std::span<const std::int64_t> indptr, std::span<Id> in
 }
 
 #define FOREGATHER_CSC(Id)                                                                     \
+  template void detail::build_csc_as<Id>(int, std::span<const Id>, std::span<const Id>,        \
+                                         std::int64_t, std::span<std::int64_t>, std::span<Id>, \
+                                         std::span<std::int64_t>, int, bool);                  \
   template void build_csc<Id>(std::span<const Id>, std::span<const Id>, std::int64_t,          \
                               std::span<std::int64_t>, std::span<Id>, std::span<std::int64_t>, \
                               int, bool);                                                      \
