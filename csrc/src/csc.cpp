@@ -1,210 +1,20 @@
 #include "foregather/csc.hpp"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <cstdlib>
-#include <cstring>
-#include <limits>
-#include <memory>
-#include <new>
-#include <numeric>
+#include <functional>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "csc_items.hpp"
 #include "foregather/pool.hpp"
 
 namespace foregather {
 namespace {
 
-constexpr std::int64_t kBucketEdges = 32 << 10;  // aimed at: 2 x 256 KiB of items stay in L2
-constexpr std::int64_t kBucketRows = 16 << 10;   // aimed at: the row counters stay in L2 too
-constexpr std::int64_t kMostBuckets = 2048;      // more write streams than this thrash the TLB
-constexpr std::int64_t kPartEdges = 64 << 10;    // a thread is not started for fewer edges
-constexpr std::int64_t kBlock = 2048;            // edges checked, then counted, while in L1
-constexpr int kDigitBits = 11;                   // of one radix pass: 2048 counters, 8 KiB
-constexpr int kMostPasses = 4;                   // 4 x 11 bits exceed the largest source
-constexpr std::int64_t kMostNodes = std::int64_t{1} << 37;  // so that row and source fit 64 bits
-
-// ---- items: one edge on its way to its row -----------------------------------------------------
-// bits() holds, from the top: row inside the bucket, source, and the position if it fits.
-
-template <typename Bits>
-struct Slim {  // no position wanted, or it is in the bits
-  static constexpr bool kCarries = false;
-  Bits word;
-  static Slim make(std::uint64_t bits, std::int64_t) { return {static_cast<Bits>(bits)}; }
-  std::uint64_t bits() const { return word; }
-  std::int64_t position() const { return 0; }
-};
-
-struct Carrier12 {  // a position below 2^32 beside the bits; halves keep the size at 12
-  static constexpr bool kCarries = true;
-  std::uint32_t low, high, place;
-  static Carrier12 make(std::uint64_t bits, std::int64_t position) {
-    return {static_cast<std::uint32_t>(bits), static_cast<std::uint32_t>(bits >> 32),
-            static_cast<std::uint32_t>(position)};
-  }
-  std::uint64_t bits() const { return (std::uint64_t{high} << 32) | low; }
-  std::int64_t position() const { return place; }
-};
-
-struct Carrier16 {  // any position
-  static constexpr bool kCarries = true;
-  std::uint64_t word;
-  std::int64_t place;
-  static Carrier16 make(std::uint64_t bits, std::int64_t position) { return {bits, position}; }
-  std::uint64_t bits() const { return word; }
-  std::int64_t position() const { return place; }
-};
-
-// ---- layout: where the bits are, and how targets are cut into buckets --------------------------
-
-struct Layout {
-  std::int64_t num_nodes, num_edges, buckets, limit;
-  int threads, row_shift, source_bits, source_shift, row_bit;
-  bool sort_rows;
-
-  std::int64_t first_row(std::int64_t bucket) const {
-    return std::min(bucket << row_shift, num_nodes);
-  }
-  std::uint64_t pack(std::uint64_t row, std::uint64_t source, std::int64_t position) const {
-    const std::uint64_t low = source_shift > 0 ? static_cast<std::uint64_t>(position) : 0;
-    return (row << row_bit) | (source << source_shift) | low;
-  }
-  std::uint64_t source(std::uint64_t bits) const {
-    return (bits >> source_shift) & ((std::uint64_t{1} << source_bits) - 1);
-  }
-  std::uint64_t row(std::uint64_t bits) const { return bits >> row_bit; }
-  std::int64_t position(std::uint64_t bits) const {
-    return static_cast<std::int64_t>(bits & ((std::uint64_t{1} << source_shift) - 1));
-  }
-};
-
-int width_of(std::int64_t count) {  // bits that tell `count` things apart, at least 1
-  return count <= 2 ? 1 : std::bit_width(static_cast<std::uint64_t>(count - 1));
-}
-
-Layout make_layout(std::int64_t num_nodes, std::int64_t num_edges, int threads, bool sort_rows) {
-  Layout layout{};
-  layout.num_nodes = num_nodes;
-  layout.num_edges = num_edges;
-  layout.threads = threads > 0 ? threads : default_threads();
-  layout.sort_rows = sort_rows;
-  const std::int64_t wanted = std::clamp<std::int64_t>(
-      std::max(num_edges / kBucketEdges, num_nodes / kBucketRows), 1, kMostBuckets);
-  const int node_bits = width_of(num_nodes);
-  layout.row_shift = std::max(0, node_bits - width_of(wanted));
-  layout.buckets = ((num_nodes - 1) >> layout.row_shift) + 1;
-  layout.limit = std::clamp<std::int64_t>(4 * (num_edges / layout.buckets), 4 * kBucketEdges,
-                                          std::numeric_limits<std::int32_t>::max());
-  layout.source_bits = node_bits;
-  return layout;
-}
-
-// ---- radix passes ------------------------------------------------------------------------------
-
-// Counters of all passes over a source, lowest digit first; the number of passes is a multiple of
-// `multiple`.
-struct Digits {
-  int passes, width;
-  std::uint64_t mask;
-  std::array<std::array<std::int64_t, 1 << kDigitBits>, kMostPasses> cursor;
-
-  Digits(int bits, int multiple) {
-    passes = (bits + kDigitBits - 1) / kDigitBits;
-    passes = (passes + multiple - 1) / multiple * multiple;
-    width = (bits + passes - 1) / passes;
-    mask = (std::uint64_t{1} << width) - 1;
-    for (int pass = 0; pass < passes; ++pass) std::fill_n(cursor[pass].begin(), mask + 1, 0);
-  }
-  void count(std::uint64_t source) {
-    for (int pass = 0; pass < passes; ++pass, source >>= width) ++cursor[pass][source & mask];
-  }
-  void accumulate() {
-    for (int pass = 0; pass < passes; ++pass) {
-      std::int64_t total = 0;
-      for (std::uint64_t d = 0; d <= mask; ++d) total += std::exchange(cursor[pass][d], total);
-    }
-  }
-  std::int64_t next(int pass, std::uint64_t source) {
-    return cursor[pass][(source >> (pass * width)) & mask]++;
-  }
-};
-
-// ---- write combining ---------------------------------------------------------------------------
-
-constexpr std::size_t kHugePage = 2 << 20;
-
-struct Free {
-  void operator()(void* memory) const { std::free(memory); }
-};
-
-// Uninitialised items that start at a page; large ones ask for huge pages, because writing to
-// thousands of places at once is otherwise a TLB miss each.
-template <typename Item>
-std::unique_ptr<Item[], Free> make_items(std::int64_t count) {
-  const std::size_t need = static_cast<std::size_t>(count) * sizeof(Item);
-  const std::size_t size = (need + kHugePage) / kHugePage * kHugePage;
-  void* memory = std::aligned_alloc(kHugePage, size);
-  if (memory == nullptr) throw std::bad_alloc();
-#ifdef MADV_HUGEPAGE
-  if (need >= 2 * kHugePage) madvise(memory, size, MADV_HUGEPAGE);
-#endif
-  return std::unique_ptr<Item[], Free>(static_cast<Item*>(memory));
-}
-
-// Collects the items of each bucket in a small line and copies whole lines, so that memory is
-// written a cache line at a time. Lines are aligned to the destination.
-template <typename Item>
-class Mixer {
- public:
-  Mixer(Item* items, std::int64_t* cursors, std::int64_t buckets)
-      : items_(items),
-        cursors_(cursors),
-        begins_(cursors, cursors + buckets),
-        lines_(make_items<Item>(buckets * kWay)) {}
-
-  void push(std::uint64_t bucket, Item item) {
-    const std::int64_t at = cursors_[bucket]++;
-    Item* line = lines_.get() + bucket * kWay;
-    line[at % kWay] = item;
-    if (at % kWay == kWay - 1) write(bucket, at + 1 - kWay, at + 1);
-  }
-
-  void flush() {
-    for (std::size_t bucket = 0; bucket < begins_.size(); ++bucket) {
-      const std::int64_t end = cursors_[bucket];
-      if (end % kWay != 0) write(bucket, end - end % kWay, end);
-    }
-  }
-
- private:
-  static constexpr std::size_t kLine = 64;
-  // the fewest items that fill whole cache lines: 16, 8, 16, 4
-  static constexpr std::int64_t kWay = kLine / std::gcd(kLine, sizeof(Item));
-
-  void write(std::uint64_t bucket, std::int64_t from, std::int64_t end) {
-    const Item* line = lines_.get() + bucket * kWay;
-    if (end - from == kWay && from >= begins_[bucket]) {
-      std::memcpy(items_ + from, line, kWay * sizeof(Item));
-      return;
-    }
-    const std::int64_t skip = std::max<std::int64_t>(0, begins_[bucket] - from);
-    std::copy(line + skip, line + (end - from), items_ + from + skip);
-  }
-
-  Item* items_;
-  std::int64_t* cursors_;
-  std::vector<std::int64_t> begins_;
-  std::unique_ptr<Item[], Free> lines_;
-};
-
-// ---- the builder -------------------------------------------------------------------------------
+using namespace csc;
 
 template <typename Id, typename Item>
 class Builder {
@@ -223,8 +33,7 @@ class Builder {
     items_ = make_items<Item>(layout_.num_edges);
     distribute();
     indptr_[0] = 0;
-    std::vector<std::unique_ptr<Item[], Free>> spare(static_cast<std::size_t>(layout_.threads));
-    spare_.swap(spare);
+    spare_.resize(static_cast<std::size_t>(layout_.threads));
     parallel_tasks(layout_.buckets, layout_.threads, [&](std::int64_t bucket, int worker) {
       const std::int64_t begin = starts_[bucket], end = starts_[bucket + 1];
       if (end - begin > layout_.limit) return;
@@ -307,7 +116,7 @@ class Builder {
   // `base`. The items are used up.
   void place(std::int64_t begin, std::int64_t end, std::int64_t base, std::int64_t row_begin,
              std::int64_t row_end, int worker) {
-    const Item* from = &items_[0] + begin;
+    const Item* from = items_.get() + begin;
     const std::int64_t n = end - begin;
     if (layout_.sort_rows && n > 1) from = sort_sources(begin, n, worker);
     // indptr[v + 1] is first the count, then the start, and by scattering the end of row v.
@@ -459,9 +268,8 @@ class Builder {
   std::int64_t* const order_;
   std::vector<std::int64_t> cells_;   // [thread][bucket]: counts, then write positions
   std::vector<std::int64_t> starts_;  // first item of each bucket, and E
-  std::unique_ptr<Item[], Free> items_;
-  std::vector<std::unique_ptr<Item[], Free>>
-      spare_;  // one buffer of `limit` items a thread, on demand
+  Items<Item> items_;
+  std::vector<Items<Item>> spare_;  // `limit` items a thread, made on demand
 };
 
 void check_sizes(std::size_t source, std::size_t target, std::int64_t num_nodes, std::size_t indptr,
@@ -477,17 +285,6 @@ void check_sizes(std::size_t source, std::size_t target, std::int64_t num_nodes,
   if (indptr != static_cast<std::size_t>(num_nodes) + 1) {
     throw InputError("indptr has " + std::to_string(indptr) +
                      " entries, expected num_nodes + 1 = " + std::to_string(num_nodes + 1));
-  }
-}
-
-void check_rows_shape(std::span<const std::int64_t> indptr, std::size_t indices, std::size_t keep) {
-  const bool whole = !indptr.empty() && indptr.front() == 0 &&
-                     static_cast<std::size_t>(indptr.back()) == indices &&
-                     std::is_sorted(indptr.begin(), indptr.end());
-  if (!whole || keep != indices) {
-    throw InputError("indptr does not describe the " + std::to_string(indices) +
-                     " entries of indices, or keep (" + std::to_string(keep) +
-                     " entries) does not match them");
   }
 }
 
@@ -533,55 +330,13 @@ void build_csc(std::span<const Id> source, std::span<const Id> target, std::int6
                            sort_rows);
 }
 
-template <typename Id>
-std::int64_t dedup_rows(std::span<const std::int64_t> indptr, std::span<const Id> indices,
-                        std::span<std::uint8_t> keep) {
-  check_rows_shape(indptr, indices.size(), keep.size());
-  std::int64_t removed = 0;
-  for (std::size_t v = 0; v + 1 < indptr.size(); ++v) {
-    const std::int64_t begin = indptr[v], end = indptr[v + 1];
-    if (begin < end) keep[begin] = 1;
-    for (std::int64_t k = begin + 1; k < end; ++k) {
-      const bool fresh = indices[k] != indices[k - 1];
-      keep[k] = fresh;
-      removed += !fresh;
-    }
-  }
-  return removed;
-}
-
-template <typename Id>
-std::int64_t compact_rows(std::span<const std::int64_t> indptr, std::span<Id> indices,
-                          std::span<const std::uint8_t> keep, std::span<std::int64_t> new_indptr) {
-  check_rows_shape(indptr, indices.size(), keep.size());
-  if (new_indptr.size() != indptr.size()) {
-    throw InputError("new_indptr has " + std::to_string(new_indptr.size()) + " entries, expected " +
-                     std::to_string(indptr.size()));
-  }
-  std::int64_t kept = 0, k = 0;
-  for (std::size_t v = 0; v + 1 < indptr.size(); ++v) {
-    const std::int64_t end = indptr[v + 1];  // read before new_indptr, which may be the same memory
-    new_indptr[v] = kept;
-    for (; k < end; ++k) {
-      indices[kept] = indices[k];
-      kept += keep[k] != 0;
-    }
-  }
-  new_indptr[indptr.size() - 1] = kept;
-  return kept;
-}
-
 #define FOREGATHER_CSC(Id)                                                                     \
   template void detail::build_csc_as<Id>(int, std::span<const Id>, std::span<const Id>,        \
                                          std::int64_t, std::span<std::int64_t>, std::span<Id>, \
                                          std::span<std::int64_t>, int, bool);                  \
   template void build_csc<Id>(std::span<const Id>, std::span<const Id>, std::int64_t,          \
                               std::span<std::int64_t>, std::span<Id>, std::span<std::int64_t>, \
-                              int, bool);                                                      \
-  template std::int64_t dedup_rows<Id>(std::span<const std::int64_t>, std::span<const Id>,     \
-                                       std::span<std::uint8_t>);                               \
-  template std::int64_t compact_rows<Id>(std::span<const std::int64_t>, std::span<Id>,         \
-                                         std::span<const std::uint8_t>, std::span<std::int64_t>);
+                              int, bool);
 FOREGATHER_CSC(std::uint32_t)
 FOREGATHER_CSC(std::int64_t)
 #undef FOREGATHER_CSC
