@@ -2,19 +2,19 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <limits>
-#include <memory>
+#include <functional>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "csc_items.hpp"
 #include "foregather/pool.hpp"
 
 namespace foregather {
 namespace {
 
+<<<<<<< HEAD
 constexpr std::int64_t kBucketEdges = 32 << 10;  // aimed at: 2 x 256 KiB of items stay in L2
 constexpr std::int64_t kBucketRows = 16 << 10;   // aimed at: the row counters stay in L2 too
 constexpr std::int64_t kMostBuckets = 2048;      // more write streams than this thrash the TLB
@@ -108,6 +108,9 @@ Shape make_layout(std::int64_t num_nodes, std::int64_t num_rows, std::int64_t nu
 }
 
 // ---- the builder -------------------------------------------------------------------------------
+=======
+using namespace csc;
+>>>>>>> graph
 
 template <typename Id, typename Item>
 class Builder {
@@ -123,11 +126,10 @@ class Builder {
 
   void run() {
     count();
-    items_ = std::make_unique_for_overwrite<Item[]>(static_cast<std::size_t>(layout_.num_edges));
+    items_ = make_items<Item>(layout_.num_edges);
     distribute();
     indptr_[0] = 0;
-    std::vector<std::unique_ptr<Item[]>> spare(static_cast<std::size_t>(layout_.threads));
-    spare_.swap(spare);
+    spare_.resize(static_cast<std::size_t>(layout_.threads));
     parallel_tasks(layout_.buckets, layout_.threads, [&](std::int64_t bucket, int worker) {
       const std::int64_t begin = starts_[bucket], end = starts_[bucket + 1];
       if (end - begin > layout_.limit) return;
@@ -194,15 +196,16 @@ class Builder {
       }
     }
     starts_[layout_.buckets] = total;
-    const std::uint64_t row_mask = (std::uint64_t{1} << layout_.row_shift) - 1;
     split([&](std::int64_t begin, std::int64_t end, int part) {
-      std::int64_t* cell = &cells_[static_cast<std::size_t>(part * layout_.buckets)];
+      Mixer<Item> mixer(items_.get(), &cells_[static_cast<std::size_t>(part * layout_.buckets)],
+                        layout_.buckets);
+      const std::uint64_t row_mask = (std::uint64_t{1} << layout_.row_shift) - 1;
       for (std::int64_t e = begin; e < end; ++e) {
         const auto v = static_cast<std::uint64_t>(target_[e]);
-        const std::uint64_t bits =
-            layout_.pack(v & row_mask, static_cast<std::uint64_t>(source_[e]), e);
-        items_[cell[v >> layout_.row_shift]++] = Item::make(bits, e);
+        const auto u = static_cast<std::uint64_t>(source_[e]);
+        mixer.push(v >> layout_.row_shift, Item::make(layout_.pack(v & row_mask, u, e), e));
       }
+      mixer.flush();
     });
   }
 
@@ -210,7 +213,7 @@ class Builder {
   // `base`. The items are used up.
   void place(std::int64_t begin, std::int64_t end, std::int64_t base, std::int64_t row_begin,
              std::int64_t row_end, int worker) {
-    const Item* from = &items_[0] + begin;
+    const Item* from = items_.get() + begin;
     const std::int64_t n = end - begin;
     if (layout_.sort_rows && n > 1) from = sort_sources(begin, n, worker);
     // indptr[v + 1] is first the count, then the start, and by scattering the end of row v.
@@ -243,34 +246,41 @@ class Builder {
   // Stable radix sort by source of at most `limit` items; returns where the sorted items are.
   const Item* sort_sources(std::int64_t begin, std::int64_t n, int worker) {
     auto& spare = spare_[static_cast<std::size_t>(worker)];
-    if (!spare) {
-      spare = std::make_unique_for_overwrite<Item[]>(static_cast<std::size_t>(layout_.limit));
-    }
-    const int passes = (layout_.source_bits + kDigitBits - 1) / kDigitBits;
-    const int digit = (layout_.source_bits + passes - 1) / passes;
-    std::array<std::array<std::uint32_t, 1 << kDigitBits>, kMostPasses> counts;
-    std::array<std::uint64_t, kMostPasses> masks;
-    for (int pass = 0; pass < passes; ++pass) {
-      counts[pass].fill(0);
-      // the top digit may be narrow: what is above it belongs to the row
-      masks[pass] = (std::uint64_t{1} << std::min(digit, layout_.source_bits - pass * digit)) - 1;
-    }
-    Item* from = &items_[0] + begin;
-    for (std::int64_t i = 0; i < n; ++i) {
-      std::uint64_t bits = from[i].bits() >> layout_.source_shift;
-      for (int pass = 0; pass < passes; ++pass, bits >>= digit) ++counts[pass][bits & masks[pass]];
-    }
+    if (!spare) spare = make_items<Item>(layout_.limit);
+    Item* from = items_.get() + begin;
+    Digits digits(layout_.source_bits, 1);
+    for (std::int64_t i = 0; i < n; ++i) digits.count(layout_.source(from[i].bits()));
+    digits.accumulate();
     Item* to = spare.get();
-    for (int pass = 0; pass < passes; ++pass) {
-      const std::uint64_t mask = masks[pass];
-      const int shift = layout_.source_shift + pass * digit;
-      std::uint32_t* cursor = counts[pass].data();
-      std::uint32_t total = 0;
-      for (std::uint64_t d = 0; d <= mask; ++d) total += std::exchange(cursor[d], total);
-      for (std::int64_t i = 0; i < n; ++i) to[cursor[(from[i].bits() >> shift) & mask]++] = from[i];
+    for (int pass = 0; pass < digits.passes; ++pass) {
+      for (std::int64_t i = 0; i < n; ++i) {
+        to[digits.next(pass, layout_.source(from[i].bits()))] = from[i];
+      }
       std::swap(from, to);
     }
     return from;
+  }
+
+  // The same for one row of any length, already laid out at [from, to): it goes to the items at
+  // its own positions, which are free, and back, an even number of times.
+  void sort_long_row(std::int64_t from, std::int64_t to) {
+    Digits digits(layout_.source_bits, 2);
+    for (std::int64_t k = from; k < to; ++k) digits.count(static_cast<std::uint64_t>(indices_[k]));
+    digits.accumulate();
+    Item* away = items_.get() + from;
+    for (int pass = 0; pass < digits.passes; pass += 2) {
+      for (std::int64_t k = from; k < to; ++k) {
+        const auto u = static_cast<std::uint64_t>(indices_[k]);
+        const std::int64_t position = order_ == nullptr ? 0 : order_[k];
+        away[digits.next(pass, u)] = Item::make(layout_.pack(0, u, position), position);
+      }
+      for (std::int64_t i = 0; i < to - from; ++i) {
+        const std::uint64_t u = layout_.source(away[i].bits());
+        const std::int64_t k = from + digits.next(pass + 1, u);
+        indices_[k] = static_cast<Id>(u);
+        if (order_ != nullptr) order_[k] = position_of(away[i]);
+      }
+    }
   }
 
   // A bucket over the limit: all threads lay out its rows by counting, then sort groups of rows.
@@ -334,6 +344,7 @@ class Builder {
 
   void sort_group(std::int64_t from, std::int64_t to, std::int64_t base, std::int64_t row_begin,
                   std::int64_t row_end, int worker) {
+    if (to - from > layout_.limit) return sort_long_row(from, to);
     std::int64_t k = from;
     for (std::int64_t row = row_begin; row < row_end; ++row) {
       const std::int64_t end = row + 1 == row_end ? to : indptr_[base + row + 1];
@@ -344,17 +355,7 @@ class Builder {
                                position);
       }
     }
-    if (to - from <= layout_.limit) {
-      return place(from, to, base, base + row_begin, base + row_end, worker);
-    }
-    // One row longer than the spare buffer: comparison sort in place.
-    std::sort(&items_[0] + from, &items_[0] + to, [](const Item& a, const Item& b) {
-      return a.bits() != b.bits() ? a.bits() < b.bits() : a.position() < b.position();
-    });
-    for (k = from; k < to; ++k) {
-      indices_[k] = static_cast<Id>(layout_.source(items_[k].bits()));
-      if (order_ != nullptr) order_[k] = position_of(items_[k]);
-    }
+    place(from, to, base, base + row_begin, base + row_end, worker);
   }
 
   const Layout layout_;
@@ -364,8 +365,8 @@ class Builder {
   std::int64_t* const order_;
   std::vector<std::int64_t> cells_;   // [thread][bucket]: counts, then write positions
   std::vector<std::int64_t> starts_;  // first item of each bucket, and E
-  std::unique_ptr<Item[]> items_;
-  std::vector<std::unique_ptr<Item[]>> spare_;  // one buffer of `limit` items a thread, on demand
+  Items<Item> items_;
+  std::vector<Items<Item>> spare_;  // `limit` items a thread, made on demand
 };
 
 void check_sizes(std::size_t source, std::size_t target, std::int64_t num_nodes, std::size_t indptr,
@@ -384,33 +385,28 @@ void check_sizes(std::size_t source, std::size_t target, std::int64_t num_nodes,
   }
 }
 
-void check_rows_shape(std::span<const std::int64_t> indptr, std::size_t indices, std::size_t keep) {
-  const bool whole = !indptr.empty() && indptr.front() == 0 &&
-                     static_cast<std::size_t>(indptr.back()) == indices &&
-                     std::is_sorted(indptr.begin(), indptr.end());
-  if (!whole || keep != indices) {
-    throw InputError("indptr does not describe the " + std::to_string(indices) +
-                     " entries of indices, or keep (" + std::to_string(keep) +
-                     " entries) does not match them");
-  }
-}
-
 }  // namespace
 
 template <typename Id>
-void build_csc(std::span<const Id> source, std::span<const Id> target, std::int64_t num_nodes,
-               std::span<std::int64_t> indptr, std::span<Id> indices, std::span<std::int64_t> order,
-               int threads, bool sort_rows) {
+void detail::build_csc_as(int item_bytes, std::span<const Id> source, std::span<const Id> target,
+                          std::int64_t num_nodes, std::span<std::int64_t> indptr,
+                          std::span<Id> indices, std::span<std::int64_t> order, int threads,
+                          bool sort_rows) {
   check_sizes(source.size(), target.size(), num_nodes, indptr.size(), indices.size(), order.size());
   const auto num_edges = static_cast<std::int64_t>(source.size());
   if (num_edges == 0) {
     std::fill(indptr.begin(), indptr.end(), 0);
     return;
   }
+<<<<<<< HEAD
   const auto num_rows = static_cast<std::int64_t>(indptr.size()) - 1;
   if (num_rows == 0) throw InputError("there are edges, but the graph has 0 nodes");
   auto [layout, position_bits, row_bits] =
       make_layout(num_nodes, num_rows, num_edges, threads, sort_rows, !order.empty());
+=======
+  if (num_nodes == 0) throw InputError("there are edges, but the graph has 0 nodes");
+  Layout layout = make_layout(num_nodes, num_edges, threads, sort_rows);
+>>>>>>> graph
   auto run = [&]<typename Item>(std::type_identity<Item>, int packed_position) {
     layout.source_shift = packed_position;
     layout.row_bit = packed_position + layout.source_bits;
@@ -418,61 +414,33 @@ void build_csc(std::span<const Id> source, std::span<const Id> target, std::int6
                       order.empty() ? nullptr : order.data())
         .run();
   };
-  const int bits = row_bits + layout.source_bits;
-  if (bits + position_bits <= 32)
+  const int position_bits = order.empty() ? 0 : width_of(num_edges);
+  const int bits = layout.row_shift + layout.source_bits + position_bits;
+  if (bits <= 32 && item_bytes <= 4) {
     return run(std::type_identity<Slim<std::uint32_t>>{}, position_bits);
-  if (bits + position_bits <= 64)
+  }
+  if (bits <= 64 && item_bytes <= 8) {
     return run(std::type_identity<Slim<std::uint64_t>>{}, position_bits);
-  if (position_bits <= 32) return run(std::type_identity<Carrier12>{}, 0);
+  }
+  if (position_bits <= 32 && item_bytes <= 12) return run(std::type_identity<Carrier12>{}, 0);
   return run(std::type_identity<Carrier16>{}, 0);
 }
 
 template <typename Id>
-std::int64_t dedup_rows(std::span<const std::int64_t> indptr, std::span<const Id> indices,
-                        std::span<std::uint8_t> keep) {
-  check_rows_shape(indptr, indices.size(), keep.size());
-  std::int64_t removed = 0;
-  for (std::size_t v = 0; v + 1 < indptr.size(); ++v) {
-    const std::int64_t begin = indptr[v], end = indptr[v + 1];
-    if (begin < end) keep[begin] = 1;
-    for (std::int64_t k = begin + 1; k < end; ++k) {
-      const bool fresh = indices[k] != indices[k - 1];
-      keep[k] = fresh;
-      removed += !fresh;
-    }
-  }
-  return removed;
-}
-
-template <typename Id>
-std::int64_t compact_rows(std::span<const std::int64_t> indptr, std::span<Id> indices,
-                          std::span<const std::uint8_t> keep, std::span<std::int64_t> new_indptr) {
-  check_rows_shape(indptr, indices.size(), keep.size());
-  if (new_indptr.size() != indptr.size()) {
-    throw InputError("new_indptr has " + std::to_string(new_indptr.size()) + " entries, expected " +
-                     std::to_string(indptr.size()));
-  }
-  std::int64_t kept = 0, k = 0;
-  for (std::size_t v = 0; v + 1 < indptr.size(); ++v) {
-    const std::int64_t end = indptr[v + 1];  // read before new_indptr, which may be the same memory
-    new_indptr[v] = kept;
-    for (; k < end; ++k) {
-      indices[kept] = indices[k];
-      kept += keep[k] != 0;
-    }
-  }
-  new_indptr[indptr.size() - 1] = kept;
-  return kept;
+void build_csc(std::span<const Id> source, std::span<const Id> target, std::int64_t num_nodes,
+               std::span<std::int64_t> indptr, std::span<Id> indices, std::span<std::int64_t> order,
+               int threads, bool sort_rows) {
+  detail::build_csc_as<Id>(0, source, target, num_nodes, indptr, indices, order, threads,
+                           sort_rows);
 }
 
 #define FOREGATHER_CSC(Id)                                                                     \
+  template void detail::build_csc_as<Id>(int, std::span<const Id>, std::span<const Id>,        \
+                                         std::int64_t, std::span<std::int64_t>, std::span<Id>, \
+                                         std::span<std::int64_t>, int, bool);                  \
   template void build_csc<Id>(std::span<const Id>, std::span<const Id>, std::int64_t,          \
                               std::span<std::int64_t>, std::span<Id>, std::span<std::int64_t>, \
-                              int, bool);                                                      \
-  template std::int64_t dedup_rows<Id>(std::span<const std::int64_t>, std::span<const Id>,     \
-                                       std::span<std::uint8_t>);                               \
-  template std::int64_t compact_rows<Id>(std::span<const std::int64_t>, std::span<Id>,         \
-                                         std::span<const std::uint8_t>, std::span<std::int64_t>);
+                              int, bool);
 FOREGATHER_CSC(std::uint32_t)
 FOREGATHER_CSC(std::int64_t)
 #undef FOREGATHER_CSC

@@ -42,6 +42,17 @@ void build_csc(std::span<const Id> source, std::span<const Id> target, std::int6
                std::span<std::int64_t> indptr, std::span<Id> indices, std::span<std::int64_t> order,
                int threads, bool sort_rows);
 
+namespace detail {
+
+/// build_csc with items of a given size (4, 8, 12 or 16 bytes; 0 = the smallest that fits, and what
+/// is asked for is raised to that). Here so that tests reach every size without huge graphs.
+template <typename Id>
+void build_csc_as(int item_bytes, std::span<const Id> source, std::span<const Id> target,
+                  std::int64_t num_nodes, std::span<std::int64_t> indptr, std::span<Id> indices,
+                  std::span<std::int64_t> order, int threads, bool sort_rows);
+
+}  // namespace detail
+
 /// Marks parallel edges: keep[k] = 0 where edge k repeats the source before it in the same row
 /// (rows must ascend), 1 elsewhere. Returns how many are 0.
 template <typename Id>
