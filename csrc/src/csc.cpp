@@ -14,103 +14,7 @@
 namespace foregather {
 namespace {
 
-<<<<<<< HEAD
-constexpr std::int64_t kBucketEdges = 32 << 10;  // aimed at: 2 x 256 KiB of items stay in L2
-constexpr std::int64_t kBucketRows = 16 << 10;   // aimed at: the row counters stay in L2 too
-constexpr std::int64_t kMostBuckets = 2048;      // more write streams than this thrash the TLB
-constexpr std::int64_t kPartEdges = 64 << 10;    // a thread is not started for fewer edges
-constexpr std::int64_t kBlock = 2048;            // edges checked, then counted, while in L1
-constexpr int kDigitBits = 11;                   // of one radix pass: 2048 counters, 8 KiB
-constexpr int kMostPasses = 4;                   // 4 x 11 bits exceed the largest source
-constexpr std::int64_t kMostNodes = std::int64_t{1} << 37;  // so that row and source fit 64 bits
-
-// ---- items: one edge on its way to its row -----------------------------------------------------
-// bits() holds, from the top: row inside the bucket, source, and the position if it fits.
-
-template <typename Bits>
-struct Slim {  // no position wanted, or it is in the bits
-  static constexpr bool kCarries = false;
-  Bits word;
-  static Slim make(std::uint64_t bits, std::int64_t) { return {static_cast<Bits>(bits)}; }
-  std::uint64_t bits() const { return word; }
-  std::int64_t position() const { return 0; }
-};
-
-struct Carrier12 {  // a position below 2^32 beside the bits; halves keep the size at 12
-  static constexpr bool kCarries = true;
-  std::uint32_t low, high, place;
-  static Carrier12 make(std::uint64_t bits, std::int64_t position) {
-    return {static_cast<std::uint32_t>(bits), static_cast<std::uint32_t>(bits >> 32),
-            static_cast<std::uint32_t>(position)};
-  }
-  std::uint64_t bits() const { return (std::uint64_t{high} << 32) | low; }
-  std::int64_t position() const { return place; }
-};
-
-struct Carrier16 {  // any position
-  static constexpr bool kCarries = true;
-  std::uint64_t word;
-  std::int64_t place;
-  static Carrier16 make(std::uint64_t bits, std::int64_t position) { return {bits, position}; }
-  std::uint64_t bits() const { return word; }
-  std::int64_t position() const { return place; }
-};
-
-// ---- layout: where the bits are, and how targets are cut into buckets --------------------------
-
-struct Layout {
-  std::int64_t num_nodes, num_rows, num_edges, buckets, limit;
-  int threads, row_shift, source_bits, source_shift, row_bit;
-  bool sort_rows;
-
-  std::int64_t first_row(std::int64_t bucket) const {
-    return std::min(bucket << row_shift, num_rows);
-  }
-  std::uint64_t pack(std::uint64_t row, std::uint64_t source, std::int64_t position) const {
-    const std::uint64_t low = source_shift > 0 ? static_cast<std::uint64_t>(position) : 0;
-    return (row << row_bit) | (source << source_shift) | low;
-  }
-  std::uint64_t source(std::uint64_t bits) const {
-    return (bits >> source_shift) & ((std::uint64_t{1} << source_bits) - 1);
-  }
-  std::uint64_t row(std::uint64_t bits) const { return bits >> row_bit; }
-  std::int64_t position(std::uint64_t bits) const {
-    return static_cast<std::int64_t>(bits & ((std::uint64_t{1} << source_shift) - 1));
-  }
-};
-
-int width_of(std::int64_t count) {  // bits that tell `count` things apart, at least 1
-  return count <= 2 ? 1 : std::bit_width(static_cast<std::uint64_t>(count - 1));
-}
-
-struct Shape {
-  Layout layout;
-  int position_bits;  // 0: no order wanted
-  int row_bits;
-};
-
-Shape make_layout(std::int64_t num_nodes, std::int64_t num_rows, std::int64_t num_edges,
-                  int threads, bool sort_rows, bool order) {
-  Layout layout{};
-  layout.num_nodes = num_nodes;
-  layout.num_rows = num_rows;
-  layout.num_edges = num_edges;
-  layout.threads = threads > 0 ? threads : default_threads();
-  layout.sort_rows = sort_rows;
-  const std::int64_t wanted = std::clamp<std::int64_t>(
-      std::max(num_edges / kBucketEdges, num_rows / kBucketRows), 1, kMostBuckets);
-  layout.row_shift = std::max(0, width_of(num_rows) - width_of(wanted));
-  layout.buckets = ((num_rows - 1) >> layout.row_shift) + 1;
-  layout.limit = std::clamp<std::int64_t>(4 * (num_edges / layout.buckets), 4 * kBucketEdges,
-                                          std::numeric_limits<std::int32_t>::max());
-  layout.source_bits = width_of(num_nodes);
-  return {layout, order ? width_of(num_edges) : 0, layout.row_shift};
-}
-
-// ---- the builder -------------------------------------------------------------------------------
-=======
 using namespace csc;
->>>>>>> graph
 
 template <typename Id, typename Item>
 class Builder {
@@ -398,15 +302,9 @@ void detail::build_csc_as(int item_bytes, std::span<const Id> source, std::span<
     std::fill(indptr.begin(), indptr.end(), 0);
     return;
   }
-<<<<<<< HEAD
   const auto num_rows = static_cast<std::int64_t>(indptr.size()) - 1;
   if (num_rows == 0) throw InputError("there are edges, but the graph has 0 nodes");
-  auto [layout, position_bits, row_bits] =
-      make_layout(num_nodes, num_rows, num_edges, threads, sort_rows, !order.empty());
-=======
-  if (num_nodes == 0) throw InputError("there are edges, but the graph has 0 nodes");
-  Layout layout = make_layout(num_nodes, num_edges, threads, sort_rows);
->>>>>>> graph
+  Layout layout = make_layout(num_nodes, num_rows, num_edges, threads, sort_rows);
   auto run = [&]<typename Item>(std::type_identity<Item>, int packed_position) {
     layout.source_shift = packed_position;
     layout.row_bit = packed_position + layout.source_bits;

@@ -67,12 +67,12 @@ struct Carrier16 {  // any position
 // ---- layout: where the bits are, and how targets are cut into buckets --------------------------
 
 struct Layout {
-  std::int64_t num_nodes, num_edges, buckets, limit;
+  std::int64_t num_nodes, num_rows, num_edges, buckets, limit;
   int threads, row_shift, source_bits, source_shift, row_bit;
   bool sort_rows;
 
   std::int64_t first_row(std::int64_t bucket) const {
-    return std::min(bucket << row_shift, num_nodes);
+    return std::min(bucket << row_shift, num_rows);
   }
   std::uint64_t pack(std::uint64_t row, std::uint64_t source, std::int64_t position) const {
     const std::uint64_t low = source_shift > 0 ? static_cast<std::uint64_t>(position) : 0;
@@ -91,22 +91,22 @@ inline int width_of(std::int64_t count) {  // bits that tell `count` things apar
   return count <= 2 ? 1 : std::bit_width(static_cast<std::uint64_t>(count - 1));
 }
 
-inline Layout make_layout(std::int64_t num_nodes, std::int64_t num_edges, int threads,
-                          bool sort_rows) {
+inline Layout make_layout(std::int64_t num_nodes, std::int64_t num_rows, std::int64_t num_edges,
+                          int threads, bool sort_rows) {
   Layout layout{};
   layout.num_nodes = num_nodes;
+  layout.num_rows = num_rows;
   layout.num_edges = num_edges;
   layout.threads = static_cast<int>(std::min<std::int64_t>(
       threads > 0 ? threads : default_threads(), 1 + num_edges / kPartEdges));
   layout.sort_rows = sort_rows;
   const std::int64_t wanted = std::clamp<std::int64_t>(
-      std::max(num_edges / kBucketEdges, num_nodes / kBucketRows), 1, kMostBuckets);
-  const int node_bits = width_of(num_nodes);
-  layout.row_shift = std::max(0, node_bits - width_of(wanted));
-  layout.buckets = ((num_nodes - 1) >> layout.row_shift) + 1;
+      std::max(num_edges / kBucketEdges, num_rows / kBucketRows), 1, kMostBuckets);
+  layout.row_shift = std::max(0, width_of(num_rows) - width_of(wanted));
+  layout.buckets = ((num_rows - 1) >> layout.row_shift) + 1;
   layout.limit = std::clamp<std::int64_t>(4 * (num_edges / layout.buckets), 4 * kBucketEdges,
                                           std::numeric_limits<std::int32_t>::max());
-  layout.source_bits = node_bits;
+  layout.source_bits = width_of(num_nodes);
   return layout;
 }
 
