@@ -1,8 +1,11 @@
 """open_lines against splitlines, and read_ahead stopped at every moment."""
 
 import gzip
+import io
+import itertools
 import threading
 import time
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foregather.errors import FormatError, InputError, StorageError
+from foregather.graph.convert.inflate import Inflate
 from foregather.graph.convert.stream import first_lines, open_lines, read_ahead
 
 TEXT = st.lists(st.binary(max_size=30).map(lambda b: b.replace(b"\n", b"")), max_size=40).map(
@@ -49,6 +53,35 @@ def test_members_of_gzip_are_joined(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b"1,2\n3,") + gzip.compress(b"4\n"))
     assert b"".join(p.tobytes() for p, _ in open_lines(path, 4)) == b"1,2\n3,4\n"
     assert first_lines(path) == [b"1,2", b"3,4"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    members=st.lists(st.binary(max_size=3000), min_size=1, max_size=5),
+    sizes=st.lists(st.integers(1, 5000), min_size=1),
+    padding=st.integers(0, 600),
+)
+def test_inflate_is_gzip(members: list[bytes], sizes: list[int], padding: int) -> None:
+    packed = b"".join(gzip.compress(member) for member in members) + bytes(padding)
+    reader = Inflate(io.BytesIO(packed))
+    text = b""
+    for size in itertools.cycle(sizes):
+        part = reader.read(size)
+        text += part
+        assert len(part) <= size
+        if len(part) < size:
+            break
+    assert text == gzip.decompress(packed) and reader.read(1) == b""
+
+
+def test_inflate_of_much_from_little() -> None:
+    reader = Inflate(io.BytesIO(gzip.compress(bytes(10 << 20), 9)))
+    sizes = [len(reader.read(3 << 20)) for _ in range(5)]
+    assert sizes == [3 << 20] * 3 + [1 << 20, 0]
+    with pytest.raises(zlib.error):
+        Inflate(io.BytesIO(gzip.compress(b"x") + b"garbage")).read(10)
+    with pytest.raises(EOFError):
+        Inflate(io.BytesIO(gzip.compress(b"x") + gzip.compress(b"y")[:-1])).read(10)
 
 
 def test_first_lines_are_whole(tmp_path: Path) -> None:

@@ -5,13 +5,12 @@ than the step or than one line. The thread ends when the file does, when an erro
 the consumer gets, after the pieces before it), or as soon as the consumer stops.
 """
 
-import gzip
 import os
 import threading
 import zlib
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, TypeVar, cast
 
@@ -19,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather.errors import ForegatherError, FormatError, InputError, StorageError
+from foregather.graph.convert.inflate import Inflate
 
 __all__ = ["LONGEST_LINE", "first_lines", "open_lines", "read_ahead"]
 
@@ -111,20 +111,19 @@ def _reading(name: str) -> Iterator[None]:
         raise
     except EOFError as error:
         raise FormatError(f"{name} ends inside its gzip data; the file is truncated") from error
-    except (gzip.BadGzipFile, zlib.error) as error:
+    except zlib.error as error:
         raise FormatError(f"{name} has corrupt gzip data: {error}") from error
     except OSError as error:
         raise StorageError(f"cannot read {name}: {error.strerror}") from error
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
-    with ExitStack() as stack:
-        file = stack.enter_context(open(path, "rb"))
+def _opened(path: Path) -> Iterator[BinaryIO | Inflate]:
+    with open(path, "rb") as file:
         start = file.read(8)
         file.seek(0)
         if start.startswith(_GZIP):
-            yield cast(BinaryIO, stack.enter_context(gzip.GzipFile(fileobj=file, mode="rb")))
+            yield Inflate(file)
             return
         if path.suffix == ".gz":
             raise FormatError(f"{path.name} is named .gz but is not gzip data")
