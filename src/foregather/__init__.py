@@ -1,1 +1,48 @@
-"""foregather: gather, decided beforehand. Graph neural networks beyond RAM and one machine."""
+"""foregather: gather, decided beforehand. Graph neural networks beyond RAM and one machine.
+
+The names below are loaded when they are first used; importing the package does no work.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from foregather.errors import (
+        BudgetError,
+        ForegatherError,
+        FormatError,
+        InputError,
+        MissingDependencyError,
+        StorageError,
+    )
+    from foregather.graph.features import Features
+    from foregather.graph.graph import Graph
+
+__all__ = [
+    "Graph",
+    "Features",
+    "ForegatherError",
+    "InputError",
+    "FormatError",
+    "BudgetError",
+    "StorageError",
+    "MissingDependencyError",
+]
+
+_HOME = {
+    "Graph": "foregather.graph.graph",
+    "Features": "foregather.graph.features",
+    **dict.fromkeys(__all__[2:], "foregather.errors"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'foregather' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

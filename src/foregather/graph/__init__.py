@@ -1,1 +1,6 @@
 """graph: what exists: topology, features, labels and splits, in memory or in a folder."""
+
+from foregather.graph.features import Features
+from foregather.graph.graph import Graph
+
+__all__ = ["Graph", "Features"]

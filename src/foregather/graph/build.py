@@ -1,0 +1,246 @@
+"""build: a Graph in memory from edges in any order (an edge_index, or a PyG Data).
+
+The result is one definite graph: rows by target, sources ascending, equal edges in input order,
+whatever the number of threads. What is done to the edges is done in this order: reverse edges,
+self-loops, sorting, removal of duplicates; and of duplicates the first wins.
+"""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from foregather import _core
+from foregather.errors import InputError
+from foregather.graph.arrays import id_dtype, to_array, to_ids
+from foregather.graph.features import Features
+from foregather.graph.graph import Graph
+
+__all__ = ["graph_from_edges", "graph_from_pyg", "label_facts"]
+
+Array = npt.NDArray[Any]
+
+_SPLIT_NAMES = ("train", "val", "valid", "test")
+
+
+def graph_from_edges(
+    edge_index: Any,
+    num_nodes: int | None,
+    columns: Mapping[str, Any],
+    splits: Mapping[str, Any],
+    *,
+    undirected: bool,
+    self_loops: bool,
+    dedup: bool,
+    threads: int,
+) -> Graph:
+    """Builds a graph; see `Graph.from_edge_index`. `columns` are x, y, edge_weight, edge_attr."""
+    given = {name: to_array(value, name) for name, value in columns.items() if value is not None}
+    pairs = _edge_array(edge_index)
+    count = pairs.shape[1]
+    nodes = _count_nodes(pairs, num_nodes, given)
+    source, target = _narrow(pairs, nodes)
+    if undirected:
+        source, target = np.concatenate([source, target]), np.concatenate([target, source])
+    drawn = source.size
+    if self_loops:
+        loops = _missing_loops(source, target, nodes)
+        source, target = np.concatenate([source, loops]), np.concatenate([target, loops])
+    indptr, indices, order = _sort(source, target, nodes, dedup or undirected, threads)
+    # order names positions in [edges, reversed edges, added loops]; edge_ids those of the caller
+    edge_ids = np.where(order < drawn, order % max(count, 1), -1)
+    features = None if "x" not in given else Features(_matrix(given["x"]))
+    labels = None if "y" not in given else _labels(given["y"])
+    facts: dict[str, Any] = {
+        "duplicates": "removed" if dedup or undirected else "kept",
+        "self_loops": "added" if self_loops else "kept",
+        "undirected": True if undirected else None,
+        "provenance": {"source": "edge_index"},
+    }
+    if features is not None:
+        facts["features"] = {"width": features.width, "dtype": features.dtype.name}
+    if labels is not None:
+        facts["labels"] = label_facts(labels)
+    return Graph(
+        num_nodes=nodes,
+        num_edges=int(indices.size),
+        indptr=indptr,
+        indices=indices,
+        features=features,
+        edge_weight=_edge_weight(given.get("edge_weight"), count, edge_ids),
+        edge_features=_edge_features(given.get("edge_attr"), count, edge_ids),
+        labels=labels,
+        splits={name: to_ids(ids, nodes, f"split {name}") for name, ids in splits.items()},
+        edge_ids=edge_ids,
+        meta=facts,
+    )
+
+
+def _edge_array(edge_index: Any) -> Array:
+    pairs = to_array(edge_index, "edge_index")
+    if pairs.size == 0 and pairs.shape[:1] in ((0,), (2,)):
+        return np.empty((2, 0), np.int64)  # an empty tensor is float by default
+    if pairs.ndim != 2 or pairs.shape[0] != 2:
+        raise InputError(
+            f"edge_index has shape {list(pairs.shape)}, expected [2, edges]: "
+            "row 0 the sources, row 1 the targets"
+        )
+    if pairs.dtype.kind not in "iu":
+        raise InputError(
+            f"edge_index holds {pairs.dtype}, expected whole numbers; NaN and fractions name no "
+            "node, so convert the ids to int64 first"
+        )
+    return pairs
+
+
+def _count_nodes(pairs: Array, num_nodes: int | None, given: Mapping[str, Array]) -> int:
+    if num_nodes is not None:
+        if isinstance(num_nodes, bool) or int(num_nodes) != num_nodes or num_nodes < 0:
+            raise InputError(f"num_nodes is {num_nodes!r}, expected a count")
+        return int(num_nodes)
+    for name in ("x", "y"):
+        if name in given and given[name].ndim:
+            return int(given[name].shape[0])
+    return 1 + int(pairs.max()) if pairs.size else 0
+
+
+def _narrow(pairs: Array, nodes: int) -> tuple[Array, Array]:
+    """The two rows in the dtype they are stored in, checked before they could wrap around."""
+    dtype = id_dtype(nodes)
+    rows = [np.ascontiguousarray(row) for row in pairs]
+    if rows[0].dtype != dtype:
+        rows = [np.ascontiguousarray(row, dtype=np.int64) for row in rows]
+        found = [(_core.check_ids(row, nodes), end) for end, row in enumerate(rows)]
+        bad = min((item for item in found if item[0] >= 0), default=None)
+        if bad is not None:
+            edge, end = bad
+            raise InputError(
+                f"edge {edge} has {('source', 'target')[end]} {int(pairs[end, edge])}, but the "
+                f"graph has {nodes} nodes (ids are 0 to N-1)"
+            )
+    return rows[0].astype(dtype, copy=False), rows[1].astype(dtype, copy=False)
+
+
+def _missing_loops(source: Array, target: Array, nodes: int) -> Array:
+    missing = np.ones(nodes, np.bool_)
+    loops = source[source == target]
+    missing[loops[loops < nodes]] = False  # ids out of range are named when the rows are built
+    return np.flatnonzero(missing).astype(source.dtype)
+
+
+def _sort(
+    source: Array, target: Array, nodes: int, dedup: bool, threads: int
+) -> tuple[npt.NDArray[np.int64], Array, npt.NDArray[np.int64]]:
+    indptr = np.empty(nodes + 1, np.int64)
+    indices = np.empty(source.size, source.dtype)
+    order = np.empty(source.size, np.int64)
+    _core.build_csc(source, target, nodes, indptr, indices, order, threads)
+    if dedup:
+        keep = np.empty(source.size, np.uint8)
+        if _core.dedup_rows(indptr, indices, keep):
+            kept = _core.compact_rows(indptr, indices, keep, indptr)
+            indices, order = indices[:kept].copy(), order[keep.view(np.bool_)]
+    return indptr, indices, order
+
+
+def _matrix(values: Array) -> Array:
+    return np.ascontiguousarray(values.reshape(-1, 1) if values.ndim == 1 else values)
+
+
+def _edge_weight(
+    weight: Array | None, count: int, edge_ids: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float32] | None:
+    if weight is None:
+        return None
+    if weight.shape not in ((count,), (count, 1)):
+        raise InputError(f"edge_weight has shape {list(weight.shape)}, expected [{count}]")
+    flat = weight.reshape(-1).astype(np.float32)
+    if not np.isfinite(flat).all():
+        position = int(np.flatnonzero(~np.isfinite(flat))[0])
+        raise InputError(
+            f"edge_weight holds {flat[position]} at position {position}, expected finite numbers"
+        )
+    return np.append(flat, np.float32(1))[edge_ids]  # position -1, an added loop, is the 1
+
+
+def _edge_features(
+    attr: Array | None, count: int, edge_ids: npt.NDArray[np.int64]
+) -> Features | None:
+    if attr is None:
+        return None
+    rows = _matrix(attr)
+    if rows.shape[0] != count:
+        raise InputError(f"edge_attr has {rows.shape[0]} rows, expected one for each of {count}")
+    zero = np.zeros((1, *rows.shape[1:]), rows.dtype)
+    if count == 0 or edge_ids.min(initial=0) < 0:
+        rows = np.concatenate([rows, zero])
+    return Features(rows[edge_ids])
+
+
+def _labels(y: Array) -> Array:
+    """Labels as they are stored: [N, 1] becomes [N], classes signed, masks of classes uint8.
+
+    A float [N] that holds NaN and otherwise only whole numbers from 0 on is taken as classes with
+    missing ones (as OGB stores papers100M), because NaN cannot be a regression target.
+    """
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.ndim == 1 and y.dtype.kind == "f":
+        missing = np.isnan(y)
+        there = y[~missing]
+        whole = there.size and bool(np.all((there >= 0) & (there == np.floor(there))))
+        if missing.any() and whole and np.isfinite(there).all():
+            return np.where(missing, -1, y).astype(np.int64)
+    if y.ndim == 1 and y.dtype.kind in "bu":
+        return y.astype(np.int64)
+    return np.ascontiguousarray(y.astype(np.uint8) if y.dtype == np.bool_ else y)
+
+
+def label_facts(labels: Array) -> dict[str, Any]:
+    """What meta.json says about labels: kind, number of classes, how many are missing."""
+    if labels.dtype.kind == "f":
+        missing = int(np.isnan(labels).reshape(labels.shape[0], -1).any(axis=1).sum())
+        classes = None if labels.ndim == 1 else int(labels.shape[1])
+        return {"kind": "float", "num_classes": classes, "missing": missing}
+    if labels.ndim == 2:
+        missing = int((labels < 0).any(axis=1).sum())
+        return {"kind": "multi", "num_classes": int(labels.shape[1]), "missing": missing}
+    classes = int(labels.max(initial=-1)) + 1
+    return {"kind": "single", "num_classes": classes, "missing": int((labels < 0).sum())}
+
+
+def graph_from_pyg(data: Any, **options: Any) -> Graph:
+    """Builds a graph from a PyG Data; see `Graph.from_pyg`."""
+    if hasattr(type(data), "node_types") or hasattr(type(data), "edge_types"):
+        raise InputError(
+            "the data is heterogeneous (several node or edge types), expected one type of each; "
+            "pass data.to_homogeneous()"
+        )
+    if getattr(data, "edge_index", None) is None:
+        raise InputError("the data has no edge_index; a Data with edge_index [2, edges] is needed")
+    columns = {
+        name: getattr(data, name, None) for name in ("x", "y", "edge_weight", "edge_attr")
+    }
+    with warnings.catch_warnings():  # PyG warns where it has to guess the number
+        warnings.simplefilter("ignore")
+        num_nodes = getattr(data, "num_nodes", None)
+    chosen = {"undirected": False, "self_loops": False, "dedup": False, "threads": 0, **options}
+    return graph_from_edges(data.edge_index, num_nodes, columns, _pyg_splits(data), **chosen)
+
+
+def _pyg_splits(data: Any) -> dict[str, Any]:
+    splits: dict[str, Any] = {}
+    for name in _SPLIT_NAMES:
+        for suffix in ("mask", "idx"):
+            value = getattr(data, f"{name}_{suffix}", None)
+            if value is None:
+                continue
+            if value.ndim != 1:
+                raise InputError(
+                    f"{name}_{suffix} has shape {list(value.shape)}, expected one split; "
+                    f"choose one, for example data.{name}_{suffix}[:, 0]"
+                )
+            splits[name] = value
+    return splits

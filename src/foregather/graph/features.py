@@ -1,0 +1,115 @@
+"""features: the rows a model reads, in memory or mapped from a file, in their stored dtype.
+
+A `Features` never converts what it stores. int8 with a scale stands for real numbers,
+x = q * scale[column], and is the only storage that reading turns into float32.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from foregather.errors import InputError
+from foregather.graph.arrays import to_ids
+
+__all__ = ["Features", "column_scale", "quantize"]
+
+Array = npt.NDArray[Any]
+
+_MOST = 127  # -128 is not used, so that q and -q are both there
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Features:
+    """A matrix with one row for each node (or edge).
+
+    Attributes:
+        data: [rows, width], any numeric dtype, in memory or memory-mapped.
+        scale: float32 [width] with int8 data: row i stands for data[i] * scale. Otherwise None.
+    """
+
+    data: Array
+    scale: npt.NDArray[np.float32] | None = None
+
+    def __post_init__(self) -> None:
+        if self.data.ndim != 2 or self.data.dtype.kind not in "biuf":
+            raise InputError(
+                f"features are {self.data.dtype} of shape {self.data.shape}, "
+                "expected numbers of shape [rows, width]"
+            )
+        if self.scale is None:
+            return
+        if self.data.dtype != np.int8:
+            raise InputError(f"a scale goes with int8 features, these are {self.data.dtype}")
+        if self.scale.dtype != np.float32 or self.scale.shape != (self.width,):
+            raise InputError(
+                f"the scale is {self.scale.dtype} of shape {self.scale.shape}, "
+                f"expected float32 of shape ({self.width},)"
+            )
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows."""
+        return int(self.data.shape[0])
+
+    @property
+    def width(self) -> int:
+        """Numbers in a row."""
+        return int(self.data.shape[1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The stored dtype; `features[ids]` has it too, except for int8 with a scale."""
+        return self.data.dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Stored bytes, the scale included."""
+        return int(self.data.nbytes) + (0 if self.scale is None else int(self.scale.nbytes))
+
+    def __len__(self) -> int:
+        return self.num_rows
+
+    def __getitem__(self, ids: Any) -> Array:
+        """Copies rows: a slice, or a list, array or tensor of ids.
+
+        Raises:
+            InputError: an id is not a whole number from 0 to num_rows - 1.
+        """
+        if isinstance(ids, slice):
+            rows = self.data[ids].copy()
+        else:
+            rows = self.data[to_ids(ids, self.num_rows, "ids", "rows")]
+        if self.scale is None:
+            return rows
+        return rows.astype(np.float32) * self.scale
+
+    def __repr__(self) -> str:
+        scaled = ", scaled" if self.scale is not None else ""
+        return f"Features({self.num_rows:,} x {self.width} {self.dtype}{scaled})"
+
+
+def column_scale(largest: Array) -> npt.NDArray[np.float32]:
+    """The int8 scale of columns whose largest magnitudes are given: largest / 127.
+
+    A column of zeros (or of numbers so small that the scale would be 0) gets scale 1, so that its
+    rows come back as zeros.
+    """
+    scale = (np.asarray(largest, np.float64) / _MOST).astype(np.float32)
+    scale[scale == 0] = 1
+    return scale
+
+
+def quantize(chunk: Array, scale: npt.NDArray[np.float32]) -> npt.NDArray[np.int8]:
+    """Rounds rows to int8: q = round(x / scale), symmetric in -127 to 127, ties to even.
+
+    With the scale of `column_scale` the error is at most half a scale a number.
+
+    Raises:
+        InputError: the rows hold NaN or infinity, which int8 cannot.
+    """
+    if not np.isfinite(chunk).all():
+        raise InputError("int8 features cannot hold NaN or infinity; store float16 or float32")
+    quotient = np.divide(chunk, scale, dtype=np.float32, casting="unsafe")
+    return np.clip(np.rint(quotient), -_MOST, _MOST).astype(np.int8)

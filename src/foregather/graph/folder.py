@@ -1,0 +1,149 @@
+"""folder: a Graph to and from its folder on disk.
+
+Opening believes meta.json only where the files agree with it: header, dtype, shape and size of
+every array. The same graph always gives the same bytes: no times, no paths.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from foregather import _core
+from foregather.errors import FormatError, InputError, StorageError
+from foregather.graph.features import Features
+from foregather.graph.graph import Graph
+from foregather.graph.meta import RESERVED, ArrayEntry, read_meta
+from foregather.graph.npy import file_bytes, map_array
+from foregather.graph.writer import CHUNK, FORMAT, VERSION, FolderWriter, meta_digest
+
+__all__ = ["compute_digest", "facts_of", "open_graph", "save_graph", "stored_arrays"]
+
+Array = npt.NDArray[Any]
+
+
+def _map(folder: Path, entry: ArrayEntry) -> Array:
+    path = folder / entry.file
+    if not path.is_file():
+        raise FormatError(
+            f"{entry.file} is missing, though meta.json lists it; the folder is incomplete"
+        )
+    values = map_array(path, entry.file)
+    if values.dtype != entry.dtype or values.shape != entry.shape:
+        raise FormatError(
+            f"{entry.file} holds {values.dtype} of shape {list(values.shape)}, but meta.json says "
+            f"{entry.dtype} of shape {list(entry.shape)}; the folder is damaged"
+        )
+    if not values.flags.c_contiguous:
+        raise FormatError(f"{entry.file} is in Fortran order, expected row after row")
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise StorageError(f"cannot open {entry.file}: {error.strerror}") from error
+    if size != file_bytes(entry.nbytes):
+        raise FormatError(
+            f"{entry.file} has {size} bytes, expected {file_bytes(entry.nbytes)}; "
+            "it is truncated, has more than it should, or is not padded"
+        )
+    return values
+
+
+def _features(arrays: dict[str, Array], name: str) -> Features | None:
+    data, scale = arrays.pop(name, None), arrays.pop(f"{name}_scale", None)
+    if data is not None:
+        return Features(data, scale)
+    if scale is not None:
+        raise InputError(f"{name}_scale is there, but {name} is not")
+    return None
+
+
+def open_graph(path: Path) -> Graph:
+    """Opens a folder; see `Graph.open`."""
+    meta = read_meta(path)
+    for name in ("indptr", "indices"):
+        if name not in meta.arrays:
+            raise FormatError(f"meta.json lists no array {name}; this is not a whole graph")
+    arrays = {name: _map(path, entry) for name, entry in meta.arrays.items()}
+    splits = {
+        name.removeprefix("splits/"): arrays.pop(name)
+        for name in sorted(arrays)
+        if name.startswith("splits/")
+    }
+    try:
+        return Graph(
+            num_nodes=meta.num_nodes,
+            num_edges=meta.num_edges,
+            indptr=arrays.pop("indptr"),
+            indices=arrays.pop("indices"),
+            features=_features(arrays, "features"),
+            edge_weight=arrays.pop("edge_weight", None),
+            edge_features=_features(arrays, "edge_features"),
+            labels=arrays.pop("labels", None),
+            splits=splits,
+            extra=arrays,
+            meta=meta.text,
+            path=path,
+        )
+    except InputError as error:
+        raise FormatError(f"the arrays of {path.name} do not fit together: {error}") from error
+
+
+def stored_arrays(graph: Graph) -> dict[str, Array]:
+    """Every array of the graph that a folder holds, by its name there."""
+    named: dict[str, Array | None] = {
+        "indptr": graph.indptr,
+        "indices": graph.indices,
+        "edge_weight": graph.edge_weight,
+        "labels": graph.labels,
+        **graph.extra,
+    }
+    for name, features in (("features", graph.features), ("edge_features", graph.edge_features)):
+        if features is not None:
+            named[name] = features.data
+            named[f"{name}_scale"] = features.scale
+    for name, ids in graph.splits.items():
+        named[f"splits/{name}"] = ids
+    return {name: values for name, values in named.items() if values is not None}
+
+
+def facts_of(graph: Graph) -> dict[str, Any]:
+    """The facts that go into meta.json beside the table of arrays."""
+    return {key: value for key, value in graph.meta.items() if key not in RESERVED}
+
+
+def save_graph(graph: Graph, dst: str | os.PathLike[str], overwrite: bool) -> Path:
+    """Writes a folder; see `Graph.save`."""
+    with FolderWriter(dst, overwrite) as writer:
+        for name, values in stored_arrays(graph).items():
+            writer.put(name, values)
+        return writer.finish(graph.num_nodes, graph.num_edges, **facts_of(graph))
+
+
+def _entry(name: str, values: Array) -> Mapping[str, Any]:
+    """The entry FolderWriter would make, without writing."""
+    dtype = values.dtype.newbyteorder("<")
+    flat = np.ascontiguousarray(values, dtype=dtype).reshape(-1).view(np.uint8)
+    checksums = [
+        f"{_core.xxh64(flat[start : start + CHUNK]):016x}" for start in range(0, flat.size, CHUNK)
+    ]
+    shape = list(values.shape)
+    return {"file": f"{name}.npy", "dtype": dtype.name, "shape": shape, "checksums": checksums}
+
+
+def compute_digest(graph: Graph) -> str:
+    """The digest that the folder of this graph has or would have."""
+    arrays = stored_arrays(graph)
+    return meta_digest(
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            "num_nodes": graph.num_nodes,
+            "num_edges": graph.num_edges,
+            "checksum": {"algorithm": "xxh64", "chunk_bytes": CHUNK},
+            "arrays": {name: _entry(name, arrays[name]) for name in sorted(arrays)},
+            **facts_of(graph),
+        }
+    )
