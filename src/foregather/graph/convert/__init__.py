@@ -1,1 +1,5 @@
 """convert: from what people already have to a graph folder, in bounded memory."""
+
+from foregather.graph.convert.run import convert
+
+__all__ = ["convert"]
