@@ -10,7 +10,7 @@ void bind_hash(nb::module_& m) {
         nb::gil_scoped_release released;
         return xxh64(bytes(data), seed);
       },
-      nb::arg("data"), nb::arg("seed") = 0, "XXH64 of a uint8 array.");
+      nb::arg("data").noconvert(), nb::arg("seed") = 0, "XXH64 of a uint8 array.");
   nb::class_<Xxh64>(m, "Xxh64", "Incremental XXH64 over uint8 arrays.")
       .def(nb::init<std::uint64_t>(), nb::arg("seed") = 0)
       .def(
@@ -19,7 +19,7 @@ void bind_hash(nb::module_& m) {
             nb::gil_scoped_release released;
             self.update(bytes(data));
           },
-          nb::arg("data"), "Appends the bytes of a uint8 array.")
+          nb::arg("data").noconvert(), "Appends the bytes of a uint8 array.")
       .def("digest", &Xxh64::digest, "The digest of all bytes so far.");
 }
 

@@ -15,8 +15,9 @@ void bind_spool(nb::module_& m) {
                           view(offsets),
                           {reinterpret_cast<std::byte*>(target.data()), target.size()}, threads);
       },
-      nb::arg("records"), nb::arg("record_bytes"), nb::arg("key_offset"), nb::arg("key_bytes"),
-      nb::arg("base"), nb::arg("shift"), nb::arg("offsets"), nb::arg("out"), nb::arg("threads") = 0,
+      nb::arg("records").noconvert(), nb::arg("record_bytes"), nb::arg("key_offset"),
+      nb::arg("key_bytes"), nb::arg("base"), nb::arg("shift"), nb::arg("offsets").noconvert(),
+      nb::arg("out").noconvert(), nb::arg("threads") = 0,
       "Groups records by key range, stably; fills offsets and out.");
   m.def(
       "lookup_sorted",
@@ -25,7 +26,8 @@ void bind_spool(nb::module_& m) {
         nb::gil_scoped_release released;
         lookup_sorted(view(sorted), view(keys), view(positions), threads);
       },
-      nb::arg("sorted"), nb::arg("keys"), nb::arg("positions"), nb::arg("threads") = 0,
+      nb::arg("sorted").noconvert(), nb::arg("keys").noconvert(), nb::arg("positions").noconvert(),
+      nb::arg("threads") = 0,
       "Positions of keys in a sorted array of distinct keys; -1 where absent.");
   m.def(
       "gather_slices",
@@ -36,8 +38,8 @@ void bind_spool(nb::module_& m) {
         gather_slices(bytes(data), view(starts), view(lengths),
                       {reinterpret_cast<std::byte*>(target.data()), target.size()});
       },
-      nb::arg("data"), nb::arg("starts"), nb::arg("lengths"), nb::arg("out"),
-      "Concatenates slices of a byte array.");
+      nb::arg("data").noconvert(), nb::arg("starts").noconvert(), nb::arg("lengths").noconvert(),
+      nb::arg("out").noconvert(), "Concatenates slices of a byte array.");
 }
 
 }  // namespace foregather::python

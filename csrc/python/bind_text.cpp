@@ -58,8 +58,9 @@ void bind_text(nb::module_& m) {
                                                    {weight_column, view(weights)});
             return Taken(taken.rows, taken.lines, taken.bytes);
           },
-          nb::arg("text"), nb::arg("columns"), nb::arg("out"), nb::arg("weight_column"),
-          nb::arg("weights"), "Columns as int64, column by column; (rows, lines, bytes) taken.")
+          nb::arg("text").noconvert(), nb::arg("columns").noconvert(), nb::arg("out").noconvert(),
+          nb::arg("weight_column"), nb::arg("weights").noconvert(),
+          "Columns as int64, column by column; (rows, lines, bytes) taken.")
       .def(
           "parse_strings",
           [](const Lines& self, const Bytes& text, const std::vector<int>& columns,
@@ -71,13 +72,16 @@ void bind_text(nb::module_& m) {
                               {weight_column, view(weights)});
             return TakenNames(taken.rows, taken.lines, taken.bytes, taken.names);
           },
-          nb::arg("text"), nb::arg("columns"), nb::arg("keys"), nb::arg("data"), nb::arg("offsets"),
-          nb::arg("weight_column"), nb::arg("weights"),
+          nb::arg("text").noconvert(), nb::arg("columns").noconvert(), nb::arg("keys").noconvert(),
+          nb::arg("data").noconvert(), nb::arg("offsets").noconvert(), nb::arg("weight_column"),
+          nb::arg("weights").noconvert(),
           "Columns as XXH64 keys and names; (rows, lines, bytes, names) taken.")
-      .def("parse_numbers", &parse_numbers_into<float>, nb::arg("text"), nb::arg("width"),
-           nb::arg("out"), "Lines of `width` numbers as float32; (rows, lines, bytes) taken.")
-      .def("parse_numbers", &parse_numbers_into<double>, nb::arg("text"), nb::arg("width"),
-           nb::arg("out"), "Lines of `width` numbers as float64; (rows, lines, bytes) taken.");
+      .def("parse_numbers", &parse_numbers_into<float>, nb::arg("text").noconvert(),
+           nb::arg("width"), nb::arg("out").noconvert(),
+           "Lines of `width` numbers as float32; (rows, lines, bytes) taken.")
+      .def("parse_numbers", &parse_numbers_into<double>, nb::arg("text").noconvert(),
+           nb::arg("width"), nb::arg("out").noconvert(),
+           "Lines of `width` numbers as float64; (rows, lines, bytes) taken.");
   m.def(
       "split_fields",
       [](const Bytes& line, const std::string& delimiter) {
@@ -95,8 +99,8 @@ void bind_text(nb::module_& m) {
         nb::gil_scoped_release released;
         hash_strings({data.data(), data.shape(0)}, view(offsets), view(keys), seed);
       },
-      nb::arg("data"), nb::arg("offsets"), nb::arg("keys"), nb::arg("seed") = 0,
-      "XXH64 of each string data[offsets[i]:offsets[i + 1]].");
+      nb::arg("data").noconvert(), nb::arg("offsets").noconvert(), nb::arg("keys").noconvert(),
+      nb::arg("seed") = 0, "XXH64 of each string data[offsets[i]:offsets[i + 1]].");
 }
 
 }  // namespace foregather::python

@@ -1,0 +1,212 @@
+"""foregather's C++ core; arrays in, arrays out, no torch."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, overload
+
+import numpy
+from numpy.typing import NDArray
+
+
+def default_threads() -> int:
+    """Hardware threads this process may use."""
+
+def check_indptr(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], previous: int) -> int:
+    """Position of the first value below its predecessor, or -1."""
+
+@overload
+def check_ids(ids: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], num_nodes: int, threads: int = 0) -> int: ...
+
+@overload
+def check_ids(ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], num_nodes: int, threads: int = 0) -> int:
+    """Position of the first id outside 0 to num_nodes - 1, or -1."""
+
+@overload
+def check_rows(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], start: int) -> int: ...
+
+@overload
+def check_rows(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], start: int) -> int:
+    """
+    Position in a chunk of the first id below its predecessor in the same row, or -1.
+    """
+
+@overload
+def count_ids(ids: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], counts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
+
+@overload
+def count_ids(ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], counts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None:
+    """Adds 1 to counts[id] for each id."""
+
+@overload
+def count_edges(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], first_row: int, indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], start: int, skip: int, labels: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], threads: int = 0) -> tuple: ...
+
+@overload
+def count_edges(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], first_row: int, indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], start: int, skip: int, labels: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], threads: int = 0) -> tuple:
+    """
+    Counts over a chunk: (self_loops, duplicates, labelled, same_label, skew).
+    """
+
+@overload
+def build_csc(source: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], target: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], num_nodes: int, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], order: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')] | None, threads: int = 0, sort_rows: bool = True) -> None: ...
+
+@overload
+def build_csc(source: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], target: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], num_nodes: int, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], order: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')] | None, threads: int = 0, sort_rows: bool = True) -> None:
+    """
+    Fills indptr, indices and order (or None) with the CSC form of source[e] -> target[e].
+    """
+
+@overload
+def dedup_rows(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], keep: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> int: ...
+
+@overload
+def dedup_rows(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], keep: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> int:
+    """
+    Marks repeats of a source in sorted rows with keep[k] = 0; returns their number.
+    """
+
+@overload
+def compact_rows(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], keep: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], new_indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> int: ...
+
+@overload
+def compact_rows(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], keep: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], new_indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> int:
+    """
+    Moves kept edges to the front of indices and fills new_indptr; returns their number.
+    """
+
+def xxh64(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int = 0) -> int:
+    """XXH64 of a uint8 array."""
+
+class Xxh64:
+    """Incremental XXH64 over uint8 arrays."""
+
+    def __init__(self, seed: int = 0) -> None: ...
+
+    def update(self, data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+        """Appends the bytes of a uint8 array."""
+
+    def digest(self) -> int:
+        """The digest of all bytes so far."""
+
+class BlockReader:
+    """Executes lists of reads of one file; see reader.hpp."""
+
+    def __init__(self, path: str, backend: str, depth: int = 64, name: str = '') -> None: ...
+
+    def read(self, offset: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], length: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], destination: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> None:
+        """Reads length[i] bytes at offset[i] to buffer[destination[i]:]."""
+
+    def attach(self, buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> bool:
+        """
+        Pins a buffer for the reads to come; False where that is refused or useless.
+        """
+
+    @property
+    def backend(self) -> str: ...
+
+    @property
+    def depth(self) -> int: ...
+
+    @property
+    def alignment(self) -> int: ...
+
+    @property
+    def pin_refusal(self) -> str: ...
+
+    def counters(self) -> dict[str, Any]:
+        """Requests, bytes, submissions, retries and seconds so far."""
+
+def probe_reader(path: str) -> dict[str, Any]:
+    """
+    Tries every backend in a folder: {backends: {name: None or the reason it does not work}, alignment, deferred}.
+    """
+
+def partition_records(records: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], record_bytes: int, key_offset: int, key_bytes: int, base: int, shift: int, offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], out: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], threads: int = 0) -> None:
+    """Groups records by key range, stably; fills offsets and out."""
+
+def lookup_sorted(sorted: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], positions: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int = 0) -> None:
+    """Positions of keys in a sorted array of distinct keys; -1 where absent."""
+
+def gather_slices(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> None:
+    """Concatenates slices of a byte array."""
+
+class Synth:
+    """A synthetic graph as a pure function of its options."""
+
+    def __init__(self, *, nodes: int, edges: int, communities: int, classes: int, width: int, skew: int, mixing: float, label_noise: float, signal: float, train: float, valid: float, test: float, shuffled: bool, seed: int) -> None: ...
+
+    @property
+    def edges(self) -> int:
+        """Edges after capping degrees at nodes - 1."""
+
+    def degrees(self, begin: int, out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int) -> None:
+        """In-degrees of the ids from `begin`."""
+
+    def communities(self, begin: int, out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int) -> None:
+        """Communities of the ids from `begin`."""
+
+    def roles(self, begin: int, out: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], threads: int) -> None:
+        """Splits of the ids from `begin`: 0 train, 1 valid, 2 test, 3 none."""
+
+    @overload
+    def rows(self, begin: int, offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], threads: int) -> None:
+        """Rows of the ids from `begin`; `offsets` is their part of indptr."""
+
+    @overload
+    def rows(self, begin: int, offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int) -> None: ...
+
+    @overload
+    def features(self, begin: int, out: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')], threads: int) -> None:
+        """Features of the ids from `begin`, flat; uint16 holds binary16 bits."""
+
+    @overload
+    def features(self, begin: int, out: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu')], threads: int) -> None: ...
+
+    @overload
+    def features(self, begin: int, out: Annotated[NDArray[numpy.int8], dict(shape=(None,), order='C', device='cpu')], threads: int) -> None: ...
+
+    @overload
+    def labels(self, begin: int, out: Annotated[NDArray[numpy.int16], dict(shape=(None,), order='C', device='cpu')], threads: int) -> None:
+        """Labels of the ids from `begin`."""
+
+    @overload
+    def labels(self, begin: int, out: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')], threads: int) -> None: ...
+
+    def scale(self, out: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')]) -> None:
+        """The scale of each int8 column."""
+
+    def vertex(self, id: int) -> int:
+        """The vertex of an id."""
+
+    def id(self, vertex: int) -> int:
+        """The id of a vertex."""
+
+class Lines:
+    """How to read a piece of a delimited file."""
+
+    def __init__(self, name: str, delimiter: str, first_line: int = 1, skip_before: int = 0, comments: bool = True) -> None: ...
+
+    @property
+    def first_line(self) -> int:
+        """Number of the first line of the next piece."""
+
+    @first_line.setter
+    def first_line(self, arg: int, /) -> None: ...
+
+    def parse_integers(self, text: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], columns: Sequence[int], out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], weight_column: int, weights: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')]) -> tuple[int, int, int]:
+        """Columns as int64, column by column; (rows, lines, bytes) taken."""
+
+    def parse_strings(self, text: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], columns: Sequence[int], keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu')], data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], weight_column: int, weights: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')]) -> tuple[int, int, int, int]:
+        """Columns as XXH64 keys and names; (rows, lines, bytes, names) taken."""
+
+    @overload
+    def parse_numbers(self, text: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], width: int, out: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')]) -> tuple[int, int, int]:
+        """Lines of `width` numbers as float32; (rows, lines, bytes) taken."""
+
+    @overload
+    def parse_numbers(self, text: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], width: int, out: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')]) -> tuple[int, int, int]:
+        """Lines of `width` numbers as float64; (rows, lines, bytes) taken."""
+
+def split_fields(line: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], delimiter: str) -> list[bytes]:
+    """The fields of one line, as the parsers see them."""
+
+def hash_strings(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu')], seed: int = 0) -> None:
+    """XXH64 of each string data[offsets[i]:offsets[i + 1]]."""
