@@ -37,7 +37,7 @@ class Recipe:
         features: feature columns, 0 for none.
         classes: number of classes.
         dtype: type of the stored features: float32, float16, or int8 with a scale a column.
-        ids: "shuffled" (neighbours are far apart on disk) or "natural" (communities are contiguous).
+        ids: "shuffled" (neighbours lie far apart on disk) or "natural" (communities lie together).
         skew: 1, 2, 4 or 8; degrees follow a power law of exponent none, 3, 2.33 or 2.14.
         mixing: share of the sources drawn from the whole graph; the rest come from the community.
         community: nodes of a community, or None for about 512 (8 times the degree if that is more).
@@ -58,7 +58,7 @@ class Recipe:
     mixing: float = 0.5
     community: int | None = None
     label_noise: float = 0.05
-    signal: float = 1.5
+    signal: float = 1.75
     split: tuple[float, float, float] = (0.6, 0.2, 0.2)
     seed: int = 0
 
@@ -80,7 +80,7 @@ class Recipe:
         if self.edges is None:
             _need(
                 0 <= self.degree < n,
-                f"degree is {self.degree:g}, but rows of a graph of {format_count(n)} nodes hold at "
+                f"degree is {self.degree:g}, but a row of a graph of {format_count(n)} nodes holds at "
                 f"most {format_count(n - 1)} distinct sources; give a degree below the nodes",
             )
         else:

@@ -1,0 +1,124 @@
+"""synth: the command that makes a synthetic graph folder.
+
+It only parses and prints; `foregather.graph.synthetic` does the work and checks the options.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from foregather.graph.synthetic import synthesize
+from foregather.units import format_bytes, format_count, parse_count
+
+__all__ = ["Synth"]
+
+
+@dataclass(frozen=True)
+class Synth:
+    """Make a synthetic graph: power-law degrees, communities, and classes a GNN can learn.
+
+    The same options give the same bytes on every machine and for any number of threads. Memory
+    stays under 500 MB for any number of nodes.
+    """
+
+    dst: Annotated[Path, tyro.conf.Positional]
+    """Folder to make."""
+
+    nodes: str
+    """Number of nodes: 20k, 10M, 1.1e8."""
+
+    degree: float = 16.0
+    """Mean number of sources of a node."""
+
+    edges: str | None = None
+    """Number of edges, instead of --degree: 160M, 1.6B."""
+
+    features: int = 128
+    """Feature columns; 0 for none."""
+
+    classes: int = 40
+    """Number of classes."""
+
+    dtype: str = "float32"
+    """Stored features: float32, float16, or int8 (with a scale for each column)."""
+
+    ids: str = "shuffled"
+    """shuffled: neighbours lie far apart on disk (the hard case); natural: communities together."""
+
+    skew: int = 4
+    """1, 2, 4 or 8: power-law exponent of the degrees none, 3, 2.33 or 2.14."""
+
+    mixing: float = 0.5
+    """Share of sources drawn from the whole graph; the rest come from the node's community."""
+
+    community: str | None = None
+    """Nodes of a community; about 512 when not given."""
+
+    label_noise: float = 0.05
+    """Share of labels replaced by a random class."""
+
+    signal: float = 1.75
+    """How far the features tell the classes apart, beside noise of 1; more helps MLPs catch up."""
+
+    split: tuple[float, float, float] = (0.6, 0.2, 0.2)
+    """Shares of train, valid and test; what they leave is in no split."""
+
+    seed: int = 0
+    """Another seed, another graph."""
+
+    threads: int = 0
+    """Threads to compute with; 0 for all. The graph does not depend on it."""
+
+    overwrite: bool = False
+    """Replace DST if it is a graph folder."""
+
+    json: bool = False
+    """Print the facts as JSON."""
+
+    def run(self) -> dict[str, Any]:
+        """Makes the graph."""
+        facts = synthesize(
+            self.dst,
+            parse_count(self.nodes),
+            threads=self.threads,
+            overwrite=self.overwrite,
+            degree=self.degree,
+            edges=None if self.edges is None else parse_count(self.edges),
+            features=self.features,
+            classes=self.classes,
+            dtype=self.dtype,
+            ids=self.ids,
+            skew=self.skew,
+            mixing=self.mixing,
+            community=None if self.community is None else parse_count(self.community),
+            label_noise=self.label_noise,
+            signal=self.signal,
+            split=self.split,
+            seed=self.seed,
+        )
+        return {"graph": str(self.dst), **facts}
+
+    def show(self, facts: dict[str, Any]) -> str:
+        """What was made, what it took, and what to do next."""
+        features = f"{facts['features']} x {facts['dtype']}" if facts["features"] else "none"
+        splits = ", ".join(f"{name} {format_count(n)}" for name, n in facts["splits"].items())
+        lines = [
+            f"{facts['graph']}",
+            f"  nodes     {format_count(facts['nodes'])} ({facts['ids']} ids)",
+            f"  edges     {format_count(facts['edges'])}",
+            f"  features  {features}",
+            f"  classes   {facts['classes']} in {format_count(facts['communities'])} communities",
+            f"  splits    {splits}",
+            f"  written   {format_bytes(facts['bytes'])} in {facts['seconds']:.1f} s "
+            f"({facts['bytes_per_second'] / 1e6:.0f} MB/s)",
+            f"  memory    {format_bytes(facts['peak_memory'])} at its peak",
+        ]
+        if facts["edges_capped"]:
+            lines.append(
+                f"  note      {format_count(facts['edges_capped'])} edges fewer than asked: "
+                "the largest nodes have every other node as a source"
+            )
+        lines.append(f"next: foregather info {facts['graph']}")
+        return "\n".join(lines)
