@@ -1,3 +1,7 @@
+#include <nanobind/stl/tuple.h>
+
+#include <tuple>
+
 #include "arrays.hpp"
 #include "foregather/check.hpp"
 
@@ -40,8 +44,8 @@ void bind_ids(nb::module_& m) {
           sum = count_edges<Id>(view(indptr), first_row, view(indices), start, skip, view(labels),
                                 threads);
         }
-        return nb::make_tuple(sum.self_loops, sum.duplicates, sum.labelled, sum.same_label,
-                              sum.skew);
+        return std::make_tuple(sum.self_loops, sum.duplicates, sum.labelled, sum.same_label,
+                               sum.skew);
       },
       nb::arg("indptr").noconvert(), nb::arg("first_row"), nb::arg("indices").noconvert(),
       nb::arg("start"), nb::arg("skip"), nb::arg("labels").noconvert(), nb::arg("threads") = 0,

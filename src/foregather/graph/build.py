@@ -220,9 +220,7 @@ def graph_from_pyg(data: Any, **options: Any) -> Graph:
         )
     if getattr(data, "edge_index", None) is None:
         raise InputError("the data has no edge_index; a Data with edge_index [2, edges] is needed")
-    columns = {
-        name: getattr(data, name, None) for name in ("x", "y", "edge_weight", "edge_attr")
-    }
+    columns = {name: getattr(data, name, None) for name in ("x", "y", "edge_weight", "edge_attr")}
     with warnings.catch_warnings():  # PyG warns where it has to guess the number
         warnings.simplefilter("ignore")
         num_nodes = getattr(data, "num_nodes", None)

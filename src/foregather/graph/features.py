@@ -78,12 +78,13 @@ class Features:
             InputError: an id is not a whole number from 0 to num_rows - 1.
         """
         if isinstance(ids, slice):
-            rows = self.data[ids].copy()
+            rows: Array = self.data[ids].copy()
         else:
             rows = self.data[to_ids(ids, self.num_rows, "ids", "rows")]
         if self.scale is None:
             return rows
-        return rows.astype(np.float32) * self.scale
+        scaled: Array = rows.astype(np.float32) * self.scale
+        return scaled
 
     def __repr__(self) -> str:
         scaled = ", scaled" if self.scale is not None else ""
@@ -93,11 +94,11 @@ class Features:
 def column_scale(largest: Array) -> npt.NDArray[np.float32]:
     """The int8 scale of columns whose largest magnitudes are given: largest / 127.
 
-    A column of zeros (or of numbers so small that the scale would be 0) gets scale 1, so that its
-    rows come back as zeros.
+    A column of zeros (or of numbers so small that the scale would lose its precision) gets scale
+    1, so that its rows come back as zeros.
     """
     scale = (np.asarray(largest, np.float64) / _MOST).astype(np.float32)
-    scale[scale == 0] = 1
+    scale[scale < np.finfo(np.float32).tiny] = 1
     return scale
 
 

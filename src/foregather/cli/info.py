@@ -1,0 +1,102 @@
+"""info: what is in a graph folder: `foregather info FOLDER`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from foregather.graph.describe import describe, plot_degrees
+from foregather.graph.graph import Graph
+from foregather.graph.verify import verify
+from foregather.units import format_bytes, format_count
+
+__all__ = ["Info"]
+
+
+@dataclass(frozen=True)
+class Info:
+    """Describe a graph folder: counts, degrees, labels, splits and bytes."""
+
+    path: Annotated[Path, tyro.conf.Positional]
+    """The graph folder."""
+    plot: Path | None = None
+    """Draw the degree distribution to this file (.png, .pdf or .svg)."""
+    verify: bool = False
+    """Check every byte and every id too."""
+    json: bool = False
+    """Print JSON for programs."""
+
+    def run(self) -> dict[str, Any]:
+        """Opens, describes and, on request, verifies and draws."""
+        graph = Graph.open(self.path)
+        report = verify(graph).as_dict() if self.verify else None
+        facts = {"name": self.path.name, "digest": graph.digest, **describe(graph)}
+        if report is not None:
+            facts["verified"] = report
+        if self.plot is not None:
+            facts["plot"] = plot_degrees(facts, self.plot).name
+        return facts
+
+    def show(self, facts: dict[str, Any]) -> str:
+        """One fact a line."""
+        lines = [
+            f"{facts['name']}  (digest {facts['digest']})",
+            f"  nodes        {format_count(facts['num_nodes'])}  ({facts['ids']} ids)",
+            f"  edges        {format_count(facts['num_edges'])}",
+            *(_degree_line(name, facts[name]) for name in ("in_degree", "out_degree")),
+            f"  isolated     {format_count(facts['isolated'])}",
+            f"  self-loops   {format_count(facts['self_loops'])}",
+            f"  duplicates   {format_count(facts['duplicate_edges'])}",
+            f"  symmetric    {'yes' if facts['symmetric'] else 'no'}",
+        ]
+        if facts["homophily"] is not None:
+            share = f"{facts['homophily']:.3f} of {format_count(facts['homophily_edges'])}"
+            lines.append(f"  homophily    {share} edges between labelled nodes")
+        lines += _node_lines(facts)
+        lines.append(f"  on disk      {format_bytes(facts['bytes'])}")
+        for name, entry in facts["arrays"].items():
+            shape = " x ".join(format_count(n) for n in entry["shape"])
+            size = format_bytes(entry["bytes"])
+            lines.append(f"    {name:<20} {entry['dtype']:<8} {shape:<24} {size}")
+        if "verified" in facts:
+            lines.append(_verified_line(facts["verified"]))
+            lines += [f"  warning      {text}" for text in facts["verified"]["warnings"]]
+        if "plot" in facts:
+            lines.append(f"  plot         {facts['plot']}")
+        return "\n".join(lines)
+
+
+def _degree_line(name: str, facts: dict[str, Any] | None) -> str:
+    label = name.replace("_", "-")
+    if facts is None:
+        return f"  {label:<12} (no nodes)"
+    return (
+        f"  {label:<12} min {facts['min']}, median {facts['median']}, mean {facts['mean']:.2f}, "
+        f"p99 {facts['quantiles']['p99']}, max {format_count(facts['max'])}"
+    )
+
+
+def _node_lines(facts: dict[str, Any]) -> list[str]:
+    lines = []
+    features, labels = facts["features"], facts["labels"]
+    if features is not None:
+        lines.append(
+            f"  features     {features['width']} x {features['dtype']}, "
+            f"{format_bytes(features['row_bytes'])} a row"
+        )
+    if labels is not None:
+        classes = "" if labels["num_classes"] is None else f"{labels['num_classes']} classes, "
+        lines.append(f"  labels       {labels['kind']}, {classes}{labels['missing']} missing")
+        for name, count in labels.get("top_classes", [])[:3]:
+            lines.append(f"    class {name:<14} {format_count(count)}")
+    for name, count in facts["splits"].items():
+        lines.append(f"  split        {name}: {format_count(count)}")
+    return lines
+
+
+def _verified_line(report: dict[str, Any]) -> str:
+    return (
+        f"  verified     {format_bytes(report['checksummed_bytes'])} in {report['chunks']} chunks, "
+        f"{format_count(report['num_edges'])} edges: nothing wrong"
+    )

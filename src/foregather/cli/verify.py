@@ -1,0 +1,39 @@
+"""verify: is every byte of a graph folder as it was written: `foregather verify FOLDER`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from foregather.graph.verify import verify
+from foregather.units import format_bytes, format_count
+
+__all__ = ["Verify"]
+
+
+@dataclass(frozen=True)
+class Verify:
+    """Check a graph folder: checksums, headers, every id, labels and splits."""
+
+    path: Annotated[Path, tyro.conf.Positional]
+    """The graph folder."""
+    threads: int = 0
+    """Threads to use; 0 uses all."""
+    json: bool = False
+    """Print JSON for programs."""
+
+    def run(self) -> dict[str, Any]:
+        """Checks everything; the first problem is raised as an error."""
+        return {"name": self.path.name, **verify(self.path, self.threads).as_dict()}
+
+    def show(self, facts: dict[str, Any]) -> str:
+        """What was checked, and warnings."""
+        lines = [
+            f"{facts['name']}: nothing wrong",
+            f"  {len(facts['arrays'])} arrays, {format_bytes(facts['checksummed_bytes'])} in "
+            f"{facts['chunks']} chunks match their checksums",
+            f"  {format_count(facts['num_nodes'])} rows, {format_count(facts['num_edges'])} edges "
+            "in range and in order",
+        ]
+        return "\n".join(lines + [f"  warning: {text}" for text in facts["warnings"]])

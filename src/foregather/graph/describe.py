@@ -1,0 +1,203 @@
+"""describe: facts about a graph, for people and for `foregather info`.
+
+Everything is exact and read a chunk at a time; beside the chunk, memory holds one counter (8
+bytes) a node. Whether the graph is symmetric is decided by comparing fingerprints of all edges and
+of all reversed edges, which errs with a probability of about 2^-64.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from foregather import _core
+from foregather.errors import InputError, MissingDependencyError, StorageError
+from foregather.graph.build import label_facts
+from foregather.graph.chunks import edge_pieces, row_pieces
+from foregather.graph.folder import stored_arrays
+from foregather.graph.graph import Graph
+from foregather.observe.progress import Progress
+
+__all__ = ["describe", "plot_degrees"]
+
+Array = npt.NDArray[Any]
+
+_QUANTILES = {"p25": 0.25, "p50": 0.5, "p75": 0.75, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
+_TOP_CLASSES = 10
+_PLOT_POINTS = 200
+_INDPTR_STEP = 2 << 20
+
+
+def describe(graph: Graph) -> dict[str, Any]:
+    """Counts, degrees, structure, labels, splits and storage of a graph, as JSON-able values."""
+    arrays = stored_arrays(graph)
+    incoming = _histogram(
+        np.diff(graph.indptr[start : start + _INDPTR_STEP + 1])
+        for start in range(0, graph.num_nodes, _INDPTR_STEP)
+    )
+    out_degree = graph.out_degree()
+    outgoing = _histogram(piece for _, piece in row_pieces(out_degree))
+    facts: dict[str, Any] = {
+        "num_nodes": graph.num_nodes,
+        "num_edges": graph.num_edges,
+        "ids": graph.indices.dtype.name,
+        "in_degree": _degree_facts(*incoming),
+        "out_degree": _degree_facts(*outgoing),
+        "isolated": _isolated(graph, out_degree),
+        **_edge_facts(graph),
+        "features": _feature_facts(graph),
+        "labels": _label_facts(graph),
+        "splits": {name: int(ids.size) for name, ids in graph.splits.items()},
+        "arrays": {
+            name: {
+                "dtype": values.dtype.name,
+                "shape": list(values.shape),
+                "bytes": int(values.nbytes),
+            }
+            for name, values in sorted(arrays.items())
+        },
+        "bytes": sum(int(values.nbytes) for values in arrays.values()),
+    }
+    for name in ("undirected", "self_loops", "duplicates", "provenance"):
+        facts.setdefault("made_with", {})[name] = graph.meta.get(name)
+    return facts
+
+
+def _histogram(
+    pieces: Iterable[npt.NDArray[np.int64]],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Distinct degrees, ascending, and how many nodes have each."""
+    degrees = np.empty(0, np.int64)
+    counts = np.empty(0, np.int64)
+    for piece in pieces:
+        more, times = np.unique(piece, return_counts=True)
+        merged, place = np.unique(np.concatenate([degrees, more]), return_inverse=True)
+        total = np.zeros(merged.size, np.int64)
+        np.add.at(total, place, np.concatenate([counts, times]))
+        degrees, counts = merged, total
+    return degrees, counts
+
+
+def _degree_facts(
+    degrees: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
+) -> dict[str, Any] | None:
+    if degrees.size == 0:
+        return None
+    below = np.cumsum(counts)
+    nodes = int(below[-1])
+    # the smallest degree that at least the fraction q of nodes does not exceed
+    quantiles = {
+        name: int(degrees[np.searchsorted(below, np.ceil(q * nodes))])
+        for name, q in _QUANTILES.items()
+    }
+    at_least = nodes - below + counts
+    pick = np.unique(np.geomspace(1, degrees.size, _PLOT_POINTS).astype(np.int64) - 1)
+    return {
+        "min": int(degrees[0]),
+        "median": quantiles["p50"],
+        "mean": float(np.dot(degrees, counts)) / nodes,
+        "max": int(degrees[-1]),
+        "zero": int(counts[0]) if degrees[0] == 0 else 0,
+        "quantiles": quantiles,
+        "ccdf": [[int(degrees[i]), int(at_least[i]) / nodes] for i in pick],
+    }
+
+
+def _isolated(graph: Graph, out_degree: npt.NDArray[np.int64]) -> int:
+    count = 0
+    for start in range(0, graph.num_nodes, _INDPTR_STEP):
+        incoming = np.diff(graph.indptr[start : start + _INDPTR_STEP + 1])
+        count += int(((incoming == 0) & (out_degree[start : start + incoming.size] == 0)).sum())
+    return count
+
+
+def _edge_facts(graph: Graph) -> dict[str, Any]:
+    labels = np.empty(0, np.int64)
+    if graph.labels is not None and graph.labels.ndim == 1 and graph.labels.dtype.kind in "iu":
+        labels = graph.labels.astype(np.int64, copy=False)
+    sums = [0] * 5
+    with Progress("edges", graph.num_edges, "edges") as bar:
+        for piece in edge_pieces(graph):
+            found = _core.count_edges(
+                piece.indptr, piece.first_row, piece.indices, piece.start, piece.skip, labels
+            )
+            sums = [total + more for total, more in zip(sums, found, strict=True)]
+            bar.advance(len(piece.indices) - piece.skip)
+    loops, duplicates, labelled, same, skew = sums
+    return {
+        "self_loops": loops,
+        "duplicate_edges": duplicates,
+        "symmetric": skew % (1 << 64) == 0,
+        "symmetric_by": "fingerprints of all edges",
+        "homophily": same / labelled if labelled else None,
+        "homophily_edges": labelled,
+    }
+
+
+def _feature_facts(graph: Graph) -> dict[str, Any] | None:
+    if graph.features is None:
+        return None
+    facts: dict[str, Any] = {
+        "width": graph.features.width,
+        "dtype": graph.features.dtype.name,
+        "row_bytes": graph.features.width * graph.features.dtype.itemsize,
+    }
+    stored = graph.meta.get("features")
+    if isinstance(stored, Mapping) and "error" in stored:
+        facts["error"] = stored["error"]
+    return facts
+
+
+def _label_facts(graph: Graph) -> dict[str, Any] | None:
+    if graph.labels is None:
+        return None
+    facts = label_facts(graph.labels)
+    if facts["kind"] == "single":
+        classes, counts = _histogram(piece for _, piece in row_pieces(graph.labels))
+        order = [i for i in np.argsort(-counts, kind="stable") if classes[i] >= 0]
+        facts["top_classes"] = [[int(classes[i]), int(counts[i])] for i in order[:_TOP_CLASSES]]
+    return facts
+
+
+def plot_degrees(facts_or_graph: Mapping[str, Any] | Graph, path: str | os.PathLike[str]) -> Path:
+    """Draws the share of nodes with at least each in- and out-degree, both axes logarithmic.
+
+    Args:
+        facts_or_graph: what `describe` returned, or a graph to describe first.
+        path: the picture to make; its ending chooses the format (png, pdf, svg).
+
+    Raises:
+        MissingDependencyError: matplotlib is not installed.
+        InputError: the ending is not one matplotlib knows.
+        StorageError: the file cannot be written.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingDependencyError(
+            "plots need matplotlib; install it with: pip install foregather[plot]"
+        ) from error
+    facts = describe(facts_or_graph) if isinstance(facts_or_graph, Graph) else facts_or_graph
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.subplots()
+    for name, style in (("in_degree", "o-"), ("out_degree", "s--")):
+        points = [(d, share) for d, share in (facts[name] or {}).get("ccdf", []) if d > 0]
+        if points:
+            axes.loglog(*zip(*points, strict=True), style, ms=3, label=name.replace("_", "-"))
+    axes.set_xlabel("degree")
+    axes.set_ylabel("share of nodes with at least this degree")
+    axes.set_title(f"{facts['num_nodes']:,} nodes, {facts['num_edges']:,} edges")
+    axes.grid(alpha=0.3, which="both")
+    if axes.lines:
+        axes.legend()
+    target = Path(path)
+    try:
+        figure.savefig(target, dpi=150)
+    except ValueError as error:
+        raise InputError(f"cannot draw to {target.name}: end it in .png, .pdf or .svg") from error
+    except OSError as error:
+        raise StorageError(f"cannot write {target.name}: {error.strerror}") from error
+    return target

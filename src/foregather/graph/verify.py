@@ -1,0 +1,253 @@
+"""verify: reads every byte of a graph and says what is wrong first, or that nothing is.
+
+Files are read with ordinary reads in small buffers, so a bad disk is an error and not a crash, and
+memory use does not depend on the size of the graph. NaN and infinity in features are a warning:
+they are legal numbers, if rarely wanted.
+"""
+
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from foregather import _core
+from foregather.errors import FormatError, StorageError
+from foregather.graph.chunks import edge_pieces, row_pieces
+from foregather.graph.folder import stored_arrays
+from foregather.graph.graph import Graph
+from foregather.graph.meta import ArrayEntry, Meta, read_meta
+from foregather.graph.npy import ALIGN, pack_header
+from foregather.observe.progress import Progress
+
+__all__ = ["Report", "verify"]
+
+Array = npt.NDArray[Any]
+
+_BUFFER = 4 << 20
+_INDPTR_STEP = 2 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was checked, all of it found right.
+
+    Attributes:
+        arrays: names of the arrays checked.
+        checksummed_bytes: payload bytes compared with their checksums (0 for a graph in memory).
+        chunks: checksums compared.
+        num_nodes: rows of the topology checked.
+        num_edges: ids checked, and checked to ascend inside their row.
+        nonfinite: NaN and infinite numbers found, by array; only arrays that have any.
+        warnings: what a person should know, in whole sentences.
+    """
+
+    arrays: tuple[str, ...]
+    checksummed_bytes: int
+    chunks: int
+    num_nodes: int
+    num_edges: int
+    nonfinite: Mapping[str, int] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as JSON-able values."""
+        return {
+            "arrays": list(self.arrays),
+            "checksummed_bytes": self.checksummed_bytes,
+            "chunks": self.chunks,
+            "num_nodes": self.num_nodes,
+            "num_edges": self.num_edges,
+            "nonfinite": dict(self.nonfinite),
+            "warnings": list(self.warnings),
+        }
+
+
+def verify(graph: Graph | str | os.PathLike[str], threads: int = 0) -> Report:
+    """Checks a graph completely: checksums and headers (of a folder), topology, labels, splits.
+
+    Args:
+        graph: a graph, or the path of a folder.
+        threads: for checksums and ids; 0 uses all.
+
+    Raises:
+        FormatError: names the file and the byte range, row or position of the first problem.
+        StorageError: a file cannot be read.
+    """
+    if not isinstance(graph, Graph):
+        graph = Graph.open(graph)
+    arrays = stored_arrays(graph)
+    size = chunks = 0
+    if graph.path is not None:
+        meta = read_meta(graph.path)
+        for entry in meta.arrays.values():
+            _check_padding(graph.path, entry)
+        size, chunks = _check_checksums(graph.path, meta, threads)
+    _check_indptr(graph)
+    _check_edges(graph, threads)
+    _check_labels(graph)
+    for name, ids in graph.splits.items():
+        _check_split(name, ids, graph.num_nodes)
+    bad = {
+        name: count
+        for name, values in arrays.items()
+        if values.dtype.kind == "f" and name != "labels" and (count := _nonfinite(name, values))
+    }
+    for name in bad:
+        if name.endswith("_scale"):
+            raise FormatError(f"{name}.npy holds a scale that is not finite")
+    warnings = tuple(f"{name} holds {count} NaN or infinite numbers" for name, count in bad.items())
+    return Report(
+        tuple(sorted(arrays)), size, chunks, graph.num_nodes, graph.num_edges, bad, warnings
+    )
+
+
+# ---- files -----------------------------------------------------------------------------------
+
+
+def _check_padding(folder: Path, entry: ArrayEntry) -> None:
+    """The header is exactly what meta.json implies, and the end is padded with zeros."""
+    try:
+        with open(folder / entry.file, "rb") as file:
+            header = file.read(ALIGN)
+            file.seek(ALIGN + entry.nbytes)
+            tail = file.read()
+    except OSError as error:
+        raise StorageError(f"cannot read {entry.file}: {error.strerror}") from error
+    if header != pack_header(entry.dtype, entry.shape):
+        raise FormatError(
+            f"{entry.file} has a header that differs from meta.json (bytes 0 to {ALIGN}); "
+            "the file is damaged"
+        )
+    if any(tail) or (entry.nbytes + len(tail)) % ALIGN:
+        raise FormatError(f"{entry.file} does not end in zeros up to a multiple of {ALIGN} bytes")
+
+
+def _hash_chunk(path: Path, offset: int, length: int) -> str:
+    """XXH64 of a part of a file, read through one small buffer."""
+    buffer = np.empty(min(length, _BUFFER), np.uint8)
+    digest = _core.Xxh64()
+    try:
+        with open(path, "rb", buffering=0) as file:
+            file.seek(offset)
+            while length > 0:
+                view = buffer[:length]
+                got = file.readinto(view.data)
+                if not got:
+                    raise FormatError(f"{path.name} ended while it was being read")
+                digest.update(view[:got])
+                length -= got
+    except OSError as error:
+        raise StorageError(f"reading {path.name} failed: {error.strerror}") from error
+    return f"{digest.digest():016x}"
+
+
+def _check_checksums(folder: Path, meta: Meta, threads: int) -> tuple[int, int]:
+    workers = threads if threads > 0 else _core.default_threads()
+    total = sum(entry.nbytes for entry in meta.arrays.values())
+    work = (
+        (entry, number, min(meta.chunk_bytes, entry.nbytes - number * meta.chunk_bytes))
+        for entry in meta.arrays.values()
+        for number in range(len(entry.checksums))
+    )
+    chunks = 0
+    with Progress("checksums", total, "B") as bar, ThreadPoolExecutor(workers) as pool:
+        while batch := list(islice(work, 4 * workers)):
+            hashes = pool.map(
+                lambda item: _hash_chunk(
+                    folder / item[0].file, ALIGN + item[1] * meta.chunk_bytes, item[2]
+                ),
+                batch,
+            )
+            for (entry, number, length), found in zip(batch, hashes, strict=True):
+                if found != entry.checksums[number]:
+                    begin = ALIGN + number * meta.chunk_bytes
+                    raise FormatError(
+                        f"{entry.file} is corrupted: bytes {begin} to {begin + length} (chunk "
+                        f"{number}) do not match their checksum; restore the file or convert again"
+                    )
+                bar.advance(length)
+                chunks += 1
+    return total, chunks
+
+
+# ---- contents --------------------------------------------------------------------------------
+
+
+def _check_indptr(graph: Graph) -> None:
+    previous = 0
+    for start in range(0, graph.num_nodes + 1, _INDPTR_STEP):
+        piece = graph.indptr[start : start + _INDPTR_STEP]
+        bad = _core.check_indptr(piece, previous)
+        if bad >= 0:
+            before = previous if bad == 0 else int(piece[bad - 1])
+            raise FormatError(
+                f"indptr.npy falls from {before} to {int(piece[bad])} at position {start + bad}, "
+                "expected values that never fall"
+            )
+        previous = int(piece[-1])
+
+
+def _check_edges(graph: Graph, threads: int) -> None:
+    with Progress("edges", graph.num_edges, "edges") as bar:
+        for piece in edge_pieces(graph):
+            bad = _core.check_ids(piece.indices, graph.num_nodes, threads)
+            if bad >= 0:
+                raise FormatError(
+                    f"indices.npy holds node {int(piece.indices[bad])} at position "
+                    f"{piece.start + bad}, but the graph has {graph.num_nodes} nodes "
+                    "(ids are 0 to N-1)"
+                )
+            bad = _core.check_rows(piece.indptr, piece.indices, piece.start)
+            if bad >= 0:
+                edge = piece.start + bad
+                row = piece.first_row - 1 + int(np.searchsorted(piece.indptr, edge, side="right"))
+                raise FormatError(
+                    f"indices.npy does not ascend in row {row}: "
+                    f"{int(piece.indices[bad - 1])} is followed by {int(piece.indices[bad])} at "
+                    f"position {edge}"
+                )
+            bar.advance(len(piece.indices) - piece.skip)
+
+
+def _check_labels(graph: Graph) -> None:
+    labels = graph.labels
+    if labels is None or labels.dtype.kind == "f":
+        return
+    facts = graph.meta.get("labels")
+    classes = facts.get("num_classes") if isinstance(facts, dict) else None
+    limit = classes if isinstance(classes, int) and labels.ndim == 1 else None
+    for start, piece in row_pieces(labels):
+        wrong = piece < -1 if labels.dtype.kind == "i" else np.zeros(piece.shape, np.bool_)
+        if limit is not None:
+            wrong = wrong | (piece >= limit)
+        if wrong.any():
+            at = np.argwhere(wrong)[0]
+            raise FormatError(
+                f"labels.npy holds {piece[tuple(at)]} at row {start + int(at[0])}, expected "
+                f"-1 (missing) to {'the last class' if limit is None else limit - 1}"
+            )
+
+
+def _check_split(name: str, ids: npt.NDArray[np.int64], num_nodes: int) -> None:
+    for start, piece in row_pieces(ids):
+        bad = _core.check_ids(piece, num_nodes)
+        if bad >= 0:
+            raise FormatError(
+                f"splits/{name}.npy holds node {int(piece[bad])} at position {start + bad}, but "
+                f"the graph has {num_nodes} nodes (ids are 0 to N-1)"
+            )
+
+
+def _nonfinite(name: str, values: Array) -> int:
+    count = 0
+    with Progress(name, values.shape[0], "rows") as bar:
+        for _, piece in row_pieces(values):
+            count += piece.size - int(np.isfinite(piece).sum())
+            bar.advance(len(piece))
+    return count
