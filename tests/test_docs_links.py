@@ -67,6 +67,16 @@ def test_every_page_is_in_the_contents() -> None:
     assert pages - {"index"} == listed
 
 
+def test_the_tests_named_in_the_design_exist() -> None:
+    text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", text)
+    assert len(named) > 10
+    for file, test in named:
+        path = ROOT / file
+        if path.is_file():
+            assert f"def {test}(" in path.read_text(encoding="utf-8"), f"{file} has no {test}"
+
+
 def test_a_broken_link_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(globals(), "ROOT", tmp_path)
     (tmp_path / "there.md").write_text("# A Heading\n")
