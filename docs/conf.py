@@ -1,0 +1,30 @@
+"""Sphinx configuration: MyST pages, the furo theme, API pages from docstrings.
+
+Build with `sphinx-build -W -b html docs docs/_build/html`; a warning is an error.
+"""
+
+from importlib.metadata import version as installed_version
+
+project = "foregather"
+author = "The foregather developers"
+project_copyright = "The foregather developers"
+release = version = installed_version("foregather")
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+source_suffix = {".md": "markdown"}
+exclude_patterns = ["_build"]
+nitpicky = False
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_default_options = {"members": True, "show-inheritance": True}
+autoclass_content = "both"
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+
+html_theme = "furo"
+html_title = "foregather"
+html_copy_source = False
