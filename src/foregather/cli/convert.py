@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from foregather.errors import InputError
 from foregather.units import format_bytes, format_count, parse_count
 
 __all__ = ["Convert"]
@@ -15,15 +16,17 @@ __all__ = ["Convert"]
 class Convert:
     """Make a graph folder from arrays, an edge list, Parquet, an OGB folder or a graph folder."""
 
-    src: Annotated[Path, tyro.conf.Positional]
+    src: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SRC")]
     """A .npz, .npy, csv/tsv/txt (or .gz), .parquet, OGB folder or graph folder."""
-    dst: Annotated[Path, tyro.conf.Positional]
+    dst: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DST")]
     """The graph folder to make."""
     memory: str = "2GB"
     """Memory the process may use."""
-    undirected: bool | None = None
-    """Add the reverse of each edge, then drop repeated pairs. Left out: only for data sets that
-    are undirected but stored one way."""
+    undirected: bool = False
+    """Add the reverse of each edge, then drop repeated pairs. Done without asking for data sets
+    that are undirected by definition but stored one way."""
+    directed: bool = False
+    """Never add reverse edges, whatever the data set."""
     self_loops: bool = False
     """Add an edge from each node to itself where there is none."""
     dedup: bool = False
@@ -53,11 +56,13 @@ class Convert:
         """Converts."""
         from foregather.graph.convert import convert
 
+        if self.undirected and self.directed:
+            raise InputError("--undirected and --directed exclude each other; give one of them")
         return convert(
             self.src,
             self.dst,
             memory=self.memory,
-            undirected=self.undirected,
+            undirected=True if self.undirected else False if self.directed else None,
             self_loops=self.self_loops,
             dedup=self.dedup,
             dtype=self.dtype,

@@ -52,6 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             args=argv,
             prog="foregather",
             description=_ABOUT,
+            config=(tyro.conf.FlagCreatePairsOff,),
         )
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 2
