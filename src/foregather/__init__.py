@@ -15,12 +15,14 @@ if TYPE_CHECKING:
         MissingDependencyError,
         StorageError,
     )
+    from foregather.graph.convert.run import convert
     from foregather.graph.features import Features
     from foregather.graph.graph import Graph
 
 __all__ = [
     "Graph",
     "Features",
+    "convert",
     "ForegatherError",
     "InputError",
     "FormatError",
@@ -32,7 +34,8 @@ __all__ = [
 _HOME = {
     "Graph": "foregather.graph.graph",
     "Features": "foregather.graph.features",
-    **dict.fromkeys(__all__[2:], "foregather.errors"),
+    "convert": "foregather.graph.convert.run",
+    **dict.fromkeys(__all__[3:], "foregather.errors"),
 }
 
 

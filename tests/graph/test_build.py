@@ -140,7 +140,7 @@ def test_refuses_arrays_that_do_not_fit():
     with pytest.raises(InputError, match="order"):
         _core.build_csc(one, one, 1, indptr, one.copy(), np.zeros(0, np.int64))
     with pytest.raises(InputError, match="num_nodes"):
-        _core.build_csc(one, one, 5, indptr, one.copy(), None)
+        _core.build_csc(one, one, 0, indptr, one.copy(), None)
     with pytest.raises(InputError, match="0 nodes"):
         _core.build_csc(one, one, 0, indptr[:1].copy(), one.copy(), None)
     with pytest.raises(TypeError):  # never converted: the result would be lost in a copy

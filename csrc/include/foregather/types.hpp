@@ -22,8 +22,9 @@ namespace foregather {
 using VertexId = std::uint32_t;     ///< a vertex while N < 2^32
 using EdgePosition = std::int64_t;  ///< a position in `indices`
 
-/// Largest vertex count whose ids are stored as uint32.
-inline constexpr std::int64_t kMaxNarrowVertices = std::int64_t{1} << 32;
+/// Largest vertex count whose ids are stored as uint32: the id 2^32 - 1 is never used, so that it
+/// can mean "none".
+inline constexpr std::int64_t kMaxNarrowVertices = (std::int64_t{1} << 32) - 1;
 
 /// Thrown for data that breaks a contract stated in a header; becomes InputError in Python.
 struct InputError : std::invalid_argument {

@@ -59,7 +59,7 @@ class Quickstart:
             "num_nodes": graph.num_nodes,
             "num_edges": graph.num_edges,
             "bytes": made["bytes"],
-            "bytes_checked": report.bytes_checked,
+            "bytes_checked": report.checksummed_bytes,
             "homophily": facts["homophily"],
             "max_in_degree": facts["in_degree"]["max"],
             "chance": 1 / 40,

@@ -70,4 +70,4 @@ def to_ids(value: Any, count: int, name: str, what: str = "nodes") -> Array:
 
 def id_dtype(num_nodes: int) -> np.dtype[Any]:
     """How ids of a graph of that size are stored: uint32 while they fit, else int64."""
-    return np.dtype(np.uint32 if num_nodes <= 1 << 32 else np.int64)
+    return np.dtype(np.uint32 if num_nodes < 1 << 32 else np.int64)

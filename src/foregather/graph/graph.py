@@ -45,7 +45,7 @@ class Graph:
         edge_weight: float32 [E] in the order of `indices`, or None.
         edge_features: one row for each edge in the order of `indices`, or None.
         labels: [N] integers with -1 for missing, or [N, C] multi-label, or floats; or None.
-        splits: node ids (int64) by name: train, val, test.
+        splits: node ids (int64) by name: train, valid, test.
         edge_ids: int64 [E], only for graphs made from an edge_index: the input position of each
             edge, -1 for a self-loop that was added.
         extra: further arrays of the folder (for example `mapping`, the original ids).
@@ -87,7 +87,7 @@ class Graph:
                 f"indices is {self.indices.dtype} of shape {self.indices.shape}, "
                 f"expected uint32 or int64 of shape ({edges},)"
             )
-        if self.indices.dtype == np.uint32 and nodes > 1 << 32:
+        if self.indices.dtype == np.uint32 and nodes >= 1 << 32:
             raise InputError(f"indices is uint32, which cannot name {nodes} nodes; use int64")
         if self.indptr[0] != 0 or self.indptr[-1] != edges:
             raise InputError(

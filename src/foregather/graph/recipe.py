@@ -12,6 +12,7 @@ import numpy as np
 
 from foregather import _core
 from foregather.errors import InputError
+from foregather.graph.arrays import id_dtype
 from foregather.units import format_count
 
 __all__ = ["GENERATOR", "Recipe"]
@@ -147,7 +148,7 @@ class Recipe:
     @property
     def id_dtype(self) -> np.dtype[Any]:
         """Type of `indices`."""
-        return np.dtype(np.uint32 if self.nodes <= 1 << 32 else np.int64)
+        return id_dtype(self.nodes)
 
     @property
     def label_dtype(self) -> np.dtype[Any]:

@@ -6,7 +6,6 @@ silenced altogether inside `quiet()`.
 
 import contextlib
 import os
-import resource
 from collections.abc import Iterator
 from contextvars import ContextVar
 from types import TracebackType
@@ -55,5 +54,12 @@ class Progress:
 
 
 def peak_memory() -> int:
-    """Peak resident bytes of this process so far (file pages mapped in count too)."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    """Peak resident bytes of this process so far (file pages mapped in count too).
+
+    Not ru_maxrss: that one starts at what the parent process had when it forked.
+    """
+    with open("/proc/self/status", encoding="ascii") as file:
+        for line in file:
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return 0

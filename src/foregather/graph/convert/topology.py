@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from foregather import _core
 from foregather.errors import InputError
+from foregather.graph.arrays import id_dtype
 from foregather.graph.convert.source import EdgeChunk
 from foregather.graph.convert.spool import Group, Spool
 from foregather.graph.writer import FolderWriter
@@ -152,8 +153,7 @@ class Topology:
     def finish(self, num_nodes: int) -> int:
         """Sorts and writes everything; returns the number of edges."""
         names = self.dtype.names or ()
-        ident = np.dtype("<u4") if num_nodes < 1 << 32 else np.dtype("<i8")
-        rows = _RowsOut(self.writer, ident, self.dtype, num_nodes)
+        rows = _RowsOut(self.writer, id_dtype(num_nodes), self.dtype, num_nodes)
         # per record while sorting: itself, split ids, result, kernel scratch, order
         cost = self.dtype.itemsize * 2 + 40
         limit = max(_LEAST_GROUP, self.memory * self.dtype.itemsize // cost)
