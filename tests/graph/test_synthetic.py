@@ -315,6 +315,7 @@ def accuracy(arrays, classes, aggregate):
     """Test accuracy of a two-layer network, with or without the mean over neighbours."""
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)
+    torch.set_num_threads(1)  # the work is too small for more, and the sum below stays ordered
     x = torch.from_numpy(arrays.features)
     y = torch.from_numpy(arrays.labels).long()
     source = torch.from_numpy(arrays.indices.astype(np.int64))

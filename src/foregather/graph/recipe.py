@@ -81,7 +81,7 @@ class Recipe:
         if self.edges is None:
             _need(
                 0 <= self.degree < n,
-                f"degree is {self.degree:g}, but a row of a graph of {format_count(n)} nodes holds at "
+                f"degree is {self.degree:g}, but a row of {format_count(n)} nodes holds at "
                 f"most {format_count(n - 1)} distinct sources; give a degree below the nodes",
             )
         else:
