@@ -50,6 +50,7 @@ class Cgroup:
             (self.folder / "cgroup.procs").write_text(str(os.getpid()))
 
     def read(self, name: str) -> int | None:
+        """A counter of the cgroup, or None where there is none."""
         return int((self.folder / name).read_text()) if self.works else None
 
 
@@ -95,7 +96,9 @@ def main() -> None:
         for flags in ([], ["--undirected"]):
             os.posix_fadvise(os.open(src, os.O_RDONLY), 0, 0, os.POSIX_FADV_DONTNEED)
             with Cgroup(parse_size(args.limit)) as cgroup:
-                facts = convert(cgroup, src, Path(folder) / "g", args.memory, [*flags, "--overwrite"])
+                facts = convert(
+                    cgroup, src, Path(folder) / "g", args.memory, [*flags, "--overwrite"]
+                )
             peak = facts["cgroup_peak"]
             rows.append(
                 [

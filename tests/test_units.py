@@ -8,8 +8,18 @@ from foregather.units import format_bytes, format_count, parse_count, parse_size
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("2GB", 2 * 10**9), ("1.5GiB", 3 << 29), ("512MB", 512 * 10**6), ("4096", 4096), (7, 7)]
-    + [("1kb", 1000), ("3 TB", 3 * 10**12), ("2g", 2 * 10**9), ("1_000B", 1000), ("1e3", 1000)],
+    [
+        ("2GB", 2 * 10**9),
+        ("1.5GiB", 3 << 29),
+        ("512MB", 512 * 10**6),
+        ("4096", 4096),
+        (7, 7),
+        ("1kb", 1000),
+        ("3 TB", 3 * 10**12),
+        ("2g", 2 * 10**9),
+        ("1_000B", 1000),
+        ("1e3", 1000),
+    ],
 )
 def test_sizes(text, size):
     assert parse_size(text) == size

@@ -103,7 +103,11 @@ def test_killed_and_concurrent_writers(tmp_path):
     child.join()
     assert not (tmp_path / "g").exists()
     make(tmp_path / "g")  # clears what the killed one left
-    assert sorted(p.name for p in (tmp_path / "g").iterdir()) == ["indptr.npy", "meta.json", "splits"]
+    assert sorted(p.name for p in (tmp_path / "g").iterdir()) == [
+        "indptr.npy",
+        "meta.json",
+        "splits",
+    ]
 
 
 def test_no_space(tmp_path):

@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from types import FrameType
-from typing import Annotated, Any, NoReturn, Protocol
+from typing import Annotated, Any, NoReturn
 
 import tyro
 
@@ -36,19 +36,11 @@ Command = (
 )
 
 
-class _Runnable(Protocol):
-    json: bool
-
-    def run(self) -> dict[str, Any]: ...
-
-    def show(self, facts: dict[str, Any]) -> str: ...
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
     try:
-        command: _Runnable = tyro.cli(
-            Command,  # type: ignore[arg-type]
+        command = tyro.cli(
+            Command,
             args=argv,
             prog="foregather",
             description=_ABOUT,

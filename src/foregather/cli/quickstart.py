@@ -1,4 +1,4 @@
-"""foregather quickstart: makes a graph, checks it, describes it, and shows what a GNN gains on it."""
+"""foregather quickstart: makes a graph, checks and describes it, and shows what a GNN gains."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,7 +131,8 @@ def _train_one(
             optimizer.zero_grad()
             scores = model(x, edges)
             index = splits["train"]
-            torch.nn.functional.cross_entropy(scores[index], y[index]).backward()
+            loss = torch.nn.functional.cross_entropy(scores[index], y[index])
+            torch.autograd.backward(loss)
             optimizer.step()
             model.eval()
             with torch.no_grad():

@@ -5,7 +5,6 @@ folder into place. An error, an interrupt or a kill leaves no folder that opens,
 attempt clears what was left.
 """
 
-import errno
 import fcntl
 import json
 import os
@@ -21,29 +20,16 @@ import numpy.typing as npt
 
 from foregather import _core
 from foregather.errors import InputError, StorageError
+from foregather.graph.files import storage_error, write_all
 from foregather.graph.npy import ALIGN, file_bytes, pack_header
 
-__all__ = ["CHUNK", "ArrayWriter", "FolderWriter", "meta_digest", "storage_error"]
+__all__ = ["CHUNK", "ArrayWriter", "FolderWriter", "meta_digest"]
 
 CHUNK = 64 << 20  # payload bytes covered by one checksum
 FORMAT = "foregather-graph"
 VERSION = 1
 
 Array = npt.NDArray[Any]
-
-
-def storage_error(error: OSError, path: Path | str, doing: str) -> StorageError:
-    """An OSError as one sentence about our file."""
-    name = Path(path).name
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return StorageError(
-            f"no space left on the disk while {doing} {name}; free some space and run again"
-        )
-    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        return StorageError(
-            f"cannot write {name}: {error.strerror}; choose a target you may write to"
-        )
-    return StorageError(f"{doing} {name} failed: {error.strerror}")
 
 
 class ArrayWriter:
@@ -95,14 +81,8 @@ class ArrayWriter:
             )
         data = np.ascontiguousarray(rows).reshape(-1).view(np.uint8)
         self._checksum(data)
-        buffer = memoryview(data)
-        try:
-            while len(buffer):
-                buffer = buffer[self._file.write(buffer) :]
-        except OSError as error:
-            raise storage_error(error, self.path, "writing") from error
+        self._payload += write_all(self._file, data, self.path)
         self.rows += rows.shape[0]
-        self._payload += data.nbytes
 
     def _checksum(self, data: npt.NDArray[np.uint8]) -> None:
         while data.size:

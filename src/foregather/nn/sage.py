@@ -4,6 +4,8 @@ A layer takes `x` (or a pair of source and target rows) and `edge_index` with me
 `edge_index[0] -> edge_index[1]`, as PyG's convolutions do.
 """
 
+import itertools
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -32,8 +34,7 @@ class SAGEConv(nn.Module):
         total = messages.new_zeros(target.shape[0], messages.shape[1])
         total.index_add_(0, edge_index[1], messages)
         degree = torch.bincount(edge_index[1], minlength=target.shape[0]).clamp_(min=1)
-        own: Tensor = self.own(target)
-        return own + total / degree.unsqueeze(1)
+        return torch.add(self.own(target), total / degree.unsqueeze(1))
 
 
 class SAGE(nn.Module):
@@ -46,9 +47,7 @@ class SAGE(nn.Module):
 
     def __init__(self, widths: list[int], dropout: float = 0.5) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(
-            SAGEConv(a, b) for a, b in zip(widths[:-1], widths[1:], strict=True)
-        )
+        self.layers = nn.ModuleList(SAGEConv(a, b) for a, b in itertools.pairwise(widths))
         self.dropout = dropout
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
@@ -65,9 +64,7 @@ class MLP(nn.Module):
 
     def __init__(self, widths: list[int], dropout: float = 0.5) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(
-            nn.Linear(a, b) for a, b in zip(widths[:-1], widths[1:], strict=True)
-        )
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(widths))
         self.dropout = dropout
 
     def forward(self, x: Tensor, edge_index: Tensor | None = None) -> Tensor:

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from types import TracebackType
 
-
 __all__ = ["Progress", "peak_memory", "quiet"]
 
 _quiet: ContextVar[bool] = ContextVar("foregather_quiet", default=False)

@@ -1,5 +1,7 @@
 """Numbering: sparse integers and strings get the ids 0 to N-1, and the mapping leads back."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -73,7 +75,7 @@ def test_strings_lead_back(pairs, memory, step, tmp_path_factory):
     count, source, target = renumber(folder, "string", chunks, memory)
     data = np.load(folder / "g/mapping_bytes.npy").tobytes()
     offsets = np.load(folder / "g/mapping_offsets.npy")
-    names = [data[a:b].decode() for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+    names = [data[a:b].decode() for a, b in itertools.pairwise(offsets)]
     assert len(names) == count == len({n for pair in pairs for n in pair})
     assert [(names[s], names[t]) for s, t in zip(source, target, strict=True)] == pairs
 

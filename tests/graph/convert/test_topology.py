@@ -56,9 +56,7 @@ def test_equals_the_oracle(data, tmp_path_factory):
     rng = np.random.default_rng(data.draw(st.integers(0, 10_000)))
     skew = data.draw(st.sampled_from([1, 4]))
     edge_index = (num_nodes * rng.random((2, count)) ** skew).astype(np.int64)
-    rules = EdgeRules(
-        data.draw(st.booleans()), data.draw(st.booleans()), data.draw(st.booleans())
-    )
+    rules = EdgeRules(data.draw(st.booleans()), data.draw(st.booleans()), data.draw(st.booleans()))
     memory = data.draw(st.sampled_from([3000, 20_000, 1 << 24]))
     step = data.draw(st.integers(1, 200))
     wide, payload = data.draw(st.booleans()), data.draw(st.booleans())

@@ -56,7 +56,7 @@ class SparseRows(Rows):
             nonzeros = int(ends[-1] - ends[0])
             rows = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
             column = columns.take(nonzeros).astype(np.int64)
-            if nonzeros and not (0 <= int(column.min()) and int(column.max()) < self.width):
+            if nonzeros and not (int(column.min()) >= 0 and int(column.max()) < self.width):
                 raise FormatError(
                     f"x_indices holds column {column.max()}, but the matrix has {self.width} "
                     "columns"
@@ -131,7 +131,11 @@ class ArraysSource:
     """
 
     def __init__(
-        self, arrays: Arrays, ids: Ids = "dense", num_nodes: int | None = None, budget: int = 1 << 28
+        self,
+        arrays: Arrays,
+        ids: Ids = "dense",
+        num_nodes: int | None = None,
+        budget: int = 1 << 28,
     ) -> None:
         self.arrays, self.ids, self.name = arrays, ids, arrays.name
         names = arrays.names()

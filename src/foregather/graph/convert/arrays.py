@@ -102,7 +102,7 @@ class NpyArrays:
 
     def _open(self, name: str) -> BinaryIO:
         try:
-            return open(self._paths[name], "rb", buffering=0)  # type: ignore[return-value]
+            return open(self._paths[name], "rb")
         except OSError as error:
             raise StorageError(f"cannot open {name}.npy: {error.strerror}") from error
 
@@ -171,7 +171,7 @@ def _by_row(shape: tuple[int, ...], name: str) -> bool:
 
 def _read(file: BinaryIO, header: Header, position: int, count: int) -> Array:
     values = np.empty(count, header.dtype)
-    buffer = memoryview(values.view(np.uint8))
+    buffer = values.view(np.uint8).data
     while len(buffer):
         got = os.preadv(file.fileno(), [buffer], position)
         if got == 0:

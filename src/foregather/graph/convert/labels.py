@@ -25,9 +25,7 @@ def normalize_labels(labels: Array, num_nodes: int) -> tuple[Array, dict[str, An
     if labels.dtype.kind not in "iufb":
         raise InputError(f"labels have dtype {labels.dtype}, expected integers or floats")
     if labels.ndim not in (1, 2) or labels.shape[0] != num_nodes:
-        raise InputError(
-            f"labels have shape {labels.shape}, expected {num_nodes} rows, one a node"
-        )
+        raise InputError(f"labels have shape {labels.shape}, expected {num_nodes} rows, one a node")
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim == 2:

@@ -13,7 +13,8 @@ from foregather import _core
 from foregather.errors import FormatError, InputError
 from foregather.graph.convert.source import Strings
 from foregather.graph.convert.spool import Spool
-from foregather.graph.writer import FolderWriter, storage_error
+from foregather.graph.files import write_all
+from foregather.graph.writer import FolderWriter
 
 __all__ = ["NameTable", "string_keys"]
 
@@ -41,7 +42,7 @@ class NameTable:
     def __init__(self, writer: FolderWriter, memory: int, threads: int = 0) -> None:
         self.writer, self.memory = writer, memory
         self._path = writer.scratch("strings")
-        self._file = open(self._path, "w+b")  # noqa: SIM115 - closed in finish()
+        self._file = open(self._path, "w+b", buffering=0)  # noqa: SIM115 - closed in finish()
         self._end = 0
         self._places = Spool(
             writer.scratch("places"), _PLACE, memory // 3, ("key",), threads=threads
@@ -61,11 +62,7 @@ class NameTable:
         self._refuse_collision(keys, check, distinct, check[first])
         text = np.empty(int(lengths.sum()), np.uint8)
         _core.gather_slices(names.data, names.offsets[first], lengths, text)
-        try:
-            self._file.write(memoryview(text))
-        except OSError as error:
-            raise storage_error(error, self._path, "writing") from error
-        self._end += len(text)
+        self._end += write_all(self._file, text, self._path)
         self._places.append(places)
 
     @staticmethod
@@ -78,7 +75,6 @@ class NameTable:
 
     def finish(self, count: int) -> None:
         """Writes the arrays; `count` distinct strings are expected."""
-        self._file.flush()
         data = np.memmap(self._path, np.uint8, "r") if self._end else np.empty(0, np.uint8)
         offsets = self.writer.array("mapping_offsets", np.int64, rows=count + 1)
         offsets.append(np.zeros(1, np.int64))

@@ -19,7 +19,8 @@ from foregather.graph.convert.names import NameTable
 from foregather.graph.convert.source import EdgeChunk, Ids
 from foregather.graph.convert.spool import Spool
 from foregather.graph.convert.topology import record_dtype
-from foregather.graph.writer import FolderWriter, storage_error
+from foregather.graph.files import read_at, write_all
+from foregather.graph.writer import FolderWriter
 from foregather.observe.progress import Progress
 
 __all__ = ["Numbering"]
@@ -85,7 +86,8 @@ class Numbering:
             raise InputError(
                 f"{role} ids have dtype {ids.dtype}, expected integers or strings to number"
             )
-        return ids.astype(np.int64).view(np.uint64) ^ _SIGN
+        keys: npt.NDArray[np.uint64] = ids.astype(np.int64).view(np.uint64)
+        return keys ^ _SIGN
 
     def finish(self) -> int:
         """Numbers the keys, writes the mapping, and returns how many there are."""
@@ -148,22 +150,11 @@ class _Scratch:
         self._file = open(path, "w+b", buffering=0)  # noqa: SIM115 - closed in close()
 
     def append(self, values: Array) -> None:
-        buffer = memoryview(np.ascontiguousarray(values).view(np.uint8).reshape(-1))
-        try:
-            while len(buffer):
-                buffer = buffer[self._file.write(buffer) :]
-        except OSError as error:
-            raise storage_error(error, self.path, "writing") from error
+        write_all(self._file, values, self.path)
 
     def read(self, dtype: np.dtype[Any], start: int, count: int) -> Array:
         values = np.empty(count, dtype)
-        buffer = memoryview(values.view(np.uint8).reshape(-1))
-        self._file.seek(start * dtype.itemsize)
-        while len(buffer):
-            got = self._file.readinto(buffer)
-            if not got:
-                raise storage_error(OSError(5, "it ended early"), self.path, "reading")
-            buffer = buffer[got:]
+        read_at(self._file.fileno(), values, start * dtype.itemsize, self.path)
         return values
 
     def close(self) -> None:

@@ -19,7 +19,13 @@ from foregather.graph.convert.labels import normalize_labels, normalize_split
 from foregather.graph.convert.numbering import Numbering
 from foregather.graph.convert.rows import write_rows
 from foregather.graph.convert.source import Rows, Source
-from foregather.graph.convert.topology import EdgeRules, Topology, record_dtype
+from foregather.graph.convert.topology import (
+    EdgeRules,
+    IdTooWide,
+    Topology,
+    is_wide,
+    record_dtype,
+)
 from foregather.graph.writer import FolderWriter
 from foregather.observe.progress import Progress, peak_memory
 from foregather.units import format_bytes, parse_size
@@ -27,11 +33,6 @@ from foregather.units import format_bytes, parse_size
 __all__ = ["convert"]
 
 _LEAST = 96 << 20  # working memory below which buffers would be absurdly small
-_NARROW = 1 << 32
-
-
-class _TooWide(Exception):
-    """An id does not fit 32 bits; the edges are read again with 64."""
 
 
 def convert(
@@ -155,13 +156,13 @@ def _write_edges(
     count = source.num_nodes
     if source.ids != "dense":
         return _write_numbered(writer, source, rules, work, threads)
-    for wide in (count is not None and count >= _NARROW, True):
+    for wide in (count is not None and is_wide(count), True):
         dtype = record_dtype(wide, source.has_weight, source.edge_features)
         topology = Topology(writer, dtype, rules, work, threads)
         try:
             _spool(topology, source, count, work)
             break
-        except _TooWide:
+        except IdTooWide:  # read again with 64 bits
             topology.discard()
     if count is None:
         count = topology.largest + 1
@@ -174,13 +175,8 @@ def _write_edges(
 
 
 def _spool(topology: Topology, source: Source, count: int | None, work: int) -> None:
-    narrow = topology.dtype["target"].itemsize == 4
     with Progress("reading edges", source.num_edges, "edges") as bar:
         for chunk in source.edges(_edge_step(topology.dtype, work)):
-            if narrow and count is None and len(chunk.source):
-                largest = max(int(chunk.source.max()), int(chunk.target.max()))
-                if largest >= _NARROW:
-                    raise _TooWide
             topology.add(chunk, count)
             bar.advance(len(chunk.source))
 
@@ -206,7 +202,7 @@ def _write_numbered(
         raise InputError(
             f"--nodes is {source.num_nodes}, but the edges name {count} different nodes"
         )
-    dtype = record_dtype(count >= _NARROW, source.has_weight, source.edge_features)
+    dtype = record_dtype(is_wide(count), source.has_weight, source.edge_features)
     topology = Topology(writer, dtype, rules, work // 2, threads)
     for chunk in numbering.edges():
         topology.add(chunk, count)

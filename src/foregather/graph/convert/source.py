@@ -83,8 +83,11 @@ class Source(Protocol):
     edge_features: tuple[int, np.dtype[Any]] | None
     #: The data set is undirected by definition but stored one way (ogbn-products); None = unknown.
     stored_once: bool | None
-    #: Node features, or None.
-    features: Rows | None
+
+    @property
+    def features(self) -> Rows | None:
+        """Node features, or None."""
+        ...
 
     def edges(self, step: int) -> Iterator[EdgeChunk]:
         """Reads the edges in order, at most `step` at a time."""

@@ -7,7 +7,6 @@ every run. A range too large for the limit is cut finer by a spool of its own, a
 too large for it is cut by the second key, so that skew costs passes, never memory.
 """
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather import _core
-from foregather.graph.writer import storage_error
+from foregather.graph.files import read_at, storage_error, write_all
 
 __all__ = ["Group", "Spool"]
 
@@ -112,18 +111,9 @@ class Spool:
             grouped.view(np.uint8),
             self.threads,
         )
-        self._write(grouped.view(np.uint8))
         self._runs.append(_Run(self._end, shift, offsets))
-        self._end += grouped.nbytes
+        self._end += write_all(self._file, grouped, self.path)
         self._filled = 0
-
-    def _write(self, data: npt.NDArray[np.uint8]) -> None:
-        buffer = memoryview(data)
-        try:
-            while len(buffer):
-                buffer = buffer[self._file.write(buffer) :]
-        except OSError as error:
-            raise storage_error(error, self.path, "writing") from error
 
     def groups(self, limit_bytes: int) -> Iterator[Group]:
         """Yields key ranges of at most `limit_bytes` of records each, ascending; call once."""
@@ -167,20 +157,9 @@ class Spool:
         records = np.empty(total, self.dtype)
         filled = 0
         for position, count in self._extents(bucket, end, shift):
-            self._read(position, records[filled : filled + count])
+            read_at(self._file.fileno(), records[filled : filled + count], position, self.path)
             filled += count
         return records
-
-    def _read(self, position: int, into: Array) -> None:
-        buffer = memoryview(into.view(np.uint8))
-        try:
-            while len(buffer):
-                got = os.preadv(self._file.fileno(), [buffer], position)
-                if got == 0:
-                    raise OSError(5, "the scratch file ended early")
-                buffer, position = buffer[got:], position + got
-        except OSError as error:
-            raise storage_error(error, self.path, "reading") from error
 
     def _split(self, bucket: int, shift: int, limit_bytes: int) -> Iterator[Group]:
         """Cuts one bucket that is too large, finer or by the second key."""
@@ -211,7 +190,8 @@ class Spool:
         for position, count in self._extents(bucket, bucket + 1, shift):
             for start in range(0, count, most):
                 records = np.empty(min(most, count - start), self.dtype)
-                self._read(position + start * self.dtype.itemsize, records)
+                at = position + start * self.dtype.itemsize
+                read_at(self._file.fileno(), records, at, self.path)
                 yield records
 
     def close(self) -> None:

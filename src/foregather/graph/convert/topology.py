@@ -19,11 +19,20 @@ from foregather.graph.convert.spool import Group, Spool
 from foregather.graph.writer import FolderWriter
 from foregather.observe.progress import Progress
 
-__all__ = ["EdgeRules", "Topology", "check_ids", "record_dtype"]
+__all__ = ["EdgeRules", "IdTooWide", "Topology", "check_ids", "is_wide", "record_dtype"]
 
 Array = npt.NDArray[Any]
 _LEAST_GROUP = 1 << 16  # bytes of records sorted at a time, however small the budget
 _GAP_ROWS = 1 << 20  # rows without edges are written this many at a time
+
+
+class IdTooWide(Exception):
+    """An id needs 64 bits, and the records have 32; never leaves the engine."""
+
+
+def is_wide(num_nodes: int) -> bool:
+    """Whether ids of a graph of that size need 64 bits."""
+    return id_dtype(num_nodes).itemsize == 8
 
 
 @dataclass(frozen=True)
@@ -133,6 +142,8 @@ class Topology:
         if count == 0:
             return
         self.largest = max(self.largest, int(source.max()), int(target.max()))
+        if self.dtype["target"].itemsize == 4 and is_wide(self.largest + 1):
+            raise IdTooWide
         # An edge and its reverse are neighbours in the spool, so which of two equal pairs came
         # first does not depend on how the source was cut into chunks.
         ways = 2 if self.rules.undirected else 1
@@ -232,7 +243,7 @@ class Topology:
         self._emit_partial(rows, group.low, records)
 
     def _emit_partial(self, rows: "_RowsOut", row: int, records: Array) -> None:
-        indptr, indices, order = self._sort(rows, records, row, row + 1)
+        _indptr, indices, order = self._sort(rows, records, row, row + 1)
         if self.rules.drops and len(indices) and int(indices[0]) == rows.last_source:
             self.removed += 1
             indices = indices[1:]

@@ -1,0 +1,55 @@
+"""files: whole reads and writes of arrays, and operating system errors as one sentence."""
+
+import errno
+import os
+from io import RawIOBase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from foregather.errors import StorageError
+
+__all__ = ["read_at", "storage_error", "write_all"]
+
+Array = npt.NDArray[Any]
+
+
+def storage_error(error: OSError, path: Path | str, doing: str) -> StorageError:
+    """An OSError as one sentence about our file."""
+    name = Path(path).name
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return StorageError(
+            f"no space left on the disk while {doing} {name}; free some space and run again"
+        )
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return StorageError(
+            f"cannot write {name}: {error.strerror}; choose a target you may write to"
+        )
+    return StorageError(f"{doing} {name} failed: {error.strerror}")
+
+
+def write_all(file: RawIOBase, values: Array, path: Path) -> int:
+    """Writes every byte of an array at the file's position; returns how many."""
+    buffer = np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
+    size = len(buffer)
+    try:
+        while len(buffer):
+            buffer = buffer[file.write(buffer) or 0 :]
+    except OSError as error:
+        raise storage_error(error, path, "writing") from error
+    return size
+
+
+def read_at(descriptor: int, into: Array, position: int, path: Path) -> None:
+    """Fills an array from a position of a file; a file that ends early is an error."""
+    buffer = into.reshape(-1).view(np.uint8).data
+    try:
+        while len(buffer):
+            got = os.preadv(descriptor, [buffer], position)
+            if got == 0:
+                raise OSError(errno.EIO, "it ended early")
+            buffer, position = buffer[got:], position + got
+    except OSError as error:
+        raise storage_error(error, path, "reading") from error
