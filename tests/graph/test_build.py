@@ -52,7 +52,13 @@ def test_equals_plain_python(case, sort_rows, threads, dtype):
     bare = np.empty(len(source), dtype)
     indptr = np.empty(nodes + 1, np.int64)
     _core.build_csc(
-        np.array(source, dtype), np.array(target, dtype), nodes, indptr, bare, None, threads,
+        np.array(source, dtype),
+        np.array(target, dtype),
+        nodes,
+        indptr,
+        bare,
+        None,
+        threads,
         sort_rows,
     )
     assert bare.tolist() == got[1].tolist() and indptr.tolist() == got[0].tolist()

@@ -211,7 +211,10 @@ def test_save_and_open_are_exact(tmp_path):
 def test_scale_and_extra_arrays_survive(tmp_path):
     plain = Graph.from_edge_index([[0], [1]], 2)
     graph = Graph(
-        2, 1, plain.indptr, plain.indices,
+        2,
+        1,
+        plain.indptr,
+        plain.indices,
         features=Features(np.ones((2, 3), np.int8), np.full(3, 0.5, np.float32)),
         extra={"mapping": np.array([70, 80])},
     )
