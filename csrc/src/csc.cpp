@@ -30,6 +30,7 @@ class Builder {
 
   void run() {
     count();
+    if (layout_.direct) return place_directly();
     items_ = make_items<Item>(layout_.num_edges);
     distribute();
     indptr_[0] = 0;
@@ -86,6 +87,20 @@ class Builder {
 
   void split(const std::function<void(std::int64_t, std::int64_t, int)>& body) {
     parallel_for(layout_.num_edges, layout_.threads, kPartEdges, body);
+  }
+
+  // Few enough edges for the caches: rows in input order need no buckets.
+  void place_directly() {
+    std::fill_n(indptr_, layout_.num_nodes + 1, 0);
+    std::int64_t* cursor = indptr_ + 1;  // count, then start, and by scattering end of a row
+    for (const Id v : target_) ++cursor[v];
+    std::int64_t total = 0;
+    for (std::int64_t v = 0; v < layout_.num_nodes; ++v) total += std::exchange(cursor[v], total);
+    for (std::int64_t e = 0; e < layout_.num_edges; ++e) {
+      const std::int64_t k = cursor[target_[e]]++;
+      indices_[k] = source_[e];
+      if (order_ != nullptr) order_[k] = e;
+    }
   }
 
   // Turns counts into write positions and copies every edge into its bucket, stably.
@@ -305,6 +320,7 @@ void detail::build_csc_as(int item_bytes, std::span<const Id> source, std::span<
   const auto num_rows = static_cast<std::int64_t>(indptr.size()) - 1;
   if (num_rows == 0) throw InputError("there are edges, but the graph has 0 nodes");
   Layout layout = make_layout(num_nodes, num_rows, num_edges, threads, sort_rows);
+  layout.direct = item_bytes == 0 && !sort_rows && num_edges <= kDirectEdges;
   auto run = [&]<typename Item>(std::type_identity<Item>, int packed_position) {
     layout.source_shift = packed_position;
     layout.row_bit = packed_position + layout.source_bits;

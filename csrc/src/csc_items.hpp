@@ -23,13 +23,14 @@
 
 namespace foregather::csc {
 
-constexpr std::int64_t kBucketEdges = 32 << 10;  // aimed at: 2 x 256 KiB of items stay in L2
-constexpr std::int64_t kBucketRows = 16 << 10;   // aimed at: the row counters stay in L2 too
-constexpr std::int64_t kMostBuckets = 2048;      // more write streams than this thrash the TLB
-constexpr std::int64_t kPartEdges = 64 << 10;    // a thread is not started for fewer edges
-constexpr std::int64_t kBlock = 2048;            // edges checked, then counted, while in L1
-constexpr int kDigitBits = 11;                   // of one radix pass: 2048 counters, 8 KiB
-constexpr int kMostPasses = 4;                   // 4 x 11 bits exceed the largest source
+constexpr std::int64_t kBucketEdges = 32 << 10;   // aimed at: 2 x 256 KiB of items stay in L2
+constexpr std::int64_t kBucketRows = 16 << 10;    // aimed at: the row counters stay in L2 too
+constexpr std::int64_t kMostBuckets = 2048;       // more write streams than this thrash the TLB
+constexpr std::int64_t kPartEdges = 64 << 10;     // a thread is not started for fewer edges
+constexpr std::int64_t kDirectEdges = 512 << 10;  // below, input order needs no buckets
+constexpr std::int64_t kBlock = 2048;             // edges checked, then counted, while in L1
+constexpr int kDigitBits = 11;                    // of one radix pass: 2048 counters, 8 KiB
+constexpr int kMostPasses = 4;                    // 4 x 11 bits exceed the largest source
 constexpr std::int64_t kMostNodes = std::int64_t{1} << 37;  // so that row and source fit 64 bits
 
 // ---- items: one edge on its way to its row -----------------------------------------------------
@@ -69,7 +70,7 @@ struct Carrier16 {  // any position
 struct Layout {
   std::int64_t num_nodes, num_rows, num_edges, buckets, limit;
   int threads, row_shift, source_bits, source_shift, row_bit;
-  bool sort_rows;
+  bool sort_rows, direct;
 
   std::int64_t first_row(std::int64_t bucket) const {
     return std::min(bucket << row_shift, num_rows);

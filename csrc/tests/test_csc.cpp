@@ -75,7 +75,7 @@ template <typename Id>
 void compare(const Edges<Id>& edges) {
   for (bool sort_rows : {false, true}) {
     const Csc<Id> expected = oracle(edges, sort_rows);
-    for (int bytes : {0, 8, 12, 16}) {
+    for (int bytes : {0, 4, 8, 12, 16}) {
       for (int threads : bytes == 0 ? std::vector{1, 3} : std::vector{3}) {
         CHECK(build(edges, bytes, threads, sort_rows, true) == expected);
         const Csc<Id> plain = build(edges, bytes, threads, sort_rows, false);

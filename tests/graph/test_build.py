@@ -66,7 +66,7 @@ def test_equals_plain_python(case, sort_rows, threads, dtype):
 
 def random_edges(kind: str, dtype: Any):
     rng = np.random.default_rng(3)
-    nodes, edges = 200_000, 250_000
+    nodes, edges = 200_000, 600_000
     source = rng.integers(0, nodes, edges)
     target = rng.integers(0, nodes, edges)
     if kind == "power law":
@@ -125,13 +125,13 @@ def test_one_node(dtype):
 def test_names_the_first_bad_edge(threads):
     source, target, _ = random_edges("uniform", np.int64)
     source, target = source % 5000, target % 5000
-    target[240_000] = 9999
+    target[590_000] = 9999
     source[17] = 5000
     message = r"edge 17 has source 5000, but the graph has 5000 nodes \(ids are 0 to N-1\)"
     with pytest.raises(InputError, match=message):
         build(source, target, 5000, np.int64, threads)
     source[17] = 0
-    with pytest.raises(InputError, match="edge 240000 has target 9999"):
+    with pytest.raises(InputError, match="edge 590000 has target 9999"):
         build(source, target, 5000, np.int64, threads)
     target[3] = -1
     with pytest.raises(InputError, match="edge 3 has target -1"):

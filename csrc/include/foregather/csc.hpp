@@ -16,7 +16,7 @@
 // into as few bits as they need; (3) buckets are independent: sources are sorted by a radix sort
 // inside the cache and rows laid out by counting. A bucket that skew made too large is laid out
 // by all threads together first, and its rows then sorted in groups. Every step is stable or
-// carries the position in its key.
+// carries the position in its key. (Few edges that stay in input order skip the buckets.)
 //
 // Memory besides input and output, in bytes per edge: 4 while the bits fit 32, else 8, else (order
 // wanted and the bits exceed 64) 12, and 16 from 2^32 edges on; the input itself has 8 (uint32) or
@@ -44,8 +44,8 @@ void build_csc(std::span<const Id> source, std::span<const Id> target, std::int6
 
 namespace detail {
 
-/// build_csc with items of a given size (4, 8, 12 or 16 bytes; 0 = the smallest that fits, and what
-/// is asked for is raised to that). Here so that tests reach every size without huge graphs.
+/// build_csc with items of at least 4, 8, 12 or 16 bytes, always by buckets; 0 = as build_csc does.
+/// Here so that tests reach every path without huge graphs.
 template <typename Id>
 void build_csc_as(int item_bytes, std::span<const Id> source, std::span<const Id> target,
                   std::int64_t num_nodes, std::span<std::int64_t> indptr, std::span<Id> indices,

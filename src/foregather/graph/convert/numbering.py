@@ -86,8 +86,8 @@ class Numbering:
             raise InputError(
                 f"{role} ids have dtype {ids.dtype}, expected integers or strings to number"
             )
-        keys: npt.NDArray[np.uint64] = ids.astype(np.int64).view(np.uint64)
-        return keys ^ _SIGN
+        keys: npt.NDArray[np.uint64] = ids.astype(np.int64).view(np.uint64) ^ _SIGN
+        return keys
 
     def finish(self) -> int:
         """Numbers the keys, writes the mapping, and returns how many there are."""
