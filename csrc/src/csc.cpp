@@ -91,11 +91,11 @@ class Builder {
 
   // Few enough edges for the caches: rows in input order need no buckets.
   void place_directly() {
-    std::fill_n(indptr_, layout_.num_nodes + 1, 0);
+    std::fill_n(indptr_, layout_.num_rows + 1, 0);
     std::int64_t* cursor = indptr_ + 1;  // count, then start, and by scattering end of a row
     for (const Id v : target_) ++cursor[v];
     std::int64_t total = 0;
-    for (std::int64_t v = 0; v < layout_.num_nodes; ++v) total += std::exchange(cursor[v], total);
+    for (std::int64_t v = 0; v < layout_.num_rows; ++v) total += std::exchange(cursor[v], total);
     for (std::int64_t e = 0; e < layout_.num_edges; ++e) {
       const std::int64_t k = cursor[target_[e]]++;
       indices_[k] = source_[e];

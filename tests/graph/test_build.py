@@ -165,3 +165,31 @@ def test_checks_find_the_first_offence(dtype):
     rows = np.array([0, 3, 3, 6])
     assert _core.check_rows(rows, np.array([1, 1, 5, 0, 2, 3], dtype), 0) == -1
     assert _core.check_rows(rows, np.array([1, 1, 5, 0, 2, 1], dtype), 0) == 5
+
+
+@given(data=st.data())
+def test_a_range_of_rows(data):
+    rows, nodes = data.draw(st.integers(1, 40)), data.draw(st.integers(40, 5000))
+    count = data.draw(st.integers(0, 300))
+    rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    dtype = data.draw(st.sampled_from([np.uint32, np.int64]))
+    source, target = rng.integers(0, nodes, count), rng.integers(0, rows, count)
+    ascending = data.draw(st.booleans())
+    # A guard behind each output: rows beyond the range must not be touched.
+    indptr, indices = np.full(rows + 9, -7, np.int64), np.full(count + 8, 7, dtype)
+    order = np.empty(count, np.int64) if data.draw(st.booleans()) else None
+    _core.build_csc(
+        *(ids.astype(dtype) for ids in (source, target)),
+        nodes,
+        indptr[: rows + 1],
+        indices[:count],
+        order,
+        2,
+        ascending,
+    )
+    expected = np.lexsort((source, target)) if ascending else np.argsort(target, kind="stable")
+    np.testing.assert_array_equal(indices[:count], source[expected])
+    np.testing.assert_array_equal(np.diff(indptr[: rows + 1]), np.bincount(target, minlength=rows))
+    assert (indptr[rows + 1 :] == -7).all() and (indices[count:] == 7).all()
+    if order is not None:
+        np.testing.assert_array_equal(order, expected)
