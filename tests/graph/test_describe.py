@@ -107,7 +107,7 @@ def test_plot_says_what_is_wrong(tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r"\.png"):
         plot_degrees(graph, tmp_path / "a.xyz")
     with pytest.raises(StorageError, match="cannot write"):
-        plot_degrees(graph, tmp_path / "no" / "a.png")
+        plot_degrees(graph, tmp_path / "a.svg" / "a.png")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingDependencyError, match=r"foregather\[plot\]"):
         plot_degrees(graph, tmp_path / "b.png")

@@ -15,6 +15,7 @@ from torch_geometric.utils import to_undirected
 
 from foregather import Features, FormatError, Graph, InputError, StorageError
 from foregather.graph.folder import stored_arrays
+from tests.oracle import csc
 
 
 def example(seed: int = 0, nodes: int = 50, edges: int = 300, **options) -> Graph:
@@ -67,19 +68,13 @@ def test_options_against_plain_python(edges, undirected, self_loops, dedup):
         self_loops=self_loops,
         dedup=dedup,
     )
-    want = [(v, u, i) for i, (u, v) in enumerate(edges)]
-    if undirected:
-        want += [(u, v, i) for i, (u, v) in enumerate(edges)]
-    if self_loops:
-        want += [(v, v, -1) for v in range(10) if (v, v) not in edges]
-    want.sort(key=lambda edge: edge[:2])  # stable: the first given stays first
-    if undirected or dedup:
-        want = list({edge[:2]: edge for edge in reversed(want)}.values())[::-1]
-    rows = np.repeat(np.arange(10), graph.in_degree())
-    got = zip(rows.tolist(), graph.indices.tolist(), graph.edge_ids.tolist(), strict=True)
-    assert list(got) == want
-    assert graph.edge_weight.tolist() == [1 if i < 0 else i + 2 for *_, i in want]
-    assert graph.edge_features.data.ravel().tolist() == [0 if i < 0 else i + 2 for *_, i in want]
+    pairs = np.array([source, target]).reshape(2, -1)
+    indptr, indices, origin = csc(pairs, 10, undirected, self_loops, dedup)
+    np.testing.assert_array_equal(graph.indptr, indptr)
+    np.testing.assert_array_equal(graph.indices, indices)
+    np.testing.assert_array_equal(graph.edge_ids, origin)
+    assert graph.edge_weight.tolist() == [1 if i < 0 else i + 2 for i in origin]
+    assert graph.edge_features.data.ravel().tolist() == [0 if i < 0 else i + 2 for i in origin]
 
 
 def test_undirected_equals_pyg():
@@ -154,8 +149,8 @@ def test_labels_are_normalised():
         return graph.labels.tolist(), graph.labels.dtype, graph.meta["labels"]
 
     single = {"kind": "single", "num_classes": 3, "missing": 1}
-    assert stored(torch.tensor([[2], [-1], [0]])) == ([2, -1, 0], np.int64, single)
-    assert stored(np.array([2, np.nan, 0], np.float32)) == ([2, -1, 0], np.int64, single)
+    assert stored(torch.tensor([[2], [-1], [0]])) == ([2, -1, 0], np.int8, single)
+    assert stored(np.array([2, np.nan, 0], np.float32)) == ([2, -1, 0], np.int8, single)
     assert stored(np.array([2.5, 1, 0]))[2]["kind"] == "float"
     assert stored(np.array([2.0, 1, 0]))[2]["kind"] == "float"
     multi = stored(torch.tensor([[1, 0], [0, 0], [1, 1]], dtype=torch.bool))

@@ -13,7 +13,9 @@ import pytest
 import xxhash
 
 from foregather.errors import InputError, StorageError
+from foregather.graph import files
 from foregather.graph import writer as module
+from foregather.graph.files import exchange
 from foregather.graph.npy import ALIGN
 from foregather.graph.writer import FolderWriter, meta_digest
 
@@ -62,6 +64,18 @@ def test_existing_targets(tmp_path):
     with pytest.raises(StorageError, match="is not a graph folder, so it is not replaced"):
         make(tmp_path / "precious", overwrite=True)
     assert (tmp_path / "precious/thesis.txt").exists()
+
+
+@pytest.mark.parametrize("atomic", [True, False])
+def test_folders_change_places(tmp_path, monkeypatch, atomic):
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name).write_text(name)
+    if not atomic:
+        monkeypatch.setattr(files.ctypes, "CDLL", lambda *args, **kwargs: object())
+    exchange(tmp_path / "a", tmp_path / "b")
+    assert (tmp_path / "a/b").exists() and (tmp_path / "b/a").exists()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b"]
 
 
 def test_an_error_leaves_nothing_and_the_old_graph_stays(tmp_path):

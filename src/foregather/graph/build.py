@@ -14,11 +14,12 @@ import numpy.typing as npt
 
 from foregather import _core
 from foregather.errors import InputError
-from foregather.graph.arrays import id_dtype, to_array, to_ids
+from foregather.graph.arrays import id_dtype, to_array
 from foregather.graph.features import Features
 from foregather.graph.graph import Graph
+from foregather.graph.labels import normalize_labels, normalize_split
 
-__all__ = ["graph_from_edges", "graph_from_pyg", "label_facts"]
+__all__ = ["graph_from_edges", "graph_from_pyg"]
 
 Array = npt.NDArray[Any]
 
@@ -42,17 +43,20 @@ def graph_from_edges(
     count = pairs.shape[1]
     nodes = _count_nodes(pairs, num_nodes, given)
     source, target = _narrow(pairs, nodes)
+    ways = 2 if undirected else 1
     if undirected:
-        source, target = np.concatenate([source, target]), np.concatenate([target, source])
+        # An edge and its reverse are neighbours, as in the converter, so that of two equal edges
+        # the same one is kept.
+        pair = np.stack([source, target], axis=1)
+        source, target = pair.reshape(-1), pair[:, ::-1].reshape(-1)
     drawn = source.size
     if self_loops:
         loops = _missing_loops(source, target, nodes)
         source, target = np.concatenate([source, loops]), np.concatenate([target, loops])
     indptr, indices, order = _sort(source, target, nodes, dedup or undirected, threads)
-    # order names positions in [edges, reversed edges, added loops]; edge_ids those of the caller
-    edge_ids = np.where(order < drawn, order % max(count, 1), -1)
+    # order names positions among edges, their reverses and added loops; edge_ids the caller's
+    edge_ids = np.where(order < drawn, order // ways, -1)
     features = None if "x" not in given else Features(_matrix(given["x"]))
-    labels = None if "y" not in given else _labels(given["y"])
     facts: dict[str, Any] = {
         "duplicates": "removed" if dedup or undirected else "kept",
         "self_loops": "added" if self_loops else "kept",
@@ -61,8 +65,9 @@ def graph_from_edges(
     }
     if features is not None:
         facts["features"] = {"width": features.width, "dtype": features.dtype.name}
-    if labels is not None:
-        facts["labels"] = label_facts(labels)
+    labels = None
+    if "y" in given:
+        labels, facts["labels"] = normalize_labels(given["y"], nodes)
     return Graph(
         num_nodes=nodes,
         num_edges=int(indices.size),
@@ -72,7 +77,10 @@ def graph_from_edges(
         edge_weight=_edge_weight(given.get("edge_weight"), count, edge_ids),
         edge_features=_edge_features(given.get("edge_attr"), count, edge_ids),
         labels=labels,
-        splits={name: to_ids(ids, nodes, f"split {name}") for name, ids in splits.items()},
+        splits={
+            name: normalize_split(name, to_array(ids, f"split {name}"), nodes)
+            for name, ids in splits.items()
+        },
         edge_ids=edge_ids,
         meta=facts,
     )
@@ -110,16 +118,16 @@ def _narrow(pairs: Array, nodes: int) -> tuple[Array, Array]:
     """The two rows in the dtype they are stored in, checked before they could wrap around."""
     dtype = id_dtype(nodes)
     rows = [np.ascontiguousarray(row) for row in pairs]
-    if rows[0].dtype != dtype:
+    if rows[0].dtype != np.uint32:
         rows = [np.ascontiguousarray(row, dtype=np.int64) for row in rows]
-        found = [(_core.check_ids(row, nodes), end) for end, row in enumerate(rows)]
-        bad = min((item for item in found if item[0] >= 0), default=None)
-        if bad is not None:
-            edge, end = bad
-            raise InputError(
-                f"edge {edge} has {('source', 'target')[end]} {int(pairs[end, edge])}, but the "
-                f"graph has {nodes} nodes (ids are 0 to N-1)"
-            )
+    found = [(_core.check_ids(row, nodes), end) for end, row in enumerate(rows)]
+    bad = min((item for item in found if item[0] >= 0), default=None)
+    if bad is not None:
+        edge, end = bad
+        raise InputError(
+            f"edge {edge} has {('source', 'target')[end]} {int(pairs[end, edge])}, but the "
+            f"graph has {nodes} nodes (ids are 0 to N-1)"
+        )
     return rows[0].astype(dtype, copy=False), rows[1].astype(dtype, copy=False)
 
 
@@ -177,38 +185,6 @@ def _edge_features(
     if count == 0 or edge_ids.min(initial=0) < 0:
         rows = np.concatenate([rows, zero])
     return Features(rows[edge_ids])
-
-
-def _labels(y: Array) -> Array:
-    """Labels as they are stored: [N, 1] becomes [N], classes signed, masks of classes uint8.
-
-    A float [N] that holds NaN and otherwise only whole numbers from 0 on is taken as classes with
-    missing ones (as OGB stores papers100M), because NaN cannot be a regression target.
-    """
-    if y.ndim == 2 and y.shape[1] == 1:
-        y = y[:, 0]
-    if y.ndim == 1 and y.dtype.kind == "f":
-        missing = np.isnan(y)
-        there = y[~missing]
-        whole = there.size and bool(np.all((there >= 0) & (there == np.floor(there))))
-        if missing.any() and whole and np.isfinite(there).all():
-            return np.where(missing, -1, y).astype(np.int64)
-    if y.ndim == 1 and y.dtype.kind in "bu":
-        return y.astype(np.int64)
-    return np.ascontiguousarray(y.astype(np.uint8) if y.dtype == np.bool_ else y)
-
-
-def label_facts(labels: Array) -> dict[str, Any]:
-    """What meta.json says about labels: kind, number of classes, how many are missing."""
-    if labels.dtype.kind == "f":
-        missing = int(np.isnan(labels).reshape(labels.shape[0], -1).any(axis=1).sum())
-        classes = None if labels.ndim == 1 else int(labels.shape[1])
-        return {"kind": "float", "num_classes": classes, "missing": missing}
-    if labels.ndim == 2:
-        missing = int((labels < 0).any(axis=1).sum())
-        return {"kind": "multi", "num_classes": int(labels.shape[1]), "missing": missing}
-    classes = int(labels.max(initial=-1)) + 1
-    return {"kind": "single", "num_classes": classes, "missing": int((labels < 0).sum())}
 
 
 def graph_from_pyg(data: Any, **options: Any) -> Graph:

@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather import _core
-from foregather.errors import InputError, MissingDependencyError, StorageError
-from foregather.graph.build import label_facts
 from foregather.graph.chunks import edge_pieces, row_pieces
 from foregather.graph.folder import stored_arrays
 from foregather.graph.graph import Graph
+from foregather.graph.labels import label_facts
+from foregather.observe.plots import new_figure, save_figure
 from foregather.observe.progress import Progress
 
 __all__ = ["describe", "plot_degrees"]
@@ -174,30 +174,16 @@ def plot_degrees(facts_or_graph: Mapping[str, Any] | Graph, path: str | os.PathL
         InputError: the ending is not one matplotlib knows.
         StorageError: the file cannot be written.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingDependencyError(
-            "plots need matplotlib; install it with: pip install foregather[plot]"
-        ) from error
     facts = describe(facts_or_graph) if isinstance(facts_or_graph, Graph) else facts_or_graph
-    figure = Figure(figsize=(6, 4), layout="constrained")
-    axes = figure.subplots()
+    title = f"{facts['num_nodes']:,} nodes, {facts['num_edges']:,} edges"
+    figure, axes = new_figure(title, "degree", "share of nodes with at least this degree")
     for name, style in (("in_degree", "o-"), ("out_degree", "s--")):
         points = [(d, share) for d, share in (facts[name] or {}).get("ccdf", []) if d > 0]
         if points:
             axes.loglog(*zip(*points, strict=True), style, ms=3, label=name.replace("_", "-"))
-    axes.set_xlabel("degree")
-    axes.set_ylabel("share of nodes with at least this degree")
-    axes.set_title(f"{facts['num_nodes']:,} nodes, {facts['num_edges']:,} edges")
     axes.grid(alpha=0.3, which="both")
     if axes.lines:
         axes.legend()
     target = Path(path)
-    try:
-        figure.savefig(target, dpi=150)
-    except ValueError as error:
-        raise InputError(f"cannot draw to {target.name}: end it in .png, .pdf or .svg") from error
-    except OSError as error:
-        raise StorageError(f"cannot write {target.name}: {error.strerror}") from error
+    save_figure(figure, target)
     return target

@@ -1,5 +1,6 @@
 """files: whole reads and writes of arrays, and operating system errors as one sentence."""
 
+import ctypes
 import errno
 import os
 from io import RawIOBase
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from foregather.errors import StorageError
 
-__all__ = ["read_at", "storage_error", "write_all"]
+__all__ = ["exchange", "read_at", "storage_error", "write_all"]
 
 Array = npt.NDArray[Any]
 
@@ -53,3 +54,23 @@ def read_at(descriptor: int, into: Array, position: int, path: Path) -> None:
             buffer, position = buffer[got:], position + got
     except OSError as error:
         raise storage_error(error, path, "reading") from error
+
+
+def exchange(first: Path, second: Path) -> None:
+    """Swaps two folders in one step, so that at no moment either name is missing.
+
+    Python has no call for renameat2. Where the kernel or file system has none either, the swap is
+    made of renames through a third name.
+    """
+    swap = 2  # RENAME_EXCHANGE
+    here = -100  # AT_FDCWD
+    try:
+        call = ctypes.CDLL(None, use_errno=True).renameat2
+    except AttributeError:  # a C library before glibc 2.28
+        call = None
+    if call is not None and not call(here, bytes(first), here, bytes(second), swap):
+        return
+    aside = second.with_name(second.name + ".replaced")
+    second.rename(aside)
+    first.rename(second)
+    aside.rename(first)

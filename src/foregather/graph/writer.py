@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from foregather import _core
 from foregather.errors import InputError, StorageError
-from foregather.graph.files import storage_error, write_all
+from foregather.graph.files import exchange, storage_error, write_all
 from foregather.graph.npy import ALIGN, file_bytes, pack_header
 
 __all__ = ["CHUNK", "ArrayWriter", "FolderWriter", "meta_digest"]
@@ -277,14 +277,19 @@ class FolderWriter:
         return self.dst
 
     def _move(self) -> None:
-        old = self.dst.with_name(self.dst.name + ".replaced")
+        for folder in (self.folder / "splits", self.folder):
+            _sync(folder)
         if self.dst.exists():
-            shutil.rmtree(old, ignore_errors=True)
-            self.dst.rename(old)
-        self.folder.rename(self.dst)
-        shutil.rmtree(old, ignore_errors=True)
-        parent = os.open(self.dst.parent, os.O_RDONLY)
-        try:
-            os.fsync(parent)
-        finally:
-            os.close(parent)
+            exchange(self.folder, self.dst)  # the old graph is now the partial one
+            shutil.rmtree(self.folder, ignore_errors=True)
+        else:
+            self.folder.rename(self.dst)
+        _sync(self.dst.parent)
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from foregather.errors import MissingDependencyError
+from foregather.errors import InputError, MissingDependencyError, StorageError
 
 __all__ = ["new_figure", "save_figure"]
 
@@ -28,6 +28,16 @@ def new_figure(title: str, x_label: str, y_label: str) -> tuple[Any, Any]:
 
 
 def save_figure(figure: Any, path: Path) -> None:
-    """Writes the figure; its kind follows the file name (.png, .svg, .pdf)."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=144)
+    """Writes the figure; its kind follows the file name.
+
+    Raises:
+        InputError: the ending is not one matplotlib knows.
+        StorageError: the file cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=150)
+    except ValueError as error:
+        raise InputError(f"cannot draw to {path.name}: end it in .png, .pdf or .svg") from error
+    except OSError as error:
+        raise StorageError(f"cannot write {path.name}: {error.strerror}") from error

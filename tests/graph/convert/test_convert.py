@@ -229,7 +229,7 @@ BAD = [
     (dict(x=X.astype(str)), FormatError, "expected a matrix of numbers"),
     (dict(y=Y[:3]), InputError, "expected 5 rows"),
     (dict(y=Y - 5), InputError, "label -6"),
-    (dict(train_idx=[9]), InputError, "split train holds node 9"),
+    (dict(train_idx=[9]), InputError, "split train holds 9 at position 0, but there are 5 nodes"),
     (dict(edge_weight=np.ones(3)), InputError, r"edge_weight has shape \(3,\), expected 6 rows"),
     (dict(num_nodes=-1), FormatError, "num_nodes in a.npz is not a count"),
 ]

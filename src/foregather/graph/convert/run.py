@@ -15,7 +15,6 @@ import numpy as np
 
 from foregather.errors import BudgetError, InputError, StorageError
 from foregather.graph.convert.detect import open_features, open_source
-from foregather.graph.convert.labels import normalize_labels, normalize_split
 from foregather.graph.convert.numbering import Numbering
 from foregather.graph.convert.rows import write_rows
 from foregather.graph.convert.source import Rows, Source
@@ -26,6 +25,7 @@ from foregather.graph.convert.topology import (
     is_wide,
     record_dtype,
 )
+from foregather.graph.labels import normalize_labels, normalize_split
 from foregather.graph.writer import FolderWriter
 from foregather.observe.progress import Progress, peak_memory
 from foregather.units import format_bytes, parse_size

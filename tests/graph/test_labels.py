@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from foregather.errors import InputError
-from foregather.graph.convert.labels import normalize_labels, normalize_split
+from foregather.graph.labels import normalize_labels, normalize_split
 
 
 @pytest.mark.parametrize(
@@ -52,12 +52,12 @@ def test_split_forms():
 @pytest.mark.parametrize(
     ("name", "ids", "message"),
     [
-        ("a", np.array([3]), "holds node 3, but the graph has 3 nodes"),
-        ("a", np.array([-1]), "holds node -1"),
-        ("a", np.array([0.5]), "dtype float64"),
-        ("a", np.array([True]), "mask of 1 entries"),
+        ("a", np.array([3]), "holds 3 at position 0, but there are 3 nodes"),
+        ("a", np.array([-1]), "holds -1 at position 0"),
+        ("a", np.array([0.5]), "is float64 of shape"),
+        ("a", np.array([True]), "is bool of shape"),
         ("../x", np.array([0]), "split name '../x'"),
-        ("a", np.zeros((2, 2)), "expected a list of node ids"),
+        ("a", np.zeros((2, 2)), "expected a list of whole numbers"),
     ],
 )
 def test_bad_splits(name, ids, message):
