@@ -9,8 +9,6 @@ order, and the input position where we do. Every cell is ours against SciPy: bel
 
 import argparse
 import datetime
-import os
-import platform
 import statistics
 import time
 from collections.abc import Callable
@@ -19,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import scipy
 import scipy.sparse as sp
+from report import machine_line
 from scipy.sparse import _sparsetools
 
 from foregather import _core
@@ -87,20 +86,6 @@ def measure(cells: dict[tuple[str, str], Callable[[], object]], runs: int):
     return times
 
 
-def machine() -> str:
-    model = platform.processor() or platform.machine()
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            model = line.split(":", 1)[1].strip()
-            break
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-    return (
-        f"{model}, {len(os.sched_getaffinity(0))} cores, {memory:.0f} GB, "
-        f"{platform.system()} {platform.release()}, Python {platform.python_version()}, "
-        f"NumPy {np.__version__}, SciPy {scipy.__version__}"
-    )
-
-
 def table(times) -> list[str]:
     def cell(values: list[float]) -> str:
         return f"{statistics.median(values):.4f} ({min(values):.4f} to {max(values):.4f})"
@@ -129,11 +114,10 @@ def main() -> None:
     parser.add_argument("--date", default=datetime.date.today().isoformat())
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "reports")
     options = parser.parse_args()
-    load = os.getloadavg()[0]
     lines = [
         "# Is building CSC in memory as fast as SciPy?",
         "",
-        f"{options.date}. {machine()}. Load average before the run: {load:.2f}.",
+        f"{options.date}. {machine_line()} SciPy {scipy.__version__}.",
         "",
         f"{options.nodes:,} nodes, {options.edges:,} edges in random order, uint32 ids, targets "
         f"with a power law (rank^-0.8). Median (and spread) of {options.runs} interleaved runs "

@@ -1,13 +1,15 @@
 """Report: a dated Markdown file with the machine in it, and the same text on the terminal."""
 
 import datetime
+import os
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
 from foregather.observe.machine import describe_machine
+from foregather.units import format_bytes
 
-__all__ = ["Report", "median_spread"]
+__all__ = ["Report", "machine_line", "median_spread"]
 
 FOLDER = Path(__file__).parent / "reports"
 
@@ -32,7 +34,7 @@ class Report:
         self.path = FOLDER / f"{name}_{self.date}.md"
         title, _, rest = (question or name).strip().partition("\n")
         self._lines = [f"# {title}", "", rest.strip(), "", f"Measured on {self.date}.", ""]
-        self._lines += [_machine(), ""]
+        self._lines += [machine_line(), ""]
 
     def line(self, text: str) -> None:
         """Adds a paragraph."""
@@ -54,6 +56,15 @@ class Report:
         return self.path
 
 
-def _machine() -> str:
+def machine_line() -> str:
+    """The machine in one line, with the load before the run."""
     facts = describe_machine()
-    return f"Machine: {facts}"
+    packages = ", ".join(f"{k} {v}" for k, v in facts["packages"].items() if v)
+    disk = facts["disk"]
+    load = " ".join(f"{value:.2f}" for value in os.getloadavg())
+    return (
+        f"Machine: {facts['cpu']['model']}, {facts['cpu']['cores_allowed']} cores, "
+        f"{format_bytes(facts['memory']['total'])}, Linux {facts['kernel']}, "
+        f"{disk['filesystem']} on {disk['source']}, Python {facts['python']}, {packages}; "
+        f"load average before the run {load}."
+    )

@@ -8,9 +8,7 @@ import argparse
 import datetime
 import json
 import os
-import platform
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -18,8 +16,8 @@ import time
 from pathlib import Path
 
 import numpy as np
+from report import machine_line, median_spread
 
-from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.npy import file_bytes
 from foregather.graph.recipe import Recipe
@@ -90,30 +88,6 @@ def one_core(recipe):
     return rates
 
 
-def machine():
-    """The machine, in a few lines."""
-    model = "unknown processor"
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            model = line.split(":", 1)[1].strip()
-            break
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    load = " ".join(f"{x:.2f}" for x in os.getloadavg())
-    return [
-        f"- processor: {model}, {_core.default_threads()} hardware threads",
-        f"- memory: {format_bytes(memory)}",
-        f"- system: {platform.system()} {platform.release()}, Python {platform.python_version()}, "
-        f"NumPy {np.__version__}",
-        f"- load average before the run (1, 5, 15 minutes): {load}",
-    ]
-
-
-def spread(values, digits=0):
-    """Median (least to most)."""
-    low, high = min(values), max(values)
-    return f"{statistics.median(values):.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
-
-
 def report(recipe, sizes, host, plain, runs, rates):
     total = sum(sizes)
     disk = [total / s / 1e6 for s in plain]
@@ -140,10 +114,10 @@ def report(recipe, sizes, host, plain, runs, rates):
             "",
             "| | plain write | synth |",
             "|---|---|---|",
-            f"| seconds | {spread(plain, 1)} | {spread(seconds, 1)} |",
-            f"| MB/s | {spread(disk)} | {spread(made)} |",
-            f"| time relative to plain write of the same repeat | 1 | {spread(ratio, 2)} |",
-            f"| processor seconds | | {spread(busy, 1)} |",
+            f"| seconds | {median_spread(plain)} | {median_spread(seconds)} |",
+            f"| MB/s | {median_spread(disk)} | {median_spread(made)} |",
+            f"| time relative to plain write of the same repeat | 1 | {median_spread(ratio)} |",
+            f"| processor seconds | | {median_spread(busy)} |",
             f"| peak memory | | {format_bytes(peak)} |",
             "",
             "One thread, no writing (processor time, one measurement):",
@@ -182,7 +156,7 @@ def main():
         file_bytes(2 * recipe.nodes),
         file_bytes(8 * recipe.nodes),  # the three splits
     ]
-    host = machine()
+    host = [machine_line()]
     with tempfile.TemporaryDirectory(prefix="synth_rate_", dir=flags.folder) as name:
         folder = Path(name)
         free = shutil.disk_usage(folder).free
