@@ -108,8 +108,6 @@ def report(recipe, sizes, host, plain, runs, rates):
             "(16 MiB a write, fsync a file), then the command in its own process "
             "(which checksums and syncs what it writes). Median (least to most).",
             "",
-            "Machine:",
-            "",
             *host,
             "",
             "| | plain write | synth |",

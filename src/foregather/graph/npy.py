@@ -16,7 +16,15 @@ import numpy.typing as npt
 
 from foregather.errors import FormatError, StorageError
 
-__all__ = ["ALIGN", "Header", "file_bytes", "map_array", "pack_header", "read_header"]
+__all__ = [
+    "ALIGN",
+    "Header",
+    "file_bytes",
+    "map_array",
+    "pack_header",
+    "read_file_header",
+    "read_header",
+]
 
 ALIGN = 4096
 _MAGIC = b"\x93NUMPY"
@@ -81,6 +89,22 @@ def read_header(file: BinaryIO, name: str) -> Header:
     return _parse(text, 8 + width + length, name)
 
 
+def read_file_header(file: BinaryIO, name: str) -> Header:
+    """Parses the header of an open file, whose size must hold what the header promises.
+
+    Raises:
+        FormatError: as `read_header`, or the file is truncated.
+    """
+    header = read_header(file, name)
+    size = os.fstat(file.fileno()).st_size
+    if size < header.offset + header.nbytes:
+        raise FormatError(
+            f"{name} has {size} bytes but its header promises "
+            f"{header.offset + header.nbytes}; the file is truncated"
+        )
+    return header
+
+
 def _exactly(file: BinaryIO, count: int, name: str) -> bytes:
     data = file.read(count)
     if len(data) < count:
@@ -119,13 +143,7 @@ def map_array(path: Path, name: str | None = None) -> Array:
     name = name or path.name
     try:
         with open(path, "rb") as file:
-            header = read_header(file, name)
-            size = os.fstat(file.fileno()).st_size
-            if size < header.offset + header.nbytes:
-                raise FormatError(
-                    f"{name} has {size} bytes but its header promises "
-                    f"{header.offset + header.nbytes}; the file is truncated"
-                )
+            header = read_file_header(file, name)
             if header.nbytes == 0:
                 return np.empty(header.shape, header.dtype)
             mapped = np.memmap(

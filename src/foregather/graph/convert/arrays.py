@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather.errors import BudgetError, FormatError, StorageError
-from foregather.graph.npy import Header, read_header
+from foregather.graph.npy import Header, read_file_header
 from foregather.units import format_bytes
 
 __all__ = ["Arrays", "MemoryArrays", "NpyArrays"]
@@ -107,15 +107,7 @@ class NpyArrays:
             raise StorageError(f"cannot open {name}.npy: {error.strerror}") from error
 
     def _header(self, file: BinaryIO, name: str) -> Header:
-        label = self._paths[name].name
-        header = read_header(file, label)
-        size = os.fstat(file.fileno()).st_size
-        if size < header.offset + header.nbytes:
-            raise FormatError(
-                f"{label} has {size} bytes but its header promises "
-                f"{header.offset + header.nbytes}; the file is truncated"
-            )
-        return header
+        return read_file_header(file, self._paths[name].name)
 
     def whole(self, name: str, budget: int) -> Array:
         """All of one array; BudgetError beyond `budget` bytes."""

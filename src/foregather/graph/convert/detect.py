@@ -52,10 +52,8 @@ def open_source(
         return ArraysSource(ZipArrays(path), _array_ids(ids), num_nodes)
     if bare.endswith(".npy"):
         return ArraysSource(NpyArrays(path), _array_ids(ids), num_nodes)
-    if bare.endswith(".parquet"):
-        return _parquet(path, ids, num_nodes, columns, weight)
-    if bare.endswith(_TEXT):
-        return _text(path, ids, num_nodes, columns, weight)
+    if bare.endswith((".parquet", *_TEXT)):
+        return _table(path, ids, num_nodes, columns, weight)
     if bare.endswith(_PICKLES):
         raise FormatError(
             f"{path.name} is a pickle or raw file, and pickles are never loaded; save the arrays "
@@ -83,42 +81,30 @@ def _open_folder(
     if (path / "edge_index.npy").is_file():
         return ArraysSource(NpyArrays(path), _array_ids(ids), num_nodes)
     if any(path.glob("*.parquet")):
-        return _parquet(path, ids, num_nodes, columns, weight)
+        return _table(path, ids, num_nodes, columns, weight)
     from foregather.graph.convert.ogb import OgbSource
 
     return OgbSource(path, splits=splits)
 
 
-def _parquet(
+def _table(
     path: Path,
     ids: str,
     num_nodes: int | None,
     columns: tuple[str, ...] | None,
     weight: str | None,
 ) -> Source:
+    """A table of edges: Parquet (a file or a folder of parts), else text."""
     from foregather.graph.convert.parquet import ParquetSource
-
-    source = ParquetSource(path, columns=columns, ids=ids, weight=weight)
-    return _with_count(source, num_nodes)
-
-
-def _text(
-    path: Path,
-    ids: str,
-    num_nodes: int | None,
-    columns: tuple[str, ...] | None,
-    weight: str | None,
-) -> Source:
     from foregather.graph.convert.text import TextSource
 
-    source = TextSource(path, columns=columns, ids=ids, weight=weight)
-    return _with_count(source, num_nodes)
-
-
-def _with_count(source: Any, num_nodes: int | None) -> Source:
+    parquet = path.is_dir() or path.name.lower().endswith(".parquet")
+    source: ParquetSource | TextSource = (ParquetSource if parquet else TextSource)(
+        path, columns=columns, ids=ids, weight=weight
+    )
     if num_nodes is not None:
         source.num_nodes = num_nodes
-    return source  # type: ignore[no-any-return]
+    return source
 
 
 def _array_ids(ids: str) -> Ids:
