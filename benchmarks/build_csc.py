@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import scipy
 import scipy.sparse as sp
-from report import machine_line
+from common.report import machine_line
 from scipy.sparse import _sparsetools
 
 from foregather import _core

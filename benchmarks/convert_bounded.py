@@ -2,7 +2,7 @@
 
 Makes an edge list of E edges (binary .npy, int64, shuffled, skewed), converts it inside a cgroup
 whose limit is a little above `--memory`, and reports the peak of the process and of the cgroup,
-the seconds, and the disk traffic. Without the right to make a cgroup (v1, root) it says so and
+and the seconds. Without the right to make a cgroup (v1, root) it says so and
 reports the peak resident size alone.
 """
 
@@ -16,42 +16,10 @@ import time
 from pathlib import Path
 
 import numpy as np
-from report import Report
+from common.cgroup import Cgroup
+from common.report import Report
 
 from foregather.units import format_bytes, parse_count, parse_size
-
-CGROUPS = Path("/sys/fs/cgroup/memory")
-
-
-class Cgroup:
-    """A memory cgroup (v1) that lasts for a with-block; does nothing where it is not allowed."""
-
-    def __init__(self, limit: int) -> None:
-        self.folder = CGROUPS / f"foregather-{os.getpid()}"
-        self.limit = limit
-        self.works = False
-
-    def __enter__(self) -> "Cgroup":
-        try:
-            self.folder.mkdir()
-            (self.folder / "memory.limit_in_bytes").write_text(str(self.limit))
-            self.works = True
-        except OSError:
-            pass
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.works:
-            self.folder.rmdir()
-
-    def join(self) -> None:
-        """Called in the child before it runs."""
-        if self.works:
-            (self.folder / "cgroup.procs").write_text(str(os.getpid()))
-
-    def read(self, name: str) -> int | None:
-        """A counter of the cgroup, or None where there is none."""
-        return int((self.folder / name).read_text()) if self.works else None
 
 
 def make_edges(path: Path, nodes: int, edges: int) -> None:

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from report import machine_line, median_spread
+from common.report import machine_line, median_spread
 
 from foregather.errors import InputError
 from foregather.graph.npy import file_bytes

@@ -86,7 +86,7 @@ def sniff(
     count = len(data[0][1])
     picked = pick_columns(file, names, count, columns, weight)
     if strings is None:
-        strings = not all(_integers(fields, picked[:2]) for _, fields in data)
+        strings = _are_strings(file, data, picked[:2])
     # Text may start with # or %, so after the first edge such lines are edges where ids are text.
     layout = Layout(delimiter, first_row=data[0][0], comments=not strings)
     return Sniffed(layout, picked, names, count, strings, comments)
@@ -120,6 +120,19 @@ def _split(line: bytes, delimiter: str) -> list[bytes]:
 
 def _integers(fields: Sequence[bytes], columns: Sequence[int]) -> bool:
     return all(c < len(fields) and _INTEGER.fullmatch(fields[c]) for c in columns)
+
+
+def _are_strings(file: str, data: list[tuple[int, list[bytes]]], columns: Sequence[int]) -> bool:
+    """Whether ids are text: all are, or all are integers; a mixture is not judged but refused."""
+    odd = [row for row in data if not _integers(row[1], columns)]
+    if odd and len(odd) < len(data):
+        number, fields = odd[0]
+        text = [fields[c].decode("utf-8", "replace") for c in columns if c < len(fields)]
+        raise InputError(
+            f"{file} line {number} has ids {text}, but other lines have integers; correct it, or "
+            "pass --ids string where ids are text"
+        )
+    return bool(odd)
 
 
 def _find_delimiter(file: str, rows: list[bytes]) -> str:

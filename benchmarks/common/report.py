@@ -11,7 +11,7 @@ from foregather.units import format_bytes
 
 __all__ = ["Report", "machine_line", "median_spread"]
 
-FOLDER = Path(__file__).parent / "reports"
+FOLDER = Path(__file__).parents[1] / "reports"
 
 
 def median_spread(values: Sequence[float], digits: int = 3) -> str:

@@ -1,0 +1,1 @@
+"""common: what benchmark scripts share: reports and cgroups."""
