@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# The machine may be busy: no test may fail because it was slow.
-settings.register_profile("foregather", deadline=None)
-settings.load_profile("foregather")
+# The machine may be busy: no test may fail because it was slow. The gate tries the same examples
+# every time; by hand, each run tries new ones.
+settings.register_profile("foregather", deadline=None, print_blob=True)
+settings.register_profile("gate", deadline=None, derandomize=True)
+settings.load_profile("gate" if os.environ.get("CI") else "foregather")
 
 
 @pytest.fixture(scope="session")

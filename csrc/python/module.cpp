@@ -34,7 +34,9 @@ NB_MODULE(_core, m) {
   python::bind_check(m);
   python::bind_csc(m);
   python::bind_hash(m);
+  python::bind_memory_probe(m);
   python::bind_reader(m);
+  python::bind_sample(m);
   python::bind_spool(m);
   python::bind_synth(m);
   python::bind_text(m);

@@ -86,6 +86,9 @@ class Xxh64:
     def digest(self) -> int:
         """The digest of all bytes so far."""
 
+def read_lines(words: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], index: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], distance: int, threads: int = 1) -> int:
+    """Reads 64-byte lines at random; returns the sum of first words."""
+
 class BlockReader:
     """Executes lists of reads of one file; see reader.hpp."""
 
@@ -118,6 +121,34 @@ def probe_reader(path: str) -> dict[str, Any]:
     """
     Tries every backend in a folder: {backends: {name: None or the reason it does not work}, alignment, deferred}.
     """
+
+class NeighborKernel32:
+    """Bulk neighbour sampling over one graph."""
+
+    def __init__(self, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], fanouts: Sequence[int], replace: bool, once: bool) -> None: ...
+
+    def sample(self, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> list[tuple[Any, ...]]:
+        """
+        Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position).
+        """
+
+    @property
+    def table_bytes(self) -> int:
+        """Bytes kept for all threads."""
+
+class NeighborKernel64:
+    """Bulk neighbour sampling over one graph."""
+
+    def __init__(self, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], fanouts: Sequence[int], replace: bool, once: bool) -> None: ...
+
+    def sample(self, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> list[tuple[Any, ...]]:
+        """
+        Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position).
+        """
+
+    @property
+    def table_bytes(self) -> int:
+        """Bytes kept for all threads."""
 
 def partition_records(records: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], record_bytes: int, key_offset: int, key_bytes: int, base: int, shift: int, offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], out: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], threads: int = 0) -> None:
     """Groups records by key range, stably; fills offsets and out."""

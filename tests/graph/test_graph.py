@@ -253,24 +253,13 @@ def test_open_names_what_is_not_a_graph(tmp_path):
         Graph.open(tmp_path)
 
 
-def test_import_needs_neither_torch_nor_pyg():
+def test_building_and_verifying_need_neither_torch_nor_pyg():
     script = """
-import json, sys, time
-import numpy
-start = time.perf_counter()
+import json, sys
 import foregather
-package = time.perf_counter() - start
-foregather.Graph, foregather.Features, foregather.InputError
-rooms = time.perf_counter() - start
 foregather.Graph.from_edge_index([[0, 1], [1, 2]], x=[[1.0], [2.0], [3.0]]).verify()
 names = [n for n in ("torch", "torch_geometric", "matplotlib", "pyarrow") if n in sys.modules]
-print(json.dumps([names, package, rooms]))
+print(json.dumps(names))
 """
-    best = 1.0
-    for _ in range(3):  # the fastest of three: other work on the machine only adds
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
-        names, package, rooms = json.loads(done.stdout)
-        assert names == []
-        best = min(best, rooms)
-        assert package < 0.05
-    assert best < 0.05
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    assert json.loads(done.stdout) == []

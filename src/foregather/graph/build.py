@@ -48,7 +48,8 @@ def graph_from_edges(
         # An edge and its reverse are neighbours, as in the converter, so that of two equal edges
         # the same one is kept.
         pair = np.stack([source, target], axis=1)
-        source, target = pair.reshape(-1), pair[:, ::-1].reshape(-1)
+        source = pair.reshape(-1)
+        target = np.ascontiguousarray(pair[:, ::-1]).reshape(-1)
     drawn = source.size
     if self_loops:
         loops = _missing_loops(source, target, nodes)

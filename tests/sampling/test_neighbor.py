@@ -1,0 +1,135 @@
+"""Neighbor: the fused kernel equals the slow reference, bit for bit, in every mode."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foregather.errors import InputError
+from foregather.graph import Graph
+from foregather.sampling.neighbor import Neighbor
+from tests.sampling.reference import ReferenceNeighbor
+
+FIELDS = ("node", "num_nodes", "row", "col", "num_edges", "edge", "weight", "seed_position")
+
+
+def random_graph(seed, nodes, edges, skew=2, wide=False):
+    rng = np.random.default_rng(seed)
+    pairs = (nodes * rng.random((2, edges)) ** skew).astype(np.int64)
+    graph = Graph.from_edge_index(pairs, nodes)
+    if not wide:
+        return graph
+    return Graph(nodes, graph.num_edges, graph.indptr, graph.indices.astype(np.int64))
+
+
+def assert_same(first, second):
+    assert len(first) == len(second)
+    for one, other in zip(first, second, strict=True):
+        for name in FIELDS:
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+        assert (one.batch, one.expand) == (other.batch, other.expand)
+
+
+@given(data=st.data())
+def test_equals_the_reference(data):
+    nodes = data.draw(st.integers(1, 60))
+    graph = random_graph(
+        data.draw(st.integers(0, 10**6)),
+        nodes,
+        data.draw(st.integers(0, 600)),
+        wide=data.draw(st.booleans()),
+    )
+    fanouts = data.draw(st.lists(st.sampled_from([-1, 1, 2, 5, 40, 70]), min_size=1, max_size=3))
+    rule = {"replace": data.draw(st.booleans())}
+    rule["expand"] = data.draw(st.sampled_from(["once", "per-layer"]))
+    ids = st.integers(0, nodes - 1)
+    seeds = data.draw(st.lists(st.lists(ids, max_size=12), min_size=1, max_size=4))
+    seeds = [np.array(ids, np.int64) for ids in seeds]
+    keys = {"seed": data.draw(st.integers(0, 2**64 - 1)), "epoch": data.draw(st.integers(0, 99))}
+    keys["first_batch"] = data.draw(st.integers(0, 10**6))
+    got = Neighbor(fanouts, **rule).sample_bulk(graph, seeds, **keys, threads=2)
+    want = ReferenceNeighbor(tuple(fanouts), **rule).sample_bulk(graph, seeds, **keys)
+    assert_same(got, want)
+
+
+@pytest.mark.parametrize("degree", [33, 64, 65, 200, 5000])
+@pytest.mark.parametrize("fanout", [1, 15, 31, 32, 33, 64, 100, 199])
+def test_long_rows(degree, fanout):
+    pairs = np.stack([np.arange(degree), np.full(degree, degree // 2)])
+    graph = Graph.from_edge_index(pairs, degree)
+    seeds = [np.array([degree // 2])] * 3
+    got = Neighbor([fanout]).sample_bulk(graph, seeds, seed=5)
+    assert_same(got, ReferenceNeighbor((fanout,)).sample_bulk(graph, seeds, seed=5))
+
+
+@pytest.mark.parametrize("expand", ["once", "per-layer"])
+def test_threads_and_bulk_size_change_nothing(expand):
+    graph = random_graph(1, 500, 6000)
+    seeds = [np.random.default_rng(b).integers(0, 500, 40) for b in range(8)]
+    rule = Neighbor([6, 4, 3], expand=expand)
+    want = list(rule.sample_bulk(graph, seeds, seed=3, epoch=2, threads=1))
+    for threads in (1, 2, 8):
+        for k in (1, 3, 8):
+            got = []
+            for start in range(0, 8, k):
+                part = seeds[start : start + k]
+                keys = {"seed": 3, "epoch": 2, "first_batch": start, "threads": threads}
+                got += list(rule.sample_bulk(graph, part, **keys))
+            assert_same(got, want)
+
+
+def test_results_outlive_the_next_bulk():
+    graph = random_graph(2, 200, 3000)
+    rule = Neighbor([5, 5])
+    seeds = [np.arange(20)] * 4
+    first = rule.sample_bulk(graph, seeds, seed=0)
+    copies = [{name: np.copy(getattr(s, name)) for name in ("node", "row", "edge")} for s in first]
+    for epoch in range(5):
+        rule.sample_bulk(graph, seeds, seed=0, epoch=epoch)
+    for sample, copy in zip(first, copies, strict=True):
+        for name, values in copy.items():
+            np.testing.assert_array_equal(getattr(sample, name), values)
+    with pytest.raises(ValueError, match="read-only"):
+        first[0].node[0] = 1
+
+
+def test_more_ticks_than_the_table_has():
+    graph = random_graph(3, 50, 400)
+    rule, oracle = Neighbor([3, 2]), ReferenceNeighbor((3, 2))
+    seeds = [np.array([b % 50, 7]) for b in range(1100)]  # ticks wrap after 1023
+    bulk = rule.sample_bulk(graph, seeds, seed=1, threads=1)
+    for at in (0, 1022, 1023, 1024, 1099):
+        want = oracle.sample_bulk(graph, [seeds[at]], seed=1, first_batch=at)
+        assert_same([bulk[at]], want)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_neighbors": []}, "num_neighbors is empty"),
+        ({"num_neighbors": [5, 0]}, "has 0 for layer 1"),
+        ({"num_neighbors": [-2]}, "has -2 for layer 0"),
+        ({"num_neighbors": [2.5]}, "has 2.5 for layer 0"),
+        ({"num_neighbors": [3], "expand": "twice"}, "expand is 'twice'"),
+    ],
+)
+def test_bad_rules(options, message):
+    with pytest.raises(InputError, match=message):
+        Neighbor(**options)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "message"),
+    [
+        ([10], "seed 0 is node 10, but the graph has 10 nodes"),
+        ([0, -1], "seed 1 is node -1"),
+        ([0.5], "expected a list of node ids"),
+        ([[1]], "expected a list of node ids"),
+    ],
+)
+def test_bad_seeds(seeds, message):
+    graph = random_graph(0, 10, 30)
+    rule = Neighbor([2])
+    with pytest.raises(InputError, match=message):
+        rule.sample_bulk(graph, [np.array(seeds)], seed=0)
+    assert len(rule.sample_bulk(graph, [np.array([1])], seed=0)) == 1  # and it still works
