@@ -6,12 +6,20 @@ that the targets of a layer are always a prefix of its sources. Edges are groupe
 inside a layer, ordered by target. Arrays are views of the bulk's arena and read-only.
 """
 
-from collections.abc import Iterator, Sequence
+import os
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+
+from foregather import _core
+from foregather.errors import FormatError, StorageError
+from foregather.graph.files import storage_error
+from foregather.units import format_bytes
 
 __all__ = ["Bulk", "Expand", "Sample"]
 
@@ -96,3 +104,105 @@ class Bulk:
     def nbytes(self) -> int:
         """Bytes of all minibatches."""
         return sum(sample.nbytes for sample in self.samples)
+
+    @property
+    def digest(self) -> str:
+        """XXH64 of all minibatches: equal bulks have equal digests, on every machine."""
+        state = _core.Xxh64()
+        for sample in self.samples:
+            for name in _ARRAYS:
+                values = getattr(sample, name)
+                # ids as int64, so that the digest does not depend on how they are stored
+                whole = np.empty(0, np.int64) if values is None else values
+                if whole.dtype.kind in "iu":
+                    whole = whole.astype(np.int64)
+                state.update(np.array([len(whole)], np.int64).view(np.uint8))
+                state.update(np.ascontiguousarray(whole).view(np.uint8))
+            counts = np.array([*sample.num_nodes, *sample.num_edges], np.int64)
+            state.update(counts.view(np.uint8))
+        return f"{state.digest():016x}"
+
+    def summary(self) -> str:
+        """What is in the bulk, for people."""
+        nodes = [len(sample.node) for sample in self.samples]
+        edges = [len(sample.row) for sample in self.samples]
+        distinct = len(np.unique(np.concatenate([s.node for s in self.samples] or [_NONE])))
+        rows = max(1, sum(nodes))
+        last = self.first_batch + len(self) - 1
+        return "\n".join(
+            [
+                f"bulk of {len(self)} minibatches: {self.first_batch} to {last} of epoch "
+                f"{self.epoch}, seed {self.seed}",
+                f"  nodes    {_spread(nodes)} each; {distinct:,} distinct of {sum(nodes):,} "
+                f"({1 - distinct / rows:.0%} repeats)",
+                f"  edges    {_spread(edges)} each",
+                f"  memory   {format_bytes(self.nbytes)}",
+                f"  digest   {self.digest}",
+            ]
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the bulk as a .npz of plain arrays."""
+        arrays: dict[str, Array] = {}
+        for number, sample in enumerate(self.samples):
+            for name in _ARRAYS:
+                values = getattr(sample, name)
+                if values is not None:
+                    arrays[f"{number}.{name}"] = values
+            arrays[f"{number}.num_nodes"] = np.array(sample.num_nodes, np.int64)
+            arrays[f"{number}.num_edges"] = np.array(sample.num_edges, np.int64)
+            arrays[f"{number}.once"] = np.array(sample.expand == "once")
+        head = np.array([len(self), self.epoch, self.first_batch], np.int64)
+        try:
+            with open(path, "wb") as file:
+                np.savez(file, head=head, seed=np.array(self.seed, np.uint64), **arrays)  # type: ignore[arg-type]
+        except OSError as error:
+            raise storage_error(error, Path(path), "writing") from error
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> "Bulk":
+        """Reads what `save` wrote.
+
+        Raises:
+            FormatError: the file is not a saved bulk.
+            StorageError: the file cannot be read.
+        """
+        name = Path(path).name
+        try:
+            with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
+                count, epoch, first = (int(n) for n in file["head"])
+                samples = [_load_sample(file, number, first) for number in range(count)]
+                return Bulk(samples, int(file["seed"]), epoch, first)
+        except (KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise FormatError(f"{name} is not a saved bulk, or it is damaged") from error
+        except OSError as error:
+            raise StorageError(f"cannot read {name}: {error.strerror}") from error
+
+
+_ARRAYS = ("node", "row", "col", "edge", "weight", "seed_position")
+_NONE = np.empty(0, np.int64)
+
+
+def _spread(counts: Sequence[int]) -> str:
+    if not counts:
+        return "none"
+    return f"{min(counts):,} to {max(counts):,}, mean {sum(counts) / len(counts):,.0f}"
+
+
+def _load_sample(file: Mapping[str, Array], number: int, first: int) -> Sample:
+    def optional(name: str) -> Any:
+        key = f"{number}.{name}"
+        return file.get(key)
+
+    return Sample(
+        node=file[f"{number}.node"],
+        num_nodes=tuple(int(n) for n in file[f"{number}.num_nodes"]),
+        row=file[f"{number}.row"],
+        col=file[f"{number}.col"],
+        num_edges=tuple(int(n) for n in file[f"{number}.num_edges"]),
+        edge=file[f"{number}.edge"],
+        weight=optional("weight"),
+        seed_position=optional("seed_position"),
+        batch=first + number,
+        expand="once" if bool(file[f"{number}.once"]) else "per-layer",
+    )
