@@ -66,7 +66,7 @@ class LayerWise(MatrixSampler):
 
     @abstractmethod
     def column_weights(self, graph: Graph) -> Columns | None:
-        """p if it is the same for all layers, None if it is of the layer."""
+        """The weights if all layers share them, None if each layer has its own."""
 
     def sample(self, p: Rows) -> Picks:
         """Entries in the chosen columns, with their weights."""
@@ -126,10 +126,9 @@ class LayerWise(MatrixSampler):
     ) -> list[Sample]:
         """Copies what the kernel made into one arena and cuts it into minibatches."""
         layers, batches = self.num_layers, len(positions)
-        num_nodes = np.empty(batches * (layers + 1), np.int64)
-        num_edges = np.empty(batches * layers, np.int64)
-        made.counts(num_nodes, num_edges)
-        num_nodes, num_edges = num_nodes.reshape(batches, -1), num_edges.reshape(batches, layers)
+        num_nodes = np.empty((batches, layers + 1), np.int64)
+        num_edges = np.empty((batches, layers), np.int64)
+        made.counts(num_nodes.reshape(-1), num_edges.reshape(-1))
         node_ptr, edge_ptr = pointer(num_nodes[:, -1]), pointer(num_edges.sum(1))
         node, edges = np.empty(node_ptr[-1], dtype), int(edge_ptr[-1])
         row, col = np.empty(edges, np.uint32), np.empty(edges, np.uint32)
@@ -158,7 +157,7 @@ class LayerWise(MatrixSampler):
         return samples
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Ladies(LayerWise):
     """LADIES: p is the sum of squared edge weights over the targets of the layer.
 
@@ -167,7 +166,7 @@ class Ladies(LayerWise):
         debias: how edges are weighted, see `Debias`.
     """
 
-    layer_sizes: tuple[int, ...] = (512, 512)
+    layer_sizes: tuple[int, ...]
     debias: Debias = "exact"
 
     def __post_init__(self) -> None:
@@ -181,7 +180,7 @@ class Ladies(LayerWise):
         """Every layer has its own."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FastGCN(LayerWise):
     """FastGCN: p is the sum of squared edge weights over all targets of the graph.
 
@@ -193,7 +192,7 @@ class FastGCN(LayerWise):
         debias: how edges are weighted, see `Debias`.
     """
 
-    layer_sizes: tuple[int, ...] = (512, 512)
+    layer_sizes: tuple[int, ...]
     debias: Debias = "exact"
 
     def __post_init__(self) -> None:

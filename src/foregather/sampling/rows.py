@@ -163,7 +163,7 @@ class Rows:
         ptr = pointer(counts)
         take = np.arange(ptr[-1]) + np.repeat(self.entry_ptr[:-1] - ptr[:-1], counts)
         sums = sums[take]
-        upto = pointer(sums)  # whole numbers: no rounding
+        upto = pointer(sums)  # whole numbers; may wrap, differences inside a batch do not
         total = (upto[ptr[1:]] - upto[ptr[:-1]]).astype(np.float64) * unit
         weights = sums.astype(np.float64) * np.repeat(unit, counts)
         return Columns(ptr, ids[take], weights, total)
