@@ -35,6 +35,8 @@ inline std::span<const std::byte> bytes(const Bytes& array) {
 void bind_check(nb::module_& m);
 void bind_csc(nb::module_& m);
 void bind_hash(nb::module_& m);
+void bind_layerwise(nb::module_& m);
+void bind_matrix(nb::module_& m);
 void bind_memory_probe(nb::module_& m);
 void bind_reader(nb::module_& m);
 void bind_sample(nb::module_& m);

@@ -34,6 +34,8 @@ NB_MODULE(_core, m) {
   python::bind_check(m);
   python::bind_csc(m);
   python::bind_hash(m);
+  python::bind_layerwise(m);
+  python::bind_matrix(m);
   python::bind_memory_probe(m);
   python::bind_reader(m);
   python::bind_sample(m);

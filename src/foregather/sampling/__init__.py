@@ -1,1 +1,53 @@
-"""sampling: which vertices: the matrix framework and its samplers."""
+"""sampling: which vertices: the matrix framework and its samplers.
+
+The names below are loaded when they are first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from foregather.sampling.bulk import Bulk, Sample
+    from foregather.sampling.full import Full
+    from foregather.sampling.layerwise import FastGCN, Ladies
+    from foregather.sampling.matrix import MatrixSampler
+    from foregather.sampling.rows import Columns, Picks, Rows
+    from foregather.sampling.sampler import Sampler
+
+__all__ = [
+    "Sampler",
+    "Sample",
+    "Bulk",
+    "MatrixSampler",
+    "Rows",
+    "Columns",
+    "Picks",
+    "Ladies",
+    "FastGCN",
+    "Full",
+]
+
+_HOME = {
+    "Sampler": "sampler",
+    "Sample": "bulk",
+    "Bulk": "bulk",
+    "MatrixSampler": "matrix",
+    "Rows": "rows",
+    "Columns": "rows",
+    "Picks": "rows",
+    "Ladies": "layerwise",
+    "FastGCN": "layerwise",
+    "Full": "full",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'foregather.sampling' has no attribute {name!r}")
+    value = getattr(import_module(f"foregather.sampling.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,70 @@
+// Choose: the s smallest exponential keys of a list of weighted vertices, shared by sample_columns
+// and the layer-wise kernels.
+//
+// Candidates with a key of at most `limit` are collected; -log(u) >= 1 - u, so most vertices are
+// rejected by one multiplication, without a logarithm. If fewer than s + 1 are found the limit
+// grows. The result does not depend on the limits, only on the keys.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "foregather/exact_math.hpp"
+#include "foregather/keys.hpp"
+
+namespace foregather::detail {
+
+/// A weighted vertex in the draw.
+struct Candidate {
+  double key;
+  std::int64_t tie;    ///< vertex id
+  std::int64_t place;  ///< where the caller finds it
+  bool operator<(const Candidate& other) const {
+    if (key != other.key) return key < other.key;
+    if (tie != other.tie) return tie < other.tie;
+    return place < other.place;
+  }
+};
+
+/// Keeps the s smallest of `found`, in the order of their places; returns tau.
+inline double keep_smallest(std::vector<Candidate>& found, std::int64_t s) {
+  double tau = std::numeric_limits<double>::infinity();
+  if (static_cast<std::int64_t>(found.size()) > s) {
+    std::nth_element(found.begin(), found.begin() + s, found.end());
+    tau = found[s].key;
+    found.resize(s);
+  }
+  std::sort(found.begin(), found.end(),
+            [](const Candidate& a, const Candidate& b) { return a.place < b.place; });
+  return tau;
+}
+
+/// Picks s of the vertices id(i), i < n, with weights weight(i) (0: never), into `found`; `total`
+/// is the sum of the weights (any value > 0 gives the same result, a good one is faster).
+template <typename IdOf, typename WeightOf>
+double choose(std::int64_t n, const IdOf& id, const WeightOf& weight, double total,
+              std::uint64_t layer, std::int64_t s, std::vector<Candidate>& found) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const bool all = s < 0 || 4 * s > n || !(total > 0);
+  double limit = all ? kInfinity : 1.5 * static_cast<double>(s + 8) / total;
+  for (int attempt = 0;; ++attempt) {
+    found.clear();
+    for (std::int64_t i = 0; i < n; ++i) {
+      const double w = weight(i);
+      if (!(w > 0)) continue;
+      const auto v = static_cast<std::uint64_t>(id(i));
+      const std::uint64_t bits = draw(vertex_key(layer, v), 0);
+      // The margin covers rounding: what is rejected here has a key above limit for certain.
+      if (1 - to_open_unit(bits) > w * limit * (1 + 0x1.0p-40)) continue;
+      const double key = exponential(bits) / w;
+      if (key <= limit) found.push_back({key, static_cast<std::int64_t>(v), i});
+    }
+    if (limit == kInfinity || static_cast<std::int64_t>(found.size()) > s) break;
+    limit = attempt == 0 ? 8 * limit : kInfinity;
+  }
+  return s < 0 ? kInfinity : keep_smallest(found, s);
+}
+
+}  // namespace foregather::detail

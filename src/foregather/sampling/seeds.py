@@ -1,0 +1,52 @@
+"""seeds: seed nodes as given by the caller, checked and made distinct.
+
+Each seed is once in a minibatch, at its first place; `position` says where every seed given went.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from foregather.errors import InputError
+from foregather.graph.graph import Graph
+
+__all__ = ["distinct_seeds"]
+
+Array = npt.NDArray[Any]
+Position = npt.NDArray[np.int64] | None
+
+
+def distinct_seeds(graph: Graph, seeds: Sequence[Array]) -> tuple[list[Array], list[Position]]:
+    """Distinct seeds of each batch in the graph's id dtype, and where each seed given is.
+
+    Raises:
+        InputError: seeds are not whole numbers in one dimension, or not nodes of the graph.
+    """
+    nodes: list[Array] = []
+    positions: list[Position] = []
+    for given in seeds:
+        ids = np.asarray(given)
+        if ids.ndim != 1 or (len(ids) and ids.dtype.kind not in "iu"):
+            raise InputError(
+                f"seeds are {ids.dtype} of shape {ids.shape}, expected a list of whole numbers"
+            )
+        wrong = (ids < 0) | (ids >= graph.num_nodes)
+        if wrong.any():
+            raise InputError(
+                f"seeds hold node {ids[wrong.argmax()]}, but the graph has {graph.num_nodes} "
+                "nodes (ids are 0 to N-1)"
+            )
+        ids = ids.astype(graph.indices.dtype)
+        _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
+        if len(first) == len(ids):
+            nodes.append(ids)
+            positions.append(None)
+            continue
+        order = np.argsort(first)  # distinct ids in the order of their first places
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        nodes.append(ids[first[order]])
+        positions.append(rank[inverse].astype(np.int64))
+    return nodes, positions

@@ -1,0 +1,105 @@
+"""Helpers of the sampling tests: random graphs, and the draws of the core again in plain Python."""
+
+import math
+
+import numpy as np
+from hypothesis import strategies as st
+
+from foregather import Graph
+from foregather.sampling.matrix import multiply
+
+MASK = (1 << 64) - 1
+GOLDEN = 0x9E3779B97F4A7C15
+
+
+def mix64(z: int) -> int:
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+    return z ^ (z >> 31)
+
+
+def derive(key: int, word: int) -> int:
+    return mix64((key + GOLDEN * (word + 1)) & MASK)
+
+
+def layer_key(seed: int, epoch: int, batch: int, layer: int) -> int:
+    return derive(derive(derive(derive(mix64(seed), 1), epoch), batch), layer)
+
+
+def exponential(bits: int) -> float:
+    return -math.log(((bits >> 12) + 0.5) * 2.0**-52)
+
+
+def random_graph(nodes, edges, seed, weighted=False, wide=False, isolated=0):
+    """A graph with parallel edges, self-loops and `isolated` last nodes without any edge."""
+    rng = np.random.default_rng(seed)
+    index = rng.integers(0, max(nodes - isolated, 1), (2, edges))
+    weight = rng.random(edges).astype(np.float32) if weighted else None
+    graph = Graph.from_edge_index(index, nodes, edge_weight=weight)
+    if not wide:
+        return graph
+    indices = graph.indices.astype(np.int64)
+    return Graph(nodes, edges, graph.indptr, indices, edge_weight=graph.edge_weight)
+
+
+graphs = st.builds(
+    random_graph,
+    nodes=st.integers(2, 40),
+    edges=st.integers(0, 150),
+    seed=st.integers(0, 1000),
+    weighted=st.booleans(),
+    wide=st.booleans(),
+    isolated=st.integers(0, 1),
+)
+
+
+def rows_of(graph, batches, seed=5, layer=0, threads=0):
+    """P for the given frontiers, one a batch."""
+    nodes = [np.asarray(ids, graph.indices.dtype) for ids in batches]
+    keys = np.array([layer_key(seed, 0, b, layer) for b in range(len(nodes))], np.uint64)
+    return multiply(graph, nodes, [0] * len(nodes), keys, layer, threads)
+
+
+def same_sample(a, b):
+    """Whether two samples have the same bits."""
+    plain = all(
+        getattr(a, name) == getattr(b, name)
+        for name in ("num_nodes", "num_edges", "batch", "expand")
+    )
+    return plain and all(
+        (x is None and y is None)
+        or (x is not None and y is not None and x.dtype == y.dtype and np.array_equal(x, y))
+        for x, y in (
+            (getattr(a, name), getattr(b, name))
+            for name in ("node", "row", "col", "edge", "weight", "seed_position")
+        )
+    )
+
+
+def check_sample(graph, sample, seeds):
+    """The rules of `Sample` that hold for every sampler."""
+    given = np.asarray(seeds, np.int64)
+    node = sample.node.astype(np.int64)
+    assert len(np.unique(node)) == len(node) == sample.num_nodes[-1]
+    position = np.arange(len(given)) if sample.seed_position is None else sample.seed_position
+    assert np.array_equal(node[position], given)
+    assert sample.num_seeds == len(set(given.tolist()))
+    assert list(sample.num_nodes) == sorted(sample.num_nodes)
+    assert sum(sample.num_edges) == len(sample.row) == len(sample.col) == len(sample.edge)
+    target = np.searchsorted(graph.indptr, sample.edge, side="right") - 1
+    assert np.array_equal(node[sample.row], graph.indices[sample.edge])
+    assert np.array_equal(node[sample.col], target)
+    for layer, (begin, end) in enumerate(layer_spans(sample)):
+        col, row = sample.col[begin:end].astype(np.int64), sample.row[begin:end]
+        assert (np.diff(col) >= 0).all()
+        assert (col < sample.num_nodes[layer]).all()
+        assert (row < sample.num_nodes[layer + 1]).all()
+        met = np.unique(row[row >= sample.num_nodes[layer]])
+        assert len(met) == sample.num_nodes[layer + 1] - sample.num_nodes[layer]
+    for name in ("node", "row", "col", "edge"):
+        assert not getattr(sample, name).flags.writeable
+
+
+def layer_spans(sample):
+    ends = np.cumsum(sample.num_edges).tolist()
+    return list(zip([0, *ends[:-1]], ends, strict=True))
