@@ -10,6 +10,7 @@
 
 #include "choose.hpp"
 #include "foregather/numbering.hpp"
+#include "foregather/pick.hpp"
 #include "foregather/pool.hpp"
 
 namespace foregather {
@@ -210,6 +211,21 @@ double smallest_keys(const StackedRows<Id>& p, std::span<const double> weights, 
   return s < 0 ? std::numeric_limits<double>::infinity() : detail::keep_smallest(found, s);
 }
 
+// One row, all entries alike: the picks of the fused kernel.
+void draw_uniform(std::int64_t begin, std::int64_t end, std::uint64_t key, bool replace,
+                  std::span<std::int64_t> picks, std::vector<std::uint32_t>& places,
+                  PickScratch& scratch) {
+  const auto degree = static_cast<std::uint32_t>(end - begin);
+  const auto count = static_cast<std::uint32_t>(picks.size());
+  places.resize(count);
+  if (replace) {
+    pick_any(key, degree, count, places.data());
+  } else {
+    pick_distinct(key, degree, count, places.data(), scratch);
+  }
+  for (std::size_t i = 0; i < picks.size(); ++i) picks[i] = begin + places[i];
+}
+
 // One row with replacement; cumulated weights are summed in the order of the row.
 template <typename Id>
 void draw_again(const StackedRows<Id>& p, std::span<const double> weights, std::int64_t r,
@@ -256,6 +272,8 @@ void sample_rows(const StackedRows<Id>& p, std::span<const double> weights,
                [&](std::int64_t begin, std::int64_t end, int) {
                  std::vector<detail::Candidate> found;
                  std::vector<double> upto;
+                 std::vector<std::uint32_t> places;
+                 PickScratch scratch;
                  std::int64_t b = std::upper_bound(p.batch_ptr.begin(), p.batch_ptr.end(), begin) -
                                   p.batch_ptr.begin() - 1;
                  for (std::int64_t r = begin; r < end; ++r) {
@@ -264,6 +282,10 @@ void sample_rows(const StackedRows<Id>& p, std::span<const double> weights,
                        vertex_key(keys[b], static_cast<std::uint64_t>(p.rows[r]));
                    const auto count = static_cast<std::size_t>(picks_ptr[r + 1] - picks_ptr[r]);
                    auto own = picks.subspan(static_cast<std::size_t>(picks_ptr[r]), count);
+                   if (weights.empty() && tau.empty()) {
+                     draw_uniform(p.ptr[r], p.ptr[r + 1], key, replace, own, places, scratch);
+                     continue;
+                   }
                    if (replace) {
                      if (count > 0) draw_again(p, weights, r, key, own, upto);
                      continue;

@@ -65,7 +65,7 @@ def choose(key: int, degree: int, fanout: int, replace: bool) -> list[int]:
     if fanout < 0 or degree == 0 or (not replace and fanout >= degree):
         return list(range(degree))
     if replace:
-        return [bounded(key, slot, degree) for slot in range(fanout)]
+        return sorted(bounded(key, slot, degree) for slot in range(fanout))
     taken: set[int] = set()  # Floyd: every subset of that size is equally likely
     for slot, j in enumerate(range(degree - fanout, degree)):
         t = bounded(key, slot, j + 1)

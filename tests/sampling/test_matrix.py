@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from foregather import Graph, InputError, _core
 from foregather.sampling import Columns, MatrixSampler, Picks
+from tests.sampling.reference import choose
 
 few = settings(max_examples=40)
 P = (0.4, 0.25, 0.15, 0.1, 0.06, 0.04)
@@ -96,21 +97,33 @@ def oracle_row_keys(p, weights):
 
 
 @few
-@given(graphs, st.integers(0, 99), st.integers(-1, 6), st.booleans())
-def test_row_picks_have_the_smallest_keys(graph, seed, size, weighted):
+@given(graphs, st.integers(0, 99), st.integers(-1, 6))
+def test_weighted_row_picks_have_the_smallest_keys(graph, seed, size):
     p = rows_of(graph, frontiers(graph, seed))
     rng = np.random.default_rng(seed)
-    weights = rng.integers(0, 4, len(p.columns)) * 0.5 if weighted else None
+    weights = rng.integers(0, 4, len(p.columns)) * 0.5
     picks = p.sample_rows(size, weights)
-    keys = oracle_row_keys(p, np.ones(len(p.columns)) if weights is None else weights)
+    keys = oracle_row_keys(p, weights)
     expected = []
     for r in range(len(p.rows)):
         own = [i for i in range(p.ptr[r], p.ptr[r + 1]) if keys[i] < math.inf]
         own = sorted(own, key=lambda i: keys[i])
         expected += sorted(own if size < 0 else own[:size])
     assert picks.entry.tolist() == expected
-    if weights is None:
-        assert np.array_equal(p.sample_rows(size, np.ones(len(p.columns))).entry, picks.entry)
+
+
+@few
+@given(graphs, st.integers(0, 99), st.integers(-1, 6), st.booleans())
+def test_uniform_row_picks_are_those_of_the_reference(graph, seed, size, replace):
+    p = rows_of(graph, frontiers(graph, seed))
+    replace = replace and size >= 0
+    expected = []
+    for r in range(len(p.rows)):
+        batch = int(np.searchsorted(p.batch_ptr, r, "right")) - 1
+        key = derive(int(p.keys[batch]), int(p.rows[r]))
+        begin, end = int(p.ptr[r]), int(p.ptr[r + 1])
+        expected += [begin + position for position in choose(key, end - begin, size, replace)]
+    assert p.sample_rows(size, replace=replace).entry.tolist() == expected
 
 
 @few

@@ -1,5 +1,7 @@
 """Neighbor: the fused kernel equals the slow reference, bit for bit, in every mode."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 
 from foregather.errors import InputError
 from foregather.graph import Graph
+from foregather.sampling.matrix import MatrixSampler
 from foregather.sampling.neighbor import Neighbor
 from tests.sampling.reference import ReferenceNeighbor
 
@@ -50,6 +53,31 @@ def test_equals_the_reference(data):
     got = Neighbor(fanouts, **rule).sample_bulk(graph, seeds, **keys, threads=2)
     want = ReferenceNeighbor(tuple(fanouts), **rule).sample_bulk(graph, seeds, **keys)
     assert_same(got, want)
+
+
+@dataclass(frozen=True)
+class Program(MatrixSampler):
+    """Neighbor as the generic matrix program: P = Q·A, picks in each row, extraction."""
+
+    layer_sizes: tuple[int, ...] = ()
+    replace: bool = False
+    expand: str = "once"
+
+    def sample(self, p):
+        size = self.layer_sizes[p.layer]
+        return p.sample_rows(size, replace=self.replace and size >= 0)
+
+
+@pytest.mark.parametrize("replace", [False, True])
+@pytest.mark.parametrize("expand", ["once", "per-layer"])
+@pytest.mark.parametrize("fanouts", [(5, 3), (40, 70, 2), (-1, 4)])
+def test_fused_equals_the_matrix_program(fanouts, expand, replace):
+    graph = random_graph(7, 400, 12_000, skew=3)
+    seeds = [np.random.default_rng(b).integers(0, 400, 9) for b in range(6)]
+    fused = Neighbor(fanouts, replace=replace, expand=expand)
+    keys = {"seed": 4, "epoch": 1, "first_batch": 2}
+    got = fused.sample_bulk(graph, seeds, **keys)
+    assert_same(Program(fanouts, replace, expand).sample_bulk(graph, seeds, **keys), got)
 
 
 @pytest.mark.parametrize("degree", [33, 64, 65, 200, 5000])

@@ -93,13 +93,14 @@ struct StackedRows {
 
 /// Picks entries of each row: `picks` are positions in P, ascending inside a row.
 ///
-/// Without replacement: s entries with probability proportional to weight, one after the other. The
-/// entry of column v gets the key E = -log(u) / weight, u = draw(vertex_key(keys[b], row), v); the
-/// s smallest win, ties by column. The r-th parallel edge draws under derive(vertex key, r). tau[r]
-/// (if tau is not empty) is the smallest key that did not win, infinity if all won: given tau, each
-/// winner was included with probability 1 - exp(-weight tau).
-/// With replacement: pick t is the entry at to_unit(draw(vertex key, t)) of the row's total weight;
-/// tau is not filled.
+/// Without weights and tau: the picks of pick.hpp under the row's vertex key, as in the fused
+/// kernel. Without replacement: s entries with probability proportional to weight, one after the
+/// other. The entry of column v gets the key E = -log(u) / weight, u = draw(vertex_key(keys[b],
+/// row), v); the s smallest win, ties by column. The r-th parallel edge draws under derive(vertex
+/// key, r). tau[r] (if tau is not empty) is the smallest key that did not win, infinity if all won:
+/// given tau, each winner was included with probability 1 - exp(-weight tau). With replacement:
+/// pick t is the entry at to_unit(draw(vertex key, t)) of the row's total weight; tau is not
+/// filled.
 template <typename Id>
 void sample_rows(const StackedRows<Id>& p, std::span<const double> weights,
                  std::span<const std::uint64_t> keys, std::int64_t s, bool replace,

@@ -2,7 +2,7 @@
 //
 // pick_distinct takes `count` of `degree` positions, each set equally likely (Floyd's method with
 // the bounded integers of random.hpp, draw j under slot j), and writes them in ascending order.
-// pick_any takes `count` positions with replacement, in the order drawn. Both never allocate,
+// pick_any takes `count` positions with replacement, ascending too. Both never allocate,
 // except that pick_distinct grows its scratch bitmap for rows longer than any before.
 #pragma once
 
@@ -97,10 +97,11 @@ inline void pick_distinct(std::uint64_t key, std::uint32_t degree, std::uint32_t
   }
 }
 
-/// `count` positions of a row of `degree` > 0, with replacement, in the order drawn.
+/// `count` positions of a row of `degree` > 0, with replacement, ascending.
 inline void pick_any(std::uint64_t key, std::uint32_t degree, std::uint32_t count,
                      std::uint32_t* out) {
   for (std::uint32_t slot = 0; slot < count; ++slot) out[slot] = bounded(key, slot, degree);
+  std::sort(out, out + count);
 }
 
 }  // namespace foregather

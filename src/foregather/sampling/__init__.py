@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from foregather.sampling.full import Full
     from foregather.sampling.layerwise import FastGCN, Ladies
     from foregather.sampling.matrix import MatrixSampler
+    from foregather.sampling.neighbor import Neighbor
     from foregather.sampling.rows import Columns, Picks, Rows
     from foregather.sampling.sampler import Sampler
 
@@ -22,6 +23,7 @@ __all__ = [
     "Rows",
     "Columns",
     "Picks",
+    "Neighbor",
     "Ladies",
     "FastGCN",
     "Full",
@@ -35,6 +37,7 @@ _HOME = {
     "Rows": "rows",
     "Columns": "rows",
     "Picks": "rows",
+    "Neighbor": "neighbor",
     "Ladies": "layerwise",
     "FastGCN": "layerwise",
     "Full": "full",

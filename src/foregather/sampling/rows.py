@@ -183,7 +183,8 @@ class Rows:
         numbers = as_weights(weights, len(self.columns), "entry")
         ptr = np.empty(len(self.rows) + 1, np.int64)
         _core.count_picks(self.ptr, numbers, size, replace, ptr)
-        entry, tau = np.empty(ptr[-1], np.int64), np.empty(len(self.rows), np.float64)
+        entry = np.empty(ptr[-1], np.int64)
+        tau = np.empty(0 if numbers is None else len(self.rows), np.float64)
         _core.sample_rows(
             self.rows,
             self.batch_ptr,
@@ -202,8 +203,11 @@ class Rows:
             return Picks(entry)
         if replace:
             raise InputError("debias with replace: inclusion is only known without replacement")
-        own = np.ones(len(entry)) if numbers is None else numbers[entry]
-        return Picks(entry, self.values[entry] / inclusion(own, tau[self.row[entry]]))
+        if numbers is None:  # every entry of a row is as likely as the others
+            share = np.diff(ptr) / np.maximum(np.diff(self.ptr), 1)
+            return Picks(entry, self.values[entry] / share[self.row[entry]])
+        chance = inclusion(numbers[entry], tau[self.row[entry]])
+        return Picks(entry, self.values[entry] / chance)
 
     def sample_columns(self, size: int, columns: Columns) -> tuple[Columns, Float]:
         """Picks `size` columns of each batch without replacement, likelier the larger their weight.
