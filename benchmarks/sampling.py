@@ -1,0 +1,137 @@
+"""How fast is bulk neighbour sampling, measured in random reads of the same memory?
+
+Each round measures the probe (64-byte reads from a 4 GB array through an index array, the best of
+four prefetch distances) and then `Neighbor` with fan-out [15, 10, 5] and 1024 seeds a minibatch,
+without replacement, relabelled and ready for a model; one thread and two. The ratio is sampled
+edges a second over reads a second of the same round. Below, the cost of one edge over fan-outs,
+batch sizes and graph sizes shows that cost grows with the edges sampled.
+"""
+
+import argparse
+import os
+import statistics
+import time
+from pathlib import Path
+
+import numpy as np
+from common.report import Report, median_spread
+
+from foregather import Graph, _core
+from foregather.graph.synthetic import synthetic_arrays
+from foregather.sampling import Neighbor
+from foregather.units import format_bytes
+
+FANOUT = [15, 10, 5]
+SEEDS = 1024
+BULK = 16
+
+
+def synthetic(nodes: int, edges: int) -> Graph:
+    made = synthetic_arrays(nodes, edges=edges, features=0, classes=2)
+    return Graph(nodes, edges, made.indptr, made.indices)
+
+
+def actors() -> Graph | None:
+    """The co-star graph, 30M edges both ways, where the real graphs are at hand."""
+    folder = os.environ.get("FOREGATHER_DATA")
+    if not folder or not (Path(folder) / "actors_collab.npz").exists():
+        return None
+    with np.load(Path(folder) / "actors_collab.npz") as arrays:
+        pairs, nodes = arrays["edge_index"], int(arrays["num_nodes"])
+    return Graph.from_edge_index(pairs, nodes, undirected=True)
+
+
+class Probe:
+    """Random reads a second."""
+
+    def __init__(self) -> None:
+        self.words = np.ones(1 << 29, np.uint64)  # 4 GiB
+        index = np.random.default_rng(0).integers(0, 1 << 26, 4_000_000)
+        self.index = index.astype(np.uint32)
+
+    def __call__(self, threads: int) -> float:
+        best = 0.0
+        for distance in (8, 16, 32, 64):
+            start = time.perf_counter()
+            _core.read_lines(self.words, self.index, distance, threads)
+            best = max(best, len(self.index) / (time.perf_counter() - start))
+        return best
+
+
+def seeds_of(graph: Graph, size: int, count: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(1)
+    return [rng.choice(graph.num_nodes, size, replace=False) for _ in range(count)]
+
+
+def rate(rule: Neighbor, graph: Graph, seeds: list, epoch: int, threads: int) -> tuple:
+    start = time.perf_counter()
+    bulk = rule.sample_bulk(graph, seeds, seed=0, epoch=epoch, threads=threads)
+    seconds = time.perf_counter() - start
+    return sum(len(s.row) for s in bulk) / seconds, len(seeds) / seconds, bulk
+
+
+def compare(name: str, graph: Graph, probe: Probe, rounds: int) -> list[list[object]]:
+    rule, seeds = Neighbor(FANOUT), seeds_of(graph, SEEDS, BULK)
+    found: dict[int, list[tuple[float, float, float]]] = {1: [], 2: []}
+    for threads in (1, 2):
+        rate(rule, graph, seeds, 0, threads)  # tables and arenas are made here
+    for epoch in range(1, rounds + 1):
+        for threads in (1, 2):
+            reads = probe(threads)
+            edges, batches, _ = rate(rule, graph, seeds, epoch, threads)
+            found[threads].append((batches, edges / 1e6, edges / reads))
+    rows = []
+    for threads, values in found.items():
+        columns = [median_spread(column) for column in zip(*values, strict=True)]
+        rows.append([name, threads, *columns])
+    gain = [b[1] / a[1] for a, b in zip(found[1], found[2], strict=True)]
+    rows[-1].append(median_spread(gain))
+    rows[0].append("")
+    return rows
+
+
+def scaling(graphs: dict[str, Graph]) -> list[list[object]]:
+    rows = []
+    for name, graph in graphs.items():
+        for fanout in ([5, 5], [10, 10, 10], [15, 10, 5], [20, 15, 10]):
+            for size in (256, 1024):
+                seeds = seeds_of(graph, size, BULK)
+                rule = Neighbor(fanout)
+                rate(rule, graph, seeds, 0, 1)
+                times = [rate(rule, graph, seeds, epoch, 1) for epoch in range(1, 4)]
+                edges = statistics.mean(len(s.row) for s in times[-1][2])
+                cost = statistics.median(1e9 / t[0] for t in times)
+                table = rule._kernel(graph).table_bytes / graph.num_nodes
+                rows.append([name, fanout, size, f"{edges:,.0f}", f"{cost:.1f}", f"{table:.1f}"])
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    args = parser.parse_args()
+    graphs = {
+        "1M nodes, 20M edges": synthetic(1_000_000, 20_000_000),
+        "10M nodes, 160M edges": synthetic(10_000_000, 160_000_000),
+    }
+    real = actors()
+    if real is not None:
+        graphs["actors_collab, 30M edges"] = real
+    report = Report("sampling", __doc__)
+    probe = Probe()
+    rows = [
+        row for name, graph in graphs.items() for row in compare(name, graph, probe, args.rounds)
+    ]
+    report.line(f"{args.rounds} rounds, bulks of {BULK} minibatches; median (least to most).")
+    head = ["graph", "threads", "minibatches/s", "M edges/s", "edges per read", "two over one"]
+    report.table(head, rows)
+    report.line("One thread: nanoseconds for one sampled edge, and bytes a node of the graph held.")
+    head = ["graph", "fan-out", "seeds", "edges a minibatch", "ns an edge", "table, bytes a node"]
+    report.table(head, scaling(graphs))
+    biggest = max(graphs.values(), key=lambda graph: graph.num_edges)
+    report.line(f"The largest graph takes {format_bytes(biggest.nbytes)} in memory.")
+    report.write()
+
+
+if __name__ == "__main__":
+    main()
