@@ -1,0 +1,159 @@
+"""Reference: neighbour sampling as slow, obvious Python; what every faster sampler must equal.
+
+Keys and draws are csrc's keys.hpp and random.hpp once more, in Python integers. A sample is written
+as it is defined: for each node to expand, in order, choose positions of its row; each edge chosen
+gives its source the next number unless it has one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from foregather.errors import InputError
+from foregather.graph.graph import Graph
+from foregather.sampling.bulk import Bulk, Expand, Sample
+from foregather.sampling.sampler import Sampler
+
+MASK = (1 << 64) - 1
+GOLDEN = 0x9E3779B97F4A7C15
+SAMPLE, SHUFFLE = 1, 2  # Purpose
+
+
+def mix64(z: int) -> int:
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+    return z ^ (z >> 31)
+
+
+def derive(key: int, word: int) -> int:
+    return mix64((key + GOLDEN * (word + 1)) & MASK)
+
+
+draw = derive  # the same formula; one makes keys, the other bits
+
+
+def bounded(key: int, counter: int, limit: int) -> int:
+    """Uniform in [0, limit), by multiplication and rejection."""
+    bits = draw(key, counter)
+    product = (bits >> 32) * limit
+    while (product & 0xFFFFFFFF) < (2**32 - limit) % limit:
+        bits = mix64((bits + GOLDEN) & MASK)
+        product = (bits >> 32) * limit
+    return product >> 32
+
+
+def epoch_key(seed: int, purpose: int, epoch: int) -> int:
+    return derive(derive(mix64(seed & MASK), purpose), epoch)
+
+
+def batch_key(seed: int, epoch: int, batch: int) -> int:
+    return derive(epoch_key(seed, SAMPLE, epoch), batch)
+
+
+def layer_key(batch: int, layer: int) -> int:
+    return derive(batch, layer)
+
+
+def vertex_key(layer: int, vertex: int) -> int:
+    return derive(layer, vertex)
+
+
+def choose(key: int, degree: int, fanout: int, replace: bool) -> list[int]:
+    """Positions in a row of `degree` edges that a fan-out picks."""
+    if fanout < 0 or degree == 0 or (not replace and fanout >= degree):
+        return list(range(degree))
+    if replace:
+        return [bounded(key, slot, degree) for slot in range(fanout)]
+    taken: set[int] = set()  # Floyd: every subset of that size is equally likely
+    for slot, j in enumerate(range(degree - fanout, degree)):
+        t = bounded(key, slot, j + 1)
+        taken.add(j if t in taken else t)
+    return sorted(taken)
+
+
+def sample_one(
+    graph: Graph,
+    seeds: Sequence[int],
+    fanouts: Sequence[int],
+    replace: bool,
+    expand: Expand,
+    key: int,
+    batch: int,
+) -> Sample:
+    """One minibatch under its batch key."""
+    local: dict[int, int] = {}  # node -> position; a dict keeps the order of arrival
+    for v in seeds:
+        if not 0 <= v < graph.num_nodes:
+            raise InputError(f"seeds hold node {v}, but the graph has {graph.num_nodes} nodes")
+        local.setdefault(v, len(local))
+    num_nodes, num_edges = [len(local)], []
+    row, col, edge = [], [], []
+    first = 0
+    for layer, fanout in enumerate(fanouts):
+        targets = list(local)[0 if expand == "per-layer" else first :]
+        first, before = len(local), len(edge)
+        for v in targets:
+            start, end = int(graph.indptr[v]), int(graph.indptr[v + 1])
+            picks = choose(vertex_key(layer_key(key, layer), v), end - start, fanout, replace)
+            for position in picks:
+                source = int(graph.indices[start + position])
+                row.append(local.setdefault(source, len(local)))
+                col.append(local[v])
+                edge.append(start + position)
+        num_nodes.append(len(local))
+        num_edges.append(len(edge) - before)
+    repeats = len(set(seeds)) < len(seeds)
+    return Sample(
+        node=np.array(list(local), graph.indices.dtype),
+        num_nodes=tuple(num_nodes),
+        row=np.array(row, np.uint32),
+        col=np.array(col, np.uint32),
+        num_edges=tuple(num_edges),
+        edge=np.array(edge, np.int64),
+        weight=None,
+        seed_position=np.array([local[v] for v in seeds], np.int64) if repeats else None,
+        batch=batch,
+        expand=expand,
+    )
+
+
+@dataclass(frozen=True)
+class ReferenceNeighbor(Sampler):
+    """What `Neighbor` promises: uniform neighbour sampling, with or without replacement.
+
+    A fan-out of -1 takes the whole row, with replacement too; 0 takes nothing.
+    """
+
+    num_neighbors: tuple[int, ...]
+    replace: bool = False
+    expand: Expand = "once"  # type: ignore[assignment]
+
+    @property
+    def num_layers(self) -> int:
+        return len(self.num_neighbors)
+
+    def sample_bulk(
+        self,
+        graph: Graph,
+        seeds: Sequence[Any],
+        *,
+        seed: int,
+        epoch: int = 0,
+        first_batch: int = 0,
+        threads: int = 0,
+    ) -> Bulk:
+        samples = [
+            sample_one(
+                graph,
+                np.asarray(given).tolist(),
+                self.num_neighbors,
+                self.replace,
+                self.expand,
+                batch_key(seed, epoch, first_batch + number),
+                first_batch + number,
+            )
+            for number, given in enumerate(seeds)
+        ]
+        return Bulk(samples, seed, epoch, first_batch)
