@@ -1,0 +1,89 @@
+"""arguments: what people who come from PyG pass to a Loader, understood or refused by name.
+
+An argument of PyG's loaders that asks for nothing special (its default) is accepted; one that asks
+for something a Loader does not do is refused with the nearest alternative. Nothing is ignored.
+"""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from foregather.errors import InputError
+from foregather.sampling.bulk import Expand
+from foregather.sampling.sampler import Sampler
+
+__all__ = ["check_choice", "make_sampler", "refuse"]
+
+#: PyG's argument -> (values that ask for nothing, what to do instead).
+_PYG: dict[str, tuple[tuple[Any, ...], str]] = {
+    "input_time": ((None,), "leave it out; samples do not depend on time"),
+    "time_attr": ((None,), "leave it out; samples do not depend on time"),
+    "temporal_strategy": (("uniform",), "leave it out; samples do not depend on time"),
+    "is_sorted": ((False, True), ""),
+    "weight_attr": ((None,), "give the graph edge_weight and pass a weighted sampler="),
+    "subgraph_type": (("directional",), "use subgraph_type='directional' (the default)"),
+    "directed": ((True,), "leave it out; sampled edges point to their target"),
+    "disjoint": ((False,), "use batch_size=1 for one tree a seed"),
+    "neighbor_sampler": ((None,), "pass a foregather sampler as sampler="),
+    "node_sampler": ((None,), "pass a foregather sampler as sampler="),
+    "transform_sampler_output": ((None,), "pass transform=, which sees the finished batch"),
+    "filter_per_worker": ((None, False, True), ""),
+    "custom_cls": ((None,), "pass transform= to turn a batch into what you need"),
+    "input_id": ((None,), "look up your own ids by batch.input_id"),
+    "num_workers": ((0,), "use threads= and prefetch=; batches are made in a background thread"),
+    "persistent_workers": ((False, True), ""),
+    "prefetch_factor": ((None,), "use prefetch=, the batches made ahead"),
+    "pin_memory": ((False,), "use device=, which gathers into pinned memory where CUDA is there"),
+    "batch_sampler": ((None,), "use shuffle=, seed= and batch_size="),
+    "generator": ((None,), "use seed="),
+    "worker_init_fn": ((None,), "leave it out; there are no worker processes"),
+    "collate_fn": ((None,), "pass transform=, which sees the finished batch"),
+    "timeout": ((0,), "leave it out"),
+    "multiprocessing_context": ((None,), "leave it out; there are no worker processes"),
+}
+
+
+def refuse(arguments: Mapping[str, Any]) -> None:
+    """Raises for arguments of PyG that ask for what a Loader does not do.
+
+    Raises:
+        InputError: names the argument and the alternative.
+        TypeError: nobody knows the argument.
+    """
+    for name, value in arguments.items():
+        if name not in _PYG:
+            raise TypeError(f"Loader got an unexpected argument {name!r}")
+        neutral, instead = _PYG[name]
+        if not any(value is one or value == one for one in neutral):
+            raise InputError(f"{name}={value!r} of PyG is not supported; {instead}")
+
+
+def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
+    """Raises InputError unless the value is one of the choices."""
+    if not any(value is one or value == one for one in choices):
+        expected = ", ".join(repr(one) for one in choices)
+        raise InputError(f"{name} is {value!r}, expected one of {expected}")
+
+
+def make_sampler(
+    num_neighbors: Any, sampler: Sampler | None, replace: bool, expand: Expand
+) -> Sampler:
+    """The sampler given, or neighbour sampling by fan-outs.
+
+    Raises:
+        InputError: both or neither are given, or options that belong to the other.
+    """
+    check_choice("expand", expand, ("once", "per-layer"))
+    if sampler is not None:
+        if num_neighbors is not None:
+            raise InputError("num_neighbors and sampler are both given; give one of them")
+        if replace or (expand == "per-layer" and sampler.expand != expand):
+            raise InputError("replace and expand are options of the sampler; set them there")
+        if not isinstance(sampler, Sampler):
+            raise InputError(f"sampler is a {type(sampler).__name__}, expected a Sampler")
+        return sampler
+    if num_neighbors is None:
+        raise InputError("neither num_neighbors nor sampler is given; try num_neighbors=[10, 5]")
+    neighbor = import_module("foregather.sampling.neighbor").Neighbor
+    made: Sampler = neighbor(tuple(num_neighbors), replace=replace, expand=expand)
+    return made

@@ -1,0 +1,126 @@
+"""batch: what the model sees at one step, as plain tensors.
+
+Nodes are numbered as in the sample: seeds first, then new nodes layer by layer; row i of `x`
+belongs to node `n_id[i]`. Field names and meanings are PyG's; nothing here needs PyG.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+__all__ = ["Batch", "LayerGraph"]
+
+
+class LayerGraph(NamedTuple):
+    """The bipartite graph of one layer, for `expand="per-layer"`.
+
+    Used as `conv((x, x[:size[1]]), edge_index)`: targets are the first rows of the sources.
+    """
+
+    edge_index: "Tensor"  #: int64 [2, m]: sources, targets
+    e_id: "Tensor"  #: int64 [m]: positions in the graph's CSC order
+    size: tuple[int, int]  #: sources, targets
+    weight: "Tensor | None"  #: float32 [m], or None for 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """One minibatch.
+
+    Attributes:
+        batch_size: distinct seeds; the model's answers for them are its first rows.
+        n_id: node ids in the graph, int64 [n].
+        x: feature rows [n, width], or None where the graph has none.
+        y: labels of all n nodes, or of the seeds only; None where the graph has none.
+        edge_index: int64 [2, m], row 0 the sources, row 1 the targets, which ascend; None for
+            `expand="per-layer"` (see `layers`).
+        e_id: positions of the edges in the graph's CSC order, int64 [m].
+        input_id: which of the input nodes these seeds are: positions where ids or a split were
+            given, node ids for a mask or None.
+        seed_id: node ids of the seeds as given, repeats included, int64.
+        num_sampled_nodes: new nodes of each layer; entry 0 counts the seeds.
+        num_sampled_edges: edges of each layer.
+        edge_weight: float32 [m] or None: the graph's weights or its normalisation, times the
+            sampler's correction.
+        edge_attr: edge feature rows [m, width] or None.
+        seed_position: where each seed of `seed_id` is in `n_id`; None when no seed is repeated
+            (then it is 0, 1, 2, ...).
+        layers: one LayerGraph a layer in the order a model applies them (the widest first), for
+            `expand="per-layer"`; else None.
+        number: number of the batch in its epoch.
+    """
+
+    batch_size: int
+    n_id: "Tensor"
+    x: "Tensor | None"
+    y: "Tensor | None"
+    edge_index: "Tensor | None"
+    e_id: "Tensor"
+    input_id: "Tensor"
+    seed_id: "Tensor"
+    num_sampled_nodes: list[int]
+    num_sampled_edges: list[int]
+    edge_weight: "Tensor | None" = None
+    edge_attr: "Tensor | None" = None
+    seed_position: "Tensor | None" = None
+    layers: list[LayerGraph] | None = None
+    number: int = 0
+
+    @property
+    def num_nodes(self) -> int:
+        """Nodes, the seeds included."""
+        return int(self.n_id.shape[0])
+
+    @property
+    def num_edges(self) -> int:
+        """Edges of all layers."""
+        return int(self.e_id.shape[0])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all tensors."""
+        total = 0
+
+        def count(tensor: "Tensor") -> "Tensor":
+            nonlocal total
+            total += tensor.nbytes
+            return tensor
+
+        self._each(count)
+        return total
+
+    def to(self, device: "torch.device | str | int", non_blocking: bool = False) -> "Batch":
+        """The same batch with its tensors on a device."""
+        return self._each(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> "Batch":
+        """The same batch in page-locked memory."""
+        return self._each(lambda tensor: tensor.pin_memory())
+
+    def _each(self, change: Callable[["Tensor"], "Tensor"]) -> "Batch":
+        import torch
+
+        def changed(value: Any) -> Any:
+            if isinstance(value, torch.Tensor):
+                return change(value)
+            if isinstance(value, LayerGraph):
+                return LayerGraph(*(changed(part) for part in value))
+            if isinstance(value, list):
+                return [changed(part) for part in value]
+            return value
+
+        return replace(self, **{f.name: changed(getattr(self, f.name)) for f in fields(self)})
+
+    def __repr__(self) -> str:
+        parts = []
+        for name in (f.name for f in fields(self)):
+            value = getattr(self, name)
+            if hasattr(value, "shape"):
+                parts.append(f"{name}={list(value.shape)}")
+            elif value is not None and name != "layers":
+                parts.append(f"{name}={value}")
+        return f"Batch({', '.join(parts)})"

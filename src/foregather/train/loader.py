@@ -1,0 +1,315 @@
+"""loader: yields the batches of an epoch; the step from a graph and a sampler to a training loop.
+
+Batches are a pure function of (graph, sampler, input nodes, seed, epoch): threads, bulk size and
+prefetch change when they are made, never what they are. So a position in training is a few
+integers, and resuming is exact.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from dataclasses import replace as replaced
+from typing import TYPE_CHECKING, Any, Literal
+
+from foregather import _core
+from foregather.errors import BudgetError, InputError
+from foregather.graph.graph import Graph
+from foregather.sampling.bulk import Expand
+from foregather.sampling.sampler import Sampler
+from foregather.train.arguments import check_choice, make_sampler, refuse
+from foregather.train.assemble import Assembler
+from foregather.train.batch import Batch
+from foregather.train.feed import ahead
+from foregather.train.pyg_batch import has_pyg, need_pyg, sorted_edge_index, to_pyg
+from foregather.train.seeds import Seeds
+from foregather.units import format_bytes, parse_size
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["Loader"]
+
+_MOST_BULK = 64
+_DEFAULT_BULK = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Maker:
+    """Everything batches are made of; what the background thread holds instead of the Loader."""
+
+    graph: Graph
+    sampler: Sampler
+    seeds: Seeds
+    assembler: Assembler
+    threads: int
+    edge_index: str
+    pyg: bool
+
+    def make(self, epoch: int, first: int, bulk: int) -> Iterator[Any]:
+        """Batches `first` to the last of an epoch, sampled `bulk` at a time."""
+        total = len(self.seeds)
+        for start in range(first, total, bulk):
+            dealt = [self.seeds.batch(epoch, b) for b in range(start, min(start + bulk, total))]
+            sampled = self.sampler.sample_bulk(
+                self.graph,
+                [nodes for nodes, _ in dealt],
+                seed=self.seeds.seed,
+                epoch=epoch,
+                first_batch=start,
+                threads=self.threads,
+            )
+            for sample, (nodes, input_id) in zip(sampled, dealt, strict=True):
+                yield self.finish(self.assembler.batch(sample, nodes, input_id))
+
+    def finish(self, batch: Batch) -> Any:
+        """The batch in the form that was asked for."""
+        if self.edge_index == "EdgeIndex" and batch.edge_index is not None:
+            edges = sorted_edge_index(batch.edge_index, batch.num_nodes)
+            batch = replaced(batch, edge_index=edges)
+        return to_pyg(batch) if self.pyg else batch
+
+
+class Loader:
+    """Iterates over minibatches, with PyG's argument names.
+
+    `for batch in loader` is one epoch; the next loop is the next epoch, also after a `break`. After
+    `load_state_dict` the first loop goes on inside the epoch. Sampling and gathering run ahead in
+    one background thread, which ends with the loop, however that ends.
+
+    Args:
+        graph: where to sample.
+        num_neighbors: fan-outs, one a layer, -1 for all; or give `sampler`.
+        input_nodes: the name of a split, a boolean mask, node ids (repeats allowed), or None for
+            all nodes.
+        batch_size: input nodes of a batch.
+        sampler: any Sampler, instead of num_neighbors, replace and expand.
+        shuffle: a new order of the input nodes each epoch.
+        drop_last: leave out a last batch that is smaller.
+        replace: sample neighbours with replacement.
+        expand: "once" (PyG's rule, one edge_index) or "per-layer" (the papers' rule, `layers`).
+        seed: what order and samples are derived from.
+        bulk: batches sampled together, or "auto": as many as `memory` holds.
+        memory: bytes ("2GB") for samples and batches in flight, judged by the first batch.
+        threads: of sampling and gathering, 0 for all.
+        transform: called with each batch, in the thread that iterates.
+        device: where batches are moved to.
+        edge_index: "tensor", or "EdgeIndex" for PyG's class, which aggregates faster.
+        labels: y of "all" nodes, as PyG does, or of the "seeds" only.
+        edge_attr: gather edge features.
+        norm: "gcn": edge_weight is 1 / sqrt(d_target d_source) with the in-degrees of the whole
+            graph (sums of weights where it has weights), as PyG's `gcn_norm` with
+            add_self_loops=False. Use it with `GCNConv(normalize=False)`, on a graph that has
+            self-loops if the model wants them (`self_loops=True` when it is made).
+        pyg: yield PyG's Data: "auto" where PyG is installed, True, or False for a plain Batch.
+        prefetch: batches made ahead.
+        unsupported: other arguments of PyG; refused unless they ask for nothing.
+
+    Raises:
+        InputError: an argument breaks its rule; the message says which.
+        BudgetError: `memory` does not hold one batch; the message says the minimum.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        num_neighbors: Any = None,
+        input_nodes: Any = None,
+        batch_size: int = 1,
+        *,
+        sampler: Sampler | None = None,
+        shuffle: bool = False,
+        drop_last: bool = False,
+        replace: bool = False,
+        expand: Expand = "once",
+        seed: int = 0,
+        bulk: int | Literal["auto"] = _DEFAULT_BULK,
+        memory: str | int | None = None,
+        threads: int = 0,
+        transform: Callable[[Any], Any] | None = None,
+        device: "torch.device | str | None" = None,
+        edge_index: Literal["tensor", "EdgeIndex"] = "tensor",
+        labels: Literal["all", "seeds"] = "all",
+        edge_attr: bool = False,
+        norm: Literal["gcn"] | None = None,
+        pyg: Literal["auto"] | bool = "auto",
+        prefetch: int = 2,
+        **unsupported: Any,
+    ) -> None:
+        refuse(unsupported)
+        if not isinstance(graph, Graph):
+            raise InputError(
+                f"graph is a {type(graph).__name__}, expected a Graph; use Graph.open or "
+                "Graph.from_pyg"
+            )
+        check_choice("edge_index", edge_index, ("tensor", "EdgeIndex"))
+        check_choice("labels", labels, ("all", "seeds"))
+        check_choice("norm", norm, (None, "gcn"))
+        check_choice("pyg", pyg, ("auto", True, False))
+        if prefetch < 1:
+            raise InputError(f"prefetch is {prefetch}, expected at least 1 batch")
+        if bulk != "auto" and bulk < 1:
+            raise InputError(f"bulk is {bulk}, expected at least 1 batch or 'auto'")
+        use_pyg = has_pyg() if pyg == "auto" else bool(pyg)
+        if use_pyg:
+            need_pyg("pyg=True")
+        if edge_index == "EdgeIndex":
+            need_pyg('edge_index="EdgeIndex"')
+        self.device = device
+        self.transform = transform
+        self.prefetch = int(prefetch)
+        pin = device is not None and str(device).startswith("cuda")
+        self._maker = _Maker(
+            graph,
+            make_sampler(num_neighbors, sampler, replace, expand),
+            Seeds.make(graph, input_nodes, batch_size, shuffle, drop_last, seed),
+            Assembler(graph, labels, edge_attr, norm, pin, threads),
+            threads,
+            edge_index,
+            use_pyg,
+        )
+        self._bulk = bulk
+        self._memory = None if memory is None else parse_size(memory)
+        self._position = (0, 0)  # epoch and batch that come next
+        self._begun = False  # whether a loop has started at that epoch
+        if self._memory is not None:
+            self._bulk = self._fit()
+
+    # ---- what can be asked -----------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._maker.seeds)
+
+    @property
+    def graph(self) -> Graph:
+        """Where batches come from."""
+        return self._maker.graph
+
+    @property
+    def data(self) -> Graph:
+        """The graph, under PyG's name."""
+        return self._maker.graph
+
+    @property
+    def dataset(self) -> range:
+        """Positions of the input nodes, under torch's name."""
+        return range(self._maker.seeds.count)
+
+    @property
+    def sampler(self) -> Sampler:
+        """The rule that chooses nodes and edges."""
+        return self._maker.sampler
+
+    @property
+    def batch_size(self) -> int:
+        """Input nodes of a batch."""
+        return self._maker.seeds.batch_size
+
+    @property
+    def seed(self) -> int:
+        """What order and samples are derived from."""
+        return self._maker.seeds.seed
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that is running, or comes next."""
+        return self._position[0]
+
+    @property
+    def bulk(self) -> int:
+        """Batches sampled together."""
+        return _DEFAULT_BULK if self._bulk == "auto" else int(self._bulk)
+
+    # ---- iterating -------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Any]:
+        epoch, first = self._position
+        if self._begun and first > 0:  # a loop was left early: what follows is a new epoch
+            epoch, first = epoch + 1, 0
+        self._begun = True
+        self._position = (epoch, first)
+        return self._loop(epoch, first)
+
+    def _loop(self, epoch: int, first: int) -> Iterator[Any]:
+        made = ahead(self._maker.make(epoch, first, self.bulk), self.prefetch)
+        try:
+            for number, batch in enumerate(made, first):
+                if self.device is not None:
+                    batch = batch.to(self.device, non_blocking=True)
+                if self.transform is not None:
+                    batch = self.transform(batch)
+                self._position = (epoch, number + 1)
+                yield batch
+                del batch
+        finally:
+            made.close()
+        self._position, self._begun = (epoch + 1, 0), False
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next loop is this epoch, from its first batch."""
+        if epoch < 0:
+            raise InputError(f"epoch is {epoch}, expected 0 or more")
+        self._position, self._begun = (int(epoch), 0), False
+
+    # ---- resuming --------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where training is: the batch after the last one yielded, and what it depends on."""
+        epoch, batch = self._position
+        if batch >= len(self) > 0:
+            epoch, batch = epoch + 1, 0
+        return {"epoch": epoch, "batch": batch, "seed": self.seed, **self._identity()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes to a saved position; the next loop yields exactly the batches that were left.
+
+        Raises:
+            InputError: the state belongs to another graph, sampler, or way of making batches.
+        """
+        for name, mine in self._identity().items():
+            if state.get(name) != mine:
+                raise InputError(
+                    f"the state was saved with {name} {state.get(name)!r}, but this loader has "
+                    f"{mine!r}; make the loader as it was made then"
+                )
+        epoch, batch, seed = (int(state[name]) for name in ("epoch", "batch", "seed"))
+        if epoch < 0 or not 0 <= batch <= len(self):
+            raise InputError(f"the state is at batch {batch} of epoch {epoch}, which is not there")
+        self._maker = replaced(self._maker, seeds=replaced(self._maker.seeds, seed=seed))
+        self._position, self._begun = (epoch, batch), False
+
+    def _identity(self) -> dict[str, Any]:
+        seeds = self._maker.seeds
+        nodes = "all" if seeds.nodes is None else f"{_core.xxh64(seeds.nodes.view('u1')):016x}"
+        return {
+            "graph": self.graph.digest,
+            "sampler": repr(self.sampler),
+            "batch_size": seeds.batch_size,
+            "shuffle": seeds.shuffle,
+            "drop_last": seeds.drop_last,
+            "input_nodes": nodes,
+        }
+
+    # ---- memory ----------------------------------------------------------------------------
+
+    def _fit(self) -> int:
+        """Batches of a bulk that `memory` holds, judged by the first batch of epoch 0."""
+        maker, memory = self._maker, self._memory
+        if memory is None or len(self) == 0:
+            return self.bulk
+        nodes, input_id = maker.seeds.batch(0, 0)
+        sampled = maker.sampler.sample_bulk(
+            maker.graph, [nodes], seed=self.seed, threads=maker.threads
+        )
+        # a quarter more than the first, for batches that turn out larger
+        sample = sampled.nbytes * 5 // 4
+        batch = maker.assembler.batch(sampled[0], nodes, input_id).nbytes * 5 // 4
+        flight = (self.prefetch + 2) * batch  # waiting, being made, and in the consumer's hands
+        asked = 1 if self._bulk == "auto" else int(self._bulk)
+        least = flight + asked * sample
+        if least > memory:
+            raise BudgetError(
+                f"memory is {format_bytes(memory)}, but {asked} batches a bulk and {self.prefetch} "
+                f"ahead need about {format_bytes(least)}; give more, or a smaller bulk or prefetch"
+            )
+        if self._bulk != "auto":
+            return asked
+        return max(1, min(_MOST_BULK, len(self), (memory - flight) // max(sample, 1)))

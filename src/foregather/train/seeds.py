@@ -1,0 +1,106 @@
+"""seeds: which input nodes make which batch of which epoch.
+
+The order of an epoch is a keyed bijection of positions, a pure function of (seed, epoch, number of
+input nodes). So any batch can be computed without the others, nothing is stored, and a position in
+training is three integers: seed, epoch, batch.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from foregather import _core
+from foregather.errors import InputError
+from foregather.graph.arrays import to_array, to_ids
+from foregather.graph.graph import Graph
+
+__all__ = ["Seeds"]
+
+Ids = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seeds:
+    """Input nodes and the rule that deals them into batches.
+
+    Attributes:
+        nodes: node ids, int64, repeats allowed; None is all nodes of the graph.
+        count: how many there are.
+        by_position: `input_id` of a batch holds positions in the given list (PyG's rule for lists
+            of ids); False: it holds the node ids (PyG's rule for masks and for None).
+        batch_size: input nodes of a batch.
+        shuffle: a new order each epoch; False keeps the order given.
+        drop_last: leave out a last batch that is smaller.
+        seed: seed of the run.
+    """
+
+    nodes: Ids | None
+    count: int
+    by_position: bool
+    batch_size: int
+    shuffle: bool
+    drop_last: bool
+    seed: int
+
+    @staticmethod
+    def make(
+        graph: Graph,
+        input_nodes: Any,
+        batch_size: int,
+        shuffle: bool = False,
+        drop_last: bool = False,
+        seed: int = 0,
+    ) -> "Seeds":
+        """Reads `input_nodes`: the name of a split, a mask, ids, or None for all nodes.
+
+        Raises:
+            InputError: no such split, ids out of range, or numbers that are not positive.
+        """
+        if isinstance(batch_size, bool) or int(batch_size) != batch_size or batch_size < 1:
+            raise InputError(f"batch_size is {batch_size}, expected a whole number from 1 on")
+        if not 0 <= seed < 1 << 64:
+            raise InputError(f"seed is {seed}, expected a number from 0 to 2^64 - 1")
+        nodes, by_position = _read(graph, input_nodes)
+        count = graph.num_nodes if nodes is None else int(nodes.size)
+        return Seeds(nodes, count, by_position, int(batch_size), shuffle, drop_last, seed)
+
+    def __len__(self) -> int:
+        """Batches of an epoch."""
+        if self.drop_last:
+            return self.count // self.batch_size
+        return -(-self.count // self.batch_size)
+
+    def batch(self, epoch: int, number: int) -> tuple[Ids, Ids]:
+        """Node ids and `input_id` of batch `number` of an epoch.
+
+        Raises:
+            InputError: the epoch has no such batch.
+        """
+        if not 0 <= number < len(self):
+            raise InputError(f"batch is {number}, but an epoch has {len(self)} batches")
+        start = number * self.batch_size
+        size = min(self.batch_size, self.count - start)
+        position = np.empty(size, np.int64)
+        if self.shuffle:
+            _core.shuffled(self.count, self.seed, epoch, start, position)
+        else:
+            position[:] = np.arange(start, start + size)
+        nodes = position if self.nodes is None else self.nodes[position]
+        return nodes, (position if self.by_position else nodes)
+
+
+def _read(graph: Graph, input_nodes: Any) -> tuple[Ids | None, bool]:
+    if input_nodes is None:
+        return None, False
+    if isinstance(input_nodes, str):
+        return to_ids(graph.split(input_nodes), graph.num_nodes, f"split {input_nodes}"), True
+    array = to_array(input_nodes, "input_nodes")
+    if array.dtype == np.bool_ and array.shape != (graph.num_nodes,):
+        raise InputError(
+            f"input_nodes is a mask of shape {list(array.shape)}, expected [{graph.num_nodes}]"
+        )
+    # a copy: the caller may reuse the array, and a position in an epoch must keep its meaning
+    ids = np.array(to_ids(array, graph.num_nodes, "input_nodes"), np.int64)
+    return ids, array.dtype != np.bool_
