@@ -176,7 +176,7 @@ def test_memory_is_a_promise(tmp_path):
 
 
 def test_quickstart(tmp_path):
-    flags = ["--nodes", "3k", "--epochs", "12", "--json"]
+    flags = ["--nodes", "3k", "--epochs", "5", "--json"]
     code, out, err = run("quickstart", tmp_path / "q", *flags)
     assert code == 0, err
     facts = json.loads(out)
