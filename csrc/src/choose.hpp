@@ -51,13 +51,14 @@ double choose(std::int64_t n, const IdOf& id, const WeightOf& weight, double tot
   double limit = all ? kInfinity : 1.5 * static_cast<double>(s + 8) / total;
   for (int attempt = 0;; ++attempt) {
     found.clear();
+    // The margin covers rounding: what is rejected by it has a key above limit for certain.
+    const double bound = limit * (1 + 0x1.0p-40);
     for (std::int64_t i = 0; i < n; ++i) {
       const double w = weight(i);
       if (!(w > 0)) continue;
       const auto v = static_cast<std::uint64_t>(id(i));
       const std::uint64_t bits = draw(vertex_key(layer, v), 0);
-      // The margin covers rounding: what is rejected here has a key above limit for certain.
-      if (1 - to_open_unit(bits) > w * limit * (1 + 0x1.0p-40)) continue;
+      if (1 - to_open_unit(bits) > w * bound) continue;
       const double key = exponential(bits) / w;
       if (key <= limit) found.push_back({key, static_cast<std::int64_t>(v), i});
     }
