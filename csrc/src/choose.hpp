@@ -48,8 +48,8 @@ double choose(std::int64_t n, const IdOf& id, const WeightOf& weight, double tot
               std::uint64_t layer, std::int64_t s, std::vector<Candidate>& found) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const bool all = s < 0 || 4 * s > n || !(total > 0);
-  // Were all weights small, 4 (s + 8) would be found; heavy ones count once, so some more are sought
-  // than needed: a second pass over all vertices costs far more than a few logarithms.
+  // Were all weights small, 4 (s + 8) would be found; heavy ones count once, so some more are
+  // sought than needed: a second pass over all vertices costs far more than a few logarithms.
   double limit = all ? kInfinity : 4 * static_cast<double>(s + 8) / total;
   for (int attempt = 0;; ++attempt) {
     found.clear();
