@@ -48,16 +48,19 @@ double choose(std::int64_t n, const IdOf& id, const WeightOf& weight, double tot
               std::uint64_t layer, std::int64_t s, std::vector<Candidate>& found) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const bool all = s < 0 || 4 * s > n || !(total > 0);
-  double limit = all ? kInfinity : 1.5 * static_cast<double>(s + 8) / total;
+  // Were all weights small, 4 (s + 8) would be found; heavy ones count once, so some more are
+  // sought than needed: a second pass over all vertices costs far more than a few logarithms.
+  double limit = all ? kInfinity : 4 * static_cast<double>(s + 8) / total;
   for (int attempt = 0;; ++attempt) {
     found.clear();
+    // The margin covers rounding: what is rejected by it has a key above limit for certain.
+    const double bound = limit * (1 + 0x1.0p-40);
     for (std::int64_t i = 0; i < n; ++i) {
       const double w = weight(i);
       if (!(w > 0)) continue;
       const auto v = static_cast<std::uint64_t>(id(i));
       const std::uint64_t bits = draw(vertex_key(layer, v), 0);
-      // The margin covers rounding: what is rejected here has a key above limit for certain.
-      if (1 - to_open_unit(bits) > w * limit * (1 + 0x1.0p-40)) continue;
+      if (1 - to_open_unit(bits) > w * bound) continue;
       const double key = exponential(bits) / w;
       if (key <= limit) found.push_back({key, static_cast<std::int64_t>(v), i});
     }

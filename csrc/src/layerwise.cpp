@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <string>
 
 #include "choose.hpp"
@@ -18,13 +19,15 @@ void require(bool holds, const char* what) {
   if (!holds) throw InputError(what);
 }
 
-// One minibatch on its way through the layers.
+// One minibatch at a time on its way through the layers; tables are kept from one to the next.
 template <typename Id>
 class Worker {
  public:
   Worker(const Topology<Id>& graph, const LayerwiseRule& rule) : graph_(graph), rule_(rule) {}
 
   LayerwiseSample<Id> run(std::span<const Id> seeds, std::uint64_t batch) {
+    made_ = {};
+    local_.clear(local_.size());
     const auto nodes = static_cast<std::int64_t>(graph_.indptr.size()) - 1;
     for (Id v : seeds) {
       const auto id = static_cast<std::int64_t>(v);
@@ -89,7 +92,7 @@ class Worker {
   // Pass 2 and the choice; divisor_ by column number, -1 where not chosen.
   void choose_ladies(std::uint64_t key, std::int64_t s) {
     const FixedPoint fixed = measure();
-    columns_.clear();
+    columns_.clear(std::min(place_.size(), graph_.indptr.size()));
     sums_.clear();
     std::size_t entry = 0;
     std::int64_t total = 0;
@@ -124,7 +127,7 @@ class Worker {
     const double tau = detail::choose(
         static_cast<std::int64_t>(rule_.column_weights.size()), [](std::int64_t i) { return i; },
         [&](std::int64_t i) { return rule_.column_weights[i]; }, rule_.total, key, s, found_);
-    columns_.clear();
+    columns_.clear(found_.size());
     divisor_.clear();
     for (const detail::Candidate& winner : found_) {
       columns_.number(static_cast<Id>(winner.tie));
@@ -193,12 +196,15 @@ std::vector<LayerwiseSample<Id>> sample_layerwise(const Topology<Id>& graph,
               ptr.back() == static_cast<std::int64_t>(batches.seeds.size()),
           "seed_ptr does not cover the seeds");
   std::vector<LayerwiseSample<Id>> made(ptr.size() - 1);
-  parallel_tasks(static_cast<std::int64_t>(made.size()), threads, [&](std::int64_t b, int) {
+  const int most = threads > 0 ? threads : default_threads();
+  std::vector<std::unique_ptr<Worker<Id>>> workers(static_cast<std::size_t>(most));
+  parallel_tasks(static_cast<std::int64_t>(made.size()), most, [&](std::int64_t b, int worker) {
+    if (!workers[worker]) workers[worker] = std::make_unique<Worker<Id>>(graph, rule);
     const auto first = static_cast<std::size_t>(ptr[b]);
     const auto count = static_cast<std::size_t>(ptr[b + 1]) - first;
     const std::uint64_t key =
         batch_key(batches.seed, batches.epoch, batches.first_batch + static_cast<std::uint64_t>(b));
-    made[b] = Worker<Id>(graph, rule).run(batches.seeds.subspan(first, count), key);
+    made[b] = workers[worker]->run(batches.seeds.subspan(first, count), key);
   });
   return made;
 }

@@ -52,12 +52,13 @@ class Numbering {
 
   std::size_t size() const { return ids_.size(); }
 
-  /// Forgets all ids. A table that was mostly empty is made smaller, so that one large batch does
-  /// not slow down all that follow.
-  void clear() {
-    const int wanted = std::bit_width(2 * ids_.size() | 63);
+  /// Forgets all ids and makes room for `expected` (more are welcome, but make the table grow). The
+  /// table is made smaller where it is far too large, so that one large batch does not slow down
+  /// all that follow.
+  void clear(std::size_t expected = 32) {
+    const int wanted = std::bit_width(2 * expected | 63);
     ids_.clear();
-    if (wanted + 2 < bits_) {
+    if (wanted > bits_ || wanted + 2 < bits_) {
       resize(wanted);
     } else {
       for (Slot& slot : slots_) slot.number = kNone;
