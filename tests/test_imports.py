@@ -24,7 +24,7 @@ ALLOWED = {
     "pipeline": BASE | {"graph", "sampling", "plan", "gather", "train", "nn"},
     "interop": BASE | {"graph", "sampling", "plan", "gather", "train", "dist", "pipeline", "nn"},
     "cli": BASE | {"graph", "sampling", "plan", "gather", "train", "dist", "pipeline", "nn"},
-    "__init__": {"errors", "graph", "units"},
+    "__init__": {"errors", "graph", "train", "units"},
     "__main__": {"cli"},
 }
 

@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from foregather.graph.convert.run import convert
     from foregather.graph.features import Features
     from foregather.graph.graph import Graph
+    from foregather.train.loader import Loader
 
 __all__ = [
     "Graph",
     "Features",
+    "Loader",
     "convert",
     "ForegatherError",
     "InputError",
@@ -34,8 +36,9 @@ __all__ = [
 _HOME = {
     "Graph": "foregather.graph.graph",
     "Features": "foregather.graph.features",
+    "Loader": "foregather.train.loader",
     "convert": "foregather.graph.convert.run",
-    **dict.fromkeys(__all__[3:], "foregather.errors"),
+    **dict.fromkeys(__all__[4:], "foregather.errors"),
 }
 
 

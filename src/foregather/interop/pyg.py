@@ -137,9 +137,9 @@ class PygFeatureStore(FeatureStore):  # type: ignore[misc]
             return tuple(self.graph.labels.shape)
         return None
 
-    def _get_tensor(self, attr: Any) -> "Tensor | None":
-        if self._rows(attr) is None:
-            return None
+    def _get_tensor(self, attr: Any) -> "Tensor":
+        if self._rows(attr) is None:  # KeyError, because PyG's stores raise it
+            raise KeyError(f"the graph has no {attr.attr_name!r}, only x and y where it has them")
         index = attr.index
         if index is None or isinstance(index, slice):
             ids = np.arange(self.graph.num_nodes)[index if index is not None else slice(None)]
