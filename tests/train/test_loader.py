@@ -1,9 +1,11 @@
 """Loader: PyG's contract, the same batches however they are made, exact resume, clean ends."""
 
 import gc
+import signal
 import subprocess
 import sys
 import threading
+import time
 import traceback
 import weakref
 
@@ -272,6 +274,24 @@ def test_consumer_raises_or_is_interrupted():
             for _ in plain(prefetch=1):
                 raise error
         assert feed_threads() == []
+
+
+def test_interrupted_while_waiting():
+    class Slow(ReferenceNeighbor):
+        def sample_bulk(self, *arguments, **options):
+            time.sleep(0.5)
+            return super().sample_bulk(*arguments, **options)
+
+    def interrupt() -> None:
+        time.sleep(0.2)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    other = threading.Thread(target=interrupt)
+    other.start()
+    with pytest.raises(KeyboardInterrupt):
+        list(plain(sampler=Slow((2,)), bulk=1))
+    other.join()
+    assert feed_threads() == []
 
 
 def test_transform_sees_batches_and_its_error_is_the_users_own():
