@@ -77,10 +77,10 @@ def make_sampler(
     if sampler is not None:
         if num_neighbors is not None:
             raise InputError("num_neighbors and sampler are both given; give one of them")
-        if replace or (expand == "per-layer" and sampler.expand != expand):
-            raise InputError("replace and expand are options of the sampler; set them there")
         if not isinstance(sampler, Sampler):
             raise InputError(f"sampler is a {type(sampler).__name__}, expected a Sampler")
+        if replace or (expand == "per-layer" and sampler.expand != expand):
+            raise InputError("replace and expand are options of the sampler; set them there")
         return sampler
     if num_neighbors is None:
         raise InputError("neither num_neighbors nor sampler is given; try num_neighbors=[10, 5]")

@@ -1,0 +1,30 @@
+"""Small graphs for the tests of loaders."""
+
+import numpy as np
+
+from foregather import Graph
+
+
+def small_graph(nodes: int = 120, edges: int = 900, seed: int = 0, **options) -> Graph:
+    """Random edges with features, labels, edge features and a split; a few nodes are isolated."""
+    rng = np.random.default_rng(seed)
+    pairs = rng.integers(0, nodes - 4, (2, edges))
+    return Graph.from_edge_index(
+        pairs,
+        nodes,
+        x=rng.random((nodes, 6), np.float32),
+        y=rng.integers(0, 3, nodes),
+        edge_attr=rng.random((edges, 2), np.float32),
+        splits={"train": rng.permutation(nodes)[:50]},
+        **options,
+    )
+
+
+def same_batch(a, b) -> bool:
+    """Whether two plain batches are equal, bit for bit."""
+    tensors = ("n_id", "x", "y", "edge_index", "e_id", "input_id", "seed_id")
+    return (
+        all(np.array_equal(getattr(a, name), getattr(b, name)) for name in tensors)
+        and a.num_sampled_nodes == b.num_sampled_nodes
+        and a.num_sampled_edges == b.num_sampled_edges
+    )
