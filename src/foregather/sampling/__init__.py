@@ -1,1 +1,49 @@
-"""sampling: which vertices: the matrix framework and its samplers."""
+"""sampling: which vertices: the matrix framework and its samplers.
+
+The names below are loaded when they are first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from foregather.sampling.bulk import Bulk, Sample
+    from foregather.sampling.neighbor import Neighbor
+    from foregather.sampling.saint import Saint
+    from foregather.sampling.sampler import Sampler
+    from foregather.sampling.subgraph import induced_subgraphs
+    from foregather.sampling.walk import RandomWalk, random_walks
+
+__all__ = [
+    "Sampler",
+    "Sample",
+    "Bulk",
+    "Neighbor",
+    "RandomWalk",
+    "Saint",
+    "induced_subgraphs",
+    "random_walks",
+]
+
+_HOME = {
+    "Sampler": "sampler",
+    "Sample": "bulk",
+    "Bulk": "bulk",
+    "Neighbor": "neighbor",
+    "RandomWalk": "walk",
+    "Saint": "saint",
+    "induced_subgraphs": "subgraph",
+    "random_walks": "walk",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'foregather.sampling' has no attribute {name!r}")
+    value = getattr(import_module(f"foregather.sampling.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
