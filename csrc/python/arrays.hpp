@@ -44,5 +44,6 @@ void bind_sample(nb::module_& m);
 void bind_spool(nb::module_& m);
 void bind_synth(nb::module_& m);
 void bind_text(nb::module_& m);
+void bind_walk(nb::module_& m);
 
 }  // namespace foregather::python

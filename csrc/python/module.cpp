@@ -43,4 +43,5 @@ NB_MODULE(_core, m) {
   python::bind_spool(m);
   python::bind_synth(m);
   python::bind_text(m);
+  python::bind_walk(m);
 }

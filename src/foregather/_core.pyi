@@ -357,3 +357,41 @@ def split_fields(line: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order
 
 def hash_strings(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu')], seed: int = 0) -> None:
     """XXH64 of each string data[offsets[i]:offsets[i + 1]]."""
+
+class SubgraphKernel32:
+    """Bulks of induced subgraphs of one graph."""
+
+    def __init__(self, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], kind: int, size: int = 0, length: int = 0, walks: int = 1) -> None: ...
+
+    def sample(self, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0, presample: bool = False) -> list[tuple[Any, ...]]:
+        """
+        Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position).
+        """
+
+    @property
+    def table_bytes(self) -> int:
+        """Bytes kept for all threads."""
+
+@overload
+def random_walk(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], length: int, seed: int, epoch: int, first_batch: int, path: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], threads: int = 0) -> None: ...
+
+@overload
+def random_walk(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], length: int, seed: int, epoch: int, first_batch: int, path: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int = 0) -> None:
+    """Walks of k minibatches; path is [starts, length + 1], flat."""
+
+class SubgraphKernel64:
+    """Bulks of induced subgraphs of one graph."""
+
+    def __init__(self, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], kind: int, size: int = 0, length: int = 0, walks: int = 1) -> None: ...
+
+    def sample(self, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0, presample: bool = False) -> list[tuple[Any, ...]]:
+        """
+        Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position).
+        """
+
+    @property
+    def table_bytes(self) -> int:
+        """Bytes kept for all threads."""
+
+def draw_roots(population: int, size: int, seed: int, first: int, out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None:
+    """Sets of `size` distinct numbers, one after another."""

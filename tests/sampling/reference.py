@@ -18,7 +18,7 @@ from foregather.sampling.sampler import Sampler
 
 MASK = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
-SAMPLE, SHUFFLE = 1, 2  # Purpose
+SAMPLE, SHUFFLE, PRESAMPLE, ROOTS = 1, 2, 3, 4  # Purpose
 
 
 def mix64(z: int) -> int:
@@ -157,3 +157,90 @@ class ReferenceNeighbor(Sampler):
             for number, given in enumerate(seeds)
         ]
         return Bulk(samples, seed, epoch, first_batch)
+
+
+def to_unit(bits: int) -> float:
+    return (bits >> 11) * 2.0**-53
+
+
+def walk_one(graph: Graph, starts: Sequence[int], length: int, key: int) -> list[list[int]]:
+    """The walks of a minibatch under its batch key; one list of nodes for each start."""
+    paths = []
+    for number, start in enumerate(starts):
+        path = [start]
+        for step in range(length):
+            row = graph.indices[graph.indptr[path[-1]] : graph.indptr[path[-1] + 1]]
+            if len(row) == 0:
+                path.append(path[-1])
+                continue
+            own = vertex_key(layer_key(key, step), start)
+            path.append(int(row[bounded(own, number, len(row))]))
+        paths.append(path)
+    return paths
+
+
+def induce_one(graph: Graph, nodes: Sequence[int]) -> list[tuple[int, int, int]]:
+    """(source, target, position) of all edges between distinct nodes, in local numbers."""
+    local = {v: i for i, v in enumerate(nodes)}
+    return [
+        (local[int(graph.indices[e])], local[v], e)
+        for v in nodes
+        for e in range(graph.indptr[v], graph.indptr[v + 1])
+        if int(graph.indices[e]) in local
+    ]
+
+
+def node_weights(graph: Graph) -> list[float]:
+    """Squared norms of the columns of mean aggregation with self-loops."""
+    weights = [0.0] * graph.num_nodes
+    for v in range(graph.num_nodes):
+        begin, end = int(graph.indptr[v]), int(graph.indptr[v + 1])
+        entry = 1.0 / (end - begin + 1)
+        for u in [*graph.indices[begin:end], v]:
+            weights[int(u)] += entry * entry
+    return weights
+
+
+def edge_weights(graph: Graph) -> list[float]:
+    """1 / deg u + 1 / deg v for each edge u -> v, in the order of the graph."""
+    degree = [max(int(d), 1) for d in np.diff(graph.indptr)]
+    target = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
+    return [
+        1.0 / degree[v] + 1.0 / degree[int(u)] for u, v in zip(graph.indices, target, strict=True)
+    ]
+
+
+def _invert(weights: Sequence[float], bits: int) -> int:
+    total = 0.0
+    for weight in weights:
+        total += weight
+    at, total = to_unit(bits) * total, 0.0
+    for number, weight in enumerate(weights):
+        total += weight
+        if total > at:
+            return number
+    raise AssertionError("rounding reached the total")
+
+
+def draw_nodes(graph: Graph, size: int, key: int) -> list[int]:
+    """Nodes drawn by weight under a batch key."""
+    weights, layer = node_weights(graph), layer_key(key, 0)
+    return [_invert(weights, draw(layer, slot)) for slot in range(size)]
+
+
+def draw_edge_ends(graph: Graph, size: int, key: int) -> list[int]:
+    """Source, target, source, target, ... of edges drawn by weight under a batch key."""
+    weights = edge_weights(graph)
+    # Running sums over all edges, read at the end of each row, as the sums are defined.
+    sums, total = [0.0], 0.0
+    for weight in weights:
+        total += weight
+        sums.append(total)
+    ends: list[int] = []
+    for slot in range(size):
+        at = to_unit(draw(layer_key(key, 0), slot)) * total
+        v = next(v for v in range(graph.num_nodes) if sums[int(graph.indptr[v + 1])] > at)
+        begin, end = int(graph.indptr[v]), int(graph.indptr[v + 1])
+        position = _invert(weights[begin:end], draw(layer_key(key, 1), slot))
+        ends += [int(graph.indices[begin + position]), v]
+    return ends

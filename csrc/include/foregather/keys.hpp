@@ -16,7 +16,12 @@
 namespace foregather {
 
 /// Purposes keep streams apart that share seed and epoch.
-enum class Purpose : std::uint64_t { kSample = 1, kShuffle = 2 };
+enum class Purpose : std::uint64_t {
+  kSample = 1,
+  kShuffle = 2,
+  kPresample = 3,  ///< subgraphs from which a sampler estimates its weights
+  kRoots = 4,      ///< the seeds of those subgraphs
+};
 
 /// Key of all draws of one purpose in one epoch.
 constexpr std::uint64_t epoch_key(std::uint64_t seed, Purpose purpose, std::uint64_t epoch) {

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from foregather.sampling.matrix import MatrixSampler
     from foregather.sampling.neighbor import Neighbor
     from foregather.sampling.rows import Columns, Picks, Rows
+    from foregather.sampling.saint import Saint
     from foregather.sampling.sampler import Sampler
+    from foregather.sampling.subgraph import induced_subgraphs
+    from foregather.sampling.walk import RandomWalk, random_walks
 
 __all__ = [
     "Sampler",
@@ -27,6 +30,10 @@ __all__ = [
     "Ladies",
     "FastGCN",
     "Full",
+    "RandomWalk",
+    "Saint",
+    "induced_subgraphs",
+    "random_walks",
 ]
 
 _HOME = {
@@ -41,6 +48,10 @@ _HOME = {
     "Ladies": "layerwise",
     "FastGCN": "layerwise",
     "Full": "full",
+    "RandomWalk": "walk",
+    "Saint": "saint",
+    "induced_subgraphs": "subgraph",
+    "random_walks": "walk",
 }
 
 

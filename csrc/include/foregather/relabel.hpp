@@ -1,0 +1,64 @@
+// Relabel: gives the vertices of a minibatch local ids in the order in which they come.
+//
+// One table of 4 bytes for each vertex of the graph, never cleared between minibatches: the entry
+// of a vertex is `base + local id`, and base moves past all ids of the minibatch before. So an
+// entry below base is from an earlier minibatch and means "not met". The table is cleared only
+// when base has used up half of the 32 bits.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "foregather/buffer.hpp"
+#include "foregather/types.hpp"
+
+namespace foregather {
+
+class Relabel {
+ public:
+  static constexpr std::uint32_t kNone = 0xFFFFFFFFu;  ///< what find() says of a vertex not met
+
+  /// Forgets all vertices; ids from 0 to num_nodes - 1 may follow.
+  void begin(std::int64_t num_nodes) {
+    const auto size = static_cast<std::size_t>(num_nodes);
+    base_ += known_;
+    known_ = 0;
+    if (size_ < size || base_ >= kLimit) {
+      table_.reserve(size);
+      size_ = table_.capacity();
+      if (size_ > 0) std::memset(table_.data(), 0, size_ * sizeof(std::uint32_t));
+      base_ = 1;
+    }
+  }
+
+  /// The local id of v, which is the next one if v was not met. The caller has checked v.
+  std::uint32_t insert(std::int64_t v) {
+    std::uint32_t& entry = table_[static_cast<std::size_t>(v)];
+    if (entry < base_) {
+      if (known_ >= kLimit) throw InputError("a minibatch of more than 2^31 vertices");
+      entry = base_ + known_++;
+    }
+    return entry - base_;
+  }
+
+  /// The local id of v, or kNone.
+  std::uint32_t find(std::int64_t v) const {
+    const std::uint32_t entry = table_[static_cast<std::size_t>(v)];
+    return entry < base_ ? kNone : entry - base_;
+  }
+
+  void prefetch(std::int64_t v) const { __builtin_prefetch(&table_[static_cast<std::size_t>(v)]); }
+
+  /// Vertices met since begin().
+  std::int64_t known() const { return known_; }
+  std::size_t bytes() const { return table_.bytes(); }
+
+ private:
+  static constexpr std::uint32_t kLimit = std::uint32_t{1} << 31;
+  Buffer<std::uint32_t> table_;
+  std::size_t size_ = 0;     ///< entries that have a value
+  std::uint32_t base_ = 1;   ///< entry of local id 0; an entry of 0 is of no minibatch
+  std::uint32_t known_ = 0;  ///< local ids given
+};
+
+}  // namespace foregather
