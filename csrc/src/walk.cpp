@@ -10,6 +10,7 @@ namespace foregather {
 namespace {
 
 constexpr std::size_t kAhead = 24;  // walkers, or entries of a row, that are asked for ahead
+constexpr std::size_t kLong = 8;    // a row this many times the subgraph is searched, not scanned
 
 [[noreturn]] void refuse(const char* what, std::size_t number, std::int64_t v, std::int64_t n) {
   throw InputError(std::string(what) + " " + std::to_string(number) + " is node " +
@@ -108,6 +109,7 @@ void SubgraphWorker<Id>::induce(const Topology<Id>& graph, SampleArrays<Id>& out
   const auto nodes = static_cast<std::size_t>(local_.known());
   const std::int64_t* indptr = graph.indptr.data();
   std::size_t edges = 0;
+  members_.clear();
   for (std::size_t target = 0; target < nodes; ++target) {
     if (target + kAhead < nodes) __builtin_prefetch(&indptr[out.node[target + kAhead]]);
     const auto begin = static_cast<std::size_t>(indptr[out.node[target]]);
@@ -116,17 +118,49 @@ void SubgraphWorker<Id>::induce(const Topology<Id>& graph, SampleArrays<Id>& out
     out.row.reserve(edges + (end - begin), edges);
     out.col.reserve(edges + (end - begin), edges);
     out.edge.reserve(edges + (end - begin), edges);
-    for (std::size_t e = begin; e < end; ++e) {
-      if (e + kAhead < end) local_.prefetch(static_cast<std::int64_t>(graph.indices[e + kAhead]));
-      const std::uint32_t source = local_.find(static_cast<std::int64_t>(graph.indices[e]));
-      // Written in any case and kept by moving on: there is room, and no branch to mispredict.
-      out.row[edges] = source;
-      out.col[edges] = static_cast<std::uint32_t>(target);
-      out.edge[edges] = static_cast<std::int64_t>(e);
-      edges += source != Relabel::kNone;
-    }
+    const std::size_t first = edges;
+    edges = end - begin > kLong * nodes ? search_row(graph, begin, end, edges, out)
+                                        : scan_row(graph, begin, end, edges, out);
+    std::fill(out.col.data() + first, out.col.data() + edges, static_cast<std::uint32_t>(target));
   }
   out.num_edges.push_back(static_cast<std::int64_t>(edges));
+}
+
+// Asks for each entry of a row whether it is in the subgraph.
+template <typename Id>
+std::size_t SubgraphWorker<Id>::scan_row(const Topology<Id>& graph, std::size_t begin,
+                                         std::size_t end, std::size_t edges,
+                                         SampleArrays<Id>& out) const {
+  for (std::size_t e = begin; e < end; ++e) {
+    if (e + kAhead < end) local_.prefetch(static_cast<std::int64_t>(graph.indices[e + kAhead]));
+    const std::uint32_t source = local_.find(static_cast<std::int64_t>(graph.indices[e]));
+    // Written in any case and kept by moving on: there is room, and no branch to mispredict.
+    out.row[edges] = source;
+    out.edge[edges] = static_cast<std::int64_t>(e);
+    edges += source != Relabel::kNone;
+  }
+  return edges;
+}
+
+// Looks for each vertex of the subgraph in a row much longer than the subgraph is large.
+template <typename Id>
+std::size_t SubgraphWorker<Id>::search_row(const Topology<Id>& graph, std::size_t begin,
+                                           std::size_t end, std::size_t edges,
+                                           SampleArrays<Id>& out) {
+  if (members_.empty()) {
+    members_.assign(out.node.data(), out.node.data() + local_.known());
+    std::sort(members_.begin(), members_.end());
+  }
+  const Id* const row = graph.indices.data();
+  const Id* at = row + begin;
+  for (const Id v : members_) {
+    at = std::lower_bound(at, row + end, v);
+    for (; at < row + end && *at == v; ++at) {
+      out.row[edges] = local_.find(static_cast<std::int64_t>(v));
+      out.edge[edges++] = at - row;
+    }
+  }
+  return edges;
 }
 
 template <typename Id>
@@ -161,7 +195,7 @@ void SubgraphWorker<Id>::sample(const Topology<Id>& graph, const SubgraphRule& r
 template <typename Id>
 std::size_t SubgraphWorker<Id>::bytes() const {
   return local_.bytes() + met_.bytes() + scratch_.bytes() +
-         starts_.capacity() * sizeof(std::int64_t);
+         starts_.capacity() * sizeof(std::int64_t) + members_.capacity() * sizeof(Id);
 }
 
 template <typename Id>

@@ -14,8 +14,10 @@
 // parallel edges and self-loops included, ordered by local target and then by position. It is one
 // layer: num_nodes is {seeds, vertices}, num_edges is {edges}.
 //
-// Memory: 4 bytes a vertex of the graph for each thread (Relabel), one id and one position for
-// each walker and step, and the results. Work of `induce`: the rows of all its vertices are read.
+// Memory: 4 bytes a vertex of the graph for each thread (Relabel), an id for each walker and step,
+// a position for each walker, and the results. Work of the induced subgraph: the rows of all its
+// vertices are scanned; where a row is much longer than the subgraph is large, the vertices are
+// searched for in the row, which ascends.
 #pragma once
 
 #include <cstdint>
@@ -72,10 +74,16 @@ class SubgraphWorker {
   void add_walks(const Topology<Id>& graph, const SubgraphRule& rule,
                  std::span<const std::int64_t> seeds, std::uint64_t key, SampleArrays<Id>& out);
   void induce(const Topology<Id>& graph, SampleArrays<Id>& out);
+  // Both append the edges of a row after the first `edges` and return how many there are then.
+  std::size_t scan_row(const Topology<Id>& graph, std::size_t begin, std::size_t end,
+                       std::size_t edges, SampleArrays<Id>& out) const;
+  std::size_t search_row(const Topology<Id>& graph, std::size_t begin, std::size_t end,
+                         std::size_t edges, SampleArrays<Id>& out);
 
   Relabel local_;
   Buffer<Id> met_;  ///< paths of the walks, or what was drawn
   std::vector<std::int64_t> starts_;
+  std::vector<Id> members_;  ///< the vertices of the subgraph, ascending; made when needed
   Buffer<std::int64_t> scratch_;
 };
 

@@ -3,7 +3,8 @@
 A `Sample` is one minibatch: a small graph with its own numbering. Its nodes are in the order in
 which they were met: the seeds first, then the new nodes of layer 0, of layer 1, and so on, so
 that the targets of a layer are always a prefix of its sources. Edges are grouped by layer and,
-inside a layer, ordered by target. Arrays are views of the bulk's arena and read-only.
+inside a layer, ordered by target. Samplers of subgraphs (subgraph.py) make one layer whose targets
+are all nodes, not only the seeds. Arrays are views of the bulk's arena and read-only.
 """
 
 import os

@@ -52,6 +52,9 @@ class Saint(Sampler):
     Kinds "node" and "edge" do not look at the seeds: only the number of minibatches counts, and all
     nodes of a minibatch take the place of its seeds. In kind "walk" the seeds are the roots.
 
+    The counts take 4 bytes for each node and edge of the graph, and are kept for the graph and the
+    seed used last.
+
     Args:
         kind: "node" draws nodes with probability in proportion to the squared norm of their column
             in the matrix of mean aggregation (with a self-loop, so that every node can be drawn);

@@ -5,11 +5,11 @@ for something a Loader does not do is refused with the nearest alternative. Noth
 """
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
 
 from foregather.errors import InputError
 from foregather.sampling.bulk import Expand
+from foregather.sampling.neighbor import Neighbor
 from foregather.sampling.sampler import Sampler
 
 __all__ = ["check_choice", "make_sampler", "refuse"]
@@ -84,6 +84,4 @@ def make_sampler(
         return sampler
     if num_neighbors is None:
         raise InputError("neither num_neighbors nor sampler is given; try num_neighbors=[10, 5]")
-    neighbor = import_module("foregather.sampling.neighbor").Neighbor
-    made: Sampler = neighbor(tuple(num_neighbors), replace=replace, expand=expand)
-    return made
+    return Neighbor(tuple(num_neighbors), replace=replace, expand=expand)
