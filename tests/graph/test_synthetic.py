@@ -169,6 +169,26 @@ def test_edge_count_is_exact(edges):
     assert arrays.features is None
 
 
+def test_ids_beyond_32_bits():
+    nodes, begin, count = 5_000_000_000, 4_999_998_000, 2000
+    recipe = Recipe(nodes, features=3)
+    core = recipe.core()
+    assert recipe.id_dtype == np.int64 and core.edges == 16 * nodes
+    offsets = np.zeros(count + 1, np.int64)
+    core.degrees(begin, offsets[1:], 2)
+    np.cumsum(offsets, out=offsets)
+    assert 12 * count < offsets[-1] < 24 * count
+    rows = np.empty(offsets[-1], np.int64)
+    core.rows(begin, offsets, rows, 2)
+    assert rows.min() >= 0 and rows.max() < nodes and (rows > 2**32).any()
+    for k in range(count):
+        row = rows[offsets[k] : offsets[k + 1]]
+        assert (np.diff(row) > 0).all() and begin + k not in row
+    labels = np.empty(count, np.int16)
+    core.labels(begin, labels, 2)
+    assert np.unique(labels).size == 40
+
+
 @pytest.mark.parametrize(("skew", "exponent"), [(2, 3.0), (4, 7 / 3), (8, 15 / 7)])
 def test_degrees_follow_the_power_law(skew, exponent):
     nodes = 2_000_000
