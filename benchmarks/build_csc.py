@@ -126,8 +126,8 @@ def main() -> None:
         "",
         "SciPy *unsorted* is the bare kernel `_sparsetools.coo_tocsr`, with int8 values (it "
         "cannot do without) or int64 positions where we compute the order; *sorted* is "
-        "`coo_matrix.tocsc()`, which also sums duplicates, allocates its result and so loses the "
-        "positions of duplicates, which we keep. Ours checks every id; SciPy's kernel does not.",
+        "`coo_matrix.tocsc()`, which does more: it sums duplicates (and so loses their positions, "
+        "which we keep) and allocates its result. Ours checks every id; SciPy's kernel does not.",
     ]
     cases = [
         ("Hubs anywhere", "hubs anywhere", options.nodes, options.edges),

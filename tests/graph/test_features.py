@@ -81,3 +81,9 @@ def test_quantize_extremes_zero_columns_and_nan():
     assert quantize(x, scale).tolist() == [[0, 50], [0, -127]]
     with pytest.raises(InputError, match="NaN"):
         quantize(np.array([[np.nan]], np.float32), np.ones(1, np.float32))
+
+
+def test_columns_too_small_for_a_precise_scale_come_back_as_zeros():
+    x = np.array([[190 * 2.0**-149]], np.float32)  # largest / 127 would round to one bit
+    scale = column_scale(np.abs(x).max(axis=0))
+    assert scale.tolist() == [1] and quantize(x, scale).tolist() == [[0]]
