@@ -1,0 +1,75 @@
+"""Loader: its arguments, understood or refused by name."""
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from foregather import BudgetError, InputError, MissingDependencyError
+from foregather.train import loader as loader_module
+from foregather.train.batch import Batch
+from foregather.train.loader import Loader
+from tests.train.graphs import same_batch
+from tests.train.test_loader import GRAPH, ONCE, plain, plain_as_pyg
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"time_attr": "t"}, "time_attr='t' of PyG is not supported; leave it out"),
+        ({"num_workers": 4}, "num_workers=4 .* use threads= and prefetch="),
+        ({"weight_attr": "w"}, "weight_attr"),
+        ({"subgraph_type": "induced"}, "subgraph_type"),
+        ({"disjoint": True}, "disjoint"),
+        ({"input_time": torch.zeros(3)}, "input_time"),
+        ({"num_neighbors": [2]}, "both given"),
+        ({"sampler": None}, "neither num_neighbors nor sampler"),
+        ({"sampler": object()}, "sampler"),
+        ({"replace": True}, "options of the sampler"),
+        ({"expand": "twice"}, "expand is 'twice'"),
+        ({"labels": "some"}, "labels is 'some'"),
+        ({"norm": "sage"}, "norm is 'sage'"),
+        ({"edge_index": "sparse"}, "edge_index is 'sparse'"),
+        ({"prefetch": 0}, "prefetch is 0"),
+        ({"bulk": 0}, "bulk is 0"),
+        ({"batch_size": 0}, "batch_size is 0"),
+    ],
+)
+def test_arguments_are_refused_by_name(options, message):
+    with pytest.raises(InputError, match=message):
+        plain(**options)
+
+
+def test_other_arguments():
+    plain(num_workers=0, persistent_workers=False, disjoint=False, time_attr=None)
+    with pytest.raises(TypeError, match="nonsense"):
+        plain(nonsense=1)
+    with pytest.raises(InputError, match="graph is a Data, expected a Graph; use"):
+        Loader(Data(), sampler=ONCE)
+    with pytest.raises(InputError, match="epoch is -1"):
+        plain().set_epoch(-1)
+    loader = plain()
+    assert (loader.batch_size, loader.data, loader.graph) == (8, GRAPH, GRAPH)
+    assert loader.dataset == range(50) and loader.sampler is ONCE
+
+
+def test_memory_is_judged_beforehand():
+    with pytest.raises(BudgetError, match="need about"):
+        plain(memory=2000)
+    assert plain(bulk="auto", memory="1GB").bulk == 7
+    assert plain(bulk="auto", memory=60_000).bulk < 7
+    assert plain(bulk=3, memory="1GB").bulk == 3
+
+
+def test_without_pyg(monkeypatch):
+    monkeypatch.setattr(loader_module, "has_pyg", lambda: False)
+    monkeypatch.setattr("foregather.train.pyg_batch.has_pyg", lambda: False)
+    assert isinstance(next(iter(plain_as_pyg())), Batch)
+    for options in ({"pyg": True}, {"edge_index": "EdgeIndex"}):
+        with pytest.raises(MissingDependencyError, match=r"foregather\[pyg\]"):
+            plain_as_pyg(**options)
+
+
+def test_fan_outs_make_the_built_in_sampler():
+    pytest.importorskip("foregather.sampling.neighbor")
+    for a, b in zip(plain(sampler=None, num_neighbors=[4, 3, 2]), plain(), strict=True):
+        assert same_batch(a, b)
