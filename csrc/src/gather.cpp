@@ -16,8 +16,10 @@ constexpr std::size_t kLine = 64;
 // the first lines of a wide row is a stream, which the hardware finds by itself.
 constexpr std::int64_t kAhead = 12;
 constexpr std::size_t kAheadBytes = 2 * kLine;
-// Bytes below which another thread costs more than it saves.
-constexpr std::size_t kGrainBytes = std::size_t{256} << 10;
+// Bytes handed to a thread at a time, and bytes below which another thread costs more than it
+// saves: it has to be started, and may find its core taken by a pool that spins.
+constexpr std::size_t kGrainBytes = std::size_t{512} << 10;
+constexpr std::size_t kThreadBytes = std::size_t{8} << 20;
 
 template <typename Id>
 void check(const Rows& rows, std::span<const Id> ids, std::size_t out_size, std::size_t row_size,
@@ -41,7 +43,10 @@ void visit(const Rows& rows, std::span<const Id> ids, int threads, const Take& t
   const std::size_t asked = std::min(row_bytes, kAheadBytes);
   const auto grain = static_cast<std::int64_t>(kGrainBytes / row_bytes + 1);
   const auto count = static_cast<std::int64_t>(ids.size());
-  parallel_for(count, threads, grain, [&](std::int64_t begin, std::int64_t end, int) {
+  if (threads <= 0) threads = default_threads();
+  const std::size_t worth = ids.size() * row_bytes / kThreadBytes;
+  threads = static_cast<int>(std::clamp<std::size_t>(worth, 1, static_cast<std::size_t>(threads)));
+  parallel_blocks(count, threads, grain, [&](std::int64_t begin, std::int64_t end, int) {
     // Copies: `take` writes bytes, which could be anything that is only referred to.
     const std::byte* const data = rows.data;
     const Id* const id = ids.data();

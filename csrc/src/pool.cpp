@@ -51,6 +51,17 @@ void parallel_for(std::int64_t n, int threads, std::int64_t grain,
   run_workers(parts, [&](int part) { body(n * part / parts, n * (part + 1) / parts, part); });
 }
 
+void parallel_blocks(std::int64_t n, int threads, std::int64_t block,
+                     const std::function<void(std::int64_t, std::int64_t, int)>& body) {
+  if (n <= 0) return;
+  if (threads <= 0) threads = default_threads();
+  block = std::max<std::int64_t>(block, 1);
+  if (threads == 1 || n <= block) return body(0, n, 0);
+  parallel_tasks((n + block - 1) / block, threads, [&](std::int64_t item, int worker) {
+    body(item * block, std::min(n, (item + 1) * block), worker);
+  });
+}
+
 void parallel_tasks(std::int64_t n, int threads,
                     const std::function<void(std::int64_t, int)>& body) {
   if (n <= 0) return;

@@ -16,6 +16,11 @@ int main() {
         for (std::int64_t i = begin; i < end; ++i) ++seen[static_cast<std::size_t>(i)];
       });
       for (int count : seen) CHECK(count == 1);
+      parallel_blocks(n, threads, 3, [&](std::int64_t begin, std::int64_t end, int worker) {
+        CHECK(worker >= 0 && worker < threads);
+        for (std::int64_t i = begin; i < end; ++i) ++seen[static_cast<std::size_t>(i)];
+      });
+      for (int count : seen) CHECK(count == 2);
       std::atomic<std::int64_t> sum{0};
       parallel_tasks(n, threads, [&](std::int64_t item, int) { sum += item + 1; });
       CHECK(sum == n * (n + 1) / 2);

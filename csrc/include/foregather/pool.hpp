@@ -21,6 +21,11 @@ int default_threads();
 void parallel_for(std::int64_t n, int threads, std::int64_t grain,
                   const std::function<void(std::int64_t, std::int64_t, int)>& body);
 
+/// Dynamic split into blocks of `block` items: a thread that starts late (its core was busy) takes
+/// fewer. body(begin, end, worker); a range of one block stays on the caller's thread.
+void parallel_blocks(std::int64_t n, int threads, std::int64_t block,
+                     const std::function<void(std::int64_t, std::int64_t, int)>& body);
+
 /// Dynamic split: items are handed out one by one, for work of uneven size. body(item, worker).
 void parallel_tasks(std::int64_t n, int threads,
                     const std::function<void(std::int64_t, int)>& body);
