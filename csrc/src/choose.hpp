@@ -9,10 +9,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "foregather/exact_math.hpp"
 #include "foregather/keys.hpp"
+#include "foregather/pick.hpp"
 
 namespace foregather::detail {
 
@@ -68,6 +70,21 @@ double choose(std::int64_t n, const IdOf& id, const WeightOf& weight, double tot
     limit = attempt == 0 ? 8 * limit : kInfinity;
   }
   return s < 0 ? kInfinity : keep_smallest(found, s);
+}
+
+/// The entries begin .. end - 1 of a row, all alike: the picks of the fused kernel.
+inline void draw_uniform(std::int64_t begin, std::int64_t end, std::uint64_t key, bool replace,
+                         std::span<std::int64_t> picks, std::vector<std::uint32_t>& places,
+                         PickScratch& scratch) {
+  const auto degree = static_cast<std::uint32_t>(end - begin);
+  const auto count = static_cast<std::uint32_t>(picks.size());
+  places.resize(count);
+  if (replace) {
+    pick_any(key, degree, count, places.data());
+  } else {
+    pick_distinct(key, degree, count, places.data(), scratch);
+  }
+  for (std::size_t i = 0; i < picks.size(); ++i) picks[i] = begin + places[i];
 }
 
 }  // namespace foregather::detail

@@ -10,7 +10,6 @@
 
 #include "choose.hpp"
 #include "foregather/numbering.hpp"
-#include "foregather/pick.hpp"
 #include "foregather/pool.hpp"
 
 namespace foregather {
@@ -211,21 +210,6 @@ double smallest_keys(const StackedRows<Id>& p, std::span<const double> weights, 
   return s < 0 ? std::numeric_limits<double>::infinity() : detail::keep_smallest(found, s);
 }
 
-// One row, all entries alike: the picks of the fused kernel.
-void draw_uniform(std::int64_t begin, std::int64_t end, std::uint64_t key, bool replace,
-                  std::span<std::int64_t> picks, std::vector<std::uint32_t>& places,
-                  PickScratch& scratch) {
-  const auto degree = static_cast<std::uint32_t>(end - begin);
-  const auto count = static_cast<std::uint32_t>(picks.size());
-  places.resize(count);
-  if (replace) {
-    pick_any(key, degree, count, places.data());
-  } else {
-    pick_distinct(key, degree, count, places.data(), scratch);
-  }
-  for (std::size_t i = 0; i < picks.size(); ++i) picks[i] = begin + places[i];
-}
-
 // One row with replacement; cumulated weights are summed in the order of the row.
 template <typename Id>
 void draw_again(const StackedRows<Id>& p, std::span<const double> weights, std::int64_t r,
@@ -268,33 +252,33 @@ void sample_rows(const StackedRows<Id>& p, std::span<const double> weights,
           "picks_ptr is not what count_picks gave for these rows");
   require(picks.size() == static_cast<std::size_t>(expected.back()),
           "picks do not have the length count_picks gave");
-  parallel_for(static_cast<std::int64_t>(rows), threads, kRowGrain,
-               [&](std::int64_t begin, std::int64_t end, int) {
-                 std::vector<detail::Candidate> found;
-                 std::vector<double> upto;
-                 std::vector<std::uint32_t> places;
-                 PickScratch scratch;
-                 std::int64_t b = std::upper_bound(p.batch_ptr.begin(), p.batch_ptr.end(), begin) -
-                                  p.batch_ptr.begin() - 1;
-                 for (std::int64_t r = begin; r < end; ++r) {
-                   while (r >= p.batch_ptr[b + 1]) ++b;
-                   const std::uint64_t key =
-                       vertex_key(keys[b], static_cast<std::uint64_t>(p.rows[r]));
-                   const auto count = static_cast<std::size_t>(picks_ptr[r + 1] - picks_ptr[r]);
-                   auto own = picks.subspan(static_cast<std::size_t>(picks_ptr[r]), count);
-                   if (weights.empty() && tau.empty()) {
-                     draw_uniform(p.ptr[r], p.ptr[r + 1], key, replace, own, places, scratch);
-                     continue;
-                   }
-                   if (replace) {
-                     if (count > 0) draw_again(p, weights, r, key, own, upto);
-                     continue;
-                   }
-                   const double next = smallest_keys(p, weights, r, key, s, found);
-                   if (!tau.empty()) tau[r] = next;
-                   for (std::size_t i = 0; i < count; ++i) own[i] = found[i].place;
-                 }
-               });
+  parallel_for(
+      static_cast<std::int64_t>(rows), threads, kRowGrain,
+      [&](std::int64_t begin, std::int64_t end, int) {
+        std::vector<detail::Candidate> found;
+        std::vector<double> upto;
+        std::vector<std::uint32_t> places;
+        PickScratch scratch;
+        std::int64_t b = std::upper_bound(p.batch_ptr.begin(), p.batch_ptr.end(), begin) -
+                         p.batch_ptr.begin() - 1;
+        for (std::int64_t r = begin; r < end; ++r) {
+          while (r >= p.batch_ptr[b + 1]) ++b;
+          const std::uint64_t key = vertex_key(keys[b], static_cast<std::uint64_t>(p.rows[r]));
+          const auto count = static_cast<std::size_t>(picks_ptr[r + 1] - picks_ptr[r]);
+          auto own = picks.subspan(static_cast<std::size_t>(picks_ptr[r]), count);
+          if (weights.empty() && tau.empty()) {
+            detail::draw_uniform(p.ptr[r], p.ptr[r + 1], key, replace, own, places, scratch);
+            continue;
+          }
+          if (replace) {
+            if (count > 0) draw_again(p, weights, r, key, own, upto);
+            continue;
+          }
+          const double next = smallest_keys(p, weights, r, key, s, found);
+          if (!tau.empty()) tau[r] = next;
+          for (std::size_t i = 0; i < count; ++i) own[i] = found[i].place;
+        }
+      });
 }
 
 template <typename Id>

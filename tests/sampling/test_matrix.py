@@ -367,8 +367,8 @@ def test_bad_arguments_are_refused():
     for seeds, message in (
         ([30], "seeds hold node 30, but the graph has 30 nodes"),
         ([-1], "seeds hold node -1"),
-        ([0.5], "expected a list of whole numbers"),
-        ([[1]], "expected a list of whole numbers"),
+        ([0.5], "expected a list of node ids"),
+        ([[1]], "expected a list of node ids"),
     ):
         with pytest.raises(InputError, match=message):
             Uniform().sample_bulk(graph, [np.array(seeds)], seed=0)

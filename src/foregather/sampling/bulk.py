@@ -22,7 +22,7 @@ from foregather.errors import FormatError, StorageError
 from foregather.graph.files import storage_error
 from foregather.units import format_bytes
 
-__all__ = ["Bulk", "Expand", "Sample"]
+__all__ = ["Bulk", "Expand", "Sample", "to_samples"]
 
 Array = npt.NDArray[Any]
 
@@ -207,3 +207,24 @@ def _load_sample(file: Mapping[str, Array], number: int, first: int) -> Sample:
         batch=first + number,
         expand="once" if bool(file[f"{number}.once"]) else "per-layer",
     )
+
+
+def to_samples(
+    made: Sequence[tuple[Any, ...]], first_batch: int, expand: Expand = "once"
+) -> list[Sample]:
+    """What a kernel returned, as samples without weights."""
+    return [
+        Sample(
+            node=node,
+            num_nodes=tuple(num_nodes),
+            row=row,
+            col=col,
+            num_edges=tuple(num_edges),
+            edge=edge,
+            weight=None,
+            seed_position=position,
+            batch=first_batch + number,
+            expand=expand,
+        )
+        for number, (node, num_nodes, row, col, num_edges, edge, position) in enumerate(made)
+    ]

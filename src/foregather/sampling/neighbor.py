@@ -10,8 +10,9 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
-from foregather.sampling.bulk import Bulk, Expand, Sample
+from foregather.sampling.bulk import Bulk, Expand, to_samples
 from foregather.sampling.sampler import Sampler
+from foregather.sampling.seeds import flatten
 
 __all__ = ["Neighbor"]
 
@@ -71,25 +72,9 @@ class Neighbor(Sampler):
         threads: int = 0,
     ) -> Bulk:
         """Samples len(seeds) minibatches at once; see `Sampler.sample_bulk`."""
-        parts = [_seed_ids(ids, number) for number, ids in enumerate(seeds)]
-        ptr = np.cumsum([0, *(len(ids) for ids in parts)], dtype=np.int64)
-        flat = np.concatenate([*parts, np.empty(0, np.int64)])
+        flat, ptr = flatten(seeds)
         made = self._kernel(graph).sample(flat, ptr, seed, epoch, first_batch, threads)
-        samples = [
-            Sample(
-                node=node,
-                num_nodes=tuple(num_nodes),
-                row=row,
-                col=col,
-                num_edges=tuple(num_edges),
-                edge=edge,
-                weight=None,
-                seed_position=position,
-                batch=first_batch + number,
-                expand=self.expand,
-            )
-            for number, (node, num_nodes, row, col, num_edges, edge, position) in enumerate(made)
-        ]
+        samples = to_samples(made, first_batch, self.expand)
         return Bulk(samples, seed, epoch, first_batch)
 
     def _kernel(self, graph: Graph) -> Kernel:
@@ -101,13 +86,3 @@ class Neighbor(Sampler):
             kernel = make(graph.indptr, graph.indices, fanouts, self.replace, once)
             self._last[:] = [(graph, kernel)]
         return self._last[0][1]
-
-
-def _seed_ids(ids: Array, batch: int) -> npt.NDArray[np.int64]:
-    ids = np.asarray(ids)
-    if ids.ndim != 1 or (ids.dtype.kind not in "iu" and ids.size):
-        raise InputError(
-            f"seeds of minibatch {batch} are {ids.dtype} of shape {ids.shape}, "
-            "expected a list of node ids"
-        )
-    return np.ascontiguousarray(ids, np.int64)

@@ -21,9 +21,10 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
-from foregather.sampling.bulk import Bulk, Expand, Sample
+from foregather.sampling.bulk import Bulk, Expand, Sample, to_samples
 from foregather.sampling.sampler import Sampler
-from foregather.sampling.subgraph import Kernel, flatten, make_kernel, to_samples, whole_number
+from foregather.sampling.seeds import flatten
+from foregather.sampling.subgraph import Kernel, make_kernel, whole_number
 
 __all__ = ["Saint"]
 

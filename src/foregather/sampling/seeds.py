@@ -12,7 +12,7 @@ import numpy.typing as npt
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 
-__all__ = ["distinct_seeds"]
+__all__ = ["distinct_seeds", "flatten"]
 
 Array = npt.NDArray[Any]
 Position = npt.NDArray[np.int64] | None
@@ -27,11 +27,7 @@ def distinct_seeds(graph: Graph, seeds: Sequence[Array]) -> tuple[list[Array], l
     nodes: list[Array] = []
     positions: list[Position] = []
     for given in seeds:
-        ids = np.asarray(given)
-        if ids.ndim != 1 or (len(ids) and ids.dtype.kind not in "iu"):
-            raise InputError(
-                f"seeds are {ids.dtype} of shape {ids.shape}, expected a list of whole numbers"
-            )
+        ids = _whole_numbers(given, len(nodes))
         wrong = (ids < 0) | (ids >= graph.num_nodes)
         if wrong.any():
             raise InputError(
@@ -50,3 +46,24 @@ def distinct_seeds(graph: Graph, seeds: Sequence[Array]) -> tuple[list[Array], l
         nodes.append(ids[first[order]])
         positions.append(rank[inverse].astype(np.int64))
     return nodes, positions
+
+
+def flatten(seeds: Sequence[Array]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Seeds of all minibatches one after another, and where each minibatch begins.
+
+    Raises:
+        InputError: seeds are not whole numbers in one dimension.
+    """
+    parts = [_whole_numbers(given, batch).astype(np.int64) for batch, given in enumerate(seeds)]
+    ptr = np.cumsum([0, *(len(ids) for ids in parts)], dtype=np.int64)
+    return np.concatenate([*parts, np.empty(0, np.int64)]), ptr
+
+
+def _whole_numbers(given: Array, batch: int) -> Array:
+    ids = np.asarray(given)
+    if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
+        raise InputError(
+            f"seeds of minibatch {batch} are {ids.dtype} of shape {ids.shape}, "
+            "expected a list of node ids"
+        )
+    return ids

@@ -14,7 +14,8 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
-from foregather.sampling.bulk import Bulk, Sample
+from foregather.sampling.bulk import Bulk, to_samples
+from foregather.sampling.seeds import flatten
 
 __all__ = ["induced_subgraphs"]
 
@@ -47,44 +48,6 @@ def make_kernel(
     """The C++ sampler of one kind of subgraph over one graph."""
     make = _core.SubgraphKernel32 if graph.indices.dtype == np.uint32 else _core.SubgraphKernel64
     return make(graph.indptr, graph.indices, _KINDS.index(kind), size, length, walks)
-
-
-def flatten(seeds: Sequence[Array]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Seeds of all minibatches one after another, and where each minibatch begins.
-
-    Raises:
-        InputError: seeds are not whole numbers in one dimension.
-    """
-    parts = []
-    for batch, given in enumerate(seeds):
-        ids = np.asarray(given)
-        if ids.ndim != 1 or (ids.dtype.kind not in "iu" and ids.size):
-            raise InputError(
-                f"seeds of minibatch {batch} are {ids.dtype} of shape {ids.shape}, "
-                "expected a list of node ids"
-            )
-        parts.append(ids.astype(np.int64, copy=False))
-    ptr = np.cumsum([0, *(len(ids) for ids in parts)], dtype=np.int64)
-    return np.concatenate([*parts, np.empty(0, np.int64)]), ptr
-
-
-def to_samples(made: Sequence[tuple[Any, ...]], first_batch: int) -> list[Sample]:
-    """What a kernel returned, as samples without weights."""
-    return [
-        Sample(
-            node=node,
-            num_nodes=tuple(num_nodes),
-            row=row,
-            col=col,
-            num_edges=tuple(num_edges),
-            edge=edge,
-            weight=None,
-            seed_position=position,
-            batch=first_batch + number,
-            expand="once",
-        )
-        for number, (node, num_nodes, row, col, num_edges, edge, position) in enumerate(made)
-    ]
 
 
 def whole_number(name: str, value: Any, least: int) -> int:

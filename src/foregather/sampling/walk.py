@@ -15,9 +15,10 @@ import numpy.typing as npt
 
 from foregather import _core
 from foregather.graph.graph import Graph
-from foregather.sampling.bulk import Bulk, Expand
+from foregather.sampling.bulk import Bulk, Expand, to_samples
 from foregather.sampling.sampler import Sampler
-from foregather.sampling.subgraph import Kernel, flatten, make_kernel, to_samples, whole_number
+from foregather.sampling.seeds import flatten
+from foregather.sampling.subgraph import Kernel, make_kernel, whole_number
 
 __all__ = ["RandomWalk", "random_walks"]
 
