@@ -1,0 +1,30 @@
+"""The examples run, and do what their docstrings say."""
+
+import importlib.util
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_quickstart(monkeypatch, capsys):
+    example = load("1_quickstart")
+    monkeypatch.setattr(example, "EPOCHS", 3)
+    accuracy = example.main()
+    assert accuracy["SAGE"] > 0.6 > 0.3 > accuracy["MLP"] > 2 / example.CLASSES
+    assert "SAGE  test accuracy" in capsys.readouterr().out
+
+
+def test_every_example_says_what_to_expect():
+    names = [path.stem for path in EXAMPLES.glob("*.py")]
+    assert sorted(names) == ["1_quickstart", "5_custom_sampler"]
+    for name in names:
+        text = (EXAMPLES / f"{name}.py").read_text()
+        assert text.startswith('"""') and "accuracy" in text.split('"""')[1]
+        assert len(text.splitlines()) <= 100
