@@ -1,5 +1,7 @@
 """Loader: its arguments, understood or refused by name."""
 
+import re
+
 import pytest
 import torch
 from torch_geometric.data import Data
@@ -53,8 +55,12 @@ def test_other_arguments():
 
 
 def test_memory_is_judged_beforehand():
-    with pytest.raises(BudgetError, match="need about"):
+    with pytest.raises(BudgetError, match="7 batches a bulk and 2 ahead need") as caught:
         plain(memory=2000)
+    minimum = int(re.search(r"need .* \((\d+) bytes\)", str(caught.value)).group(1))
+    assert len(list(plain(memory=minimum))) == 7  # what the message says is enough
+    with pytest.raises(BudgetError, match="give more"):
+        plain(memory=minimum - 1)
     assert plain(bulk="auto", memory="1GB").bulk == 7
     assert plain(bulk="auto", memory=60_000).bulk < 7
     assert plain(bulk=3, memory="1GB").bulk == 3

@@ -11,7 +11,7 @@ import weakref
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,7 @@ Debias = Literal["exact", "reference"] | None
 class LayerWise(MatrixSampler):
     """What Ladies and FastGCN share: everything but p."""
 
+    whole_weights: ClassVar[bool] = True
     layer_sizes: tuple[int, ...]
     debias: Debias
 

@@ -11,25 +11,27 @@ from dataclasses import replace as replaced
 from typing import TYPE_CHECKING, Any, Literal
 
 from foregather import _core
-from foregather.errors import BudgetError, InputError
+from foregather.errors import InputError
 from foregather.graph.graph import Graph
+from foregather.graph.stamp import Stamp
 from foregather.sampling.bulk import Expand
 from foregather.sampling.sampler import Sampler
 from foregather.train.arguments import check_choice, make_sampler, refuse
 from foregather.train.assemble import Assembler
 from foregather.train.batch import Batch
+from foregather.train.budget import Budget, Need, choose_bulk, count_threads, table_bytes
 from foregather.train.feed import ahead
 from foregather.train.pyg_batch import has_pyg, need_pyg, sorted_edge_index, to_pyg
 from foregather.train.seeds import Seeds
-from foregather.units import format_bytes, parse_size
+from foregather.units import parse_size
 
 if TYPE_CHECKING:
     import torch
 
 __all__ = ["Loader"]
 
-_MOST_BULK = 64
 _DEFAULT_BULK = 8
+_JUDGED = 3  # first batches that a budget is judged by
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,6 +45,7 @@ class _Maker:
     threads: int
     edge_index: str
     pyg: bool
+    budget: Budget | None = None
 
     def make(self, epoch: int, first: int, bulk: int) -> Iterator[Any]:
         """Batches `first` to the last of an epoch, sampled `bulk` at a time."""
@@ -58,7 +61,12 @@ class _Maker:
                 threads=self.threads,
             )
             for sample, (nodes, input_id) in zip(sampled, dealt, strict=True):
-                yield self.finish(self.assembler.batch(sample, nodes, input_id))
+                batch = self.assembler.batch(sample, nodes, input_id)
+                if self.budget is not None:
+                    self.budget.check(sampled.nbytes, batch.nbytes)
+                yield self.finish(batch)
+                del batch
+            del sampled, sample  # before the next bulk is made
 
     def finish(self, batch: Batch) -> Any:
         """The batch in the form that was asked for."""
@@ -88,7 +96,8 @@ class Loader:
         expand: "once" (PyG's rule, one edge_index) or "per-layer" (the papers' rule, `layers`).
         seed: what order and samples are derived from.
         bulk: batches sampled together, or "auto": as many as `memory` holds.
-        memory: bytes ("2GB") for samples and batches in flight, judged by the first batch.
+        memory: bytes ("2GB") for what the Loader holds beside the graph: the sampler's tables,
+            samples and batches in flight, judged by the first batches; see `train.budget`.
         threads: of sampling and gathering, 0 for all.
         transform: called with each batch, in the thread that iterates.
         device: where batches are moved to.
@@ -97,7 +106,9 @@ class Loader:
         edge_attr: gather edge features.
         norm: "gcn": edge_weight is 1 / sqrt(d_target d_source) with the in-degrees of the whole
             graph (sums of weights where it has weights), as PyG's `gcn_norm` with
-            add_self_loops=False. Use it with `GCNConv(normalize=False)`, on a graph that has
+            add_self_loops=False, times the sampler's correction, or times in-degree / edges
+            sampled of the target where the sampler has none: the expected sum over the sampled
+            edges is the sum over all. Use it with `GCNConv(normalize=False)`, on a graph that has
             self-loops if the model wants them (`self_loops=True` when it is made).
         pyg: yield PyG's Data: "auto" where PyG is installed, True, or False for a plain Batch.
         prefetch: batches made ahead.
@@ -105,7 +116,10 @@ class Loader:
 
     Raises:
         InputError: an argument breaks its rule; the message says which.
-        BudgetError: `memory` does not hold one batch; the message says the minimum.
+        BudgetError: `memory` does not hold one batch; the message says the minimum. In a loop: a
+            batch is so much larger than the first ones that `memory` would be exceeded.
+        FormatError: the folder of the graph changed since it was opened; also at the start of
+            each loop.
     """
 
     def __init__(
@@ -157,21 +171,22 @@ class Loader:
         self.transform = transform
         self.prefetch = int(prefetch)
         pin = device is not None and str(device).startswith("cuda")
+        rule = make_sampler(num_neighbors, sampler, replace, expand)
         self._maker = _Maker(
             graph,
-            make_sampler(num_neighbors, sampler, replace, expand),
+            rule,
             Seeds.make(graph, input_nodes, batch_size, shuffle, drop_last, seed),
-            Assembler(graph, labels, edge_attr, norm, pin, threads),
+            Assembler(graph, labels, edge_attr, norm, pin, threads, rule.whole_weights),
             threads,
             edge_index,
             use_pyg,
         )
         self._bulk = bulk
-        self._memory = None if memory is None else parse_size(memory)
+        self._stamp = Stamp.of(graph)
         self._position = (0, 0)  # epoch and batch that come next
         self._begun = False  # whether a loop has started at that epoch
-        if self._memory is not None:
-            self._bulk = self._fit()
+        if memory is not None:
+            self._bulk = self._fit(parse_size(memory))
 
     # ---- what can be asked -----------------------------------------------------------------
 
@@ -221,6 +236,8 @@ class Loader:
     # ---- iterating -------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Any]:
+        if self._stamp is not None:
+            self._stamp.check()
         epoch, first = self._position
         if self._begun and first > 0:  # a loop was left early: what follows is a new epoch
             epoch, first = epoch + 1, 0
@@ -290,26 +307,22 @@ class Loader:
 
     # ---- memory ----------------------------------------------------------------------------
 
-    def _fit(self) -> int:
-        """Batches of a bulk that `memory` holds, judged by the first batch of epoch 0."""
-        maker, memory = self._maker, self._memory
-        if memory is None or len(self) == 0:
-            return self.bulk
-        nodes, input_id = maker.seeds.batch(0, 0)
-        sampled = maker.sampler.sample_bulk(
-            maker.graph, [nodes], seed=self.seed, threads=maker.threads
-        )
-        # a quarter more than the first, for batches that turn out larger
-        sample = sampled.nbytes * 5 // 4
-        batch = maker.assembler.batch(sampled[0], nodes, input_id).nbytes * 5 // 4
-        flight = (self.prefetch + 2) * batch  # waiting, being made, and in the consumer's hands
-        asked = 1 if self._bulk == "auto" else int(self._bulk)
-        least = flight + asked * sample
-        if least > memory:
-            raise BudgetError(
-                f"memory is {format_bytes(memory)}, but {asked} batches a bulk and {self.prefetch} "
-                f"ahead need about {format_bytes(least)}; give more, or a smaller bulk or prefetch"
+    def _fit(self, memory: int) -> int:
+        """Batches of a bulk that `memory` holds, judged by the first batches of epoch 0."""
+        maker, samples, batches = self._maker, [], []
+        for number in range(min(_JUDGED, len(self))):
+            nodes, input_id = maker.seeds.batch(0, number)
+            sampled = maker.sampler.sample_bulk(  # one thread: the tables are those of one
+                maker.graph, [nodes], seed=self.seed, first_batch=number, threads=1
             )
-        if self._bulk != "auto":
-            return asked
-        return max(1, min(_MOST_BULK, len(self), (memory - flight) // max(sample, 1)))
+            samples.append(sampled.nbytes)
+            batches.append(maker.assembler.batch(sampled[0], nodes, input_id).nbytes)
+            del sampled
+        if not batches:
+            return self.bulk
+        tables = table_bytes(maker.sampler, maker.graph) * count_threads(maker.threads)
+        need = Need.judged(tables, samples, batches, self.prefetch)
+        asked = None if self._bulk == "auto" else int(self._bulk)
+        bulk = choose_bulk(need, memory, asked, len(self))
+        self._maker = replaced(maker, budget=Budget(memory, need))
+        return bulk
