@@ -9,7 +9,8 @@ and, where there is no published split, the split (60/20/20), so differences are
 
 GCN: the graph has self-loops and the normalisation of the whole graph on both sides (`norm="gcn"`).
 Bags of words have rows of sum 1; those of photo and coauthor_cs are reduced to 128 columns to save
-time. The features of ogbn_arxiv are a stand-in made from its topology: compare with nothing published.
+time. The features of ogbn_arxiv are a stand-in made from its topology, so its accuracies compare
+with nothing published.
 
     FOREGATHER_DATA=folder python benchmarks/accuracy.py [--datasets cora ...] [--seeds 5]
 """

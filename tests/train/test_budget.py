@@ -35,7 +35,9 @@ for _ in Loader(graph, [2], np.arange(10), 10, pyg=False):
     pass
 used = int((folder / "memory.usage_in_bytes").read_text())
 (folder / "memory.limit_in_bytes").write_text(str(used + allowed))
-loader = Loader(graph, [10, 5], batch_size=2000, shuffle=True, memory=memory, bulk="auto", pyg=False)
+loader = Loader(
+    graph, [10, 5], batch_size=2000, shuffle=True, memory=memory, bulk="auto", pyg=False
+)
 total = 0
 for batch in loader:
     batch.x[0, 0] = 2  # the consumer writes to what it has

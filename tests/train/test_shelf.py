@@ -1,6 +1,7 @@
 """Shelf: memory is used again, and never while anybody holds it."""
 
 import gc
+import itertools
 
 import numpy as np
 import torch
@@ -63,7 +64,7 @@ def test_arrays_in_use_never_overlap(steps):
         array[::4096] = len(held) % 251
         held.append(array)
     spans = sorted((address(array), address(array) + array.nbytes) for array in held)
-    assert all(a[1] <= b[0] for a, b in zip(spans, spans[1:], strict=False))
+    assert all(a[1] <= b[0] for a, b in itertools.pairwise(spans))
 
 
 def test_batches_that_are_kept_stay_as_they_were(monkeypatch):
