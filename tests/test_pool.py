@@ -35,12 +35,6 @@ SCRIPTS = {
         assert sums() == 1 << 20
     """,
     "exit": "",
-    "exit while a thread works": """
-        import threading, time
-        busy = lambda: [sums() for _ in iter(int, 1)]
-        threading.Thread(target=busy, daemon=True).start()
-        time.sleep(0.05)
-    """,
 }
 
 
