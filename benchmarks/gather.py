@@ -5,8 +5,8 @@ interleaved runs whose order changes from round to round. torch gets int64 ids, 
 gets uint32, as samples have them, and checks every id, as torch does. A ratio is the median over
 rounds of ours / torch: below 1 we are faster. torch's OpenMP threads go on spinning for a while
 after a call and would take a core from whoever is measured next, so each measurement begins with a
-pause of 30 ms; then three calls follow each other, and their mean counts. The int8 and float16 rows compare with what one would
-write in torch for the same result.
+pause of 30 ms; then three calls follow each other, and their mean counts. The int8 and float16 rows
+compare with what one would write in torch for the same result.
 
     python benchmarks/gather.py [--matrix 1GiB] [--rounds 15] [--date 2026-11-15]
 """
