@@ -81,7 +81,8 @@ def compare(name: str, graph: Graph, probe: Probe, rounds: int) -> list[list[obj
     for epoch in range(1, rounds + 1):
         for threads in (1, 2):
             reads = probe(threads)
-            edges, batches, _ = rate(rule, graph, seeds, epoch, threads)
+            edges, batches, bulk = rate(rule, graph, seeds, epoch, threads)
+            del bulk  # gives its arrays back, as a training loop does, so that none are made anew
             found[threads].append((batches, edges / 1e6, edges / reads))
     rows = []
     for threads, values in found.items():

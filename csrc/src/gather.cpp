@@ -17,9 +17,9 @@ constexpr std::size_t kLine = 64;
 constexpr std::int64_t kAhead = 12;
 constexpr std::size_t kAheadBytes = 2 * kLine;
 // Bytes handed to a thread at a time, and bytes below which another thread costs more than it
-// saves: it has to be started, and may find its core taken by a pool that spins.
-constexpr std::size_t kGrainBytes = std::size_t{512} << 10;
-constexpr std::size_t kThreadBytes = std::size_t{8} << 20;
+// saves, as it has to be woken. Stores that bypass the cache were tried and were slower here.
+constexpr std::size_t kGrainBytes = std::size_t{128} << 10;
+constexpr std::size_t kThreadBytes = std::size_t{1} << 20;
 
 template <typename Id>
 void check(const Rows& rows, std::span<const Id> ids, std::size_t out_size, std::size_t row_size,

@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <system_error>
 
 #include "flight.hpp"
 #include "foregather/pool.hpp"
@@ -213,11 +212,6 @@ void BlockReader::read_threads(const Requests& requests, std::byte* buffer) {
   };
   try {
     parallel_tasks(static_cast<std::int64_t>(requests.size()), depth_, one);
-  } catch (const std::system_error& error) {
-    count();
-    throw StorageError("cannot start " + std::to_string(depth_) + " reading threads: " +
-                           error.code().message() + "; choose a smaller depth",
-                       error.code().value());
   } catch (...) {
     count();
     throw;
