@@ -1,6 +1,7 @@
 #include <nanobind/stl/pair.h>
 
 #include "foregather/planner.hpp"
+#include "foregather/priced_bound.hpp"
 #include "plan_views.hpp"
 
 namespace foregather::python {
@@ -67,6 +68,18 @@ void bind_planner(nb::module_& m) {
       nb::arg("geometry"), nb::arg("batches").noconvert(), nb::arg("num_slots"),
       nb::arg("cached").noconvert(),
       "(rows, blocks): the fewest reads of a bulk, given the rows in the cache before it.");
+  m.def(
+      "priced_bound",
+      [](const Geometry& geometry, const BatchList& batches, std::int64_t num_slots,
+         const In<std::uint32_t>& rows, int rounds) {
+        const auto spans = views(batches);
+        nb::gil_scoped_release released;
+        check_rows(geometry, view(rows));
+        return priced_bound(geometry, spans, num_slots, view(rows), rounds);
+      },
+      nb::arg("geometry"), nb::arg("batches").noconvert(), nb::arg("num_slots"),
+      nb::arg("cached").noconvert(), nb::arg("rounds") = 40,
+      "A sharper bound on the blocks read, by putting a price on slots; slow.");
 }
 
 }  // namespace foregather::python

@@ -7,7 +7,7 @@ import pytest
 
 from foregather import _core
 from foregather.errors import InputError
-from foregather.plan.choose import BLOCK_SIZES, choose
+from foregather.plan.choice import BLOCK_SIZES, choose
 from foregather.plan.cost import ASSUMED_DISK, PlanCost, best_depth, plan_cost, repack_cost
 from foregather.plan.curve import Need, miss_curve, split_budget
 from foregather.plan.planner import file_geometry, plan_bulk
@@ -115,9 +115,11 @@ def test_repacked_bulks_deliver_the_batches():
     for _ in range(120):
         g = random_geometry(rng)
         slots = int(rng.choice([0, 1, 9, 60]))
-        planner, held = _core.Planner(g, slots, riders=False), [NONE] * slots
+        longest = 8 * g.block_bytes
+        planner = _core.Planner(g, slots, max_request=longest, riders=False)
+        held = [NONE] * slots
         for bulk in random_trace(rng, g.num_rows, 3):
-            repack = _core.make_repack(planner.plan(bulk), 8192, 1 << 20)
+            repack = _core.make_repack(planner.plan(bulk), 8192, longest)
             scratch = sweep(repack)
             plan = repack.scratch
             _core.Plan(**{name: getattr(plan, name) for name in PLAN_ARRAYS})

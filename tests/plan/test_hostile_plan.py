@@ -44,7 +44,7 @@ CASES = {
     "slots": ("num_slots", -1, "slots"),
     "too many slots": ("num_slots", 2**32 - 1, "slots"),
     "negative rows": ("num_rows", [-1, 2], "a batch of -1 rows"),
-    "more rows than the file": ("num_rows", [2, 7], "a batch of 7 rows"),
+    "more rows than copies": ("num_rows", [2, 7], "a batch of 7 rows"),
     "short pointer": ("hit_ptr", [0, 1], "hit_ptr has 2 entries"),
     "pointer from 1": ("hit_ptr", [1, 1, 1], "hit_ptr does not ascend"),
     "descending pointer": ("copy_ptr", [0, 4, 3], "copy_ptr does not ascend"),

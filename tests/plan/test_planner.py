@@ -84,7 +84,8 @@ def test_reading_without_riders_never_beats_the_row_bound():
     rng = np.random.default_rng(8)
     for _ in range(200):
         g = random_geometry(rng)
-        planner = _core.Planner(g, int(rng.integers(0, 50)), riders=False)
+        slots, longest = int(rng.integers(0, 50)), 8 * g.block_bytes
+        planner = _core.Planner(g, slots, max_request=longest, riders=False)
         for bulk in random_trace(rng, g.num_rows, 3):
             plan = planner.plan(bulk)
             assert plan.counts()["misses"] == plan.row_bound
