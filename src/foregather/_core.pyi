@@ -228,6 +228,135 @@ def exact_log(x: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C'
 def read_lines(words: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], index: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], distance: int, threads: int = 1) -> int:
     """Reads 64-byte lines at random; returns the sum of first words."""
 
+class Geometry:
+    """Where rows lie in their file; see plan.hpp."""
+
+    def __init__(self, num_rows: int, row_bytes: int, payload: int, file_bytes: int, block_bytes: int) -> None: ...
+
+    @property
+    def num_rows(self) -> int: ...
+
+    @property
+    def row_bytes(self) -> int: ...
+
+    @property
+    def payload(self) -> int: ...
+
+    @property
+    def file_bytes(self) -> int: ...
+
+    @property
+    def block_bytes(self) -> int: ...
+
+    def __eq__(self, arg: Geometry, /) -> bool: ...
+
+class Plan:
+    """Which bytes move when, for one bulk; see plan.hpp."""
+
+    def __init__(self, geometry: Geometry, num_slots: int, num_rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], hit_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], hit_slot: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], hit_position: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], request_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], request_offset: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], request_length: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], copy_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], copy_row: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], copy_position: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], copy_slot: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+        """Copies the arrays and checks them; InputError where they are no plan."""
+
+    @property
+    def geometry(self) -> Geometry: ...
+
+    @property
+    def num_slots(self) -> int: ...
+
+    @property
+    def row_bound(self) -> int: ...
+
+    @property
+    def block_bound(self) -> int: ...
+
+    def counts(self) -> dict[str, Any]:
+        """Rows, hits, misses, requests, bytes and so on."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def num_rows(self) -> numpy.typing.NDArray[numpy.int64]: ...
+
+    @property
+    def hit_ptr(self) -> numpy.typing.NDArray[numpy.int64]: ...
+
+    @property
+    def hit_slot(self) -> numpy.typing.NDArray[numpy.uint32]: ...
+
+    @property
+    def hit_position(self) -> numpy.typing.NDArray[numpy.uint32]: ...
+
+    @property
+    def request_ptr(self) -> numpy.typing.NDArray[numpy.int64]: ...
+
+    @property
+    def request_offset(self) -> numpy.typing.NDArray[numpy.int64]: ...
+
+    @property
+    def request_length(self) -> numpy.typing.NDArray[numpy.int64]: ...
+
+    @property
+    def copy_ptr(self) -> numpy.typing.NDArray[numpy.int64]: ...
+
+    @property
+    def copy_row(self) -> numpy.typing.NDArray[numpy.uint32]: ...
+
+    @property
+    def copy_position(self) -> numpy.typing.NDArray[numpy.uint32]: ...
+
+    @property
+    def copy_slot(self) -> numpy.typing.NDArray[numpy.uint32]: ...
+
+class Planner:
+    """Belady's rule for rows that are read by the block."""
+
+    def __init__(self, geometry: Geometry, num_slots: int, merge_gap: int = 0, max_request: int = 1048576, riders: bool = True, single: bool = False, bounds: bool = True) -> None: ...
+
+    def plan(self, batches: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]], ahead: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]] = [], fill: bool = False) -> Plan:
+        """
+        The plan of a bulk, given the batches after it as far as they are known.
+        """
+
+    def set_popularity(self, popularity: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
+    def clear(self) -> None:
+        """Forgets the content of the cache."""
+
+    def cached(self) -> Annotated[NDArray[numpy.uint32], dict(shape=(None,), writable=False)]:
+        """By slot: the row it holds, or 2^32 - 1."""
+
+    @property
+    def geometry(self) -> Geometry: ...
+
+    @property
+    def num_slots(self) -> int: ...
+
+def planner_bytes(geometry: Geometry, num_slots: int, accesses: int, steps: int) -> int:
+    """
+    The most bytes a planner uses for bulks of that size, without the plans it returns.
+    """
+
+def lower_bounds(geometry: Geometry, batches: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]], num_slots: int, cached: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> tuple[int, int]:
+    """
+    (rows, blocks): the fewest reads of a bulk, given the rows in the cache before it.
+    """
+
+def priced_bound(geometry: Geometry, batches: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]], num_slots: int, cached: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], rounds: int = 40) -> int:
+    """A sharper bound on the blocks read, by putting a price on slots; slow."""
+
+class OnlinePlanner:
+    """A cache that does not know the future, as plans."""
+
+    def __init__(self, geometry: Geometry, num_slots: int, policy: str, hot: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], merge_gap: int = 0, max_request: int = 1048576, single: bool = False, bounds: bool = True) -> None: ...
+
+    def plan(self, batches: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]]) -> Plan: ...
+
+class PagePlanner:
+    """Belady's rule for whole blocks."""
+
+    def __init__(self, geometry: Geometry, num_slots: int, merge_gap: int = 0, max_request: int = 1048576, bounds: bool = True) -> None: ...
+
+    def plan(self, batches: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]], ahead: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]] = []) -> Plan: ...
+
 class BlockReader:
     """Executes lists of reads of one file; see reader.hpp."""
 
@@ -260,6 +389,36 @@ def probe_reader(path: str) -> dict[str, Any]:
     """
     Tries every backend in a folder: {backends: {name: None or the reason it does not work}, alignment, deferred}.
     """
+
+class RepackPlan:
+    """A sweep into a scratch file and a plan over it; see repack.hpp."""
+
+    @property
+    def source(self) -> Geometry: ...
+
+    @property
+    def scratch(self) -> Plan: ...
+
+    @property
+    def request_offset(self) -> numpy.typing.NDArray[numpy.int64]: ...
+
+    @property
+    def request_length(self) -> numpy.typing.NDArray[numpy.int64]: ...
+
+    @property
+    def move_ptr(self) -> numpy.typing.NDArray[numpy.int64]: ...
+
+    @property
+    def move_row(self) -> numpy.typing.NDArray[numpy.uint32]: ...
+
+    @property
+    def move_index(self) -> numpy.typing.NDArray[numpy.uint32]: ...
+
+    @property
+    def run_ptr(self) -> numpy.typing.NDArray[numpy.int64]: ...
+
+def make_repack(rows: Plan, merge_gap: int, max_request: int) -> RepackPlan:
+    """Turns a plan by rows into a sweep and a plan over the scratch file."""
 
 class NeighborKernel32:
     """Bulk neighbour sampling over one graph."""
