@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from foregather.sampling.bulk import Bulk, Sample
+    from foregather.sampling.disk import DiskTopology
     from foregather.sampling.full import Full
     from foregather.sampling.layerwise import FastGCN, Ladies
     from foregather.sampling.matrix import MatrixSampler
@@ -30,6 +31,7 @@ __all__ = [
     "Ladies",
     "FastGCN",
     "Full",
+    "DiskTopology",
     "RandomWalk",
     "Saint",
     "induced_subgraphs",
@@ -48,6 +50,7 @@ _HOME = {
     "Ladies": "layerwise",
     "FastGCN": "layerwise",
     "Full": "full",
+    "DiskTopology": "disk",
     "RandomWalk": "walk",
     "Saint": "saint",
     "induced_subgraphs": "subgraph",
