@@ -38,6 +38,8 @@ NB_MODULE(_core, m) {
   python::bind_layerwise(m);
   python::bind_matrix(m);
   python::bind_memory_probe(m);
+  python::bind_plan(m);
+  python::bind_planner(m);
   python::bind_reader(m);
   python::bind_sample(m);
   python::bind_spool(m);
