@@ -73,6 +73,62 @@ def compact_rows(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), ord
     Moves kept edges to the front of indices and fills new_indptr; returns their number.
     """
 
+class DiskKernel32:
+    """Bulk neighbour sampling from a topology on disk."""
+
+    def __init__(self, path: str, backend: str, depth: int, name: str, num_nodes: int, num_edges: int, payload: int, file_bytes: int, block: int, gap: int, memory: int) -> None: ...
+
+    def append(self, ends: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+        """The next piece of indptr, without its leading 0."""
+
+    def finish(self) -> None:
+        """Says that indptr is complete."""
+
+    def sample(self, fanouts: Sequence[int], replace: bool, once: bool, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> list[tuple[Any, ...]]:
+        """
+        Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position).
+        """
+
+    def counters(self) -> dict[str, Any]:
+        """Picks, hits, passes, requests, bytes, seconds so far."""
+
+    def shares(self) -> dict[str, Any]:
+        """How the budget is divided, in bytes."""
+
+    @property
+    def backend(self) -> str: ...
+
+    @property
+    def alignment(self) -> int: ...
+
+class DiskKernel64:
+    """Bulk neighbour sampling from a topology on disk."""
+
+    def __init__(self, path: str, backend: str, depth: int, name: str, num_nodes: int, num_edges: int, payload: int, file_bytes: int, block: int, gap: int, memory: int) -> None: ...
+
+    def append(self, ends: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+        """The next piece of indptr, without its leading 0."""
+
+    def finish(self) -> None:
+        """Says that indptr is complete."""
+
+    def sample(self, fanouts: Sequence[int], replace: bool, once: bool, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> list[tuple[Any, ...]]:
+        """
+        Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position).
+        """
+
+    def counters(self) -> dict[str, Any]:
+        """Picks, hits, passes, requests, bytes, seconds so far."""
+
+    def shares(self) -> dict[str, Any]:
+        """How the budget is divided, in bytes."""
+
+    @property
+    def backend(self) -> str: ...
+
+    @property
+    def alignment(self) -> int: ...
+
 @overload
 def gather_rows(data: numpy.typing.NDArray[Any], ids: numpy.typing.NDArray[numpy.uint32], out: numpy.typing.NDArray[Any], scale: numpy.typing.NDArray[numpy.float32] | None = None, threads: int = 0) -> None: ...
 
