@@ -33,11 +33,13 @@ NB_MODULE(_core, m) {
   m.def("default_threads", &default_threads, "Hardware threads this process may use.");
   python::bind_check(m);
   python::bind_csc(m);
+  python::bind_disk_gather(m);
   python::bind_gather(m);
   python::bind_hash(m);
   python::bind_layerwise(m);
   python::bind_matrix(m);
   python::bind_memory_probe(m);
+  python::bind_plan(m);
   python::bind_reader(m);
   python::bind_sample(m);
   python::bind_spool(m);
