@@ -37,6 +37,7 @@ NB_MODULE(_core, m) {
   m.def("default_threads", &default_threads, "Hardware threads this process may use.");
   python::bind_check(m);
   python::bind_csc(m);
+  python::bind_disk_gather(m);
   python::bind_disk_sample(m);
   python::bind_gather(m);
   python::bind_hash(m);

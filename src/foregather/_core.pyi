@@ -73,6 +73,51 @@ def compact_rows(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), ord
     Moves kept edges to the front of indices and fills new_indptr; returns their number.
     """
 
+class Faults:
+    """Makes reads of a byte range go wrong; for tests, see faults.hpp."""
+
+    def __init__(self) -> None: ...
+
+    def fail(self, begin: int, end: int, code: int, times: int = 1) -> None:
+        """The next reads there fail with this errno."""
+
+    def shorten(self, begin: int, end: int, bytes: int, times: int = 1) -> None:
+        """The next reads there bring at most so many bytes."""
+
+    def delay(self, begin: int, end: int, milliseconds: int, times: int = 1) -> None:
+        """The next reads there come late."""
+
+class DiskGather:
+    """Carries out plans on a file; see disk_gather.hpp."""
+
+    def __init__(self, path: str, name: str, geometry: Geometry, num_slots: int, staging_bytes: int, backend: str, depth: int = 64, form: str = 'stored', scale: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, threads: int = 0, faults: Faults | None = None) -> None: ...
+
+    def append(self, plan: Plan) -> None:
+        """Queues a plan; its reads begin at once."""
+
+    def step(self, out: numpy.typing.NDArray[Any]) -> None:
+        """Carries out the next step into out, [rows, columns]."""
+
+    def close(self) -> None:
+        """Ends reading and frees the memory."""
+
+    @property
+    def steps_left(self) -> int: ...
+
+    @property
+    def next_rows(self) -> int:
+        """Rows of the next step, -1 where none is queued."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of slots and staging."""
+
+    @property
+    def pin_refusal(self) -> str: ...
+
+    def counters(self) -> dict[str, Any]:
+        """Steps, rows, hits, riders, reads and seconds so far."""
+
 class DiskKernel32:
     """Bulk neighbour sampling from a topology on disk."""
 
@@ -260,6 +305,118 @@ def exact_log(x: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C'
 
 def read_lines(words: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], index: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], distance: int, threads: int = 1) -> int:
     """Reads 64-byte lines at random; returns the sum of first words."""
+
+class Geometry:
+    """Where rows lie in their file; see plan.hpp."""
+
+    def __init__(self, num_rows: int, row_bytes: int, payload: int, file_bytes: int, block_bytes: int) -> None: ...
+
+    @property
+    def num_rows(self) -> int: ...
+
+    @property
+    def row_bytes(self) -> int: ...
+
+    @property
+    def payload(self) -> int: ...
+
+    @property
+    def file_bytes(self) -> int: ...
+
+    @property
+    def block_bytes(self) -> int: ...
+
+    def __eq__(self, arg: Geometry, /) -> bool: ...
+
+class Plan:
+    """Which bytes move when, for one bulk; see plan.hpp."""
+
+    def __init__(self, geometry: Geometry, num_slots: int, num_rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], hit_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], hit_slot: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], hit_position: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], request_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], request_offset: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], request_length: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], copy_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], copy_row: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], copy_position: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], copy_slot: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+        """Copies the arrays and checks them; InputError where they are no plan."""
+
+    @property
+    def geometry(self) -> Geometry: ...
+
+    @property
+    def num_slots(self) -> int: ...
+
+    @property
+    def row_bound(self) -> int: ...
+
+    @property
+    def block_bound(self) -> int: ...
+
+    def counts(self) -> dict[str, Any]:
+        """Rows, hits, misses, requests, bytes and so on."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def num_rows(self) -> numpy.typing.NDArray[numpy.int64]: ...
+
+    @property
+    def hit_ptr(self) -> numpy.typing.NDArray[numpy.int64]: ...
+
+    @property
+    def hit_slot(self) -> numpy.typing.NDArray[numpy.uint32]: ...
+
+    @property
+    def hit_position(self) -> numpy.typing.NDArray[numpy.uint32]: ...
+
+    @property
+    def request_ptr(self) -> numpy.typing.NDArray[numpy.int64]: ...
+
+    @property
+    def request_offset(self) -> numpy.typing.NDArray[numpy.int64]: ...
+
+    @property
+    def request_length(self) -> numpy.typing.NDArray[numpy.int64]: ...
+
+    @property
+    def copy_ptr(self) -> numpy.typing.NDArray[numpy.int64]: ...
+
+    @property
+    def copy_row(self) -> numpy.typing.NDArray[numpy.uint32]: ...
+
+    @property
+    def copy_position(self) -> numpy.typing.NDArray[numpy.uint32]: ...
+
+    @property
+    def copy_slot(self) -> numpy.typing.NDArray[numpy.uint32]: ...
+
+class Planner:
+    """Belady's rule for rows that are read by the block."""
+
+    def __init__(self, geometry: Geometry, num_slots: int, merge_gap: int = 0, max_request: int = 1048576, riders: bool = True, single: bool = False, bounds: bool = True) -> None: ...
+
+    def plan(self, batches: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]], ahead: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]] = [], fill: bool = False) -> Plan:
+        """
+        The plan of a bulk, given the batches after it as far as they are known.
+        """
+
+    def set_popularity(self, popularity: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
+    def clear(self) -> None:
+        """Forgets the content of the cache."""
+
+    def cached(self) -> Annotated[NDArray[numpy.uint32], dict(shape=(None,), writable=False)]:
+        """By slot: the row it holds, or 2^32 - 1."""
+
+    @property
+    def geometry(self) -> Geometry: ...
+
+    @property
+    def num_slots(self) -> int: ...
+
+def planner_bytes(geometry: Geometry, num_slots: int, accesses: int, steps: int) -> int:
+    """
+    The most bytes a planner uses for bulks of that size, without the plans it returns.
+    """
+
+def lower_bounds(geometry: Geometry, batches: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]], num_slots: int, cached: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> tuple[int, int]:
+    """
+    (rows, blocks): the fewest reads of a bulk, given the rows in the cache before it.
+    """
 
 class BlockReader:
     """Executes lists of reads of one file; see reader.hpp."""
