@@ -101,7 +101,7 @@ def choose_bulk(need: Need, memory: int, asked: int | None, batches: int) -> int
 def table_bytes(sampler: Sampler, graph: Graph) -> int:
     """Bytes a sampler keeps for a graph, after a bulk of one thread; 0 where it does not say."""
     kernel: Any = getattr(sampler, "_kernel", None)
-    return int(kernel(graph).table_bytes) if kernel is not None else 0
+    return int(getattr(kernel(graph), "table_bytes", 0)) if kernel is not None else 0
 
 
 def count_threads(threads: int) -> int:
