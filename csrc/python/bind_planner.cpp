@@ -36,7 +36,8 @@ void bind_planner(nb::module_& m) {
             nb::gil_scoped_release released;
             return self.plan(now, later, fill);
           },
-          nb::arg("batches"), nb::arg("ahead") = BatchList{}, nb::arg("fill") = false,
+          nb::arg("batches").noconvert(), nb::arg("ahead").noconvert() = BatchList{},
+          nb::arg("fill") = false,
           "The plan of a bulk, given the batches after it as far as they are known.")
       .def(
           "set_popularity",
@@ -63,7 +64,8 @@ void bind_planner(nb::module_& m) {
         const std::int64_t by_row = row_bound(geometry, spans, num_slots, view(rows));
         return std::pair{by_row, block_bound(geometry, spans, num_slots, view(rows), scratch)};
       },
-      nb::arg("geometry"), nb::arg("batches"), nb::arg("num_slots"), nb::arg("cached"),
+      nb::arg("geometry"), nb::arg("batches").noconvert(), nb::arg("num_slots"),
+      nb::arg("cached").noconvert(),
       "(rows, blocks): the fewest reads of a bulk, given the rows in the cache before it.");
 }
 

@@ -46,7 +46,9 @@ NB_MODULE(_core, m) {
   python::bind_memory_probe(m);
   python::bind_plan(m);
   python::bind_planner(m);
+  python::bind_policies(m);
   python::bind_reader(m);
+  python::bind_repack(m);
   python::bind_sample(m);
   python::bind_spool(m);
   python::bind_synth(m);

@@ -13,6 +13,7 @@ from typing import Annotated, Any, NoReturn
 
 import tyro
 
+from foregather.cli.bench import Bench
 from foregather.cli.convert import Convert
 from foregather.cli.doctor import Doctor
 from foregather.cli.info import Info
@@ -33,6 +34,7 @@ Command = (
     | Annotated[Info, tyro.conf.subcommand("info")]
     | Annotated[Verify, tyro.conf.subcommand("verify")]
     | Annotated[Doctor, tyro.conf.subcommand("doctor")]
+    | Annotated[Bench, tyro.conf.subcommand("bench")]
 )
 
 
