@@ -6,7 +6,6 @@
 
 #include "arrays.hpp"
 #include "foregather/disk_gather.hpp"
-#include "plan_object.hpp"
 
 namespace foregather::python {
 namespace {
@@ -82,7 +81,7 @@ void bind_disk_gather(nb::module_& m) {
            nb::arg("scale").noconvert().none() = nb::none(), nb::arg("threads") = 0,
            nb::arg("faults").none() = nb::none())
       .def(
-          "append", [](DiskGather& self, const PlanObject& plan) { self.append(plan.plan); },
+          "append", [](DiskGather& self, std::shared_ptr<Plan> plan) { self.append(std::move(plan)); },
           nb::arg("plan"), Released(), "Queues a plan; its reads begin at once.")
       // noconvert: a converted copy of out would take the rows and be thrown away
       .def("step", &step, nb::sig("def step(self, out: numpy.typing.NDArray[typing.Any]) -> None"),

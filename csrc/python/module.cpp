@@ -39,6 +39,7 @@ NB_MODULE(_core, m) {
   python::bind_layerwise(m);
   python::bind_matrix(m);
   python::bind_memory_probe(m);
+  python::bind_call_planner(m);
   python::bind_plan(m);
   python::bind_reader(m);
   python::bind_sample(m);

@@ -1,7 +1,7 @@
 """foregather's C++ core; arrays in, arrays out, no torch."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, overload
+from typing import Annotated, Any, Final, overload
 
 import numpy
 import numpy.typing
@@ -72,6 +72,51 @@ def compact_rows(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), ord
     """
     Moves kept edges to the front of indices and fills new_indptr; returns their number.
     """
+
+class Faults:
+    """Makes reads of a byte range go wrong; for tests, see faults.hpp."""
+
+    def __init__(self) -> None: ...
+
+    def fail(self, begin: int, end: int, code: int, times: int = 1) -> None:
+        """The next reads there fail with this errno."""
+
+    def shorten(self, begin: int, end: int, bytes: int, times: int = 1) -> None:
+        """The next reads there bring at most so many bytes."""
+
+    def delay(self, begin: int, end: int, milliseconds: int, times: int = 1) -> None:
+        """The next reads there come late."""
+
+class DiskGather:
+    """Carries out plans on a file; see disk_gather.hpp."""
+
+    def __init__(self, path: str, name: str, geometry: Geometry, num_slots: int, staging_bytes: int, backend: str, depth: int = 64, form: str = 'stored', scale: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, threads: int = 0, faults: Faults | None = None) -> None: ...
+
+    def append(self, plan: Plan) -> None:
+        """Queues a plan; its reads begin at once."""
+
+    def step(self, out: numpy.typing.NDArray[Any]) -> None:
+        """Carries out the next step into out, [rows, columns]."""
+
+    def close(self) -> None:
+        """Ends reading and frees the memory."""
+
+    @property
+    def steps_left(self) -> int: ...
+
+    @property
+    def next_rows(self) -> int:
+        """Rows of the next step, -1 where none is queued."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of slots and staging."""
+
+    @property
+    def pin_refusal(self) -> str: ...
+
+    def counters(self) -> dict[str, Any]:
+        """Steps, rows, hits, riders, reads and seconds so far."""
 
 @overload
 def gather_rows(data: numpy.typing.NDArray[Any], ids: numpy.typing.NDArray[numpy.uint32], out: numpy.typing.NDArray[Any], scale: numpy.typing.NDArray[numpy.float32] | None = None, threads: int = 0) -> None: ...
@@ -204,6 +249,89 @@ def exact_log(x: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C'
 
 def read_lines(words: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], index: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], distance: int, threads: int = 1) -> int:
     """Reads 64-byte lines at random; returns the sum of first words."""
+
+class OnlinePlanner:
+    """Plans one call at a time with SIEVE; see online.hpp."""
+
+    def __init__(self, geometry: Geometry, num_slots: int, gap_bytes: int, max_request: int) -> None: ...
+
+    @overload
+    def plan(self, ids: numpy.typing.NDArray[numpy.uint32]) -> tuple[Plan, numpy.typing.NDArray[numpy.uint32] | None]:
+        """A plan of one step, and the inverse where ids repeat."""
+
+    @overload
+    def plan(self, ids: numpy.typing.NDArray[numpy.int64]) -> tuple[Plan, numpy.typing.NDArray[numpy.uint32] | None]: ...
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of its tables."""
+
+    SLOT_BYTES: Final[int] = ...
+    """Bytes of its tables a slot, at most."""
+
+class Geometry:
+    """Where feature rows lie in their file; see plan.hpp."""
+
+    def __init__(self, num_rows: int, row_bytes: int, payload: int, file_bytes: int, block_bytes: int) -> None: ...
+
+    @property
+    def num_rows(self) -> int: ...
+
+    @property
+    def row_bytes(self) -> int: ...
+
+    @property
+    def payload(self) -> int: ...
+
+    @property
+    def file_bytes(self) -> int: ...
+
+    @property
+    def block_bytes(self) -> int: ...
+
+class Plan:
+    """Which bytes move when, for one bulk; see plan.hpp."""
+
+    def __init__(self, geometry: Geometry, num_slots: int, num_rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], hit_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], hit_slot: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], hit_position: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], request_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], request_offset: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], request_length: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], copy_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], copy_row: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], copy_position: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], copy_slot: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
+    @property
+    def geometry(self) -> Geometry: ...
+
+    @property
+    def num_slots(self) -> int: ...
+
+    @property
+    def num_rows(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)]: ...
+
+    @property
+    def hit_ptr(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)]: ...
+
+    @property
+    def hit_slot(self) -> Annotated[NDArray[numpy.uint32], dict(shape=(None,), writable=False)]: ...
+
+    @property
+    def hit_position(self) -> Annotated[NDArray[numpy.uint32], dict(shape=(None,), writable=False)]: ...
+
+    @property
+    def request_ptr(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)]: ...
+
+    @property
+    def request_offset(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)]: ...
+
+    @property
+    def request_length(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)]: ...
+
+    @property
+    def copy_ptr(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)]: ...
+
+    @property
+    def copy_row(self) -> Annotated[NDArray[numpy.uint32], dict(shape=(None,), writable=False)]: ...
+
+    @property
+    def copy_position(self) -> Annotated[NDArray[numpy.uint32], dict(shape=(None,), writable=False)]: ...
+
+    @property
+    def copy_slot(self) -> Annotated[NDArray[numpy.uint32], dict(shape=(None,), writable=False)]: ...
 
 class BlockReader:
     """Executes lists of reads of one file; see reader.hpp."""
