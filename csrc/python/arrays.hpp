@@ -41,6 +41,7 @@ void bind_hash(nb::module_& m);
 void bind_layerwise(nb::module_& m);
 void bind_matrix(nb::module_& m);
 void bind_memory_probe(nb::module_& m);
+void bind_call_planner(nb::module_& m);
 void bind_plan(nb::module_& m);
 void bind_planner(nb::module_& m);
 void bind_policies(nb::module_& m);

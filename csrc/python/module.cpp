@@ -44,6 +44,7 @@ NB_MODULE(_core, m) {
   python::bind_layerwise(m);
   python::bind_matrix(m);
   python::bind_memory_probe(m);
+  python::bind_call_planner(m);
   python::bind_plan(m);
   python::bind_planner(m);
   python::bind_policies(m);

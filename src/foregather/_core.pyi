@@ -1,7 +1,7 @@
 """foregather's C++ core; arrays in, arrays out, no torch."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, overload
+from typing import Annotated, Any, Final, overload
 
 import numpy
 import numpy.typing
@@ -306,6 +306,25 @@ def exact_log(x: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C'
 def read_lines(words: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], index: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], distance: int, threads: int = 1) -> int:
     """Reads 64-byte lines at random; returns the sum of first words."""
 
+class CallPlanner:
+    """Plans one call at a time with SIEVE; see call_planner.hpp."""
+
+    def __init__(self, geometry: Geometry, num_slots: int, gap_bytes: int, max_request: int) -> None: ...
+
+    @overload
+    def plan(self, ids: numpy.typing.NDArray[numpy.uint32]) -> tuple[Plan, numpy.typing.NDArray[numpy.uint32] | None]:
+        """A plan of one step, and the inverse where ids repeat."""
+
+    @overload
+    def plan(self, ids: numpy.typing.NDArray[numpy.int64]) -> tuple[Plan, numpy.typing.NDArray[numpy.uint32] | None]: ...
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of its tables."""
+
+    SLOT_BYTES: Final[int] = ...
+    """Bytes of its tables a slot, at most."""
+
 class Geometry:
     """Where rows lie in their file; see plan.hpp."""
 
@@ -418,6 +437,20 @@ def lower_bounds(geometry: Geometry, batches: Sequence[Annotated[NDArray[numpy.u
     (rows, blocks): the fewest reads of a bulk, given the rows in the cache before it.
     """
 
+class OnlinePlanner:
+    """A cache that does not know the future, as plans."""
+
+    def __init__(self, geometry: Geometry, num_slots: int, policy: str, hot: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], merge_gap: int = 0, max_request: int = 1048576, single: bool = False, bounds: bool = True) -> None: ...
+
+    def plan(self, batches: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]]) -> Plan: ...
+
+class PagePlanner:
+    """Belady's rule for whole blocks."""
+
+    def __init__(self, geometry: Geometry, num_slots: int, merge_gap: int = 0, max_request: int = 1048576, bounds: bool = True) -> None: ...
+
+    def plan(self, batches: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]], ahead: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]] = []) -> Plan: ...
+
 class BlockReader:
     """Executes lists of reads of one file; see reader.hpp."""
 
@@ -450,6 +483,36 @@ def probe_reader(path: str) -> dict[str, Any]:
     """
     Tries every backend in a folder: {backends: {name: None or the reason it does not work}, alignment, deferred}.
     """
+
+class RepackPlan:
+    """A sweep into a scratch file and a plan over it; see repack.hpp."""
+
+    @property
+    def source(self) -> Geometry: ...
+
+    @property
+    def scratch(self) -> Plan: ...
+
+    @property
+    def request_offset(self) -> numpy.typing.NDArray[numpy.int64]: ...
+
+    @property
+    def request_length(self) -> numpy.typing.NDArray[numpy.int64]: ...
+
+    @property
+    def move_ptr(self) -> numpy.typing.NDArray[numpy.int64]: ...
+
+    @property
+    def move_row(self) -> numpy.typing.NDArray[numpy.uint32]: ...
+
+    @property
+    def move_index(self) -> numpy.typing.NDArray[numpy.uint32]: ...
+
+    @property
+    def run_ptr(self) -> numpy.typing.NDArray[numpy.int64]: ...
+
+def make_repack(rows: Plan, merge_gap: int, max_request: int) -> RepackPlan:
+    """Turns a plan by rows into a sweep and a plan over the scratch file."""
 
 class NeighborKernel32:
     """Bulk neighbour sampling over one graph."""
