@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from foregather.plan.choice import Choice
+from foregather.plan import Choice
 from foregather.plan.cost import PlanCost, plan_cost
 from foregather.plan.planner import PlanSummary, summarize
 from foregather.train.layout import Layout

@@ -17,7 +17,7 @@ from foregather.plan.planner import MAX_REQUEST, PAGE
 from foregather.train.budget import MOST_BULK
 from foregather.units import format_bytes
 
-__all__ = ["BatchSize", "Layout", "Place", "divide", "held_bytes", "topology_bytes"]
+__all__ = ["BatchSize", "Layout", "Place", "divide", "held_bytes", "least_bytes", "topology_bytes"]
 
 #: "memory": in memory, or mapped with room for all of it in the budget. "mapped": mapped, and the
 #: kernel keeps what it can. "disk": read by plan.
@@ -120,46 +120,68 @@ def divide(
     Raises:
         BudgetError: the parts that must be there do not fit.
     """
-    row = 0 if geometry is None else geometry.row_bytes
-    each = BULKS * (size.sample + (size.rows * PLAN_BYTES if geometry is not None else 0))
-    staging = 0 if geometry is None else _staging(row)
-
-    def tables(count: int, slots: int) -> int:
-        if geometry is None:
-            return 0
-        accesses = (BULKS - 1) * count * size.rows  # a bulk and the one ahead
-        return int(_core.planner_bytes(geometry, slots, accesses, (BULKS - 1) * count))
-
-    fixed = topology_share + flight * size.batch + staging
-
-    def least(count: int) -> int:
-        return fixed + count * each + tables(count, 1) + row
-
+    need = _Need(size, geometry, flight)
     asked = 1 if bulk is None else min(bulk, max(1, batches))
-    if memory < least(asked):
+    least = topology_share + need.least(asked)
+    if memory < least:
         raise BudgetError(
             f"memory is {format_bytes(memory)} ({memory} bytes), but batches of about "
-            f"{size.rows:,} nodes, {asked} a bulk, need {format_bytes(least(asked))} "
-            f"({least(asked)} bytes); give more, or a smaller batch_size, fan-out, bulk or prefetch"
+            f"{size.rows:,} nodes, {asked} a bulk, need {format_bytes(least)} ({least} bytes); "
+            "give more, or a smaller batch_size, fan-out, bulk or prefetch"
         )
+    fixed = topology_share + need.fixed
     if bulk is None:
-        more = each + tables(2, 1) - tables(1, 1)
+        more = need.each + need.tables(2, 1) - need.tables(1, 1)
         wanted = int((memory - fixed) * _BULK_SHARE / max(more, 1))
         asked = max(1, min(MOST_BULK, batches, wanted))
-    spent = fixed + asked * each
+    spent = fixed + asked * need.each
     slots = 0
     if geometry is not None:
-        slots = _most(geometry.num_rows, lambda n: spent + n * row + tables(asked, n) <= memory)
+        row = geometry.row_bytes
+        slots = _most(
+            geometry.num_rows, lambda n: spent + n * row + need.tables(asked, n) <= memory
+        )
     shares = {
         "topology": topology_share,
         "batches": flight * size.batch,
-        "samples and plans": asked * each,
-        "planner": tables(asked, slots),
-        "staging": staging,
-        "cache": slots * row,
+        "samples and plans": asked * need.each,
+        "planner": need.tables(asked, slots),
+        "staging": need.staging,
+        "cache": slots * need.row,
     }
     place: Place = "disk" if geometry is not None else "memory"
-    return Layout(memory, topology, place, asked, flight, slots, staging, shares)
+    return Layout(memory, topology, place, asked, flight, slots, need.staging, shares)
+
+
+def least_bytes(
+    size: BatchSize, geometry: "_core.Geometry | None", flight: int, bulk: int | None
+) -> int:
+    """The least budget beside the topology's share."""
+    return _Need(size, geometry, flight).least(bulk or 1)
+
+
+class _Need:
+    """Bytes of the parts beside the topology."""
+
+    def __init__(self, size: BatchSize, geometry: "_core.Geometry | None", flight: int) -> None:
+        self.geometry, self.rows = geometry, size.rows
+        plan = 0 if geometry is None else size.rows * PLAN_BYTES
+        self.row = 0 if geometry is None else geometry.row_bytes
+        #: for each batch of a bulk
+        self.each = BULKS * (size.sample + plan)
+        self.staging = 0 if geometry is None else _staging(self.row)
+        self.fixed = flight * size.batch + self.staging
+
+    def tables(self, bulk: int, slots: int) -> int:
+        """Of the planner, for a bulk and the one ahead."""
+        if self.geometry is None:
+            return 0
+        steps = (BULKS - 1) * bulk
+        return int(_core.planner_bytes(self.geometry, slots, steps * self.rows, steps))
+
+    def least(self, bulk: int) -> int:
+        """With a cache of one row."""
+        return self.fixed + bulk * self.each + self.tables(bulk, 1) + self.row
 
 
 def _staging(row: int) -> int:

@@ -16,7 +16,7 @@ from foregather.errors import BudgetError
 from foregather.gather.disk import DiskFeatures
 from foregather.gather.feature_file import FeatureFile
 from foregather.observe.calibration import Calibration, load_calibration
-from foregather.plan.choice import Choice, choose
+from foregather.plan import Choice, choose
 from foregather.plan.cost import ASSUMED_DISK, PlanCost, plan_cost
 from foregather.plan.planner import Planner, PlanSummary, summarize
 from foregather.sampling.bulk import Bulk

@@ -7,11 +7,11 @@ first batches are sampled for that; no feature row is read.
 
 from typing import Literal
 
-from foregather.errors import InputError
+from foregather.errors import BudgetError, InputError
 from foregather.gather.feature_file import FeatureFile
 from foregather.sampling.disk import DiskTopology, reads_by_position
 from foregather.train.budget import count_threads, table_bytes
-from foregather.train.layout import BatchSize, Place, divide, held_bytes, topology_bytes
+from foregather.train.layout import BatchSize, Place, divide, held_bytes, least_bytes, topology_bytes
 from foregather.train.maker import Maker
 from foregather.train.out_of_core import OutOfCore
 
@@ -25,6 +25,7 @@ _JUDGED = 3  # first batches that sizes are judged by
 _RESERVE = 5 / 4  # later ones may be larger
 _SHELF = 9 / 8  # blocks of recycled memory are larger than what lies in them
 _TOPOLOGY = 1 / 2  # of the budget, where neighbour lists stay in memory
+_LEAST_TOPOLOGY = 1 << 20  # what is tried first, where they are read from disk
 _TOPOLOGY_DISK = 1 / 4  # of the budget, where they are read from disk
 
 
@@ -62,16 +63,27 @@ def arrange(
             whole += _tables(maker) + flight * size.batch + size.sample * (bulk or 1)
             if whole <= memory:
                 return None
-    topology, place, share = _topology(maker, memory, storage)
+    place = _place(maker, memory, storage)
+    topology, share = None, _tables(maker)
+    if place == "memory":
+        share += topology_bytes(graph)
+    file = None if graph.features is None else FeatureFile.of(graph)
+    geometry = None if file is None else file.geometry()
+    if place == "disk":
+        topology, size, share = _open_topology(maker, _LEAST_TOPOLOGY)
+        left = memory - least_bytes(size, geometry, flight, bulk)
+        wanted = min(int(memory * _TOPOLOGY_DISK), left)
+        if wanted > share:
+            topology.close()
+            topology, share = DiskTopology(graph, wanted), wanted
     try:
-        size = size or _judge(maker, topology)
-        file = None if graph.features is None else FeatureFile.of(graph)
+        size = size or _judge(maker, None)
         layout = divide(
             memory,
             size,
             topology=place,
             topology_share=share,
-            geometry=None if file is None else file.geometry(),
+            geometry=geometry,
             flight=flight,
             batches=len(maker.seeds),
             bulk=bulk,
@@ -83,23 +95,36 @@ def arrange(
     return OutOfCore(layout, topology, file)
 
 
-def _topology(
-    maker: Maker, memory: int, storage: Storage
-) -> tuple[DiskTopology | None, Place, int]:
-    """Where neighbour lists are read, and what that takes."""
-    held = topology_bytes(maker.graph) + _tables(maker)
+def _place(maker: Maker, memory: int, storage: Storage) -> Place:
+    """Where neighbour lists are."""
     able = reads_by_position(maker.sampler)
     if storage == "disk" and not able:
         raise InputError(
             f"storage is 'disk', but {type(maker.sampler).__name__} looks at whole neighbour "
             "lists; use storage='features', or a uniform Neighbor"
         )
+    held = topology_bytes(maker.graph) + _tables(maker)
     if storage != "disk" and (held <= memory * _TOPOLOGY or storage == "features"):
-        return None, "memory", held
-    if not able:  # mapped: the kernel keeps what has room
-        return None, "mapped", _tables(maker)
-    share = int(memory * _TOPOLOGY_DISK)
-    return DiskTopology(maker.graph, share), "disk", share
+        return "memory"
+    return "disk" if able else "mapped"  # mapped: the kernel keeps what has room
+
+
+def _open_topology(maker: Maker, share: int) -> tuple[DiskTopology, BatchSize, int]:
+    """Opens the topology with `share` bytes, or with the power of two above that is enough."""
+    while True:
+        try:
+            topology = DiskTopology(maker.graph, share)
+        except BudgetError:
+            share *= 2
+            continue
+        try:
+            return topology, _judge(maker, topology), share
+        except BudgetError:
+            topology.close()
+            share *= 2
+        except BaseException:
+            topology.close()
+            raise
 
 
 def _tables(maker: Maker) -> int:

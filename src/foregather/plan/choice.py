@@ -1,4 +1,4 @@
-"""choose: which way of reading is cheapest, by planning a sample with each and comparing seconds.
+"""choice: which way of reading is cheapest, by planning a sample with each and comparing seconds.
 
 Nothing is guessed: every alternative is a real plan of the same batches with the same cache, priced
 by the disk's calibration. All alternatives stay in the `Choice`, so that its reasons can be shown.
