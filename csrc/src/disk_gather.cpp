@@ -142,7 +142,7 @@ void DiskGather::step(std::span<std::byte> out, const std::function<void()>& pol
   try {
     run(plan, out.data(), poll);
     reader_->check_file();
-  } catch (const std::exception& error) {
+  } catch (const StorageError& error) {
     closed_ = std::string("ended with an error: ") + error.what();
     throw;
   } catch (...) {
@@ -168,7 +168,7 @@ void DiskGather::run(const Plan& plan, std::byte* out, const std::function<void(
 template <typename Copy>
 void DiskGather::serve(const Plan& plan, std::byte* out, const std::function<void()>& poll,
                        const Copy& copy) {
-  auto start = Clock::now();
+  auto start = Clock::now(), polled = start;
   copy_hits(plan, out, copy);
   const std::int64_t limit = base_ + plan.request_ptr[step_ + 1];
   std::int64_t left = plan.request_ptr[step_ + 1] - plan.request_ptr[step_];
@@ -197,8 +197,11 @@ void DiskGather::serve(const Plan& plan, std::byte* out, const std::function<voi
     if (closing_.load(std::memory_order_relaxed)) {
       throw StorageError("the gather from " + name_ + " was closed during a step", ECANCELED);
     }
-    if (batch_.empty() && poll) poll();
     start = Clock::now();
+    if (poll && start - polled >= kPatience) {
+      poll();
+      polled = start;
+    }
   }
 }
 

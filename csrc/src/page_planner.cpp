@@ -39,8 +39,7 @@ class PagePlanner::Work {
     }
     PlanWriter out(geometry_, slots_, shape());
     if (options_.bounds) bounds(batches, out);
-    std::size_t at = next_.size();
-    for (std::size_t t = 0; t < batches.size(); ++t) step(batches[t], t, at, out);
+    for (std::size_t t = 0; t < batches.size(); ++t) step(batches[t], t, begins_[t], out);
     std::fill(next_use_.begin(), next_use_.end(), kNone);
     return out.finish();
   }
@@ -51,14 +50,17 @@ class PagePlanner::Work {
     return next_use_[block] == kNone ? horizon_ : next_use_[block];
   }
 
-  // Next uses of blocks, from the last batch to the first; next_ is read backwards afterwards.
+  // Next uses of blocks, from the last batch to the first; inside a batch in the order of first
+  // use.
   void look(Batches batches, Batches ahead) {
     next_.clear();
+    begins_.assign(batches.size(), 0);
     for (std::size_t t = horizon_; t-- > 0;) {
       const bool planned = t < batches.size();
       const auto batch = planned ? batches[t] : ahead[t - batches.size()];
-      for (std::size_t i = batch.size(); i-- > 0;) {
-        const auto block = static_cast<std::size_t>(extents_.block(batch[i]));
+      if (planned) begins_[t] = next_.size();
+      for (std::uint32_t row : batch) {
+        const auto block = static_cast<std::size_t>(extents_.block(row));
         if (next_use_[block] == t) continue;
         if (planned) next_.push_back(next_use_[block]);
         next_use_[block] = static_cast<std::uint32_t>(t);
@@ -86,7 +88,7 @@ class PagePlanner::Work {
     last = hi <= p ? 0 : std::min(geometry_.num_rows, (hi - p + r - 1) / r);
   }
 
-  void step(std::span<const std::uint32_t> batch, std::size_t t, std::size_t& at, PlanWriter& out) {
+  void step(std::span<const std::uint32_t> batch, std::size_t t, std::size_t at, PlanWriter& out) {
     buckets_.drop(t);
     ++clock_;
     touched_.clear();
@@ -96,7 +98,7 @@ class PagePlanner::Work {
       seen_[batch[i]] = mark;
       const auto block = static_cast<std::uint32_t>(extents_.block(batch[i]));
       if (next_use_[block] == t) {  // the first of its rows in this batch
-        next_use_[block] = next_[--at];
+        next_use_[block] = next_[at++];
         touched_.push_back(block);
       }
       const std::uint32_t slot = slot_of(batch[i]);
@@ -166,6 +168,7 @@ class PagePlanner::Work {
   std::vector<std::uint32_t> place_of_, next_use_, block_of_;  ///< by block, by block, by place
   std::vector<std::uint64_t> since_;                           ///< by block: the step that read it
   std::vector<std::uint32_t> free_, next_, touched_, seen_;
+  std::vector<std::size_t> begins_;  ///< by step: its first entry in next_
   Buckets buckets_;
   BlockScratch blocks_;
 };

@@ -30,9 +30,9 @@ def make_plan(geometry, num_slots, **arrays):
 class SlowPlanner:
     """Keeps the cache as a dict and decides at random what a real planner would decide well."""
 
-    def __init__(self, geometry, num_slots, seed=0, keep=0.5, most_request=1 << 20):
+    def __init__(self, geometry, num_slots, seed=0, keep=0.5, gap=None):
         self.geometry, self.num_slots, self.keep = geometry, num_slots, keep
-        self.most_request = most_request
+        self.gap = gap  # blocks; None: at random
         self.random = np.random.default_rng(seed)
         self.slots = {}  # slot -> row
 
@@ -47,12 +47,9 @@ class SlowPlanner:
     def requests(self, rows):
         """Merged spans of the rows, sometimes over a gap."""
         merged = []
-        gap = int(self.random.choice([0, 0, 1, 3])) * self.geometry.block_bytes
+        gap = int(self.random.choice([0, 0, 1, 3])) if self.gap is None else self.gap
         for begin, end in sorted(self.span(row) for row in rows):
-            if merged and (
-                begin < merged[-1][1]
-                or (begin - merged[-1][1] <= gap and end - merged[-1][0] <= self.most_request)
-            ):
+            if merged and begin - merged[-1][1] <= gap * self.geometry.block_bytes:
                 merged[-1][1] = max(end, merged[-1][1])
             else:
                 merged.append([begin, end])
