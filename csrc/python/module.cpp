@@ -37,12 +37,14 @@ NB_MODULE(_core, m) {
   m.def("default_threads", &default_threads, "Hardware threads this process may use.");
   python::bind_check(m);
   python::bind_csc(m);
+  python::bind_disk_gather(m);
   python::bind_disk_sample(m);
   python::bind_gather(m);
   python::bind_hash(m);
   python::bind_layerwise(m);
   python::bind_matrix(m);
   python::bind_memory_probe(m);
+  python::bind_call_planner(m);
   python::bind_plan(m);
   python::bind_planner(m);
   python::bind_policies(m);

@@ -1,7 +1,7 @@
 """foregather's C++ core; arrays in, arrays out, no torch."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, overload
+from typing import Annotated, Any, Final, overload
 
 import numpy
 import numpy.typing
@@ -72,6 +72,51 @@ def compact_rows(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), ord
     """
     Moves kept edges to the front of indices and fills new_indptr; returns their number.
     """
+
+class Faults:
+    """Makes reads of a byte range go wrong; for tests, see faults.hpp."""
+
+    def __init__(self) -> None: ...
+
+    def fail(self, begin: int, end: int, code: int, times: int = 1) -> None:
+        """The next reads there fail with this errno."""
+
+    def shorten(self, begin: int, end: int, bytes: int, times: int = 1) -> None:
+        """The next reads there bring at most so many bytes."""
+
+    def delay(self, begin: int, end: int, milliseconds: int, times: int = 1) -> None:
+        """The next reads there come late."""
+
+class DiskGather:
+    """Carries out plans on a file; see disk_gather.hpp."""
+
+    def __init__(self, path: str, name: str, geometry: Geometry, num_slots: int, staging_bytes: int, backend: str, depth: int = 64, form: str = 'stored', scale: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, threads: int = 0, faults: Faults | None = None) -> None: ...
+
+    def append(self, plan: Plan) -> None:
+        """Queues a plan; its reads begin at once."""
+
+    def step(self, out: numpy.typing.NDArray[Any]) -> None:
+        """Carries out the next step into out, [rows, columns]."""
+
+    def close(self) -> None:
+        """Ends reading and frees the memory."""
+
+    @property
+    def steps_left(self) -> int: ...
+
+    @property
+    def next_rows(self) -> int:
+        """Rows of the next step, -1 where none is queued."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of slots and staging."""
+
+    @property
+    def pin_refusal(self) -> str: ...
+
+    def counters(self) -> dict[str, Any]:
+        """Steps, rows, hits, riders, reads and seconds so far."""
 
 class DiskKernel32:
     """Bulk neighbour sampling from a topology on disk."""
@@ -157,11 +202,6 @@ class Xxh64:
     def digest(self) -> int:
         """The digest of all bytes so far."""
 
-class Arrivals:
-    """Weighted nodes, ready to be drawn from."""
-
-    def __init__(self, weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
-
 class LayerwiseBulk32:
     """Minibatches of one sample_layerwise call."""
 
@@ -171,22 +211,13 @@ class LayerwiseBulk32:
     def fill(self, node: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], row: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], col: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], edge: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')]) -> None:
         """Copies all minibatches, one after the other, into the arrays."""
 
-class LayerwiseShelf32:
-    """Tables of the threads that sample one graph."""
-
-    def __init__(self) -> None: ...
-
-    @property
-    def bytes(self) -> int:
-        """Bytes kept for all threads."""
+@overload
+def sample_layerwise(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], edge_weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, layer_sizes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], debias: str, column_weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, total: float, seeds: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], seed_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> LayerwiseBulk32: ...
 
 @overload
-def sample_layerwise(tables: LayerwiseShelf32, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], edge_weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, layer_sizes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], debias: str, columns: Arrivals | None, total: float, seeds: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], seed_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> LayerwiseBulk32: ...
-
-@overload
-def sample_layerwise(tables: LayerwiseShelf64, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], edge_weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, layer_sizes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], debias: str, columns: Arrivals | None, total: float, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> LayerwiseBulk64:
+def sample_layerwise(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], edge_weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, layer_sizes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], debias: str, column_weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, total: float, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> LayerwiseBulk64:
     """
-    Samples minibatches layer-wise: LADIES, or FastGCN where columns are given.
+    Samples minibatches layer-wise: LADIES, or FastGCN where column_weights are given.
     """
 
 class LayerwiseBulk64:
@@ -197,15 +228,6 @@ class LayerwiseBulk64:
 
     def fill(self, node: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], row: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], col: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], edge: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')]) -> None:
         """Copies all minibatches, one after the other, into the arrays."""
-
-class LayerwiseShelf64:
-    """Tables of the threads that sample one graph."""
-
-    def __init__(self) -> None: ...
-
-    @property
-    def bytes(self) -> int:
-        """Bytes kept for all threads."""
 
 @overload
 def count_rows(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], rows: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
@@ -283,6 +305,25 @@ def exact_log(x: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C'
 
 def read_lines(words: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], index: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], distance: int, threads: int = 1) -> int:
     """Reads 64-byte lines at random; returns the sum of first words."""
+
+class CallPlanner:
+    """Plans one call at a time with SIEVE; see call_planner.hpp."""
+
+    def __init__(self, geometry: Geometry, num_slots: int, gap_bytes: int, max_request: int) -> None: ...
+
+    @overload
+    def plan(self, ids: numpy.typing.NDArray[numpy.uint32]) -> tuple[Plan, numpy.typing.NDArray[numpy.uint32] | None]:
+        """A plan of one step, and the inverse where ids repeat."""
+
+    @overload
+    def plan(self, ids: numpy.typing.NDArray[numpy.int64]) -> tuple[Plan, numpy.typing.NDArray[numpy.uint32] | None]: ...
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of its tables."""
+
+    SLOT_BYTES: Final[int] = ...
+    """Bytes of its tables a slot, at most."""
 
 class Geometry:
     """Where rows lie in their file; see plan.hpp."""
@@ -395,9 +436,6 @@ def lower_bounds(geometry: Geometry, batches: Sequence[Annotated[NDArray[numpy.u
     """
     (rows, blocks): the fewest reads of a bulk, given the rows in the cache before it.
     """
-
-def priced_bound(geometry: Geometry, batches: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]], num_slots: int, cached: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], rounds: int = 40) -> int:
-    """A sharper bound on the blocks read, by putting a price on slots; slow."""
 
 class OnlinePlanner:
     """A cache that does not know the future, as plans."""

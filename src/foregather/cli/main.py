@@ -17,6 +17,7 @@ from foregather.cli.bench import Bench
 from foregather.cli.convert import Convert
 from foregather.cli.doctor import Doctor
 from foregather.cli.info import Info
+from foregather.cli.plan import Plan
 from foregather.cli.quickstart import Quickstart
 from foregather.cli.synth import Synth
 from foregather.cli.verify import Verify
@@ -34,6 +35,7 @@ Command = (
     | Annotated[Info, tyro.conf.subcommand("info")]
     | Annotated[Verify, tyro.conf.subcommand("verify")]
     | Annotated[Doctor, tyro.conf.subcommand("doctor")]
+    | Annotated[Plan, tyro.conf.subcommand("plan")]
     | Annotated[Bench, tyro.conf.subcommand("bench")]
 )
 

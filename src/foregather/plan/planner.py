@@ -166,6 +166,7 @@ class Planner:
         popularity: what is known of rows before they are used, for instance degrees, one number
             a row; it ranks rows whose next use is not known.
         bounds: compute the lower bounds too (a few percent of the time).
+        pages: keep whole blocks instead of single rows; ignores `popularity`.
 
     Raises:
         InputError: a size is impossible.
@@ -180,23 +181,23 @@ class Planner:
         max_request: int = MAX_REQUEST,
         popularity: npt.ArrayLike | None = None,
         bounds: bool = True,
+        pages: bool = False,
     ) -> None:
         longest = max(max_request // geometry.block_bytes, 1) * geometry.block_bytes
-        self._core = _core.Planner(
-            geometry, num_slots, merge_gap=merge_gap, max_request=longest, bounds=bounds
-        )
-        if popularity is not None:
-            self._core.set_popularity(_ranks(np.asarray(popularity)))
+        ranks = None if popularity is None else _ranks(np.asarray(popularity))
 
-    @property
-    def geometry(self) -> _core.Geometry:
-        """Where the rows lie."""
-        return self._core.geometry
+        def make() -> _core.Planner | _core.PagePlanner:
+            if pages:
+                return _core.PagePlanner(geometry, num_slots, merge_gap, longest, bounds=bounds)
+            made = _core.Planner(geometry, num_slots, merge_gap, longest, bounds=bounds)
+            if ranks is not None:
+                made.set_popularity(ranks)
+            return made
 
-    @property
-    def num_slots(self) -> int:
-        """Feature rows the cache holds."""
-        return self._core.num_slots
+        #: Where the rows lie, and how many the cache holds.
+        self.geometry, self.num_slots = geometry, num_slots
+        self._make = make
+        self._core = make()
 
     def plan(self, batches: Iterable[Any], ahead: Iterable[Any] = ()) -> _core.Plan:
         """The plan of a bulk.
@@ -213,7 +214,7 @@ class Planner:
 
     def clear(self) -> None:
         """Forgets the cache: for plans that were made and not carried out."""
-        self._core.clear()
+        self._core = self._make()
 
 
 def _ranks(popularity: npt.NDArray[Any]) -> npt.NDArray[np.uint16]:

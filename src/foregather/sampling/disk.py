@@ -27,7 +27,7 @@ from foregather.sampling.sampler import Sampler
 from foregather.sampling.seeds import flatten
 from foregather.units import parse_size
 
-__all__ = ["DiskTopology"]
+__all__ = ["DiskTopology", "reads_by_position"]
 
 Array = npt.NDArray[Any]
 Kernel = _core.DiskKernel32 | _core.DiskKernel64
@@ -246,6 +246,15 @@ def _measured_depth(measured: Calibration | None, block: int) -> int:
     if measured is None:
         return DEPTH
     return min(measured.rates, key=lambda rate: abs(rate.block_bytes - block)).depth
+
+
+def reads_by_position(sampler: Sampler) -> bool:
+    """Whether a sampler's picks depend on keys and degrees alone, so that it can run from disk."""
+    try:
+        _uniform_rule(sampler)
+    except InputError:
+        return False
+    return True
 
 
 def _uniform_rule(sampler: Sampler) -> Neighbor:

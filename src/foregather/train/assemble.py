@@ -55,8 +55,17 @@ class Assembler:
         if self.norm is not None and self.graph.edge_weight is not None:
             object.__setattr__(self, "_degree", weighted_degree(self.graph))
 
-    def batch(self, sample: Sample, seed_id: Array, input_id: Array) -> Batch:
-        """The batch of a sample, its seeds and their `input_id`."""
+    def batch(
+        self, sample: Sample, seed_id: Array, input_id: Array, rows: "Tensor | None" = None
+    ) -> Batch:
+        """The batch of a sample, its seeds and their `input_id`.
+
+        Args:
+            sample: nodes and edges.
+            seed_id: node ids of the seeds as given.
+            input_id: which input nodes they are.
+            rows: feature rows of the sample's nodes, where they were already gathered.
+        """
         graph = self.graph
         weight = self._weight(sample)
         edge_index = self._edge_index(sample)
@@ -69,7 +78,7 @@ class Assembler:
         return Batch(
             batch_size=sample.num_seeds,
             n_id=self._long(sample.node),
-            x=self._gather(graph.features, sample.node),
+            x=self._gather(graph.features, sample.node) if rows is None else rows,
             y=self._labels(sample),
             edge_index=None if layers is not None else edge_index,
             e_id=e_id,
@@ -83,6 +92,19 @@ class Assembler:
             layers=layers,
             number=sample.batch,
         )
+
+    def empty_rows(self, count: int) -> "Tensor | None":
+        """Memory for the feature rows of `count` nodes; None where the graph has none."""
+        import torch
+
+        features = self.graph.features
+        if features is None:
+            return None
+        dtype = gathered_dtype(features)
+        if self.pin and torch.cuda.is_available():
+            kind = torch.from_numpy(np.empty(0, dtype)).dtype
+            return torch.empty((count, features.width), dtype=kind, pin_memory=True)
+        return torch.from_numpy(self._shelf.empty((count, features.width), dtype))
 
     def _gather(self, features: Features | None, ids: Array) -> "Tensor | None":
         import torch

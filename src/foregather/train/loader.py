@@ -6,7 +6,6 @@ integers, and resuming is exact.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from dataclasses import replace as replaced
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,11 +17,15 @@ from foregather.sampling.bulk import Expand
 from foregather.sampling.sampler import Sampler
 from foregather.train.arguments import check_choice, make_sampler, refuse
 from foregather.train.assemble import Assembler
-from foregather.train.batch import Batch
 from foregather.train.budget import Budget, Need, choose_bulk, count_threads, table_bytes
+from foregather.train.epoch_plan import EpochPlan, plan_epoch
 from foregather.train.feed import ahead
-from foregather.train.pyg_batch import has_pyg, need_pyg, sorted_edge_index, to_pyg
+from foregather.train.layout import Layout, held_bytes
+from foregather.train.maker import Maker
+from foregather.train.out_of_core import OutOfCore
+from foregather.train.pyg_batch import has_pyg, need_pyg
 from foregather.train.seeds import Seeds
+from foregather.train.storage import Storage, arrange
 from foregather.units import parse_size
 
 if TYPE_CHECKING:
@@ -32,48 +35,6 @@ __all__ = ["Loader"]
 
 _DEFAULT_BULK = 8
 _JUDGED = 3  # first batches that a budget is judged by
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Maker:
-    """Everything batches are made of; what the background thread holds instead of the Loader."""
-
-    graph: Graph
-    sampler: Sampler
-    seeds: Seeds
-    assembler: Assembler
-    threads: int
-    edge_index: str
-    pyg: bool
-    budget: Budget | None = None
-
-    def make(self, epoch: int, first: int, bulk: int) -> Iterator[Any]:
-        """Batches `first` to the last of an epoch, sampled `bulk` at a time."""
-        total = len(self.seeds)
-        for start in range(first, total, bulk):
-            dealt = [self.seeds.batch(epoch, b) for b in range(start, min(start + bulk, total))]
-            sampled = self.sampler.sample_bulk(
-                self.graph,
-                [nodes for nodes, _ in dealt],
-                seed=self.seeds.seed,
-                epoch=epoch,
-                first_batch=start,
-                threads=self.threads,
-            )
-            for sample, (nodes, input_id) in zip(sampled, dealt, strict=True):
-                batch = self.assembler.batch(sample, nodes, input_id)
-                if self.budget is not None:
-                    self.budget.check(sampled.nbytes, batch.nbytes)
-                yield self.finish(batch)
-                del batch
-            del sampled, sample  # before the next bulk is made
-
-    def finish(self, batch: Batch) -> Any:
-        """The batch in the form that was asked for."""
-        if self.edge_index == "EdgeIndex" and batch.edge_index is not None:
-            edges = sorted_edge_index(batch.edge_index, batch.num_nodes)
-            batch = replaced(batch, edge_index=edges)
-        return to_pyg(batch) if self.pyg else batch
 
 
 class Loader:
@@ -96,8 +57,12 @@ class Loader:
         expand: "once" (PyG's rule, one edge_index) or "per-layer" (the papers' rule, `layers`).
         seed: what order and samples are derived from.
         bulk: batches sampled together, or "auto": as many as `memory` holds.
-        memory: bytes ("2GB") for what the Loader holds beside the graph: the sampler's tables,
-            samples and batches in flight, judged by the first batches; see `train.budget`.
+        memory: bytes ("2GB"). For a graph from a folder: for everything, the graph included; what
+            does not fit is read from disk by plan (see `storage`). For a graph in memory: for what
+            the Loader holds beside it; see `train.budget`.
+        storage: with `memory`: "auto" keeps in memory what fits, "features" reads feature rows
+            from disk, "disk" neighbour lists too, "memory" nothing (then `memory` covers what is
+            beside the graph).
         threads: of sampling and gathering, 0 for all.
         transform: called with each batch, in the thread that iterates.
         device: where batches are moved to.
@@ -137,6 +102,7 @@ class Loader:
         seed: int = 0,
         bulk: int | Literal["auto"] = _DEFAULT_BULK,
         memory: str | int | None = None,
+        storage: Storage = "auto",
         threads: int = 0,
         transform: Callable[[Any], Any] | None = None,
         device: "torch.device | str | None" = None,
@@ -157,6 +123,7 @@ class Loader:
         check_choice("edge_index", edge_index, ("tensor", "EdgeIndex"))
         check_choice("labels", labels, ("all", "seeds"))
         check_choice("norm", norm, (None, "gcn"))
+        check_choice("storage", storage, ("auto", "memory", "features", "disk"))
         check_choice("pyg", pyg, ("auto", True, False))
         if prefetch < 1:
             raise InputError(f"prefetch is {prefetch}, expected at least 1 batch")
@@ -172,7 +139,7 @@ class Loader:
         self.prefetch = int(prefetch)
         pin = device is not None and str(device).startswith("cuda")
         rule = make_sampler(num_neighbors, sampler, replace, expand)
-        self._maker = _Maker(
+        self._maker = Maker(
             graph,
             rule,
             Seeds.make(graph, input_nodes, batch_size, shuffle, drop_last, seed),
@@ -185,8 +152,11 @@ class Loader:
         self._stamp = Stamp.of(graph)
         self._position = (0, 0)  # epoch and batch that come next
         self._begun = False  # whether a loop has started at that epoch
+        self._disk: OutOfCore | None = None
         if memory is not None:
-            self._bulk = self._fit(parse_size(memory))
+            self._arrange(parse_size(memory), storage)
+        elif storage not in ("auto", "memory"):
+            raise InputError(f"storage is {storage!r}; say with memory= how much may be used")
 
     # ---- what can be asked -----------------------------------------------------------------
 
@@ -246,7 +216,7 @@ class Loader:
         return self._loop(epoch, first)
 
     def _loop(self, epoch: int, first: int) -> Iterator[Any]:
-        made = ahead(self._maker.make(epoch, first, self.bulk), self.prefetch)
+        made = ahead(self._make(epoch, first), self.prefetch)
         try:
             for number, batch in enumerate(made, first):
                 if self.device is not None:
@@ -259,6 +229,11 @@ class Loader:
         finally:
             made.close()
         self._position, self._begun = (epoch + 1, 0), False
+
+    def _make(self, epoch: int, first: int) -> Iterator[Any]:
+        if self._disk is not None:
+            return self._disk.make(self._maker, epoch, first)
+        return self._maker.make(epoch, first, self.bulk)
 
     def set_epoch(self, epoch: int) -> None:
         """The next loop is this epoch, from its first batch."""
@@ -305,7 +280,54 @@ class Loader:
             "input_nodes": nodes,
         }
 
-    # ---- memory ----------------------------------------------------------------------------
+    # ---- memory and disk -------------------------------------------------------------------
+
+    @property
+    def layout(self) -> Layout | None:
+        """How `memory` is spent where the graph is read from disk; None where it is not."""
+        return None if self._disk is None else self._disk.layout
+
+    def plan(self, epoch: int | None = None, batches: int | None = None) -> EpochPlan:
+        """What an epoch will move, before anything is read: samples and plans, and no more.
+
+        Args:
+            epoch: which; None is the next.
+            batches: plan only so many, from the first on.
+
+        Raises:
+            InputError: the loader has no `memory=`, or all fits in memory: nothing is planned.
+        """
+        if self._disk is None:
+            raise InputError(
+                "this loader reads nothing by plan; give it a graph from a folder and memory= "
+                "with less than the graph takes"
+            )
+        number = self.epoch if epoch is None else epoch
+        return plan_epoch(self._disk, self._maker, number, batches)
+
+    def counters(self) -> dict[str, Any]:
+        """What was read so far, by part; empty where nothing is read by plan."""
+        return {} if self._disk is None else self._disk.counters()
+
+    def explain(self) -> str:
+        """The layout, the way of reading that was chosen, and predicted beside measured."""
+        return "all of the graph is in memory" if self._disk is None else self._disk.explain()
+
+    def close(self) -> None:
+        """Frees the cache and ends reading; loops that run must have ended."""
+        if self._disk is not None:
+            self._disk.close()
+
+    def _arrange(self, memory: int, storage: Storage) -> None:
+        asked = None if self._bulk == "auto" else int(self._bulk)
+        self._disk = arrange(self._maker, memory, asked, self.prefetch, storage)
+        if self._disk is not None:
+            self._bulk = self._disk.layout.bulk
+            return
+        held = 0
+        if storage == "auto" and self.graph.path is not None:  # mapped, and all of it fits
+            held = held_bytes(self.graph)
+        self._bulk = self._fit(memory - held)
 
     def _fit(self, memory: int) -> int:
         """Batches of a bulk that `memory` holds, judged by the first batches of epoch 0."""
