@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from foregather.sampling.bulk import Bulk, Sample
     from foregather.sampling.full import Full
+    from foregather.sampling.labor import Labor
     from foregather.sampling.layerwise import FastGCN, Ladies
     from foregather.sampling.matrix import MatrixSampler
     from foregather.sampling.neighbor import Neighbor
@@ -27,6 +28,7 @@ __all__ = [
     "Columns",
     "Picks",
     "Neighbor",
+    "Labor",
     "Ladies",
     "FastGCN",
     "Full",
@@ -45,6 +47,7 @@ _HOME = {
     "Columns": "rows",
     "Picks": "rows",
     "Neighbor": "neighbor",
+    "Labor": "labor",
     "Ladies": "layerwise",
     "FastGCN": "layerwise",
     "Full": "full",
