@@ -18,9 +18,10 @@ template <typename Id>
   std::int64_t* next = edge;
   std::uint32_t p = 0;
   for (; p + kLanes <= count; p += kLanes) {
+    const Id* block = ids + p;
     std::uint32_t below = 0;
     for (std::uint32_t i = 0; i < kLanes; ++i) {
-      numbers[i] = shared.low(static_cast<std::uint32_t>(ids[p + i]));
+      numbers[i] = shared.low(static_cast<std::uint32_t>(block[i]));
       below += numbers[i] < limit ? 1u : 0u;
     }
     if (below == 0) continue;
@@ -98,10 +99,9 @@ struct LaborDraw {
   bool whole(const FrontierRow<Id>& row) const { return fanout < 0 || row.degree <= fanout; }
 
   // The beginning of a row; the processor's own prefetcher sees where it goes on.
-  void ask(const FrontierRow<Id>& row) {
-    constexpr std::uint32_t kLine = 64 / sizeof(Id), kLines = 4;
-    const std::uint32_t end = std::min(row.degree, kLine * kLines);
-    for (std::uint32_t p = 0; p < end; p += kLine) __builtin_prefetch(&indices[row.begin + p]);
+  [[gnu::always_inline]] void ask(const FrontierRow<Id>& row) {
+    constexpr std::uint32_t kMost = 256 / sizeof(Id);
+    prefetch_range(indices + row.begin, std::min(row.degree, kMost));
   }
 
   std::uint32_t operator()(const FrontierRow<Id>& row, std::int64_t* edge) {

@@ -52,7 +52,7 @@ struct UniformDraw {
 template <typename Id>
 struct WeightedDraw {
   static constexpr bool kAsks = true, kReads = false;
-  static constexpr std::uint32_t kShort = 32;  // rows whose cells are asked for as a whole
+  static constexpr std::uint32_t kShort = 64;  // rows whose cells are asked for as a whole
   Fanout fanout;
   const EdgeWeights& weights;
 
@@ -68,11 +68,11 @@ struct WeightedDraw {
   }
   void weigh(const FrontierRow<Id>&, const std::int64_t*, std::uint32_t, float*) {}
 
-  void ask(const FrontierRow<Id>& row) {
+  [[gnu::always_inline]] void ask(const FrontierRow<Id>& row) {
     if (fanout.all_of(row.degree)) return;
     const AliasCell* cells = weights.cells.data() + row.begin;
     if (row.degree <= kShort) {
-      for (std::uint32_t p = 0; p < row.degree; p += 8) __builtin_prefetch(&cells[p]);
+      prefetch_range(cells, row.degree);
       return;
     }
     const std::uint64_t key = vertex_key(fanout.key, static_cast<std::uint64_t>(row.node));

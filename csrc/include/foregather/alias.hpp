@@ -19,6 +19,7 @@
 #include <bit>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "foregather/buffer.hpp"
@@ -60,7 +61,7 @@ void prepare_weights(std::span<const std::int64_t> indptr, std::span<const float
 namespace detail {
 
 /// Draws that pick_weighted makes before it turns to keys.
-constexpr std::uint32_t tries(std::uint32_t count) { return 3 * count + 8; }
+constexpr std::uint32_t tries(std::uint32_t count) { return 6 * count + 16; }
 
 /// The word under which the keys of the rest are drawn; no slot comes near.
 inline constexpr std::uint64_t kRest = ~std::uint64_t{0} - 1;
@@ -70,7 +71,9 @@ inline std::uint32_t draw_cell(std::uint64_t key, std::uint64_t slot, const Alia
   std::uint64_t bits = draw(key, slot);
   const std::uint32_t at = bounded_bits(bits, degree);
   const AliasCell cell = cells[at];
-  return static_cast<std::uint32_t>(bits) < cell.keep ? at : cell.other;
+  // A mask, not a branch: the answer is a coin flip.
+  const std::uint32_t own = 0u - (static_cast<std::uint32_t>(bits) < cell.keep ? 1u : 0u);
+  return (at & own) | (cell.other & ~own);
 }
 
 /// Rows of up to 64: the picks are bits of a word. Returns how many were found.
@@ -127,24 +130,37 @@ inline std::uint32_t meet_many(std::uint64_t key, const AliasCell* cells, std::u
 }
 
 /// Adds the entries with the smallest keys to the `have` picks, which ascend, until they are
-/// `count`. Ties go to the smaller position.
+/// `count`. Ties go to the smaller position. `rest` is a heap of the smallest so far; -log(u) is at
+/// least 1 - u, so most entries are refused by one multiplication, without a logarithm.
 template <typename Weight>
 void take_rest(std::uint64_t key, std::span<const Weight> weights, std::uint32_t have,
                std::uint32_t count, std::uint32_t* out,
                std::vector<std::pair<double, std::uint32_t>>& rest) {
   const std::uint64_t own = derive(key, kRest);
+  const std::size_t wanted = count - have;
   rest.clear();
   std::uint32_t passed = 0;
   for (std::uint32_t at = 0; at < weights.size(); ++at) {
     if (passed < have && out[passed] == at) {
       ++passed;
-    } else if (weights[at] > 0) {
-      rest.emplace_back(exponential(draw(own, at)) / static_cast<double>(weights[at]), at);
+      continue;
     }
+    const auto weight = static_cast<double>(weights[at]);
+    if (!(weight > 0)) continue;
+    const std::uint64_t bits = draw(own, at);
+    if (rest.size() == wanted) {
+      // The margin covers rounding: what is refused has a larger key for certain.
+      if (1 - to_open_unit(bits) > rest.front().first * weight * (1 + 0x1.0p-40)) continue;
+      const std::pair<double, std::uint32_t> entry{exponential(bits) / weight, at};
+      if (!(entry < rest.front())) continue;
+      std::pop_heap(rest.begin(), rest.end());
+      rest.back() = entry;
+    } else {
+      rest.emplace_back(exponential(bits) / weight, at);
+    }
+    std::push_heap(rest.begin(), rest.end());
   }
-  const auto end = rest.begin() + (count - have);
-  if (end < rest.end()) std::nth_element(rest.begin(), end, rest.end());
-  for (auto chosen = rest.begin(); chosen != end; ++chosen) out[have++] = chosen->second;
+  for (const auto& entry : rest) out[have++] = entry.second;
   std::sort(out, out + count);
 }
 

@@ -12,7 +12,8 @@
 //     std::int64_t most(row)         edges the row gives at most
 //     bool whole(row)                whether all edges are taken, as they lie
 //     std::uint32_t operator()(row, edge)   writes ascending positions in the graph, says how many
-//     void ask(row)                  prefetches what operator() reads; only called if kAsks
+//     void ask(row)                  prefetches what operator() reads, inlined by force (see
+//                                    prefetch_range); only called if kAsks
 //     void weigh(row, edge, count, weight)  weights of the edges taken; only called if weighs()
 // and constants kAsks and kReads (operator() reads the ids itself, so they need no prefetch).
 //
@@ -64,6 +65,15 @@ struct SampleArrays {
   }
 };
 
+/// Asks for the cache lines of `count` elements, which need not begin with a line. Inlined by
+/// force: to GCC a function that only prefetches has no effect, and calls of it are dropped.
+template <typename T>
+[[gnu::always_inline]] inline void prefetch_range(const T* first, std::size_t count) {
+  constexpr std::size_t kLine = 64 / sizeof(T);
+  for (std::size_t i = 0; i < count; i += kLine) __builtin_prefetch(first + i);
+  if (count > 0) __builtin_prefetch(first + count - 1);
+}
+
 /// A row of the frontier.
 template <typename Id>
 struct FrontierRow {
@@ -93,6 +103,7 @@ class Expansion {
  private:
   static constexpr std::int64_t kAhead = 24;  // rows ahead whose indptr is asked for
   static constexpr std::int64_t kBlock = 16;  // rows of a pipeline block
+  static constexpr std::int64_t kAsk = 3;     // blocks ahead that a Draw is asked for
 
   // A block of the pipeline: its edges are [first, last) of the minibatch.
   struct Block {
@@ -185,8 +196,7 @@ typename Expansion<Id>::Block Expansion<Id>::draw_block(const Topology<Id>& grap
     std::uint32_t count = own.degree;
     if (draw.whole(own)) {
       for (std::uint32_t p = 0; p < count; ++p) edge[at + p] = own.begin + p;
-      constexpr std::uint32_t kLine = 64 / sizeof(Id);
-      for (std::uint32_t p = 0; p < count; p += kLine) __builtin_prefetch(&indices[own.begin + p]);
+      prefetch_range(indices + own.begin, count);
     } else {
       count = draw(own, edge + at);
       for (std::uint32_t p = 0; p < count && !Draw::kReads; ++p) {
@@ -238,14 +248,14 @@ void Expansion<Id>::layer(const Topology<Id>& graph, std::int64_t first, Draw& d
   const std::int64_t last = known();
   const std::int64_t likely = find_rows(graph, first, last, draw, out);
   out.make_room(last + likely, last, drawn_ + likely, drawn_);
-  auto ask = [&](std::int64_t from) {
+  auto ask = [&](std::int64_t from) __attribute__((always_inline)) {
     if constexpr (Draw::kAsks) {
       for (std::int64_t i = from; i < std::min(from + kBlock, last); ++i) draw.ask(row(i, out));
     }
   };
   std::int64_t at = drawn_;
   Block reading{at, at}, renumbering{at, at};
-  ask(first);
+  for (std::int64_t block = 0; block < kAsk; ++block) ask(first + block * kBlock);
   for (std::int64_t i = first; i < last; i += kBlock) {
     const std::int64_t end = std::min(i + kBlock, last);
     std::int64_t most = 0;
@@ -254,7 +264,7 @@ void Expansion<Id>::layer(const Topology<Id>& graph, std::int64_t first, Draw& d
     const std::int64_t nodes = known() + (at - renumbering.first) + most;
     local_.require_room(nodes);
     out.make_room(nodes, known(), at + most, at);
-    ask(i + kBlock);
+    ask(i + kAsk * kBlock);
     const Block drawing = draw_block(graph, i, end, at, draw, out);
     at = drawing.last;
     read_block(graph, reading, out);

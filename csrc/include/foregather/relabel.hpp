@@ -50,11 +50,12 @@ class Relabel {
     const std::uint32_t base = base_;
     std::uint32_t known = known_;
     for (std::size_t i = 0; i < count; ++i) {
-      // Without a branch: whether a vertex was met before is a coin flip no predictor learns.
+      // Whether a vertex was met before is a coin flip no predictor learns, so there is no branch,
+      // and the choice is written with a mask, of which compilers make none.
       const Id v = ids[i];
       const std::uint32_t entry = table[v];
-      const bool fresh = entry < base;
-      const std::uint32_t id = fresh ? known : entry - base;
+      const std::uint32_t fresh = entry < base ? 1 : 0, mask = 0u - fresh;
+      const std::uint32_t id = (known & mask) | ((entry - base) & ~mask);
       node[known] = v;  // stays only if fresh
       table[v] = base + id;
       row[i] = id;
@@ -76,7 +77,7 @@ class Relabel {
     return entry < base_ ? kNone : entry - base_;
   }
 
-  void prefetch(std::int64_t v) const {
+  [[gnu::always_inline]] void prefetch(std::int64_t v) const {
     __builtin_prefetch(&table_[static_cast<std::size_t>(v)], 1);
   }
 

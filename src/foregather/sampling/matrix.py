@@ -73,7 +73,7 @@ class MatrixSampler(Sampler):
         return "per-layer"
 
     def key_layer(self, layer: int) -> int:
-        """The layer whose random keys a layer draws with: its own, so that layers are independent."""
+        """The layer whose random keys a layer draws with: its own; layers are then independent."""
         return layer
 
     # ---- the verbs -----------------------------------------------------------------------------
