@@ -104,7 +104,15 @@ def weighted_bulk(
         return choose_weighted(vertex_key(layer_key(key, layer), v), own, fanout, replace)
 
     return [
-        sample_one(graph, ids, fanouts, pick, expand, batch_key(seed, epoch, number), number)
+        sample_one(
+            graph,
+            list(map(int, ids)),
+            fanouts,
+            pick,
+            expand,
+            batch_key(seed, epoch, number),
+            number,
+        )
         for number, ids in enumerate(seeds, first_batch)
     ]
 
@@ -160,7 +168,15 @@ def labor_bulk(
         return changed(sample, weight=np.array(weight, np.float32))
 
     made = [
-        sample_one(graph, ids, fanouts, pick, expand, batch_key(seed, epoch, number), number)
+        sample_one(
+            graph,
+            list(map(int, ids)),
+            fanouts,
+            pick,
+            expand,
+            batch_key(seed, epoch, number),
+            number,
+        )
         for number, ids in enumerate(seeds, first_batch)
     ]
     return made if debias is None else [weigh(sample) for sample in made]

@@ -120,9 +120,7 @@ def test_inclusion_and_independence(degree, count):
     counts = np.bincount(made.sum(1), minlength=degree + 1)
     expected = stats.binom.pmf(np.arange(degree + 1), degree, p) * trials
     often = expected >= 5
-    pooled = np.array(
-        [[*c[often], c[~often].sum()] for c in (counts.astype(float), expected)]
-    )
+    pooled = np.array([[*c[often], c[~often].sum()] for c in (counts.astype(float), expected)])
     assert stats.chisquare(*pooled[:, pooled[1] > 0]).pvalue > LEAST
     both = (made[:, 1:] & made[:, :-1]).sum(0)
     worst = np.abs(both - trials * p * p).max() / np.sqrt(trials * p * p * (1 - p * p))

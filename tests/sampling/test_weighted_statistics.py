@@ -83,14 +83,17 @@ def test_inclusion_is_that_of_exponential_keys(degree, count, spread):
         layer_sizes = (count,)
 
         def norm(self, p):
-            return weights
+            return weights[p.edge]
 
     trials = 3000
     seeds = [np.zeros(1, np.int64)] * trials
     other = np.stack([s.edge for s in Keys().sample_bulk(star(degree), seeds, seed=2)])
     group = np.argsort(np.argsort(weights)) * 20 // degree  # twenty groups from light to heavy
     table = np.array(
-        [np.bincount(group[p.ravel()], minlength=20) for p in (picks(weights, count, trials), other)]
+        [
+            np.bincount(group[p.ravel()], minlength=20)
+            for p in (picks(weights, count, trials), other)
+        ]
     )
     table = table[:, table.sum(0) >= 10]
     assert stats.chi2_contingency(table).pvalue > LEAST

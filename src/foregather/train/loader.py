@@ -101,7 +101,8 @@ class Loader:
             self-loops if the model wants them (`self_loops=True` when it is made).
         pyg: yield PyG's Data: "auto" where PyG is installed, True, or False for a plain Batch.
         prefetch: batches made ahead.
-        unsupported: other arguments of PyG; refused unless they ask for nothing.
+        unsupported: other arguments of PyG; refused unless they ask for nothing. One is understood:
+            weight_attr="edge_weight" samples neighbours by the graph's edge weights.
 
     Raises:
         InputError: an argument breaks its rule; the message says which.
@@ -159,7 +160,7 @@ class Loader:
         pin = device is not None and str(device).startswith("cuda")
         self._maker = _Maker(
             graph,
-            make_sampler(num_neighbors, sampler, replace, expand),
+            make_sampler(num_neighbors, sampler, replace, expand, unsupported.get("weight_attr")),
             Seeds.make(graph, input_nodes, batch_size, shuffle, drop_last, seed),
             Assembler(graph, labels, edge_attr, norm, pin, threads),
             threads,
