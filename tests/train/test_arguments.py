@@ -2,11 +2,14 @@
 
 import re
 
+import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data
 
 from foregather import BudgetError, InputError, MissingDependencyError
+from foregather.graph import Graph
+from foregather.sampling import Neighbor
 from foregather.train import loader as loader_module
 from foregather.train.batch import Batch
 from foregather.train.loader import Loader
@@ -19,7 +22,8 @@ from tests.train.test_loader import GRAPH, ONCE, plain, plain_as_pyg
     [
         ({"time_attr": "t"}, "time_attr='t' of PyG is not supported; leave it out"),
         ({"num_workers": 4}, "num_workers=4 .* use threads= and prefetch="),
-        ({"weight_attr": "w"}, "weight_attr"),
+        ({"weight_attr": "w"}, "weight_attr='w' .* use weight_attr='edge_weight'"),
+        ({"weight_attr": "edge_weight"}, "set weights= on the sampler"),
         ({"subgraph_type": "induced"}, "subgraph_type"),
         ({"disjoint": True}, "disjoint"),
         ({"input_time": torch.zeros(3)}, "input_time"),
@@ -79,3 +83,18 @@ def test_fan_outs_make_the_built_in_sampler():
     pytest.importorskip("foregather.sampling.neighbor")
     for a, b in zip(plain(sampler=None, num_neighbors=[4, 3, 2]), plain(), strict=True):
         assert same_batch(a, b)
+
+
+def test_weight_attr_samples_by_the_weights_of_the_graph():
+    rng = np.random.default_rng(0)
+    pairs, weight = rng.integers(0, 40, (2, 600)), rng.random(600)
+    graph = Graph.from_edge_index(pairs, 40, edge_weight=weight)
+    options = {"num_neighbors": [3, 2], "batch_size": 8, "pyg": False, "seed": 5}
+    loader = Loader(graph, weight_attr="edge_weight", **options)
+    assert loader.sampler == Neighbor([3, 2], weights=True)
+    want = Neighbor([3, 2], weights=graph.edge_weight).sample_bulk(graph, [np.arange(8)], seed=5)
+    batch = next(iter(loader))
+    assert batch.e_id.tolist() == graph.edge_ids[want[0].edge].tolist()
+    without = Loader(Graph.from_edge_index(pairs, 40), weight_attr="edge_weight", **options)
+    with pytest.raises(InputError, match="the graph has no edge_weight"):
+        next(iter(without))

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from foregather.sampling.bulk import Bulk, Sample
     from foregather.sampling.disk import DiskTopology
     from foregather.sampling.full import Full
+    from foregather.sampling.labor import Labor
     from foregather.sampling.layerwise import FastGCN, Ladies
     from foregather.sampling.matrix import MatrixSampler
     from foregather.sampling.neighbor import Neighbor
@@ -28,6 +29,7 @@ __all__ = [
     "Columns",
     "Picks",
     "Neighbor",
+    "Labor",
     "Ladies",
     "FastGCN",
     "Full",
@@ -47,6 +49,7 @@ _HOME = {
     "Columns": "rows",
     "Picks": "rows",
     "Neighbor": "neighbor",
+    "Labor": "labor",
     "Ladies": "layerwise",
     "FastGCN": "layerwise",
     "Full": "full",

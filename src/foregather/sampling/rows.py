@@ -209,6 +209,38 @@ class Rows:
         chance = inclusion(numbers[entry], tau[self.row[entry]])
         return Picks(entry, self.values[entry] / chance)
 
+    def draw_rows(self, size: int, weights: Any, replace: bool = False) -> Picks:
+        """Picks `size` entries of each row (all with -1) by weight, as `Neighbor` does.
+
+        The distribution is that of `sample_rows`; the picks are others. They are drawn from tables
+        of each row that a kernel can make beforehand, so they cost less, but the probability that
+        an entry is included is not known.
+
+        Args:
+            size: entries of each row.
+            weights: one number (>= 0) for each entry, not all 0 in any row that has entries.
+            replace: pick with replacement; an entry may then be picked more than once.
+        """
+        numbers = as_weights(weights, len(self.columns), "entry")
+        assert numbers is not None
+        ptr = np.empty(len(self.rows) + 1, np.int64)
+        _core.count_picks(self.ptr, numbers, size, replace, ptr)
+        entry = np.empty(ptr[-1], np.int64)
+        where, keys = (self.rows, self.batch_ptr, self.ptr), self.keys
+        _core.draw_rows(*where, numbers, keys, size, replace, ptr, entry, self.threads)
+        return Picks(entry)
+
+    def column_draws(self) -> npt.NDArray[np.uint32]:
+        """A random number for each entry, uniform over 32 bits, the same for equal columns.
+
+        Entries of one column in different rows of a batch share the number; batches and layers do
+        not. So rows that compare it with limits of their own choose the same columns where they
+        can.
+        """
+        made = np.empty(len(self.columns), np.uint32)
+        _core.column_draws(self.entry_ptr, self.columns, self.keys, made, self.threads)
+        return made
+
     def sample_columns(self, size: int, columns: Columns) -> tuple[Columns, Float]:
         """Picks `size` columns of each batch without replacement, likelier the larger their weight.
 

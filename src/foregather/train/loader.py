@@ -77,7 +77,8 @@ class Loader:
             self-loops if the model wants them (`self_loops=True` when it is made).
         pyg: yield PyG's Data: "auto" where PyG is installed, True, or False for a plain Batch.
         prefetch: batches made ahead.
-        unsupported: other arguments of PyG; refused unless they ask for nothing.
+        unsupported: other arguments of PyG; refused unless they ask for nothing. One is understood:
+            weight_attr="edge_weight" samples neighbours by the graph's edge weights.
 
     Raises:
         InputError: an argument breaks its rule; the message says which.
@@ -138,7 +139,8 @@ class Loader:
         self.transform = transform
         self.prefetch = int(prefetch)
         pin = device is not None and str(device).startswith("cuda")
-        rule = make_sampler(num_neighbors, sampler, replace, expand)
+        weights = unsupported.get("weight_attr")
+        rule = make_sampler(num_neighbors, sampler, replace, expand, weights)
         self._maker = Maker(
             graph,
             rule,
