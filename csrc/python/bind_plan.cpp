@@ -40,19 +40,6 @@ void make_plan(Plan* self, const Geometry& geometry, std::int64_t num_slots, con
   new (self) Plan(std::move(plan));
 }
 
-template <typename T>
-void view_of(nb::class_<Plan>& type, const char* name, std::vector<T> Plan::* field) {
-  type.def_prop_ro(
-      name,
-      [field](nb::handle self) {
-        const std::vector<T>& values = nb::cast<const Plan&>(self).*field;
-        return nb::ndarray<nb::numpy, const T, nb::ndim<1>>(values.data(), {values.size()}, self);
-      },
-      nb::sig(("def " + std::string(name) + "(self) -> numpy.typing.NDArray[numpy." +
-               (sizeof(T) == 8 ? "int64]" : "uint32]"))
-                  .c_str()));
-}
-
 Facts counts(const Plan& plan) {
   const PlanCounts n = count_plan(plan);
   Facts facts;
@@ -86,7 +73,12 @@ void bind_geometry(nb::module_& m) {
       .def_ro("payload", &Geometry::payload)
       .def_ro("file_bytes", &Geometry::file_bytes)
       .def_ro("block_bytes", &Geometry::block_bytes)
-      .def("__eq__", [](const Geometry& a, const Geometry& b) { return a == b; });
+      .def(
+          "__eq__",
+          [](const Geometry& self, nb::handle other) {
+            return nb::isinstance<Geometry>(other) && self == nb::cast<const Geometry&>(other);
+          },
+          nb::sig("def __eq__(self, other: object, /) -> bool"));
 }
 
 }  // namespace
@@ -94,10 +86,13 @@ void bind_geometry(nb::module_& m) {
 void bind_plan(nb::module_& m) {
   bind_geometry(m);
   nb::class_<Plan> type(m, "Plan", "Which bytes move when, for one bulk; see plan.hpp.");
-  type.def("__init__", &make_plan, nb::arg("geometry"), nb::arg("num_slots"), nb::arg("num_rows"),
-           nb::arg("hit_ptr"), nb::arg("hit_slot"), nb::arg("hit_position"), nb::arg("request_ptr"),
-           nb::arg("request_offset"), nb::arg("request_length"), nb::arg("copy_ptr"),
-           nb::arg("copy_row"), nb::arg("copy_position"), nb::arg("copy_slot"),
+  type.def("__init__", &make_plan, nb::arg("geometry"), nb::arg("num_slots"),
+           nb::arg("num_rows").noconvert(), nb::arg("hit_ptr").noconvert(),
+           nb::arg("hit_slot").noconvert(), nb::arg("hit_position").noconvert(),
+           nb::arg("request_ptr").noconvert(), nb::arg("request_offset").noconvert(),
+           nb::arg("request_length").noconvert(), nb::arg("copy_ptr").noconvert(),
+           nb::arg("copy_row").noconvert(), nb::arg("copy_position").noconvert(),
+           nb::arg("copy_slot").noconvert(),
            "Copies the arrays and checks them; InputError where they are no plan.");
   type.def_ro("geometry", &Plan::geometry)
       .def_ro("num_slots", &Plan::num_slots)
@@ -105,17 +100,17 @@ void bind_plan(nb::module_& m) {
       .def_ro("block_bound", &Plan::block_bound)
       .def("counts", &counts, "Rows, hits, misses, requests, bytes and so on.")
       .def("__len__", &Plan::steps);
-  view_of(type, "num_rows", &Plan::num_rows);
-  view_of(type, "hit_ptr", &Plan::hit_ptr);
-  view_of(type, "hit_slot", &Plan::hit_slot);
-  view_of(type, "hit_position", &Plan::hit_position);
-  view_of(type, "request_ptr", &Plan::request_ptr);
-  view_of(type, "request_offset", &Plan::request_offset);
-  view_of(type, "request_length", &Plan::request_length);
-  view_of(type, "copy_ptr", &Plan::copy_ptr);
-  view_of(type, "copy_row", &Plan::copy_row);
-  view_of(type, "copy_position", &Plan::copy_position);
-  view_of(type, "copy_slot", &Plan::copy_slot);
+  vector_view(type, "num_rows", &Plan::num_rows);
+  vector_view(type, "hit_ptr", &Plan::hit_ptr);
+  vector_view(type, "hit_slot", &Plan::hit_slot);
+  vector_view(type, "hit_position", &Plan::hit_position);
+  vector_view(type, "request_ptr", &Plan::request_ptr);
+  vector_view(type, "request_offset", &Plan::request_offset);
+  vector_view(type, "request_length", &Plan::request_length);
+  vector_view(type, "copy_ptr", &Plan::copy_ptr);
+  vector_view(type, "copy_row", &Plan::copy_row);
+  vector_view(type, "copy_position", &Plan::copy_position);
+  vector_view(type, "copy_slot", &Plan::copy_slot);
 }
 
 }  // namespace foregather::python

@@ -137,10 +137,12 @@ void check_plan(const Plan& plan) {
     refuse(std::to_string(plan.num_slots) + " slots, expected fewer than 2^32 - 1");
   }
   const std::size_t steps = plan.num_rows.size();
+  // no batch can have more rows than there are copies: a bound on the memory this check takes
+  const std::size_t most = plan.hit_slot.size() + plan.copy_row.size();
   for (std::int64_t rows : plan.num_rows) {
-    if (rows < 0 || rows > plan.geometry.num_rows) {
-      refuse("a batch of " + std::to_string(rows) + " rows from a file of " +
-             std::to_string(plan.geometry.num_rows));
+    if (rows < 0 || static_cast<std::size_t>(rows) > most) {
+      refuse("a batch of " + std::to_string(rows) + " rows, and " + std::to_string(most) +
+             " hits and copies in all");
     }
   }
   check_pointers(plan.hit_ptr, steps, plan.hit_slot.size(), "hit_ptr");
