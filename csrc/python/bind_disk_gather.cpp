@@ -24,8 +24,8 @@ void make(DiskGather* self, const std::string& path, const std::string& name,
           const Geometry& geometry, std::int64_t num_slots, std::int64_t staging_bytes,
           const std::string& backend, int depth, const std::string& form,
           const std::optional<In<float>>& scale, int threads, std::shared_ptr<Faults> faults) {
-  DiskOptions options{staging_bytes, parse_backend(backend), depth, parse_form(form), {}, threads,
-                      std::move(faults)};
+  DiskOptions options{staging_bytes, parse_backend(backend), depth, parse_form(form), {},
+                      threads,       std::move(faults)};
   if (scale) options.scale.assign(scale->data(), scale->data() + scale->shape(0));
   nb::gil_scoped_release released;
   new (self) DiskGather(path, name, geometry, num_slots, std::move(options));
@@ -65,7 +65,8 @@ Facts counters(const DiskGather& self) {
 }  // namespace
 
 void bind_disk_gather(nb::module_& m) {
-  nb::class_<Faults>(m, "Faults", "Makes reads of a byte range go wrong; for tests, see faults.hpp.")
+  nb::class_<Faults>(m, "Faults",
+                     "Makes reads of a byte range go wrong; for tests, see faults.hpp.")
       .def(nb::init<>())
       .def("fail", &Faults::fail, nb::arg("begin"), nb::arg("end"), nb::arg("code"),
            nb::arg("times") = 1, "The next reads there fail with this errno.")
@@ -82,11 +83,8 @@ void bind_disk_gather(nb::module_& m) {
            nb::arg("faults").none() = nb::none())
       .def(
           "append",
-          [](DiskGather& self, std::shared_ptr<const Plan> plan) {
-            nb::gil_scoped_release released;
-            self.append(std::move(plan));
-          },
-          nb::arg("plan"), "Queues a plan; its reads begin at once.")
+          [](DiskGather& self, std::shared_ptr<Plan> plan) { self.append(std::move(plan)); },
+          nb::arg("plan"), Released(), "Queues a plan; its reads begin at once.")
       // noconvert: a converted copy of out would take the rows and be thrown away
       .def("step", &step, nb::sig("def step(self, out: numpy.typing.NDArray[typing.Any]) -> None"),
            nb::arg("out").noconvert(), "Carries out the next step into out, [rows, columns].")

@@ -6,11 +6,11 @@
 
 #include "foregather/check.hpp"
 #include "foregather/types.hpp"
-#include "foregather/plan.hpp"
 
 namespace foregather {
 
-// ---- which rows are cached -----------------------------------------------------------------------
+// ---- which rows are cached
+// -----------------------------------------------------------------------
 
 SieveSlots::SieveSlots(std::int64_t num_slots) : num_slots_(static_cast<std::uint32_t>(num_slots)) {
   if (num_slots < 0 || num_slots >= kNone) {
@@ -98,10 +98,11 @@ void SieveSlots::forget(std::uint32_t row) {
   table_[hole] = kNone;
 }
 
-// ---- what is read --------------------------------------------------------------------------------
+// ---- what is read
+// --------------------------------------------------------------------------------
 
-CallPlanner::CallPlanner(const Geometry& geometry, std::int64_t num_slots,
-                             std::int64_t gap_bytes, std::int64_t max_request)
+CallPlanner::CallPlanner(const Geometry& geometry, std::int64_t num_slots, std::int64_t gap_bytes,
+                         std::int64_t max_request)
     : geometry_(geometry),
       gap_bytes_(gap_bytes),
       max_request_(max_request),
@@ -154,7 +155,7 @@ CallPlan CallPlanner::plan(std::span<const Id> ids) {
 }
 
 void CallPlanner::plan_rows(Plan& plan, std::span<const std::uint32_t> rows,
-                              std::span<const std::uint32_t> positions) {
+                            std::span<const std::uint32_t> positions) {
   plan.geometry = geometry_;
   plan.num_slots = num_slots_;
   slots_.begin();
@@ -184,8 +185,8 @@ void CallPlanner::add_copy(Plan& plan, std::uint32_t row, std::uint32_t position
   const std::int64_t first = geometry_.payload + row * geometry_.row_bytes;
   const std::int64_t block = geometry_.block_bytes;
   const std::int64_t begin = first / block * block;
-  const std::int64_t end = std::min((first + geometry_.row_bytes + block - 1) / block * block,
-                                    geometry_.file_bytes);
+  const std::int64_t end =
+      std::min((first + geometry_.row_bytes + block - 1) / block * block, geometry_.file_bytes);
   bool joined = false;
   if (!plan.request_offset.empty()) {
     const std::int64_t from = plan.request_offset.back();

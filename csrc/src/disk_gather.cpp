@@ -18,29 +18,15 @@
 namespace foregather {
 namespace {
 
-// InputError unless the plan was made for this file and this cache.
-void check_fits(const Plan& plan, const Geometry& geometry, std::int64_t num_slots) {
-  Geometry at = plan.geometry;
-  at.block_bytes = geometry.block_bytes;  // how a planner cuts the file is its own business
-  if (at != geometry) {
-    throw InputError("the plan is for another file; make it for the file of this executor");
-  }
-  if (plan.num_slots != num_slots) {
-    throw InputError("the plan is for " + std::to_string(plan.num_slots) +
-                     " slots, but there are " + std::to_string(num_slots) +
-                     "; make it for this cache");
-  }
-}
-
 using Clock = std::chrono::steady_clock;
 using RowCopy = std::variant<CopyBytes, CopyHalf, CopyScaled>;
 
 constexpr std::size_t kLine = 64;
 constexpr std::size_t kAheadBytes = 2 * kLine;  // of a row; what follows is found by the hardware
 constexpr std::int64_t kAhead = 12;             // rows asked for ahead of use
-constexpr std::size_t kGrainBytes = std::size_t{512} << 10;   // handed to a thread at a time
-constexpr std::size_t kThreadBytes = std::size_t{8} << 20;    // what makes another thread worth it
-constexpr std::chrono::milliseconds kPatience{50};            // between two calls of `poll`
+constexpr std::size_t kGrainBytes = std::size_t{512} << 10;  // handed to a thread at a time
+constexpr std::size_t kThreadBytes = std::size_t{8} << 20;   // what makes another thread worth it
+constexpr std::chrono::milliseconds kPatience{50};           // between two calls of `poll`
 
 double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -115,12 +101,26 @@ void DiskGather::check_open() const {
   if (!closed_.empty()) throw StorageError("the gather from " + name_ + " " + closed_, ECANCELED);
 }
 
+void DiskGather::check_fit(const Plan& plan) const {
+  const Geometry& at = plan.geometry;
+  if (at.num_rows != geometry_.num_rows || at.row_bytes != geometry_.row_bytes ||
+      at.payload != geometry_.payload || at.file_bytes != geometry_.file_bytes) {
+    throw InputError("the plan is for another file than " + name_ +  // blocks are its own choice
+                     "; make one with this file's geometry");
+  }
+  if (plan.num_slots != num_slots_) {
+    throw InputError("the plan is for " + std::to_string(plan.num_slots) +
+                     " slots, but there are " + std::to_string(num_slots_) +
+                     "; plan with as many as the executor has");
+  }
+  check_plan(plan);
+}
+
 void DiskGather::append(std::shared_ptr<const Plan> plan) {
   check_process();
   std::lock_guard<std::mutex> hold(turn_);
   check_open();
-  check_fits(*plan, geometry_, num_slots_);
-  check_plan(*plan);
+  check_fit(*plan);
   reader_->check_file();
   if (plan->num_rows.empty()) return;
   reader_->push(plan->request_offset, plan->request_length);

@@ -95,9 +95,8 @@ void ReadAhead::start_threads() {
   } catch (const std::system_error& error) {
     stop();
     for (std::thread& thread : *threads_) thread.join();
-    throw StorageError("cannot start " + std::to_string(count) +
-                           " reading threads: " + error.code().message() +
-                           "; choose a smaller depth",
+    throw StorageError("cannot start " + std::to_string(count) + " reading threads: " +
+                           error.code().message() + "; choose a smaller depth",
                        error.code().value());
   }
   std::unique_lock<std::mutex> hold(lock_);
@@ -118,9 +117,8 @@ void ReadAhead::serve_ring() {
     {
       std::lock_guard<std::mutex> hold(lock_);
       if (code != 0) {
-        pin_refusal_ = code == ENOMEM
-                           ? "staging exceeds the limit on locked memory (ulimit -l)"
-                           : "staging cannot be registered: " + errno_text(code);
+        pin_refusal_ = code == ENOMEM ? "staging exceeds the limit on locked memory (ulimit -l)"
+                                      : "staging cannot be registered: " + errno_text(code);
       }
       starting_ = 0;
       news_.notify_all();
@@ -217,7 +215,8 @@ void ReadAhead::fail(const std::string& what, int code) {
 
 void ReadAhead::check_process() const {
   if (process_ != ::getpid()) {
-    throw InputError(name_ + " was opened for reading ahead in another process; open it again here");
+    throw InputError(name_ +
+                     " was opened for reading ahead in another process; open it again here");
   }
 }
 

@@ -45,9 +45,7 @@ Backend parse_backend(const std::string& name) {
 }
 
 BlockReader::BlockReader(const std::string& path, Backend backend, int depth, std::string name)
-    : name_(name.empty() ? last_part(path) : std::move(name)),
-      backend_(backend),
-      depth_(depth) {
+    : name_(name.empty() ? last_part(path) : std::move(name)), backend_(backend), depth_(depth) {
   if (depth < 1 || depth > kMaxDepth) {
     throw InputError("depth is " + std::to_string(depth) + ", expected 1 to " +
                      std::to_string(kMaxDepth) + " reads in flight");

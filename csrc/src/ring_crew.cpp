@@ -100,8 +100,7 @@ void RingCrew::drain() noexcept {
       --in_flight_;
       Slot& at = slots_[static_cast<unsigned>(result.tag)];
       // What arrived whole counts: steps before a failed read can still be completed.
-      const std::int64_t got =
-          file_.judge(at.issue.offset + at.done, at.asked, result.result);
+      const std::int64_t got = file_.judge(at.issue.offset + at.done, at.asked, result.result);
       if (got >= 0 && at.done + got == at.issue.length) finished_.push_back(at.issue);
     }
     if (code == 0 || code == EINTR) continue;

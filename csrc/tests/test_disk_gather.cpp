@@ -47,8 +47,8 @@ std::vector<std::uint32_t> distinct(const Geometry& geometry, int count, std::ui
   std::vector<std::uint32_t> ids;
   std::vector<bool> seen(static_cast<std::size_t>(geometry.num_rows));
   for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(count); ++i) {
-    const auto id = static_cast<std::uint32_t>(
-        bounded(seed, i, static_cast<std::uint32_t>(geometry.num_rows)));
+    const auto id =
+        static_cast<std::uint32_t>(bounded(seed, i, static_cast<std::uint32_t>(geometry.num_rows)));
     if (!seen[id]) ids.push_back(id);
     seen[id] = true;
   }
@@ -102,7 +102,8 @@ void ends(const Scratch& file, Backend backend) {
     }
     DiskGather gather(file.path, "rows", file.geometry, 8, chosen);
     CallPlanner planner(file.geometry, 8, 0, 16 * kBlock);
-    for (int i = 0; i < 3; ++i) gather.append(planner.plan(std::span<const std::uint32_t>(ids)).plan);
+    for (int i = 0; i < 3; ++i)
+      gather.append(planner.plan(std::span<const std::uint32_t>(ids)).plan);
     std::vector<std::byte> out(ids.size() * width);
     if (round % 4 == 1) {
       CHECK_THROWS(for (int i = 0; i < 3; ++i) gather.step(out), StorageError);
@@ -138,8 +139,7 @@ int main() {
   const Scratch file(10, 8);
   CHECK_THROWS(DiskGather(file.path, "", file.geometry, -1, {}), InputError);
   CHECK_THROWS(DiskGather("no-such-file", "", file.geometry, 1, {}), StorageError);
-  CHECK_THROWS(
-      DiskGather(file.path, "", file.geometry, 1, options(Backend::kBuffered, 4, 100)),
-      InputError);
+  CHECK_THROWS(DiskGather(file.path, "", file.geometry, 1, options(Backend::kBuffered, 4, 100)),
+               InputError);
   return 0;
 }

@@ -64,10 +64,16 @@ class SlowPlanner:
     def plan(self, batches):
         a = {
             name: []
-            for name in (
-                "num_rows hit_slot hit_position request_offset request_length "
-                "copy_row copy_position copy_slot"
-            ).split()
+            for name in [
+                "num_rows",
+                "hit_slot",
+                "hit_position",
+                "request_offset",
+                "request_length",
+                "copy_row",
+                "copy_position",
+                "copy_slot",
+            ]
         }
         a |= {"hit_ptr": [0], "request_ptr": [0], "copy_ptr": [0]}
         for batch in batches:

@@ -44,8 +44,11 @@ def folder(tmp_path_factory):
     seed=st.integers(0, 1 << 30),
 )
 def test_equals_memory(folder, form, num_rows, width, block, num_slots, depth, extra, seed):
-    """Every backend, random feasible plans: rows wider than a block, rows across blocks, one row,
-    fewer rows than reads in flight, staging of one request."""
+    """Every backend, random feasible plans.
+
+    Rows wider than a block, rows across blocks, one row, fewer rows than reads in flight, staging
+    of one request.
+    """
     stored = form.split()[0]
     rows = random_rows(stored, num_rows, width, seed)
     scale = None
@@ -181,7 +184,7 @@ def test_out_and_arguments(tmp_path):
         disk.append(sequential(file, [[3, 1]]))
         for out in (torch.empty(1, 6), torch.empty(2, 12)[:, ::2]):
             with pytest.raises(InputError, match=r"expected a contiguous tensor of shape \[2, 6\]"):
-                disk.step(out.half())if out.shape[0] == 1 else disk.step(out)
+                disk.step(out.half()) if out.shape[0] == 1 else disk.step(out)
         with pytest.raises(InputError, match="out is float32, expected float16"):
             disk.step(torch.empty(2, 6))
         out = torch.empty(2, 6, dtype=torch.float16)
@@ -256,12 +259,15 @@ def test_plans_for_another_cache_or_file(tmp_path):
     with DiskFeatures(file, 5, staging=1 << 16, backend="buffered") as disk:
         with pytest.raises(InputError, match="is for 4 slots, but there are 5"):
             disk.append(simple(file.geometry()))
-        with pytest.raises(InputError, match="is for another file"):
+        with pytest.raises(InputError, match="is for another file than features.npy"):
             disk.append(simple(other.geometry()))
         large = SlowPlanner(file.geometry(16 * PAGE), 5).plan([range(100)])
-    with DiskFeatures(file, 5, staging=8192, backend="buffered") as disk:
-        with pytest.raises(InputError, match="but staging has 8192 bytes; give at least"):
-            disk.append(large)
+    message = "but staging has 8192 bytes; give at least"
+    with (
+        DiskFeatures(file, 5, staging=8192, backend="buffered") as disk,
+        pytest.raises(InputError, match=message),
+    ):
+        disk.append(large)
 
 
 def test_an_empty_plan_and_empty_batches(tmp_path, backend):

@@ -67,7 +67,7 @@ def test_io_error_is_named_and_ends_the_executor(file, rows, backend):
     faults.fail(bad, bad + PAGE, errno.EIO)
     with open_disk(file, backend, faults) as disk:
         disk.append(plan_of(file, batches))
-        for batch in batches[:3]:  # read ahead has met the error by now; these are right all the same
+        for batch in batches[:3]:  # the error may be known by now; these are right
             np.testing.assert_array_equal(disk.step().numpy(), rows[batch])
         message = rf"reading features\.npy at byte {bad} failed: Input/output error"
         with pytest.raises(StorageError, match=message):

@@ -122,8 +122,10 @@ def test_reads_are_sorted_merged_and_short(folder):
     file = write_rows(folder / "features.npy", random_rows("float32", 300, 1024))  # a row a page
     planner = _core.CallPlanner(file.geometry(), 0, PAGE, 4 * PAGE)
     plan, _ = planner.plan(np.array([90, 3, 1, 200, 201, 202, 203, 204, 91]))
-    pages = [(int(o) // PAGE - 1, int(n) // PAGE) for o, n in
-             zip(plan.request_offset, plan.request_length, strict=True)]
+    pages = [
+        (int(o) // PAGE - 1, int(n) // PAGE)
+        for o, n in zip(plan.request_offset, plan.request_length, strict=True)
+    ]
     assert pages == [(1, 3), (90, 2), (200, 4), (204, 1)]
 
 

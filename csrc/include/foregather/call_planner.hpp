@@ -65,7 +65,7 @@ class SieveSlots {
 class CallPlanner {
  public:
   CallPlanner(const Geometry& geometry, std::int64_t num_slots, std::int64_t gap_bytes,
-                std::int64_t max_request);
+              std::int64_t max_request);
 
   /// Plans one call; Id is std::uint32_t or std::int64_t.
   template <typename Id>

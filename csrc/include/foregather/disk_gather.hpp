@@ -53,8 +53,8 @@ struct DiskOptions {
   Backend backend = Backend::kUring;
   int depth = 64;
   Form form = Form::kStored;
-  std::vector<float> scale = {};  ///< one factor a column, with kScaled
-  int threads = 0;                ///< for copying hits; <= 0: default_threads()
+  std::vector<float> scale = {};             ///< one factor a column, with kScaled
+  int threads = 0;                           ///< for copying hits; <= 0: default_threads()
   std::shared_ptr<Faults> faults = nullptr;  ///< tests only
 };
 
@@ -103,6 +103,7 @@ class DiskGather {
  private:
   void check_process() const;
   void check_open() const;
+  void check_fit(const Plan& plan) const;
   void run(const Plan& plan, std::byte* out, const std::function<void()>& poll);
   template <typename Copy>
   void copy_hits(const Plan& plan, std::byte* out, const Copy& copy);
@@ -123,13 +124,13 @@ class DiskGather {
 
   mutable std::mutex turn_;  ///< held by append, step and what asks about them
   std::deque<std::shared_ptr<const Plan>> plans_;
-  std::size_t step_ = 0;           ///< next step of the first plan
-  std::int64_t base_ = 0;          ///< number of the first plan's first request
-  std::vector<Arrival> early_;     ///< arrived for later steps
-  std::vector<Arrival> batch_;     ///< work space of a step
+  std::size_t step_ = 0;        ///< next step of the first plan
+  std::int64_t base_ = 0;       ///< number of the first plan's first request
+  std::vector<Arrival> early_;  ///< arrived for later steps
+  std::vector<Arrival> batch_;  ///< work space of a step
   std::vector<std::int64_t> done_;
-  std::string closed_;             ///< why; empty while open
-  ReadCounters last_reads_;        ///< of a closed reader
+  std::string closed_;       ///< why; empty while open
+  ReadCounters last_reads_;  ///< of a closed reader
   GatherCounters counters_;
 };
 

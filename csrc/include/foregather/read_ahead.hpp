@@ -111,22 +111,22 @@ class ReadAhead {
   std::unique_ptr<Pages> staging_;
   std::shared_ptr<Faults> faults_;
 
-  mutable std::mutex lock_;        ///< guards everything below
-  std::condition_variable work_;   ///< there may be something to issue, or an end
-  std::condition_variable news_;   ///< something arrived, failed or stopped
-  std::deque<Piece> pieces_;       ///< not yet issued completely
-  std::size_t at_ = 0;             ///< next request of the first piece
-  std::deque<Place> window_;       ///< issued and not all released, from number first_ on
+  mutable std::mutex lock_;       ///< guards everything below
+  std::condition_variable work_;  ///< there may be something to issue, or an end
+  std::condition_variable news_;  ///< something arrived, failed or stopped
+  std::deque<Piece> pieces_;      ///< not yet issued completely
+  std::size_t at_ = 0;            ///< next request of the first piece
+  std::deque<Place> window_;      ///< issued and not all released, from number first_ on
   std::int64_t first_ = 0;
-  std::int64_t head_ = 0;          ///< byte of staging where the next place may begin
-  std::vector<Arrival> arrived_;   ///< not yet taken
+  std::int64_t head_ = 0;         ///< byte of staging where the next place may begin
+  std::vector<Arrival> arrived_;  ///< not yet taken
   bool stopping_ = false, failed_ = false;
-  int reading_ = 0;                ///< pread threads inside a read
+  int reading_ = 0;  ///< pread threads inside a read
   std::string reason_;
   int reason_code_ = 0;
   std::string pin_refusal_;
   ReadCounters counters_;
-  int starting_ = 0;               ///< threads that have not yet said that they run
+  int starting_ = 0;  ///< threads that have not yet said that they run
   std::unique_ptr<std::vector<std::thread>> threads_;
 };
 

@@ -152,8 +152,12 @@ class DiskFeatures:
         return self._core.pin_refusal
 
     def counters(self) -> dict[str, Any]:
-        """steps, rows, hits and riders of finished steps; requests, bytes, submissions and retries
-        of finished reads (those ahead included); seconds waiting, copying and in all."""
+        """What was done so far.
+
+        steps, rows, hits and riders (free riders kept) of finished steps; requests, bytes,
+        submissions and retries of finished reads, those ahead included; seconds in step() in all,
+        and of them waiting and copying.
+        """
         return self._core.counters()
 
     def close(self) -> None:

@@ -170,9 +170,7 @@ class Store:
         return f"Store({rows:,} x {width} {self.dtype} on disk, {held} in memory, {self.backend})"
 
 
-def open_store(
-    graph: Graph, memory: str | int, which: str = "features", **options: Any
-) -> Store:
+def open_store(graph: Graph, memory: str | int, which: str = "features", **options: Any) -> Store:
     """Opens the features of a graph folder for reading by id.
 
     Args:
