@@ -125,7 +125,7 @@ class Plan:
 
 def _cells(point: dict[str, Any]) -> str:
     if "error" in point:
-        return point["error"]
+        return str(point["error"])
     if point.get("in_memory"):
         return "everything fits: nothing is read by plan"
     if "requests" not in point:

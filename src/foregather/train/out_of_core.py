@@ -155,7 +155,7 @@ class OutOfCore:
         bulk, _ = self.sample(maker, epoch, first)
         disk = load_calibration(self._file.path.parent)
         geometry, slots = self._file.geometry(), self.layout.num_slots
-        self.choice = choose([bulk], geometry, slots, disk, repack=False)
+        self.choice = choose([bulk.samples], geometry, slots, disk, repack=False)
         best = self.choice.best
         self.layout = replaced(
             self.layout,

@@ -11,7 +11,14 @@ from foregather.errors import BudgetError, InputError
 from foregather.gather.feature_file import FeatureFile
 from foregather.sampling.disk import DiskTopology, reads_by_position
 from foregather.train.budget import count_threads, table_bytes
-from foregather.train.layout import BatchSize, Place, divide, held_bytes, least_bytes, topology_bytes
+from foregather.train.layout import (
+    BatchSize,
+    Place,
+    divide,
+    held_bytes,
+    least_bytes,
+    topology_bytes,
+)
 from foregather.train.maker import Maker
 from foregather.train.out_of_core import OutOfCore
 
@@ -145,7 +152,4 @@ def _judge(maker: Maker, topology: DiskTopology | None) -> BatchSize:
         rows, sample = max(rows, count), max(sample, bulk.nbytes)
         batch = max(batch, made.nbytes)
         del bulk, made, space
-    return BatchSize(
-        int(rows * _RESERVE), int(sample * _RESERVE), int(batch * _RESERVE * _SHELF)
-    )
-
+    return BatchSize(int(rows * _RESERVE), int(sample * _RESERVE), int(batch * _RESERVE * _SHELF))
