@@ -4,8 +4,9 @@ Each round measures the probe (64-byte reads from a 4 GB array through an index 
 five prefetch distances, three times each) and then `Neighbor` with fan-out [15, 10, 5] and 1024
 seeds a minibatch, without replacement, relabelled and ready for a model; one thread and two. The
 ratio is sampled edges a second over reads a second of the same round. Weighted `Neighbor` and
-`Labor` follow, on one thread, each round beside uniform `Neighbor` on the same seeds. Below, the cost of one edge
-over fan-outs, batch sizes and graph sizes shows that cost grows with the edges sampled.
+`Labor` follow, on one thread, each round beside uniform `Neighbor` on the same seeds. Below, the
+cost of one edge over fan-outs, batch sizes and graph sizes shows that cost grows with the edges
+sampled.
 """
 
 import argparse
