@@ -73,7 +73,12 @@ void bind_geometry(nb::module_& m) {
       .def_ro("payload", &Geometry::payload)
       .def_ro("file_bytes", &Geometry::file_bytes)
       .def_ro("block_bytes", &Geometry::block_bytes)
-      .def("__eq__", [](const Geometry& a, const Geometry& b) { return a == b; });
+      .def(
+          "__eq__",
+          [](const Geometry& a, nb::handle other) {
+            return nb::isinstance<Geometry>(other) && a == nb::cast<const Geometry&>(other);
+          },
+          nb::sig("def __eq__(self, other: object, /) -> bool"));
 }
 
 }  // namespace
