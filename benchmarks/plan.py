@@ -1,12 +1,13 @@
 """How fast is planning, and how far from the least possible are its reads?
 
-Two tables. The first: accesses planned a second on one core, against the number of accesses and of
-rows; the batches are random rows of a power law over shuffled ids, and the look-ahead, which is walked
-too, is as long as the bulk. The second: reads on a sampled trace (a synthetic graph with communities,
-a power law and shuffled ids, fan-outs 10 and 5) for all policies at 5, 10 and 25 % memory, beside the
-lower bounds. A ratio is reads of the policy / block bound at the block size of `ours`.
+`speed`: accesses planned a second on one core, against the number of accesses and of rows; the
+batches are random rows of a power law over shuffled ids, and the look-ahead, which is walked too,
+is as long as the bulk. `reads`: reads on a sampled trace (a synthetic graph with communities, a
+power law and shuffled ids, fan-outs 10 and 5) for all policies at 5, 10 and 25 % memory, beside
+the lower bounds. A ratio is reads of the policy / bound at the block size of `ours`.
 
-    python benchmarks/plan.py [--nodes 2M] [--rounds 5] [--date 2026-11-16] [--only speed|reads]
+    python benchmarks/plan.py speed [--rounds 5] [--date 2026-11-16]
+    python benchmarks/plan.py reads [--nodes 1M] [--date 2026-11-16]
 """
 
 import argparse
@@ -27,6 +28,7 @@ from foregather.units import format_bytes, format_count, parse_count
 ROW_BYTES = 512
 SHARES = (0.05, 0.1, 0.25)
 BLOCKS = (4096, 16384, 32768)
+PRICED_ROUNDS = 20
 
 
 def power_law(num_rows: int, steps: int, size: int, seed: int) -> list[np.ndarray]:
@@ -88,10 +90,13 @@ def reads(report: Report, nodes: int) -> None:
     rows = sum(len(batch) for bulk in trace for batch in bulk)
     touched = len(np.unique(np.concatenate([batch for bulk in trace for batch in bulk])))
     report.line(
-        f"Reads on a sampled trace: {format_count(nodes)} nodes, rows of {ROW_BYTES} bytes, 2 bulks of "
-        f"256 batches, {rows:,} accesses, {touched / nodes:.0%} of the rows touched. Requests and bounds "
-        "per 100 accesses. The block bound supposes that a block takes the memory of one row, so "
-        "with large blocks or much memory it comes down to reading every touched block once."
+        f"Reads on a sampled trace: {format_count(nodes)} nodes, rows of {ROW_BYTES} bytes, "
+        f"2 bulks of 256 batches, {rows:,} accesses, {touched / nodes:.0%} of the rows touched. "
+        "Requests and bounds are per 100 accesses. The block bound supposes that a block takes the "
+        "memory of one row, so "
+        "with large blocks or much memory it comes down to reading every touched block once. The "
+        "priced bound (csrc/include/foregather/priced_bound.hpp) counts a slot for every row: no "
+        "plan with this memory reads fewer blocks than that."
     )
     table = []
     for block in BLOCKS:
@@ -99,6 +104,11 @@ def reads(report: Report, nodes: int) -> None:
         for share in SHARES:
             slots = int(nodes * share)
             _, least = trace_bound(trace, geometry, slots)
+            flat = [batch for bulk in trace for batch in bulk]
+            priced = 0
+            if block == BLOCKS[0]:
+                empty = np.empty(0, np.uint32)
+                priced = _core.priced_bound(geometry, flat, slots, empty, PRICED_ROUNDS)
             for name in POLICIES if block == BLOCKS[0] else ("page", "ours"):
                 start = time.perf_counter()
                 plans = run_policy(name, trace, Setting(geometry, slots))
@@ -113,12 +123,17 @@ def reads(report: Report, nodes: int) -> None:
                         f"{100 * total.requests / rows:.1f}",
                         f"{100 * least / rows:.1f}",
                         f"{total.requests / least:.2f}",
+                        f"{100 * priced / rows:.1f}" if priced else "",
+                        f"{total.requests / priced:.2f}" if priced else "",
                         format_bytes(total.bytes),
                         f"{time.perf_counter() - start:.2f}",
                     ]
                 )
     report.table(
-        ["block", "memory", "policy", "misses", "requests", "bound", "ratio", "bytes", "plan s"],
+        [
+            *("block", "memory", "policy", "misses", "requests", "block bound", "ratio"),
+            *("priced bound", "ratio", "bytes", "plan s"),
+        ],
         table,
     )
     choice = choose(trace, file_geometry(nodes, ROW_BYTES), int(0.1 * nodes))
@@ -127,15 +142,15 @@ def reads(report: Report, nodes: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--nodes", default="2M")
+    parser.add_argument("what", choices=["speed", "reads"])
+    parser.add_argument("--nodes", default="1M")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--date", default=None)
-    parser.add_argument("--only", choices=["speed", "reads"], default=None)
     options = parser.parse_args()
-    report = Report("plan", __doc__, options.date)
-    if options.only != "reads":
+    report = Report(f"plan_{options.what}", __doc__, options.date)
+    if options.what == "speed":
         speed(report, options.rounds)
-    if options.only != "speed":
+    else:
         reads(report, parse_count(options.nodes))
     report.write()
 

@@ -75,8 +75,8 @@ void bind_geometry(nb::module_& m) {
       .def_ro("block_bytes", &Geometry::block_bytes)
       .def(
           "__eq__",
-          [](const Geometry& self, nb::handle other) {
-            return nb::isinstance<Geometry>(other) && self == nb::cast<const Geometry&>(other);
+          [](const Geometry& a, nb::handle other) {
+            return nb::isinstance<Geometry>(other) && a == nb::cast<const Geometry&>(other);
           },
           nb::sig("def __eq__(self, other: object, /) -> bool"));
 }

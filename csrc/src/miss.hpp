@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "foregather/divisor.hpp"
@@ -24,6 +26,8 @@ inline Miss make_miss(std::uint32_t row, std::uint32_t position) {
 inline std::uint32_t miss_row(Miss miss) { return static_cast<std::uint32_t>(miss >> 32); }
 inline std::uint32_t miss_position(Miss miss) { return static_cast<std::uint32_t>(miss); }
 
+inline constexpr int kDigit = 12;
+
 /// Sorts by row; rows are below `num_rows`. Linear time.
 inline void sort_misses(std::vector<Miss>& misses, std::vector<Miss>& scratch,
                         std::int64_t num_rows) {
@@ -31,19 +35,18 @@ inline void sort_misses(std::vector<Miss>& misses, std::vector<Miss>& scratch,
     std::sort(misses.begin(), misses.end());
     return;
   }
-  constexpr int kBits = 11;
-  constexpr std::size_t kSize = std::size_t{1} << kBits;
+  // as few passes as 12 bits each allow, and no more bits a pass than they need
+  const int width =
+      std::max(1, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(num_rows))));
+  const int passes = (width + kDigit - 1) / kDigit, bits = (width + passes - 1) / passes;
+  const std::uint64_t mask = (std::uint64_t{1} << bits) - 1;
   scratch.resize(misses.size());
-  for (int shift = 0; (num_rows >> shift) > 0; shift += kBits) {
-    std::array<std::uint32_t, kSize> at{};
-    for (Miss miss : misses) ++at[(miss >> (32 + shift)) & (kSize - 1)];
+  for (int shift = 32; shift < 32 + passes * bits; shift += bits) {
+    std::array<std::uint32_t, std::size_t{1} << kDigit> at{};
+    for (Miss miss : misses) ++at[(miss >> shift) & mask];
     std::uint32_t sum = 0;
-    for (std::uint32_t& count : at) {
-      const std::uint32_t here = count;
-      count = sum;
-      sum += here;
-    }
-    for (Miss miss : misses) scratch[at[(miss >> (32 + shift)) & (kSize - 1)]++] = miss;
+    for (std::size_t digit = 0; digit <= mask; ++digit) sum += std::exchange(at[digit], sum);
+    for (Miss miss : misses) scratch[at[(miss >> shift) & mask]++] = miss;
     misses.swap(scratch);
   }
 }
@@ -56,10 +59,12 @@ struct RequestShape {
 
 class Extents {
  public:
+  /// Takes any geometry; use only one that check_geometry accepts.
   Extents(const Geometry& geometry, const RequestShape& shape)
       : g_(geometry),
         shape_(shape),
-        pages_(static_cast<std::uint64_t>(geometry.block_bytes / kPage)) {}
+        pages_(
+            static_cast<std::uint64_t>(std::max<std::int64_t>(1, geometry.block_bytes / kPage))) {}
 
   /// Calls each(lo, hi, misses) for every request, ascending; [lo, hi) covers the misses.
   template <typename Each>

@@ -5,30 +5,16 @@
 
 #include "buckets.hpp"
 #include "miss.hpp"
+#include "row_word.hpp"
 
 namespace foregather {
 namespace {
 
-// A row's word orders rows by worth, smaller is better: the step of the next use (counted over all
-// plans) in the upper bits, 4095 - popularity in the lower. Steps of earlier plans mean "unknown".
-constexpr int kRankBits = 12;
-constexpr std::uint32_t kRankMask = (1u << kRankBits) - 1;
-constexpr std::uint32_t kNever = 0xffffffffu >> kRankBits;
-constexpr std::uint32_t kUnseen = 0xffffffffu;
-constexpr std::size_t kRanks = std::size_t{1} << kRankBits;
 constexpr std::size_t kFar = 24;    // accesses between asking for a table line and using it
-constexpr std::uint32_t kPeek = 6;  // the same, for rows to be evicted
-
-struct Entry {
-  std::uint32_t slot;
-  std::uint32_t word;
-};
-
-std::size_t count_rows(Batches batches) {
-  std::size_t rows = 0;
-  for (const auto& batch : batches) rows += batch.size();
-  return rows;
-}
+constexpr std::int64_t kLine = 8;   // entries in a cache line
+constexpr std::int64_t kLines = 8;  // lines of a block that are asked for ahead
+constexpr std::size_t kSoon = 2;    // misses between asking for a block's lines and using them
+constexpr std::uint32_t kPeek = 6;  // evictions between asking for a row's line and using it
 
 }  // namespace
 
@@ -151,10 +137,7 @@ class Planner::Work {
                      " twice; expected distinct rows");
   }
 
-  std::size_t bucket(std::uint32_t word) const {
-    const std::uint32_t wait = (word >> kRankBits) - base_;  // wraps for steps of earlier plans
-    return wait < horizon_ ? wait : horizon_ + (word & kRankMask);
-  }
+  std::size_t bucket(std::uint32_t word) const { return word_bucket(word, base_, horizon_); }
 
   Plan forward(Batches batches, bool fill) {
     Plan out;
@@ -281,6 +264,8 @@ class Planner::Work {
       row = static_cast<std::int64_t>(miss_row(miss)) + 1;
     }
     ride(row, last, out);
+    const Miss* soon = part.data() + part.size() + kSoon;
+    if (soon < misses_.data() + misses_.size()) expect(*soon);
     visited = std::max(visited, last);
   }
 
@@ -291,13 +276,33 @@ class Planner::Work {
   }
 
   void ride(std::int64_t row, std::int64_t end, Plan& out) {
+    std::uint32_t worst = worst_word();
     for (; row < end; ++row) {
       const Entry& entry = table_[static_cast<std::size_t>(row)];
-      if (entry.slot != kNone || entry.word == kUnseen) continue;
-      const std::size_t place = bucket(entry.word);
+      if (entry.word >= worst || entry.slot != kNone) continue;
+      const std::size_t place = bucket(entry.word);  // steps of earlier plans are only seen here
       if (place >= limit() || place >= horizon_ + kRankMask) continue;
       add_copy(static_cast<std::uint32_t>(row), kNone, out);
       admit(static_cast<std::uint32_t>(row));
+      worst = worst_word();
+    }
+  }
+
+  /// Riders with words from here on are not worth keeping; some below are not either.
+  std::uint32_t worst_word() const {
+    if (!free_.empty()) return kUnseen;
+    return bucket_word(limit(), base_, horizon_);
+  }
+
+  // The table lines of a block that will be read soon.
+  void expect(Miss miss) const {
+    std::int64_t first, last;
+    const auto lo =
+        static_cast<std::int64_t>(extents_.block(miss_row(miss))) * geometry_.block_bytes;
+    extents_.rows_inside(lo, lo + geometry_.block_bytes, first, last);
+    last = std::min(last, first + kLines * kLine);
+    for (; first < last; first += kLine) {
+      __builtin_prefetch(&table_[static_cast<std::size_t>(first)]);
     }
   }
 

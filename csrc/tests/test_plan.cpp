@@ -6,7 +6,9 @@
 #include "check.hpp"
 #include "foregather/planner.hpp"
 #include "foregather/policies.hpp"
+#include "foregather/priced_bound.hpp"
 #include "foregather/random.hpp"
+#include "foregather/repack.hpp"
 
 using namespace foregather;
 
@@ -75,6 +77,12 @@ void test_all_policies() {
         single.single = true;
         Planner ours(g, num_slots, options), ginex(g, num_slots, single);
         PagePlanner page(g, num_slots, options);
+        PlannerOptions plain = options;
+        plain.riders = false;
+        Planner by_rows(g, num_slots, plain);
+        const auto cold = [&](const Geometry& file, const Trace& bulk) {
+          return Planner(file, num_slots, options).plan(spans(bulk));
+        };
         std::vector<std::uint32_t> a(static_cast<std::size_t>(num_slots), kNone), b = a, c = a;
         Trace now = trace(++key, 300, 6, 60);
         for (int bulk = 0; bulk < 4; ++bulk) {
@@ -84,6 +92,9 @@ void test_all_policies() {
           ginex.clear();
           run(ginex.plan(batches, {}, true), now, b);
           run(page.plan(batches, ahead), now, c);
+          const Plan rows = by_rows.plan(batches);
+          check_plan(make_repack(rows, 8192, block * 2).scratch);
+          CHECK(priced_bound(g, batches, num_slots, {}, 5) <= count_plan(cold(g, now)).blocks);
           now = next;
         }
         for (auto policy : {OnlinePolicy::kStatic, OnlinePolicy::kLru, OnlinePolicy::kClock,
@@ -115,6 +126,7 @@ void test_refusals() {
   }
   CHECK_THROWS(Planner(geometry(10, 0, 4096), 3), InputError);
   CHECK_THROWS(Planner(geometry(10, 8, 5000), 3), InputError);
+  CHECK_THROWS(Planner(geometry(10, 8, 0), 3), InputError);
   CHECK_THROWS(Planner(g, -1), InputError);
   CHECK_THROWS(parse_policy("fifo"), InputError);
 }

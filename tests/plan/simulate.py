@@ -4,6 +4,7 @@ It knows nothing of how plans are made: only the batches, the rules of plan.hpp,
 a list of rows. Used on every plan of every policy.
 """
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -84,8 +85,6 @@ class Cache:
 
 def fewest_reads(batches: Sequence[Sequence[int]], slots: int, cached: frozenset[int]) -> int:
     """Exhaustive search: tries every content of the cache after every step."""
-    import itertools
-
     states = {cached: 0}
     for batch in batches:
         after: dict[frozenset[int], int] = {}
@@ -97,5 +96,24 @@ def fewest_reads(batches: Sequence[Sequence[int]], slots: int, cached: frozenset
                 key = frozenset(chosen)
                 if paid < after.get(key, 10**9):
                     after[key] = paid
+        states = after
+    return min(states.values())
+
+
+def fewest_blocks(
+    batches: Sequence[Sequence[int]], slots: int, per_block: int, num_rows: int
+) -> int:
+    """Exhaustive search where a read brings a whole block and any of its rows may be kept."""
+    states: dict[frozenset[int], int] = {frozenset(): 0}
+    for batch in batches:
+        after: dict[frozenset[int], int] = {}
+        for state, cost in states.items():
+            read = {row // per_block for row in set(batch) - state}
+            came = {row for row in range(num_rows) if row // per_block in read}
+            have = sorted(state | came)
+            for chosen in itertools.combinations(have, min(slots, len(have))):
+                key = frozenset(chosen)
+                if cost + len(read) < after.get(key, 10**9):
+                    after[key] = cost + len(read)
         states = after
     return min(states.values())

@@ -127,10 +127,21 @@ def test_repacked_bulks_deliver_the_batches():
             assert held[: len(planner.cached())] == planner.cached().tolist()
 
 
-PLAN_ARRAYS = (
-    "geometry num_slots num_rows hit_ptr hit_slot hit_position request_ptr request_offset "
-    "request_length copy_ptr copy_row copy_position copy_slot"
-).split()
+PLAN_ARRAYS = [
+    "geometry",
+    "num_slots",
+    "num_rows",
+    "hit_ptr",
+    "hit_slot",
+    "hit_position",
+    "request_ptr",
+    "request_offset",
+    "request_length",
+    "copy_ptr",
+    "copy_row",
+    "copy_position",
+    "copy_slot",
+]
 
 
 def sweep(repack):

@@ -9,7 +9,7 @@ from tests.plan.simulate import NONE, geometry
 
 
 def good() -> dict:
-    """Two steps over 6 rows of 4096 bytes, 2 slots: step 0 reads rows 1 and 2, step 1 hits row 1."""
+    """Two steps over 6 rows of 4096 bytes: step 0 reads rows 1 and 2, step 1 hits row 1."""
     i64, u32 = np.int64, np.uint32
     return {
         "geometry": geometry(6),

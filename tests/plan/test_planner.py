@@ -14,7 +14,7 @@ from foregather.plan.planner import (
     summarize,
     to_rows,
 )
-from tests.plan.simulate import NONE, Cache, fewest_reads, geometry
+from tests.plan.simulate import NONE, Cache, fewest_blocks, fewest_reads, geometry
 from tests.plan.traces import random_bulk, random_geometry, random_trace, small_bulks
 
 
@@ -89,6 +89,34 @@ def test_reading_without_riders_never_beats_the_row_bound():
         for bulk in random_trace(rng, g.num_rows, 3):
             plan = planner.plan(bulk)
             assert plan.counts()["misses"] == plan.row_bound
+
+
+def test_bounds_hold_against_exhaustive_search_by_blocks():
+    rng = np.random.default_rng(9)
+    optimal, sharper = 0, 0
+    for _ in range(400):
+        rows, slots, per_block = int(rng.integers(2, 7)), int(rng.integers(0, 4)), 2
+        g = geometry(rows, 4096 // per_block, 4096)
+        bulk = random_bulk(rng, rows, int(rng.integers(1, 7)), 3)
+        best = fewest_blocks([batch.tolist() for batch in bulk], slots, per_block, rows)
+        plan = _core.Planner(g, slots).plan(bulk)
+        priced = _core.priced_bound(g, bulk, slots, np.empty(0, np.uint32))
+        assert plan.block_bound <= best <= plan.counts()["blocks"]
+        assert priced <= best
+        optimal += plan.counts()["blocks"] == best
+        sharper += priced > plan.block_bound
+    assert optimal > 300  # the heuristic is good, the problem is NP-complete
+    assert sharper > 10
+
+
+def test_priced_bound_counts_rows_in_the_cache_for_free():
+    g = geometry(8, 512, 4096)
+    bulk = as_rows([[0, 1], [2], [0, 3]])
+    none = np.empty(0, np.uint32)
+    assert _core.priced_bound(g, bulk, 8, none) == 1
+    assert _core.priced_bound(g, bulk, 8, np.array([7], np.uint32)) == 0
+    assert _core.priced_bound(g, bulk, 0, none) == 3
+    assert _core.priced_bound(g, [], 8, none) == 0
 
 
 def test_free_riders_save_reads():

@@ -25,6 +25,13 @@ namespace foregather {
 
 using Batches = std::span<const std::span<const std::uint32_t>>;
 
+/// Rows of all batches.
+inline std::size_t count_rows(Batches batches) {
+  std::size_t rows = 0;
+  for (const auto& batch : batches) rows += batch.size();
+  return rows;
+}
+
 /// Counts the reads of Belady's rule from next uses alone, step after step.
 class Sweep {
  public:

@@ -1,6 +1,6 @@
 """bench: compares cache policies on one trace: `foregather bench cache [GRAPH]`.
 
-The trace is sampled as a loader would sample it; all policies get the same trace and the same memory.
+The trace is sampled as a loader would sample it; all policies get the same trace and memory.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from foregather.plan.compare import Compared, compare, trace_bound
 from foregather.plan.planner import Rows, file_geometry, to_rows
 from foregather.plan.policies import POLICIES, Setting, find_policy
 from foregather.sampling.neighbor import Neighbor
-from foregather.units import format_bytes, format_count, parse_count, parse_size
+from foregather.units import format_count, parse_count, parse_size
 
 __all__ = ["Bench"]
 

@@ -145,7 +145,7 @@ def choose(
 ) -> Choice:
     """Plans the bulks in every way that is worth it and returns the cheapest.
 
-    First all block sizes with row caching, then the gap, page caching and repacking around the best.
+    First all block sizes with row caching, then gap, page caching and repacking around the best.
 
     Args:
         bulks: sampled bulks, in order; one is enough.

@@ -80,8 +80,8 @@ def plan_cost(plans: Iterable[_core.Plan], disk: Calibration) -> PlanCost:
 def repack_cost(repack: _core.RepackPlan, disk: Calibration) -> PlanCost:
     """The same for a repacked bulk: the sweep, what it writes, and reading it back in order.
 
-    The sweep and the runs are reads in ascending order, so both go at the sequential rate, or at the
-    rate of requests where they are short.
+    The sweep and the runs are reads in ascending order, so both go at the sequential rate, or at
+    the rate of requests where they are short.
     """
     swept, back = repack.request_length, repack.scratch.request_length
     written = repack.scratch.geometry.file_bytes

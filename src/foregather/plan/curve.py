@@ -74,8 +74,8 @@ def split_budget(
 ) -> dict[str, int]:
     """Slots for each feature file, such that the next byte would save about the same time in each.
 
-    Every file's miss curve is sampled at 8 sizes up to the budget; pieces go, one by one, to the file
-    where they save most seconds a byte. The sum of slots * row bytes is at most the budget.
+    Every file's miss curve is sampled at 8 sizes up to the budget; pieces go, one by one, to the
+    file where they save most seconds a byte. The sum of slots * row bytes is at most the budget.
 
     Raises:
         InputError: the budget is negative.

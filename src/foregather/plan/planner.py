@@ -148,7 +148,7 @@ def _narrow(ids: Any, num_rows: int) -> Rows:
         raise InputError(
             f"a batch is {array.dtype} of shape {array.shape}, expected a list of row ids"
         )
-    if array.size and not (0 <= int(array.min()) and int(array.max()) < num_rows):
+    if array.size and not (int(array.min()) >= 0 and int(array.max()) < num_rows):
         raise InputError(
             f"a batch asks for rows {array.min()} to {array.max()}; expected 0 to {num_rows - 1}"
         )
