@@ -195,8 +195,7 @@ def test_destroyed_with_reads_in_flight(file, rows, backend):
             disk.step()
         if round_ % 2:
             disk.close()
-        del disk
-        gc.collect()
+        del disk  # the last reference: destroyed now
 
 
 def test_close_ends_a_step_that_waits(file, backend):
