@@ -14,8 +14,8 @@ from foregather.graph import Graph
 from foregather.graph.synthetic import synthetic_arrays
 from foregather.sampling.disk import DiskTopology
 from foregather.sampling.neighbor import Neighbor
+from tests.helpers_sampling import assert_same, skewed_graph
 from tests.sampling.test_bulk import GOLDEN, make
-from tests.sampling.test_neighbor import assert_same, random_graph
 
 BACKENDS = ("io_uring", "pread", "buffered")
 LEAST = 3_000_000  # enough for the small graphs here, and little enough for few cached blocks
@@ -35,7 +35,7 @@ def works(folder, backend):
 def test_equals_memory(data):
     nodes = data.draw(st.integers(1, 3000))
     edges = data.draw(st.integers(0, 20_000))
-    graph = random_graph(data.draw(st.integers(0, 10**6)), nodes, edges, skew=3)
+    graph = skewed_graph(data.draw(st.integers(0, 10**6)), nodes, edges, skew=3)
     if data.draw(st.booleans()):
         graph = Graph(nodes, edges, graph.indptr, graph.indices.astype(np.int64))
     fanouts = data.draw(st.lists(st.sampled_from([-1, 1, 2, 5, 40, 70]), min_size=1, max_size=3))

@@ -20,8 +20,8 @@ from foregather.sampling.full import Full
 from foregather.sampling.layerwise import Ladies
 from foregather.sampling.neighbor import Neighbor
 from foregather.sampling.walk import RandomWalk
+from tests.helpers_sampling import assert_same, skewed_graph
 from tests.sampling.test_disk import BACKENDS, LEAST, seeds_of, works
-from tests.sampling.test_neighbor import assert_same, random_graph
 
 
 def test_the_budget_error_says_the_minimum(disk_folder):
@@ -122,7 +122,7 @@ def test_bad_options(disk_folder, options, message):
 
 def test_a_graph_in_memory_and_a_closed_topology_are_refused(disk_folder):
     with pytest.raises(InputError, match="save it first"):
-        DiskTopology(random_graph(1, 10, 20))
+        DiskTopology(skewed_graph(1, 10, 20))
     topology = DiskTopology(disk_folder, LEAST)
     topology.close()
     topology.close()

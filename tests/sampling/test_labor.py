@@ -12,9 +12,9 @@ from foregather import _core
 from foregather.errors import InputError
 from foregather.graph import Graph
 from foregather.sampling import Labor, MatrixSampler, Neighbor
+from tests.helpers_sampling import assert_same, skewed_graph
 from tests.sampling.reference_weighted import labor_bulk, shared_number
 from tests.sampling.test_bulk import GOLDEN, graph  # noqa: F401
-from tests.sampling.test_neighbor import assert_same, random_graph
 from tests.sampling.test_neighbor_statistics import LEAST, star
 
 DEBIAS = [None, "exact", "reference"]
@@ -55,7 +55,7 @@ def test_long_rows(degree, fanout):
 
 def test_many_more_edges_than_expected():
     # All sources of a long row may have small numbers: room is made for what comes.
-    made = random_graph(8, 3000, 200_000, skew=1)
+    made = skewed_graph(8, 3000, 200_000, skew=1)
     rule = Labor([30, 30])
     for epoch in range(3):
         seeds = [np.arange(7 * epoch, 7 * epoch + 40)]
@@ -66,7 +66,7 @@ def test_many_more_edges_than_expected():
 @pytest.mark.parametrize("expand", ["once", "per-layer"])
 @pytest.mark.parametrize("same", [False, True])
 def test_threads_and_bulk_size_change_nothing(expand, same):
-    made = random_graph(1, 500, 9000, skew=3)
+    made = skewed_graph(1, 500, 9000, skew=3)
     seeds = [np.random.default_rng(b).integers(0, 500, 40) for b in range(8)]
     rule = Labor([6, 4, 3], expand=expand, layer_dependency=same)
     want = list(rule.sample_bulk(made, seeds, seed=3, epoch=2, threads=1))
@@ -145,7 +145,7 @@ def test_batches_layers_and_epochs_are_independent():
 
 def test_targets_choose_together():
     # Among common sources, the target with the larger degree takes some of what the other takes.
-    made = random_graph(2, 300, 30_000, skew=1)
+    made = skewed_graph(2, 300, 30_000, skew=1)
     sample = Labor([10]).sample_bulk(made, [np.arange(300)], seed=1)[0]
     degree = np.diff(made.indptr)
     rows = [set(sample.node[sample.row[sample.col == v]].tolist()) for v in range(300)]
@@ -173,7 +173,7 @@ def test_exact_weights_are_unbiased(weighted):
 
 
 def test_reference_weights_are_a_mean():
-    made = random_graph(3, 200, 8000)
+    made = skewed_graph(3, 200, 8000)
     sample = Labor([6], debias="reference").sample_bulk(made, [np.arange(200)], seed=0)[0]
     sums = np.bincount(sample.col, sample.weight, 200)
     there = np.bincount(sample.col, minlength=200) > 0
@@ -181,7 +181,7 @@ def test_reference_weights_are_a_mean():
 
 
 def test_fewer_nodes_than_neighbor():
-    made = random_graph(4, 5000, 250_000)
+    made = skewed_graph(4, 5000, 250_000)
     seeds = [np.random.default_rng(b).choice(5000, 200, replace=False) for b in range(4)]
 
     def nodes(rule):
@@ -193,7 +193,7 @@ def test_fewer_nodes_than_neighbor():
 
 
 def test_layer_dependency_repeats_the_choice():
-    made = random_graph(5, 300, 9000)
+    made = skewed_graph(5, 300, 9000)
     for same in (False, True):
         rule = Labor([5, 5], expand="per-layer", layer_dependency=same)
         sample = rule.sample_bulk(made, [np.arange(50)], seed=0)[0]
@@ -218,4 +218,4 @@ def test_bad_rules(options, message):
 
 def test_bad_seeds():
     with pytest.raises(InputError, match="seed 1 is node 10, but the graph has 10 nodes"):
-        Labor([2]).sample_bulk(random_graph(0, 10, 30), [np.array([0, 10])], seed=0)
+        Labor([2]).sample_bulk(skewed_graph(0, 10, 30), [np.array([0, 10])], seed=0)

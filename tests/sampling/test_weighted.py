@@ -14,9 +14,9 @@ from foregather import _core
 from foregather.errors import InputError
 from foregather.graph import Graph
 from foregather.sampling import MatrixSampler, Neighbor
+from tests.helpers_sampling import assert_same, skewed_graph
 from tests.sampling.reference_weighted import alias, weighted_bulk
 from tests.sampling.test_bulk import GOLDEN, graph  # noqa: F401
-from tests.sampling.test_neighbor import assert_same, random_graph
 
 
 def random_weights(seed, graph, spread=1.0, zeros=0.0):  # noqa: F811
@@ -38,7 +38,7 @@ def rows_of(degree):
 @given(data=st.data())
 def test_equals_the_reference(data):
     nodes = data.draw(st.integers(1, 40))
-    made = random_graph(
+    made = skewed_graph(
         data.draw(st.integers(0, 10**6)),
         nodes,
         data.draw(st.integers(0, 400)),
@@ -88,7 +88,7 @@ def test_the_weights_of_the_graph_and_as_an_array_are_the_same():
 
 def test_torch_weights():
     torch = pytest.importorskip("torch")
-    made = random_graph(5, 60, 900)
+    made = skewed_graph(5, 60, 900)
     weights = random_weights(2, made)
     rule = Neighbor([3], weights=torch.from_numpy(weights).requires_grad_())
     assert rule == Neighbor([3], weights=weights)
@@ -97,7 +97,7 @@ def test_torch_weights():
 @pytest.mark.parametrize("replace", [False, True])
 @pytest.mark.parametrize("fanout", [-1, 2, 5, 30])
 def test_edges_of_weight_zero_are_never_picked(fanout, replace):
-    made = random_graph(6, 80, 2000)
+    made = skewed_graph(6, 80, 2000)
     weights = random_weights(7, made, 3, zeros=0.6)
     bulk = Neighbor([fanout] * 2, replace=replace, weights=weights).sample_bulk(
         made, [np.arange(80)] * 20, seed=0
@@ -114,7 +114,7 @@ def test_edges_of_weight_zero_are_never_picked(fanout, replace):
 @pytest.mark.parametrize("expand", ["once", "per-layer"])
 @pytest.mark.parametrize("replace", [False, True])
 def test_threads_and_bulk_size_change_nothing(expand, replace):
-    made = random_graph(1, 500, 9000, skew=3)
+    made = skewed_graph(1, 500, 9000, skew=3)
     weights = random_weights(3, made, 2)
     seeds = [np.random.default_rng(b).integers(0, 500, 40) for b in range(8)]
     rule = Neighbor([6, 4, 3], replace=replace, expand=expand, weights=weights)
@@ -169,7 +169,7 @@ def test_samplers_with_weights_are_values():
 
 
 def test_copies_begin_without_a_kernel():
-    made = random_graph(1, 30, 200)
+    made = skewed_graph(1, 30, 200)
     rule = Neighbor([2], weights=random_weights(1, made))
     want = rule.sample_bulk(made, [np.arange(5)], seed=1)
     for other in (pickle.loads(pickle.dumps(rule)), copy.deepcopy(rule)):
