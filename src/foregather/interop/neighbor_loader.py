@@ -61,6 +61,8 @@ class NeighborLoader(Loader):
             graph, finish = data, transform
         else:
             graph = _topology(data, options.get("weight_attr"))
+            if options.get("weight_attr") is not None:
+                options["weight_attr"] = "edge_weight"  # what the column is called in the graph
             finish = _Finish(data, graph, transform)
         super().__init__(
             graph,

@@ -9,7 +9,7 @@ runs it as one C++ kernel that gives the same bits without building P.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +53,7 @@ class Labor(MatrixSampler):
         InputError: an option is not what it should be.
     """
 
+    whole_weights: ClassVar[bool] = True
     num_neighbors: Sequence[int]
     expand: Expand = "once"
     layer_dependency: bool = False

@@ -12,7 +12,7 @@ from foregather.sampling.bulk import Expand
 from foregather.sampling.neighbor import Neighbor
 from foregather.sampling.sampler import Sampler
 
-__all__ = ["check_choice", "make_sampler", "refuse"]
+__all__ = ["check_choice", "check_norm", "make_sampler", "refuse"]
 
 #: PyG's argument -> (values that ask for nothing, what to do instead).
 _PYG: dict[str, tuple[tuple[Any, ...], str]] = {
@@ -98,3 +98,16 @@ def make_sampler(
         raise InputError("neither num_neighbors nor sampler is given; try num_neighbors=[10, 5]")
     weights = weight_attr is not None
     return Neighbor(tuple(num_neighbors), replace=replace, expand=expand, weights=weights)
+
+
+def check_norm(norm: str | None, sampler: Sampler) -> None:
+    """GCN's sums are kept by degree / edges sampled, which is right for uniform draws only.
+
+    Raises:
+        InputError: the sampler draws by weight.
+    """
+    if norm is not None and isinstance(sampler, Neighbor) and sampler.weights is not None:
+        raise InputError(
+            f"norm is {norm!r} and neighbours are drawn by weight, which does not keep the sums of "
+            "a GCN; draw uniformly, or use Ladies, FastGCN or Labor, whose weights do"
+        )

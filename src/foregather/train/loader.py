@@ -15,7 +15,7 @@ from foregather.graph.graph import Graph
 from foregather.graph.stamp import Stamp
 from foregather.sampling.bulk import Expand
 from foregather.sampling.sampler import Sampler
-from foregather.train.arguments import check_choice, make_sampler, refuse
+from foregather.train.arguments import check_choice, check_norm, make_sampler, refuse
 from foregather.train.assemble import Assembler
 from foregather.train.budget import Budget, Need, choose_bulk, count_threads, table_bytes
 from foregather.train.epoch_plan import EpochPlan, plan_epoch
@@ -141,6 +141,7 @@ class Loader:
         pin = device is not None and str(device).startswith("cuda")
         weights = unsupported.get("weight_attr")
         rule = make_sampler(num_neighbors, sampler, replace, expand, weights)
+        check_norm(norm, rule)
         self._maker = Maker(
             graph,
             rule,
