@@ -166,7 +166,8 @@ def main() -> None:
     report = Report("layerwise", __doc__, args.date)
     report.line(
         f"{args.nodes:,} nodes, {args.edges:,} edges, {SEEDS} seeds, bulks of {args.bulk}, "
-        f"{args.rounds} rounds; median (least to most)."
+        f"{args.rounds} rounds; median (least to most). The load average above says whether the "
+        "machine was idle; where it was not, two threads had no second core to themselves."
     )
     reference = SciPy(graph)
     rows = [
