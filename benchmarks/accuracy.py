@@ -229,7 +229,7 @@ CELLS = [  # model, layers, sampler
 
 
 class Runs:
-    """Accuracies by (graph, model, layers, sampler, seed), kept in a file between runs."""
+    """Accuracies by graph, settings, model, sampler and seed, kept in a file between runs."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
@@ -260,8 +260,9 @@ def compare(name: str, task: Task, seeds: int, cell: tuple, runs: Runs) -> list[
             loss = sampled_steps(task, kind, rule, layers, plan, seed, split["train"])
             return train(task, kind, layers, plan, seed, split, loss)
 
-        full.append(runs.get(f"{name} {kind} {layers} whole {seed}", whole))
-        ours.append(runs.get(f"{name} {kind} {layers} {rule} {seed}", sampled))
+        key = f"{name} {plan} {kind} {layers}"  # other settings are other runs
+        full.append(runs.get(f"{key} whole {seed}", whole))
+        ours.append(runs.get(f"{key} {rule} {seed}", sampled))
     paired = [a - b for a, b in zip(ours, full, strict=True)]
     met = "yes" if statistics.mean(paired) >= -BAR[rule] else "**no**"
     row = [name, f"{kind}, {layers}", rule, spread(full), spread(ours), spread(paired, "+")]
