@@ -191,7 +191,7 @@ void DiskGather::serve(const Plan& plan, std::byte* out, const std::function<voi
     counters_.copying += since(start);
     if (left == 0) return;
     start = Clock::now();
-    reader_->take(batch_, limit, kPatience);
+    reader_->take(batch_, limit, left, kPatience);
     counters_.waiting += since(start);
     // relaxed: seen a moment later, it costs that moment
     if (closing_.load(std::memory_order_relaxed)) {

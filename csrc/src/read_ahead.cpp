@@ -173,12 +173,18 @@ bool ReadAhead::reserve(Issue& next) {
   if (window_.empty()) head_ = 0;
   const std::int64_t tail = window_.empty() ? capacity : window_.front().begin;
   std::int64_t begin = head_;
+  bool room = true;
   if (window_.empty() || head_ > tail) {  // free: from head to the end, and before the tail
     if (capacity - head_ < length) {
-      if (window_.empty() || tail < length) return false;
+      room = !window_.empty() && tail >= length;
       begin = 0;
     }
-  } else if (tail - head_ < length) {
+  } else {
+    room = tail - head_ >= length;
+  }
+  if (!room) {  // only the caller can make some: it must not wait for more
+    if (!starved_ && !arrived_.empty()) news_.notify_all();
+    starved_ = true;
     return false;
   }
   next = {first_ + static_cast<std::int64_t>(window_.size()), piece.offset[at_], length,
@@ -200,7 +206,7 @@ void ReadAhead::arrive(std::span<const Issue> finished) {
     ++counters_.requests;
     counters_.bytes += issue.length;
   }
-  news_.notify_all();
+  if (starved_ || arrived_.size() >= wanted_) news_.notify_all();
 }
 
 void ReadAhead::fail(const std::string& what, int code) {
@@ -249,13 +255,16 @@ void ReadAhead::push(std::span<const std::int64_t> offset, std::span<const std::
   work_.notify_all();
 }
 
-void ReadAhead::take(std::vector<Arrival>& into, std::int64_t limit,
+void ReadAhead::take(std::vector<Arrival>& into, std::int64_t limit, std::int64_t enough,
                      std::chrono::milliseconds patience) {
   check_process();
   std::unique_lock<std::mutex> hold(lock_);
   // A failure is known in full only when no other read is in flight.
   auto settled = [&] { return stopping_ || (failed_ && reading_ == 0); };
-  news_.wait_for(hold, patience, [&] { return !arrived_.empty() || settled(); });
+  wanted_ = static_cast<std::size_t>(std::clamp<std::int64_t>(enough, 1, std::max(1, depth_ / 4)));
+  news_.wait_for(hold, patience, [&] {
+    return arrived_.size() >= wanted_ || (starved_ && !arrived_.empty()) || settled();
+  });
   into.insert(into.end(), arrived_.begin(), arrived_.end());
   arrived_.clear();
   if (!settled()) return;
@@ -274,6 +283,7 @@ void ReadAhead::release(std::span<const std::int64_t> numbers) {
     window_[static_cast<std::size_t>(number - first_)].released = true;
   }
   const bool freed = !window_.empty() && window_.front().released;
+  if (freed) starved_ = false;
   while (!window_.empty() && window_.front().released) {
     window_.pop_front();
     ++first_;

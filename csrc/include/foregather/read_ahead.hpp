@@ -57,9 +57,11 @@ class ReadAhead {
   /// Queues requests; InputError where one is crooked, outside the file or larger than staging.
   void push(std::span<const std::int64_t> offset, std::span<const std::int64_t> length);
 
-  /// Appends what has arrived, waiting at most `patience` for something. Throws StorageError where
-  /// a request below `limit` failed.
-  void take(std::vector<Arrival>& into, std::int64_t limit, std::chrono::milliseconds patience);
+  /// Appends what has arrived, waiting at most `patience` for `enough` requests (or a quarter of
+  /// the depth, if that is less: waking up for each would cost more than copying it). Does not wait
+  /// for more where staging is full. Throws StorageError where a request below `limit` failed.
+  void take(std::vector<Arrival>& into, std::int64_t limit, std::int64_t enough,
+            std::chrono::milliseconds patience);
 
   /// Gives the places of taken requests back.
   void release(std::span<const std::int64_t> numbers);
@@ -120,6 +122,8 @@ class ReadAhead {
   std::int64_t first_ = 0;
   std::int64_t head_ = 0;         ///< byte of staging where the next place may begin
   std::vector<Arrival> arrived_;  ///< not yet taken
+  std::size_t wanted_ = 1;        ///< arrivals for which the caller is woken
+  bool starved_ = false;          ///< the next request waits for room
   bool stopping_ = false, failed_ = false;
   int reading_ = 0;  ///< pread threads inside a read
   std::string reason_;
