@@ -132,13 +132,13 @@ def _metis(graph: Graph, count: int, weight: Ids, seed: int) -> Ids:
     other = source != target  # METIS wants both directions of every edge and no self-loops
     pairs = np.stack([source[other], target[other]])
     both = Graph.from_edge_index(pairs, graph.num_nodes, undirected=True)
-    _, parts = pymetis.part_graph(
-        count,
-        xadj=both.indptr,
-        adjncy=both.indices.astype(np.int64),
-        vweights=weight,
-        options=pymetis.Options(seed=int(seed % (1 << 31))),
-    )
+    adjacent = both.indices.astype(np.int64)
+    if hasattr(pymetis, "CSRAdjacency"):
+        given = {"adjacency": pymetis.CSRAdjacency(both.indptr, adjacent)}
+    else:
+        given = {"xadj": both.indptr, "adjncy": adjacent}
+    options = pymetis.Options(seed=int(seed % (1 << 31)))
+    _, parts = pymetis.part_graph(count, vweights=weight, options=options, **given)
     return _fill_empty(np.asarray(parts, np.int64), count)
 
 

@@ -172,8 +172,12 @@ class Stage:
         now.skips[name] = x
 
     def _draw(self, layer: int, message: bool, chunk: int, epoch: int | None) -> None:
-        if epoch is not None:
-            torch.manual_seed(draw_key(self.seed, epoch, 2 * layer + message, chunk))
+        if epoch is None:
+            return
+        key = draw_key(self.seed, epoch, 2 * layer + message, chunk)
+        torch.default_generator.manual_seed(key)  # torch.manual_seed is far slower
+        if self.topology.device.type == "cuda":
+            torch.cuda.manual_seed(key)
 
     # ---- rows in and out -------------------------------------------------------------------
 
