@@ -33,7 +33,7 @@ def small_graph(nodes: int = 60, edges: int = 260, seed: int = 0, **options) -> 
         x=rng.random((nodes, WIDTH)) - 0.5,
         y=rng.integers(0, CLASSES, nodes),
         edge_attr=rng.random((edges, 2)),
-        splits={"train": np.arange(0, nodes, 2), "valid": np.arange(1, nodes, 2)},
+        splits={"train": np.arange(0, nodes, 2), "valid": np.arange(1, nodes, 2), "none": []},
         **options,
     )
 

@@ -164,6 +164,7 @@ def launch(target, ranks: int, folder: Path, *arguments) -> list:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
+    os.environ["PYTHONPATH"] = str(Path(__file__).parents[2])  # for the import before the fork
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.pipeline.ranks"])
     processes = [

@@ -106,7 +106,7 @@ def test_nan_names_stage_and_chunk_on_all_ranks(stages, ranks):
     messages = {ranks[0][rank]["nan", stages] for rank in range(stages)}
     assert len(messages) == 1
     message = messages.pop()
-    where = {2: 1, 3: 1, 4: 2}[stages]  # four layers; the third is in this stage
+    where = {2: 1, 3: 2, 4: 2}[stages]  # where the third of four layers is
     assert f"in stage {where};" in message and "rows of chunk" in message and "epoch 1" in message
 
 

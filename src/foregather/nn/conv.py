@@ -28,6 +28,8 @@ class Conv(GraphLayer):
         then: applied to the result, row by row: `torch.relu`, or a module.
         gives: keep the result as a skip tensor of this name.
         initial: for convolutions with `x_0`: the name of the skip tensor to use.
+        edge_attr: give it the graph's edge features; None does so where it was made for some
+            (a GENConv whose `edge_dim` equals its width does not show that: say True).
 
     Raises:
         InputError: a convolution that keeps edges from call to call, or `improved` GCN.
@@ -39,6 +41,7 @@ class Conv(GraphLayer):
         then: Callable[[Tensor], Tensor] | None = None,
         gives: str | None = None,
         initial: str = "initial",
+        edge_attr: bool | None = None,
     ) -> None:
         super().__init__()
         takes = inspect.signature(conv.forward).parameters
@@ -52,7 +55,10 @@ class Conv(GraphLayer):
         self.gives = gives
         self.needs = (initial,) if "x_0" in takes else ()
         self._weighted = "edge_weight" in takes
-        self._attr = "edge_attr" in takes and getattr(conv, "edge_dim", None) is not None
+        if edge_attr is None:
+            made = (getattr(conv, name, None) for name in ("edge_dim", "lin_edge"))
+            edge_attr = any(part is not None for part in made)
+        self._attr = "edge_attr" in takes and edge_attr
         # both attributes: the family of gcn_norm (SAGEConv's `normalize` is another thing)
         self._family = hasattr(conv, "normalize") and hasattr(conv, "add_self_loops")
         self._pair = kind in _PAIR

@@ -2,7 +2,6 @@
 
 import zlib
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -29,12 +28,13 @@ def make_link(runtime: Runtime) -> Link:
     """The link of this rank; one stage where torch.distributed is not in use."""
     if not (dist.is_available() and dist.is_initialized()):
         return Link(0, 1, runtime.timeout, None)
-    ranks = dist.get_process_group_ranks(runtime.group or dist.group.WORLD)
+    # messages between pairs only, each with its own timeout: the given group serves as it is
+    group = runtime.group or dist.group.WORLD
+    ranks = dist.get_process_group_ranks(group)
+    if dist.get_rank() not in ranks:
+        raise InputError(f"rank {dist.get_rank()} is not in the group of ranks {ranks}")
     if len(ranks) == 1:
         return Link(0, 1, runtime.timeout, None)
-    group = dist.new_group(
-        ranks, timedelta(seconds=runtime.timeout), use_local_synchronization=True
-    )
     return Link(ranks.index(dist.get_rank()), len(ranks), runtime.timeout, group)
 
 
