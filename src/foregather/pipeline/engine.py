@@ -37,6 +37,7 @@ class Engine:
         self.stage = stage
         self.techniques = techniques
         self.history = History(stage)
+        self.exact_gradients: dict[str, Tensor | None] = {}  # of the last measured epoch
         self._shared = shared
         self._seed = seed
         held = {*range(stage.program.first, stage.program.last), *stage.program.again}

@@ -68,7 +68,7 @@ class FullGraph:
 
     Args:
         graph: with features, labels and the split to train on.
-        layers: `GraphLayer`s, PyG convolutions, and modules of rows, first to last.
+        layers: graph layers, PyG convolutions, and modules of rows, first to last.
         chunks: K; more chunks need less memory at a time.
         mode: "exact" equals full-graph training to rounding; "fast" reads history of chunks that
             come later; "bounded" is fast, measures, and sweeps or runs exact epochs where the

@@ -111,7 +111,8 @@ def make_stage(
     cuts = cut_layers(layers, link.stages)
     if runtime.cuts is not None:
         cuts = check_cuts(runtime.cuts, len(layers), link.stages)
-    check_same(link, graph.num_nodes, graph.num_edges, widths, cuts, seed, mode, runtime.recompute)
+    same = (runtime.boundary, runtime.initial_again, split, seed, mode)
+    check_same(link, graph.num_nodes, graph.num_edges, widths, cuts, *same)
     _check_shared(layers, cuts)
     program = stage_program(layers, cuts, link.stage, runtime.initial_again)
     return Stage(
