@@ -156,6 +156,18 @@ def test_meter_reads_what_the_oracle_finds():
     assert reading.length == pytest.approx(float(used.norm() / true.norm()))
 
 
+def test_dropout_is_not_staleness():
+    """With weights that stand still and exact history, new dropout every epoch is no error."""
+    run = FullGraph(
+        GRAPH, model("gcnii", 0.5), 5, "fast", partition="random", optimizer=sgd(0.0),
+        meter=Meter(every=1, error=1e-9, cosine=-1.0), techniques=Techniques(reshuffle=False),
+    )  # fmt: skip
+    run.engine.sweep(0, count=6)  # exact for the dropout of epoch 0
+    run._filled, run.epoch = True, 1
+    reading = run.train_epoch().reading
+    assert reading.error < 1e-9 and reading.cosine < 1 - 1e-6
+
+
 def test_the_meter_never_changes_a_fast_run():
     found = []
     for every in (0, 1):

@@ -39,6 +39,7 @@ class History:
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self.rows: dict[int, Rows] = {}
+        self.epoch: int | None = None  # whose random numbers are in it; None: it is zero
 
     def of(self, layer: int) -> Rows:
         """The buffers of a layer, zero at first."""
@@ -49,8 +50,9 @@ class History:
             self.rows[layer] = Rows(*parts)
         return self.rows[layer]
 
-    def commit(self) -> None:
+    def commit(self, epoch: int) -> None:
         """This epoch's messages become history."""
+        self.epoch = epoch
         for rows in self.rows.values():
             assert rows.history is not None
             rows.fresh, rows.history = rows.history, rows.fresh
@@ -60,13 +62,6 @@ class History:
         for rows in self.rows.values():
             assert rows.adjoint is not None
             rows.adjoint.zero_()
-
-    def renew(self, messages: dict[int, Tensor]) -> None:
-        """Takes exact messages as history."""
-        for layer, exact in messages.items():
-            history = self.of(layer).history
-            assert history is not None
-            history.copy_(exact)
 
 
 class ChunkPass:

@@ -80,7 +80,7 @@ class Engine:
         for _ in range(count):
             run = ChunkPass(self.stage, self.history, self.order(epoch), epoch, gradients=False)
             self._drawn(lambda run=run: self._agree(run.forward(), epoch))  # type: ignore[misc]
-            self.history.commit()
+            self.history.commit(epoch)
 
     def fast(self, epoch: int) -> float:
         """Adds the gradients of a fast epoch; returns the loss. History stays as it is."""
@@ -103,17 +103,31 @@ class Engine:
         run = LayerPass(self.stage, self.order(epoch), epoch, keep_messages=True)
         self._gradients(run, epoch)
         old = {n: r.history for n, r in self.history.rows.items() if r.history is not None}
-        errors = history_errors(old, run.messages)
+        errors = history_errors(old, self._true_messages(epoch, run))
         reading = compare_gradients(epoch, ours, self.own_gradients(), errors, self.stage.link)
         self.exact_gradients = {n: p.grad for n, p in self.parameters().items()}
         for name, parameter in self.parameters().items():
             parameter.grad = used[name]
         return loss, reading
 
+    def _true_messages(self, epoch: int, run: LayerPass) -> dict[int, Tensor]:
+        """Exact messages drawn as history was: dropout alone must not look like staleness."""
+        drawn = self.history.epoch
+        if drawn is None or drawn == epoch:
+            return run.messages
+        past = LayerPass(self.stage, self.order(epoch), drawn, gradients=False, keep_messages=True)
+
+        def forward() -> float:
+            with torch.no_grad():
+                return self._agree(past.forward(), epoch)
+
+        self._drawn(forward)
+        return past.messages
+
     def commit(self, epoch: int) -> None:
         """After a fast epoch: its messages become history where a refresh is due."""
         if (epoch + 1) % self.techniques.refresh == 0:
-            self.history.commit()
+            self.history.commit(epoch)
 
     # ---- helpers -----------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """meter: how stale history is and how wrong the gradient, measured against an exact pass.
 
-A reading has the relative error of history for each aggregation and the cosine of the gradient that
-a fast epoch uses to the exact one. A ladder says what the mode `bounded` does about it.
+A reading has the relative error of history for each aggregation (against exact rows with the same
+dropout) and the cosine of the gradient that a fast epoch uses to the exact one. A ladder says
+what the mode `bounded` does about it.
 """
 
 from collections.abc import Sequence
