@@ -13,6 +13,8 @@ if TYPE_CHECKING:
         FormatError,
         InputError,
         MissingDependencyError,
+        NumericError,
+        RankError,
         StorageError,
     )
     from foregather.graph.convert.run import convert
@@ -31,6 +33,8 @@ __all__ = [
     "BudgetError",
     "StorageError",
     "MissingDependencyError",
+    "RankError",
+    "NumericError",
 ]
 
 _HOME = {

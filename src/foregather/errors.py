@@ -1,4 +1,4 @@
-"""Errors: what can go wrong, as one base class and five kinds.
+"""Errors: what can go wrong, as one base class and its kinds.
 
 Every message says what was given, what was expected and what to do. The command line prints the
 message as one sentence and exits with code 2.
@@ -10,6 +10,8 @@ __all__ = [
     "FormatError",
     "InputError",
     "MissingDependencyError",
+    "NumericError",
+    "RankError",
     "StorageError",
 ]
 
@@ -36,3 +38,11 @@ class StorageError(ForegatherError, OSError):
 
 class MissingDependencyError(ForegatherError, ImportError):
     """An optional package is needed for this; the message says which extra installs it."""
+
+
+class RankError(ForegatherError, RuntimeError):
+    """Another rank was silent for longer than the timeout, or closed its connection."""
+
+
+class NumericError(ForegatherError, ArithmeticError):
+    """Training met NaN or infinity; the message names where it came up first."""
