@@ -10,6 +10,7 @@ the difference to "ours" is the plan alone. The map is read in three ways; the b
 """
 
 import argparse
+import itertools
 import json
 import mmap
 import os
@@ -35,12 +36,12 @@ BULK, BULKS, BATCH, FANOUT = 64, 2, 512, [10, 10]
 MAPS = ("map", "map, random advice", "map, 32 threads")
 
 
-# ---- a run in its own process ---------------------------------------------------------------------
+# ---- a run in its own process ------------------------------------------------------------------
 
 
 def load_trace(folder: Path) -> list[list[Any]]:
     ids, ptr = np.load(folder / "trace.npy"), np.load(folder / "trace_ptr.npy")
-    batches = [ids[a:b] for a, b in zip(ptr[:-1], ptr[1:], strict=True)]
+    batches = [ids[a:b] for a, b in itertools.pairwise(ptr)]
     return [batches[k : k + BULK] for k in range(0, len(batches), BULK)]
 
 
@@ -63,9 +64,7 @@ def gather_by_map(folder: Path, system: str, batches: int) -> dict[str, Any]:
             np.take(rows, ids, axis=0, out=out[: len(ids)])
         else:
             parts = np.array_split(np.arange(len(ids)), 32)
-            jobs = [
-                pool.submit(np.take, rows, ids[p], 0, out[p[0] : p[-1] + 1]) for p in parts
-            ]
+            jobs = [pool.submit(np.take, rows, ids[p], 0, out[p[0] : p[-1] + 1]) for p in parts]
             for job in jobs:
                 job.result()
         seconds.append(time.perf_counter() - started)
@@ -154,7 +153,7 @@ def train_epoch(folder: Path, memory: int | None, batches: int) -> dict[str, Any
     return {"seconds": each, "loss": float(loss), "batches": len(seconds)}
 
 
-# ---- the harness ----------------------------------------------------------------------------------
+# ---- the harness --------------------------------------------------------------------------------
 
 
 def run(folder: Path, system: str, memory: int | None, batches: int) -> dict[str, Any]:
@@ -168,7 +167,7 @@ def run(folder: Path, system: str, memory: int | None, batches: int) -> dict[str
         return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
     command += ["--memory", str(memory)]
     with Cgroup(memory + CONSTANT) as group:
-        done = subprocess.run(command, capture_output=True, preexec_fn=group.join)  # noqa: PLW1509
+        done = subprocess.run(command, capture_output=True, preexec_fn=group.join)
         if done.returncode != 0:
             raise SystemExit(done.stderr.decode()[-2000:])
         peak = group.read("memory.max_usage_in_bytes")

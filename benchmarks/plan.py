@@ -74,8 +74,8 @@ def measure(num_rows: int, steps: int, size: int, block: int, bounds: bool, roun
 def speed(report: Report, rounds: int) -> None:
     report.line(
         "Planning speed, million accesses of the planned bulk a second; cache of 10 % of the rows, "
-        "warm, one thread. CPU is by the thread's own clock: other work shared the cores, so wall time "
-        "is an upper bound, and caches and memory were shared in both."
+        "warm, one thread. CPU is by the thread's own clock: other work shared the cores, so wall "
+        "time is an upper bound, and caches and memory were shared in both."
     )
     cases = [(10_000_000, steps, 80_000, 32768, False) for steps in (8, 16, 32, 64)]
     cases += [(1_000_000, 32, 80_000, 32768, False), (10_000_000, 32, 80_000, 32768, True)]

@@ -29,7 +29,13 @@ class FormatError(ForegatherError, ValueError):
 
 
 class BudgetError(ForegatherError, MemoryError):
-    """The memory budget cannot hold the work; the message says the minimum."""
+    """The memory budget cannot hold the work; the message says the minimum.
+
+    Attributes:
+        least: that minimum in bytes, where it is known.
+    """
+
+    least: int | None = None
 
 
 class StorageError(ForegatherError, OSError):

@@ -124,11 +124,13 @@ def divide(
     asked = 1 if bulk is None else min(bulk, max(1, batches))
     least = topology_share + need.least(asked)
     if memory < least:
-        raise BudgetError(
+        error = BudgetError(
             f"memory is {format_bytes(memory)} ({memory} bytes), but batches of about "
             f"{size.rows:,} nodes, {asked} a bulk, need {format_bytes(least)} ({least} bytes); "
             "give more, or a smaller batch_size, fan-out, bulk or prefetch"
         )
+        error.least = least
+        raise error
     fixed = topology_share + need.fixed
     if bulk is None:
         more = need.each + need.tables(2, 1) - need.tables(1, 1)
