@@ -152,6 +152,8 @@ def report(args):
         "The host's own cache under the virtual disk is out of our hands, and other work may have "
         "run on the machine; both move the seconds of both sides."
     )
+    if args.note:
+        out.line(args.note)
     for fanout in sorted({tuple(r["fanout"]) for r in runs}):
         chosen = [r for r in runs if tuple(r["fanout"]) == fanout]
         most = max((r["digests"] for r in chosen), key=len)
@@ -218,6 +220,7 @@ def main():
     parser.add_argument("--backend")
     parser.add_argument("--block", type=int)
     parser.add_argument("--only", help="one system, printed and not kept")
+    parser.add_argument("--note", help="a remark about the runs, for the report")
     parser.add_argument("--system")
     parser.add_argument("--graph")
     args = parser.parse_args()
