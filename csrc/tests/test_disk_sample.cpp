@@ -157,7 +157,8 @@ void equals_memory(const NeighborRule& rule, std::int64_t block, std::size_t mor
   std::vector<SampleArrays<Id>*> got_at, want_at;
   for (std::size_t i = 0; i < 7; ++i) got_at.push_back(&got[i]), want_at.push_back(&want[i]);
   std::vector<NeighborWorker<Id>> workers(1);
-  sample_neighbors<Id>({indptr, indices}, rule, seeds, ptr, 9, 1, 3, 1, workers, want_at);
+  sample_bulk<Id, NeighborWorker<Id>>({indptr, indices}, rule, seeds, ptr, 9, 1, 3, 1, workers,
+                                      want_at);
   int checks = 0;
   CHECK_THROWS(sampler.sample(rule, seeds, ptr, 9, 1, 3, 3, got_at,
                               [&] {

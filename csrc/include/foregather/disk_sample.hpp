@@ -8,7 +8,7 @@
 //     plan      one ordered pass over the file (block_pass.hpp)
 //     resolve   ids in the cache at once, the others as windows arrive  parallel, while reading
 //     renumber  as the in-memory sampler does, in the same order        parallel over minibatches
-// The result is that of sample_neighbors, bit for bit. Each block is read once a layer and pass,
+// The result is that of sample_bulk, bit for bit. Each block is read once a layer and pass,
 // and only blocks with a picked position are (and small gaps between them).
 //
 // Memory: everything the sampler holds is within `memory` bytes: row index, block tables, two
@@ -81,7 +81,7 @@ class DiskSampler {
   /// The row index, which the caller fills before the first sample.
   RowIndex& index();
 
-  /// As sample_neighbors. `check` is called now and then on the calling thread; what it throws ends
+  /// As sample_bulk. `check` is called now and then on the calling thread; what it throws ends
   /// the call. Throws FormatError for a stored id that is no vertex, BudgetError where one
   /// minibatch is too large for the renumbering table.
   void sample(const NeighborRule& rule, std::span<const std::int64_t> seeds,
