@@ -62,10 +62,14 @@ class Buckets {
     return row;
   }
 
-  /// The row that will be popped `after` pops from now, if it lies in the same chunk; else row 0.
+  /// What will be popped `after` pops from now (fewer than a chunk holds), if it lies in the same
+  /// bucket; else what is popped last of this chunk.
   std::uint32_t peek(std::uint32_t after) const {
     const Head& head = heads_[static_cast<std::size_t>(largest_)];
-    return head.fill > after ? pool_[head.chunk * kChunk + head.fill - after] : 0;
+    if (head.fill > after) return pool_[head.chunk * kChunk + head.fill - after];
+    const std::uint32_t before = pool_[head.chunk * kChunk];
+    if (before == kNoChunk) return pool_[head.chunk * kChunk + 1];
+    return pool_[before * kChunk + kChunk - 1 - (after - head.fill)];
   }
 
   /// Drops all rows of a bucket.
@@ -108,6 +112,10 @@ class Buckets {
     give(head.chunk);
     if (before == kNoChunk) return emptied(bucket);
     head = {before, kChunk - 1};
+    const std::uint32_t next = pool_[before * kChunk];
+    if (next == kNoChunk) return;
+    __builtin_prefetch(&pool_[next * kChunk]);  // one chunk of pops ahead
+    __builtin_prefetch(&pool_[next * kChunk + kChunk / 2]);
   }
   void emptied(std::size_t bucket) {
     set_.erase(bucket);

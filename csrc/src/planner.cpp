@@ -1,20 +1,24 @@
 #include "foregather/planner.hpp"
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include "buckets.hpp"
 #include "miss.hpp"
 #include "row_word.hpp"
+#include "step_copies.hpp"
 
 namespace foregather {
 namespace {
 
-constexpr std::size_t kFar = 24;    // accesses between asking for a table line and using it
-constexpr std::int64_t kLine = 8;   // entries in a cache line
-constexpr std::int64_t kLines = 8;  // lines of a block that are asked for ahead
-constexpr std::size_t kSoon = 2;    // misses between asking for a block's lines and using them
-constexpr std::uint32_t kPeek = 6;  // evictions between asking for a row's line and using it
+constexpr std::size_t kFar = 24;     // accesses between asking for a table line and using it
+constexpr std::int64_t kLine = 8;    // entries in a cache line
+constexpr std::int64_t kLines = 8;   // lines of a block that are asked for ahead
+constexpr std::size_t kSoon = 2;     // misses between asking for a block's lines and using them
+constexpr std::size_t kNear = 12;    // misses between asking for a row's line and using it
+constexpr std::uint32_t kPeek = 8;   // evictions between asking for a row's line and using it
+constexpr std::int64_t kRide = 256;  // rows of a request that are looked at in one go
 
 }  // namespace
 
@@ -40,7 +44,10 @@ class Planner::Work {
     given_slots_ = num_slots;
     table_.reserve(static_cast<std::size_t>(geometry.num_rows));
     std::fill_n(table_.data(), geometry.num_rows, Entry{kNone, kUnseen});
-    row_of_.assign(static_cast<std::size_t>(slots_), kNone);
+    rows_.reserve(static_cast<std::size_t>(slots_));
+    writer_.reserve(static_cast<std::size_t>(slots_));
+    row_of_ = {rows_.data(), static_cast<std::size_t>(slots_)};
+    std::fill(row_of_.begin(), row_of_.end(), kNone);
     free_.reserve(row_of_.size());
     clear();
   }
@@ -89,7 +96,7 @@ class Planner::Work {
   std::int64_t slots_;
   std::int64_t given_slots_ = 0;
   PlannerOptions options_;
-  std::vector<std::uint32_t> row_of_;  ///< by slot
+  std::span<std::uint32_t> row_of_;  ///< by slot
 
  private:
   void begin_horizon(std::size_t horizon) {
@@ -140,10 +147,7 @@ class Planner::Work {
   std::size_t bucket(std::uint32_t word) const { return word_bucket(word, base_, horizon_); }
 
   Plan forward(Batches batches, bool fill) {
-    Plan out;
-    out.geometry = geometry_;
-    out.num_slots = given_slots_;
-    reserve(out, batches);
+    Plan out = empty_plan(geometry_, given_slots_, count_rows(batches));
     Sweep sweep(batches.size(), slots_);
     begin_bulk(batches, out, sweep);
     std::size_t at = 0;
@@ -163,29 +167,18 @@ class Planner::Work {
     return out;
   }
 
-  static void reserve(Plan& out, Batches batches) {
-    const std::size_t rows = count_rows(batches);
-    out.num_rows.reserve(batches.size());
-    out.hit_slot.reserve(rows);  // untouched memory costs nothing
-    out.hit_position.reserve(rows);
-    out.copy_row.reserve(rows);
-    out.copy_position.reserve(rows);
-    out.copy_slot.reserve(rows);
-    out.hit_ptr.assign(1, 0);
-    out.request_ptr.assign(1, 0);
-    out.copy_ptr.assign(1, 0);
-  }
-
   // Puts the rows of the cache into buckets by their next use in this horizon.
   void begin_bulk(Batches batches, Plan& out, Sweep& sweep) {
     buckets_.reset(horizon_ + kRanks, row_of_.size());
+    std::fill_n(writer_.data(), row_of_.size(), 0);
+    dropped_ = 0;
     for (std::size_t slot = 0; slot < row_of_.size(); ++slot) {
       if (slot + kFar < row_of_.size() && row_of_[slot + kFar] != kNone) {
         __builtin_prefetch(&table_[row_of_[slot + kFar]]);
       }
       if (row_of_[slot] == kNone) continue;
       const std::size_t place = bucket(table_[row_of_[slot]].word);
-      buckets_.push(place, row_of_[slot]);
+      buckets_.push(place, static_cast<std::uint32_t>(slot));
       if (place < batches.size()) sweep.carry(place);
     }
     if (!options_.bounds) return;
@@ -230,13 +223,13 @@ class Planner::Work {
       }
       out.hit_slot.push_back(entry.slot);
       out.hit_position.push_back(static_cast<std::uint32_t>(i));
-      buckets_.push(bucket(entry.word), row);
+      buckets_.push(bucket(entry.word), entry.slot);
     }
   }
 
   void read(Plan& out) {
     const std::size_t first_request = out.request_offset.size();
-    const std::size_t first_copy = out.copy_row.size();
+    first_copy_ = out.copy_row.size();
     std::int64_t visited = 0;
     extents_.for_requests(misses_,
                           [&](std::int64_t lo, std::int64_t hi, std::span<const Miss> part) {
@@ -245,11 +238,11 @@ class Planner::Work {
                             if (options_.riders && !options_.single) {
                               visit_all(lo, hi, part, visited, out);
                             } else {
-                              for (Miss miss : part) take(miss, out);
+                              for (const Miss& miss : part) take(miss, out);
                             }
                             out.copy_ptr.push_back(static_cast<std::int64_t>(out.copy_row.size()));
                           });
-    settle(out, first_request, first_copy);
+    dropped_ += drop_lost_riders(out, first_request, first_copy_);
   }
 
   // All rows of a request, in order: the requested ones and those between them.
@@ -258,7 +251,7 @@ class Planner::Work {
     std::int64_t first, last;
     extents_.rows_inside(lo, hi, first, last);
     std::int64_t row = std::max(first, visited);
-    for (Miss miss : part) {
+    for (const Miss& miss : part) {
       ride(row, miss_row(miss), out);
       take(miss, out);
       row = static_cast<std::int64_t>(miss_row(miss)) + 1;
@@ -269,22 +262,35 @@ class Planner::Work {
     visited = std::max(visited, last);
   }
 
-  void take(Miss miss, Plan& out) {
+  void take(const Miss& miss, Plan& out) {
+    if (&miss + kNear < misses_.data() + misses_.size()) {
+      __builtin_prefetch(&table_[miss_row((&miss)[kNear])], 1);
+    }
     const std::uint32_t row = miss_row(miss);
     add_copy(row, miss_position(miss), out);
-    if (bucket(table_[row].word) < limit()) admit(row);
+    if (bucket(table_[row].word) < limit()) admit(row, out);
   }
 
+  // Most rows of a request are not worth keeping: those that may be are picked without a branch.
   void ride(std::int64_t row, std::int64_t end, Plan& out) {
-    std::uint32_t worst = worst_word();
-    for (; row < end; ++row) {
-      const Entry& entry = table_[static_cast<std::size_t>(row)];
-      if (entry.word >= worst || entry.slot != kNone) continue;
-      const std::size_t place = bucket(entry.word);  // steps of earlier plans are only seen here
-      if (place >= limit() || place >= horizon_ + kRankMask) continue;
-      add_copy(static_cast<std::uint32_t>(row), kNone, out);
-      admit(static_cast<std::uint32_t>(row));
-      worst = worst_word();
+    std::array<std::uint32_t, kRide> likely;
+    while (row < end) {
+      std::uint32_t worst = worst_word();
+      std::size_t count = 0;
+      for (const std::int64_t stop = std::min(end, row + kRide); row < stop; ++row) {
+        const Entry entry = table_[static_cast<std::size_t>(row)];
+        likely[count] = static_cast<std::uint32_t>(row);
+        count += static_cast<std::size_t>((entry.word < worst) & (entry.slot == kNone));
+      }
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::uint32_t word = table_[likely[i]].word;
+        if (word >= worst) continue;
+        const std::size_t place = bucket(word);  // steps of earlier plans are only seen here
+        if (place >= limit() || place >= horizon_ + kRankMask) continue;
+        add_copy(likely[i], kNone, out);
+        admit(likely[i], out);
+        worst = worst_word();
+      }
     }
   }
 
@@ -312,51 +318,39 @@ class Planner::Work {
     return static_cast<std::size_t>(std::max<std::int64_t>(buckets_.highest(), 0));
   }
 
-  void admit(std::uint32_t row) {
+  // The row that was copied last gets a slot; who is evicted loses the copy made in this step.
+  void admit(std::uint32_t row, Plan& out) {
     std::uint32_t slot;
     if (!free_.empty()) {
       slot = free_.back();
       free_.pop_back();
     } else {
-      __builtin_prefetch(&table_[buckets_.peek(kPeek)], 1);
-      const std::uint32_t victim = buckets_.pop();
-      slot = table_[victim].slot;
-      table_[victim].slot = kNone;
+      const std::uint32_t later = buckets_.peek(2 * kPeek);
+      __builtin_prefetch(&row_of_[later], 1);
+      __builtin_prefetch(&writer_[later], 1);
+      __builtin_prefetch(&table_[row_of_[buckets_.peek(kPeek)]], 1);
+      slot = buckets_.pop();
+      table_[row_of_[slot]].slot = kNone;
+      if (writer_[slot] > first_copy_ + dropped_) {
+        out.copy_slot[writer_[slot] - dropped_ - 1] = kNone;
+      }
     }
     table_[row].slot = slot;
     row_of_[slot] = row;
-    buckets_.push(bucket(table_[row].word), row);
-  }
-
-  static void add_copy(std::uint32_t row, std::uint32_t position, Plan& out) {
-    out.copy_row.push_back(row);
-    out.copy_position.push_back(position);
-  }
-
-  // Now that the step is decided: slots of the rows that stayed; riders that did not stay go.
-  void settle(Plan& out, std::size_t first_request, std::size_t first_copy) {
-    std::size_t from = first_copy, to = first_copy;
-    for (std::size_t r = first_request; r < out.request_offset.size(); ++r) {
-      const auto end = static_cast<std::size_t>(out.copy_ptr[r + 1]);
-      for (; from < end; ++from) {
-        const std::uint32_t row = out.copy_row[from], position = out.copy_position[from];
-        const std::uint32_t slot = table_[row].slot;
-        if (slot == kNone && position == kNone) continue;
-        out.copy_row[to] = row;
-        out.copy_position[to] = position;
-        out.copy_slot.push_back(slot);
-        ++to;
-      }
-      out.copy_ptr[r + 1] = static_cast<std::int64_t>(to);
-    }
-    out.copy_row.resize(to);
-    out.copy_position.resize(to);
+    writer_[slot] = out.copy_slot.size() + dropped_;
+    out.copy_slot.back() = slot;
+    buckets_.push(bucket(table_[row].word), slot);
   }
 
   Extents extents_;
   Buffer<Entry> table_;              ///< by row
   Buffer<std::uint32_t> next_;       ///< by access of the bulk: step of the next use
   std::vector<std::uint32_t> free_;  ///< slots without a row, the lowest last
+  Buffer<std::uint32_t> rows_;       ///< what row_of_ shows
+  Buffer<std::uint64_t> writer_;     ///< by slot: 1 + the number of the copy that filled it, or 0;
+                                     ///< copies are numbered in this plan, dropped ones included
+  std::size_t first_copy_ = 0;       ///< of the step
+  std::size_t dropped_ = 0;          ///< copies of this plan that were taken back
   Buckets buckets_;
   std::vector<Miss> misses_, scratch_;
   BlockScratch blocks_;
@@ -389,7 +383,7 @@ std::int64_t Planner::bytes(const Geometry& geometry, std::int64_t num_slots, st
   // next uses of rows and of blocks, the misses of one batch twice (no larger than all accesses)
   const std::int64_t by_access =
       accesses * (5 + 5) + accesses / std::max<std::int64_t>(steps, 1) * 32;
-  return geometry.num_rows * 10 + slots * 8 + blocks * 4 + by_access +
+  return geometry.num_rows * 10 + slots * 16 + blocks * 4 + by_access +
          static_cast<std::int64_t>(Buckets::bytes(buckets, static_cast<std::size_t>(slots)) * 5 /
                                    4) +
          (std::int64_t{8} << 20);

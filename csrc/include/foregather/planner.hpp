@@ -11,7 +11,7 @@
 //   the order in which they were made; clear() where one was not.
 //
 // Cost: O(accesses + reads * rows a block) for a bulk and the look-ahead; no work by table size,
-// but once in about a million steps. Memory: 8 bytes a row, 8 to 9 a slot, 4 to 8 an access; see
+// but once in about a million steps. Memory: 8 bytes a row, 16 to 17 a slot, 4 to 8 an access; see
 // bytes(). A single thread; equal input gives equal plans.
 #pragma once
 
