@@ -40,6 +40,7 @@ void bind_layerwise(nb::module_& m);
 void bind_matrix(nb::module_& m);
 void bind_memory_probe(nb::module_& m);
 void bind_reader(nb::module_& m);
+void bind_row_sample(nb::module_& m);
 void bind_sample(nb::module_& m);
 void bind_spool(nb::module_& m);
 void bind_synth(nb::module_& m);

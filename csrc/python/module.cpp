@@ -39,6 +39,7 @@ NB_MODULE(_core, m) {
   python::bind_matrix(m);
   python::bind_memory_probe(m);
   python::bind_reader(m);
+  python::bind_row_sample(m);
   python::bind_sample(m);
   python::bind_spool(m);
   python::bind_synth(m);

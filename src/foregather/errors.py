@@ -1,4 +1,4 @@
-"""Errors: what can go wrong, as one base class and five kinds.
+"""Errors: what can go wrong, as one base class and six kinds.
 
 Every message says what was given, what was expected and what to do. The command line prints the
 message as one sentence and exits with code 2.
@@ -10,6 +10,7 @@ __all__ = [
     "FormatError",
     "InputError",
     "MissingDependencyError",
+    "RankError",
     "StorageError",
 ]
 
@@ -36,3 +37,7 @@ class StorageError(ForegatherError, OSError):
 
 class MissingDependencyError(ForegatherError, ImportError):
     """An optional package is needed for this; the message says which extra installs it."""
+
+
+class RankError(ForegatherError, RuntimeError):
+    """A rank died, stalled or cannot be reached; the message names it and the step."""
