@@ -1,0 +1,207 @@
+"""grid: p ranks as p/c rows and c columns, with groups of their own, under plain torchrun.
+
+Rank i * c + j is in row i and column j. Block row i of the graph lies with all c ranks of row i;
+the ranks of one column together hold everything, so a rank asks only its own column. All ranks
+make grids in the same order and have the same version, replication and timeout; this is checked.
+"""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from importlib.metadata import version
+from itertools import count
+from types import TracebackType
+from typing import Any
+
+import torch.distributed as dist
+
+from foregather.dist.deadline import within
+from foregather.dist.ledger import Entry, Ledger, Link
+from foregather.dist.watch import Watch
+from foregather.dist.wire import Wire
+from foregather.errors import InputError, RankError
+
+__all__ = ["Channel", "Grid"]
+
+_grids = count()
+
+
+class Channel:
+    """Groups of a grid for one use, and the thread in which that use makes its collectives.
+
+    Collectives of one channel run one after the other in its thread, in the order in which they
+    were asked for, so nothing else (gradients, another channel) can come between them.
+
+    Attributes:
+        column: links to the ranks of this rank's column.
+        row: links to the ranks of this rank's row.
+        ledger: what was sent.
+        thread: runs one task at a time.
+    """
+
+    def __init__(self, grid: "Grid") -> None:
+        self.ledger = Ledger(grid.rank)
+        c, rows = grid.replication, grid.num_rows
+        columns = [[i * c + j for i in range(rows)] for j in range(c)]
+        across = [[i * c + j for j in range(c)] for i in range(rows)]
+        self.column = self._join(grid, columns, grid.column)
+        self.row = self._join(grid, across, grid.row)
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix="foregather-dist")
+
+    def _join(self, grid: "Grid", groups: list[list[int]], own: int) -> Wire:
+        joined: Any = None
+        for number, ranks in enumerate(groups):  # every rank takes part in making every group
+            group = None
+            if len(ranks) > 1:
+                with grid.watch.step("making groups"):
+                    group = dist.new_group(ranks, timeout=timedelta(seconds=grid.timeout))
+            if number == own:
+                joined = group
+        return Wire(joined, groups[own], grid.rank, grid.watch, self.ledger)
+
+    def close(self) -> None:
+        """Waits for the task under way and ends the thread."""
+        self.thread.shutdown(wait=True, cancel_futures=True)
+
+
+class Grid:
+    """The ranks of a run.
+
+    Starts `torch.distributed` from the environment of torchrun unless it was started already.
+
+    Args:
+        replication: c, the ranks that hold the same block row.
+        timeout: seconds after which a collective gives up.
+        backend: of torch.distributed, if it is started here.
+
+    Raises:
+        InputError: c does not divide the ranks, ranks differ in version or options, or this
+            process was not started by torchrun.
+        RankError: a rank cannot be reached, or the port is taken.
+    """
+
+    def __init__(
+        self, replication: int = 1, *, timeout: float = 600.0, backend: str = "gloo"
+    ) -> None:
+        self.rank, self.size, host, port = _environment()
+        self.replication, self.timeout = replication, timeout
+        if replication < 1 or self.size % replication:
+            raise InputError(
+                f"replication is {replication}, but there are {self.size} ranks; choose a number "
+                f"that divides {self.size}"
+            )
+        self.row, self.column = divmod(self.rank, replication)
+        self.num_rows = self.size // replication
+        prefix = f"foregather/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}/{next(_grids)}"
+        self._agreed = 0
+        self._started = not dist.is_initialized()
+        if self._started:
+            _start(backend, timeout, port)
+        try:
+            self.watch = within(
+                timeout, lambda: Watch(self.rank, self.size, host, port, prefix, timeout)
+            )
+        except RuntimeError as error:
+            raise RankError(f"the store of rank 0 at port {port} does not answer") from error
+        self.agree("version of foregather", version("foregather"))
+        self.agree("replication and timeout", f"{replication}, {timeout:g} s")
+        self._channels: list[Channel] = []
+
+    def channel(self) -> Channel:
+        """New groups and a thread for one use; all ranks call this together."""
+        made = Channel(self)
+        self._channels.append(made)
+        return made
+
+    def agree(self, name: str, value: str) -> None:
+        """Checks that all ranks have the same value.
+
+        Raises:
+            InputError: they have not; on every rank.
+            RankError: a rank does not answer within the timeout.
+        """
+        self._agreed += 1
+        keys = [f"agree/{self._agreed}/{rank}" for rank in range(self.size)]
+        try:
+            values = within(self.timeout + 5, lambda: self._compare(keys, name, value))
+        except RankError:
+            raise
+        except RuntimeError as error:
+            raise RankError(
+                f"rank 0, which holds the store, is gone: noticed when comparing the {name}"
+            ) from error
+        others = [rank for rank, other in enumerate(values) if other != values[0]]
+        if others:
+            raise InputError(
+                f"the ranks differ in the {name}: rank 0 has {values[0]}, rank {others[0]} has "
+                f"{values[others[0]]}; start all with the same"
+            )
+
+    def _compare(self, keys: list[str], name: str, value: str) -> list[str]:
+        store = self.watch.store
+        store.set(keys[self.rank], value)
+        try:
+            store.wait(keys, timedelta(seconds=self.timeout))
+        except RuntimeError as error:
+            missing = [str(r) for r, key in enumerate(keys) if not store.check([key])]
+            raise RankError(
+                f"rank {', '.join(missing)} did not say its {name} within {self.timeout:g} s; "
+                "see its log for the cause"
+            ) from error
+        return [store.get(key).decode() for key in keys]
+
+    def gather_ledger(self, ledger: Ledger) -> dict[Link, Entry]:
+        """What all ranks sent, on every rank; all ranks call this together."""
+        everybody: list[Any] = [None] * self.size
+        with self.watch.step("gathering the ledger"):
+            dist.all_gather_object(everybody, ledger.entries())
+        return {link: entry for part in everybody for link, entry in part.items()}
+
+    def close(self) -> None:
+        """Ends threads and groups; what this grid started of torch.distributed, too."""
+        for channel in self._channels:
+            channel.close()
+        self.watch.close()
+        if self._started and dist.is_initialized():
+            dist.destroy_process_group()
+            self._started = False
+
+    def __enter__(self) -> "Grid":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _environment() -> tuple[int, int, str, int]:
+    try:
+        rank, size, host, port = (
+            os.environ[name] for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+        )
+        return int(rank), int(size), host, int(port)
+    except KeyError as error:
+        raise InputError(f"{error.args[0]} is not set; start the ranks with torchrun") from error
+    except ValueError as error:
+        raise InputError(f"RANK, WORLD_SIZE or MASTER_PORT is not a number: {error}") from error
+
+
+def _start(backend: str, timeout: float, port: int) -> None:
+    try:
+        limit = timedelta(seconds=timeout)
+        # Torch's own timeouts come first, except where it waits for an answer of a foreign program.
+        within(timeout + 2, lambda: dist.init_process_group(backend, timeout=limit))
+    except RuntimeError as error:
+        text = str(error)
+        if "EADDRINUSE" in text or "address already in use" in text.lower():
+            raise RankError(
+                f"port {port} is taken by another program; set MASTER_PORT to a free one"
+            ) from error
+        raise RankError(
+            f"not all ranks met at port {port} within {timeout:g} s; is each running, and is the "
+            f"port not another program's? ({text.splitlines()[0]})"
+        ) from error

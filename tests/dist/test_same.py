@@ -1,0 +1,65 @@
+"""Minibatches are the same, bit for bit: serial, replicated, partitioned, paper; p, c and k."""
+
+import json
+from functools import cache
+
+import numpy as np
+import pytest
+from dist import cases
+from dist.world import World
+
+from foregather.sampling.bulk import Bulk
+
+
+@cache
+def serial(name, bulk, rule):
+    graph, batches = cases.graph(name), list(range(bulk))
+    made = cases.SAMPLERS[rule].sample_bulk(
+        graph, cases.seeds(graph, batches), seed=cases.SEED, epoch=cases.EPOCH
+    )
+    return {str(sample.batch): Bulk([sample], 0, 0, 0).digest for sample in made}
+
+
+@pytest.fixture(scope="session")
+def results(launcher, tmp_path_factory):
+    """What a world of p ranks made of all its cases; each world runs once."""
+
+    @cache
+    def of_world(size):
+        folder = tmp_path_factory.mktemp(f"world{size}")
+        with World(launcher, size, "same", folder) as world:
+            codes = world.wait(240)
+            assert codes == [0] * size, "\n".join(world.output(rank) for rank in range(size))
+        parts = [json.loads((folder / f"same{rank}.json").read_text()) for rank in range(size)]
+        return dict(zip(cases.matrix(size), zip(*parts, strict=True), strict=True))
+
+    return of_world
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8])
+def test_minibatches_are_those_of_one_rank(results, size):
+    for case, parts in results(size).items():
+        name, _, _, bulk, rule = case
+        found = {batch: digest for part in parts for batch, digest in part["digests"].items()}
+        assert found == serial(name, bulk, rule), case
+
+
+def test_the_cases_are_not_trivial():
+    graph = cases.graph("plain")
+    for rule in cases.SAMPLERS:
+        assert len(set(serial("plain", 8, rule).values())) > 5, rule
+    assert (np.diff(graph.indptr) == 0).any() and np.diff(graph.indptr).max() > 100
+    assert {case[:3] for case in cases.matrix(8)} >= {
+        ("plain", c, mode) for c in (1, 2) for mode in ("owner", "paper", "replicated")
+    }
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8])
+def test_what_crosses(results, size):
+    for case, parts in results(size).items():
+        links = [link for part in parts for link in part["ledger"]]
+        assert all(source != destination for source, destination, *_ in links), case
+        if size == 1 or case[2] == "replicated":
+            assert not links, case
+        elif case[0] == "plain" and case[1] < size:
+            assert links, case
