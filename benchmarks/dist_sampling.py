@@ -4,9 +4,9 @@ A power-law graph of 1M nodes and 20M edges without edge weights, cut into block
 fan-out [15, 10, 5], 1024 seeds a minibatch, every layer expands all nodes so far (the paper's
 rule), one bulk. Both modes make the same minibatches (compared by digest). Bytes and messages are
 payload as the ledger counts it, summed over all ranks; CPU seconds are of the slowest rank, for one
-bulk, with one thread. The paper's mode sends ids of 4 bytes and no values, as the graph has none;
-the published code sends 4 more for each entry, which the column "with values" adds.
-"unpacked" is the default mode if every number in it had 4 bytes.
+bulk, with one thread. The paper's mode sends ids of 4 bytes and no values, as the graph has none
+(the published code sends 4 more bytes for each entry). "unpacked" is the default mode if every id,
+degree and begin in it had 4 bytes: what is left without the packing of numbers.
 """
 
 import argparse
@@ -23,8 +23,8 @@ import numpy as np
 from common.report import Report
 
 from foregather.dist import DistSampler, Grid, Partition
-from foregather.dist.ledger import Entry, total
-from foregather.graph.synthetic import synthetic
+from foregather.dist.ledger import total
+from foregather.graph.synthetic import synthesize
 from foregather.sampling import Ladies, Neighbor
 from foregather.units import format_bytes
 
@@ -153,13 +153,10 @@ def lines(found: list[dict]) -> list[list[object]]:
         cells += [format_bytes(own["unpacked"]) if own["unpacked"] else "", own["messages"]]
         cells.append(f"{own['seconds']:.2f}")
         if paper is None:
-            rows.append([*cells, "", "", "", "", ""])
+            rows.append([*cells, "", "", "", ""])
             continue
         assert own["digests"] == paper["digests"], "the modes differ"
-        sent = paper["purposes"]
-        entries = sum(sent.get(name, [0])[0] for name in ("A: rows", "P: sum over the grid row"))
-        cells += [format_bytes(paper["bytes"]), format_bytes(paper["bytes"] + entries)]
-        cells += [paper["messages"], f"{paper['seconds']:.2f}"]
+        cells += [format_bytes(paper["bytes"]), paper["messages"], f"{paper['seconds']:.2f}"]
         rows.append([*cells, f"{paper['bytes'] / max(1, own['bytes']):.1f}"])
     return rows
 
@@ -174,7 +171,6 @@ HEAD = [
     "messages",
     "CPU s",
     "paper",
-    "with values, at most",
     "messages",
     "CPU s",
     "paper / default",
@@ -198,7 +194,7 @@ def main() -> None:
     found: list[dict] = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary, "graph")
-        synthetic(folder, args.nodes, edges=args.edges, features=0, classes=2)
+        synthesize(folder, args.nodes, edges=args.edges, features=0, classes=2)
         for size in args.ranks:
             replications = ["1", "2"] if size % 4 == 0 else ["1"]
             options = ["--replications", *replications, "--each", *map(str, args.each)]

@@ -96,7 +96,7 @@ def overlap(folder):
 def forever(folder):
     """Samples until something goes wrong."""
     graph = cases.graph(option("TEST_GRAPH", "plain"))
-    with Grid(option("TEST_REPLICATION", 1), timeout=option("TEST_TIMEOUT", 4.0)) as grid:
+    with Grid(option("TEST_REPLICATION", 1), timeout=option("TEST_TIMEOUT", 30.0)) as grid:
         rule = option("TEST_SAMPLER", "once")
         sampler = sampler_of(graph, grid, rule, option("TEST_TOPOLOGY", "owner"))
         for number in range(100_000):

@@ -2,12 +2,41 @@
 
 import signal
 import socket
+from contextlib import ExitStack
 
 import pytest
 from dist.world import World
 
-TIMEOUT = 4.0
-END = 40  # seconds; far above the timeout, for a busy machine
+TIMEOUT = 8.0  # of worlds in which it must pass, which run at the same time
+END = 90  # seconds; far above the timeout, for a busy machine
+
+
+@pytest.fixture(scope="module")
+def slow(launcher, tmp_path_factory):
+    """Worlds that end only when the timeout is over, all started together."""
+    with ExitStack() as stack:
+        taken = stack.enter_context(socket.socket())
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        kinds = {
+            "stop 0": {"size": 3},
+            "stop 1": {"size": 3},
+            "late": {"size": 2, "of_rank": {"1": {"TEST_SLEEP": "60"}}},
+            "port": {"size": 2, "port": taken.getsockname()[1]},
+            "missing": {"size": 3, "processes": 2},
+        }
+        worlds = {}
+        for name, options in kinds.items():
+            folder = tmp_path_factory.mktemp("slow")
+            world = World(
+                launcher, task="forever", folder=folder, TEST_TIMEOUT=str(TIMEOUT), **options
+            )
+            worlds[name] = stack.enter_context(world)
+        for victim in (0, 1):
+            world = worlds[f"stop {victim}"]
+            world.wait_for("under way", victim, END)
+            world.signal(victim, signal.SIGSTOP)
+        yield worlds
 
 
 def errors(world, ranks):
@@ -29,19 +58,26 @@ def test_a_killed_rank_is_named_everywhere(launcher, tmp_path, victim, topology)
 
 
 @pytest.mark.parametrize("victim", [0, 1])
-def test_a_stopped_rank_is_named_everywhere(launcher, tmp_path, victim):
-    with World(launcher, 3, "forever", tmp_path) as world:
-        world.wait_for("under way", victim, END)
-        world.signal(victim, signal.SIGSTOP)
-        for text in errors(world, [rank for rank in range(3) if rank != victim]):
-            assert f"rank {victim}" in text and "layer" in text
+def test_a_stopped_rank_is_named_everywhere(slow, victim):
+    for text in errors(slow[f"stop {victim}"], [rank for rank in range(3) if rank != victim]):
+        assert f"rank {victim}" in text and "layer" in text
 
 
-def test_a_rank_that_does_not_take_part_is_named(launcher, tmp_path):
-    late = {"1": {"TEST_SLEEP": "30"}}
-    with World(launcher, 2, "forever", tmp_path, of_rank=late) as world:
-        (text,) = errors(world, [0])
-        assert "rank 1" in text and f"did not take part within {TIMEOUT:g} s" in text
+def test_a_rank_that_does_not_take_part_is_named(slow):
+    (text,) = errors(slow["late"], [0])
+    assert "rank 1" in text and f"did not take part within {TIMEOUT:g} s" in text
+
+
+def test_a_port_that_is_taken(slow):
+    first, second = errors(slow["port"], [0, 1])
+    port = slow["port"].command["env"]["MASTER_PORT"]
+    assert f"port {port} is taken by another program" in first
+    assert f"at port {port} within {TIMEOUT:g} s" in second
+
+
+def test_a_rank_that_never_starts(slow):
+    for text in errors(slow["missing"], [0, 1]):
+        assert text.startswith("RankError: not all ranks met at port")
 
 
 def test_a_rank_with_bad_seeds_says_so_and_the_others_name_it(launcher, tmp_path):
@@ -70,23 +106,6 @@ def test_different_versions(launcher, tmp_path):
     with World(launcher, 2, "other_version", tmp_path) as world:
         for text in errors(world, [0, 1]):
             assert "differ in the version of foregather" in text and "rank 1 has 0.0.1" in text
-
-
-def test_a_port_that_is_taken(launcher, tmp_path):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        with World(launcher, 2, "forever", tmp_path, port=port) as world:
-            first, second = errors(world, [0, 1])
-            assert f"port {port} is taken by another program" in first
-            assert f"at port {port} within {TIMEOUT:g} s" in second
-
-
-def test_a_rank_that_never_starts(launcher, tmp_path):
-    with World(launcher, 3, "forever", tmp_path, processes=2) as world:
-        for text in errors(world, [0, 1]):
-            assert text.startswith("RankError: not all ranks met at port")
 
 
 def test_grids_that_do_not_fit(launcher, tmp_path):

@@ -20,22 +20,6 @@ def serial(name, bulk, rule):
     return {str(sample.batch): Bulk([sample], 0, 0, 0).digest for sample in made}
 
 
-@pytest.fixture(scope="session")
-def results(launcher, tmp_path_factory):
-    """What a world of p ranks made of all its cases; each world runs once."""
-
-    @cache
-    def of_world(size):
-        folder = tmp_path_factory.mktemp(f"world{size}")
-        with World(launcher, size, "same", folder) as world:
-            codes = world.wait(240)
-            assert codes == [0] * size, "\n".join(world.output(rank) for rank in range(size))
-        parts = [json.loads((folder / f"same{rank}.json").read_text()) for rank in range(size)]
-        return dict(zip(cases.matrix(size), zip(*parts, strict=True), strict=True))
-
-    return of_world
-
-
 @pytest.mark.parametrize("size", [1, 2, 4, 8])
 def test_minibatches_are_those_of_one_rank(results, size):
     for case, parts in results(size).items():
@@ -63,3 +47,14 @@ def test_what_crosses(results, size):
             assert not links, case
         elif case[0] == "plain" and case[1] < size:
             assert links, case
+
+
+def test_bulks_in_the_background_do_not_meet_other_collectives(launcher, tmp_path):
+    with World(launcher, 2, "overlap", tmp_path) as world:
+        assert world.wait(120) == [0, 0], world.output(0) + world.output(1)
+    parts = [json.loads((tmp_path / f"overlap{rank}.json").read_text()) for rank in (0, 1)]
+    assert [part["total"] for part in parts] == [60.0, 60.0]
+    assert {part["links"] for part in parts} == {6}  # two ranks: lengths, request, reply
+    for place, bulk in enumerate((3, 8, 1, 8)):
+        found = {batch: d for part in parts for batch, d in part["found"][place].items()}
+        assert found == serial("plain", bulk, "once")

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
-import torch.distributed as dist
+from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined] # not in __all__
 
 from foregather.dist.deadline import within
 from foregather.errors import ForegatherError, RankError
@@ -46,8 +46,8 @@ class Watch:
         wait = timedelta(seconds=min(timeout, 10.0))
         # One connection for the thread and one for the rest: a store call blocks its connection.
         self._beating, self.store = (
-            dist.PrefixStore(
-                prefix, dist.TCPStore(host, port, None, False, wait, wait_for_workers=False)
+            PrefixStore(
+                prefix, TCPStore(host, port, None, False, wait, wait_for_workers=False)
             )
             for _ in range(2)
         )
