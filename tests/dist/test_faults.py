@@ -49,7 +49,8 @@ def errors(world, ranks):
 @pytest.mark.parametrize("topology", ["owner", "paper"])
 @pytest.mark.parametrize("victim", [0, 2])
 def test_a_killed_rank_is_named_everywhere(launcher, tmp_path, victim, topology):
-    with World(launcher, 3, "forever", tmp_path, TEST_TOPOLOGY=topology) as world:
+    options = {"TEST_TOPOLOGY": topology, "TEST_TIMEOUT": str(TIMEOUT)}
+    with World(launcher, 3, "forever", tmp_path, **options) as world:
         world.wait_for("under way", victim, END)
         world.signal(victim, signal.SIGKILL)
         for text in errors(world, [rank for rank in range(3) if rank != victim]):
