@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         FormatError,
         InputError,
         MissingDependencyError,
+        RankError,
         StorageError,
     )
     from foregather.graph.convert.run import convert
@@ -31,6 +32,7 @@ __all__ = [
     "BudgetError",
     "StorageError",
     "MissingDependencyError",
+    "RankError",
 ]
 
 _HOME = {

@@ -19,6 +19,7 @@ from foregather.dist.grid import Channel
 from foregather.dist.partition import Partition
 from foregather.dist.program import layer_keys
 from foregather.dist.wire import as_bytes
+from foregather.errors import InputError
 from foregather.sampling.rows import Columns, pointer
 
 __all__ = ["ColumnOwners"]
@@ -42,7 +43,9 @@ class ColumnOwners:
         self._chosen: list[tuple[Columns, Float]] = []
         wire = channel.column
         wire.watch.where = "weights of FastGCN"
-        largest = max((float(v.max()) for _, v in _squares(partition) if len(v)), default=0.0)
+        largest = float(np.max([0.0, *(v.max() for _, v in _squares(partition) if len(v))]))
+        if not np.isfinite(largest):
+            raise InputError("edge_weight holds a number that is not finite")
         known = wire.share(
             as_bytes(np.array([largest, len(partition.indices)], np.float64)), "columns: scale"
         )

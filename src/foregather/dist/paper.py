@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather import _core
-from foregather.dist.fetch import Entries
+from foregather.dist.ask import Entries
 from foregather.dist.fixed_point import FixedPoint, add_by_column
 from foregather.dist.grid import Channel, Grid
 from foregather.dist.partition import Partition

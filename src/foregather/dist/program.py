@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather import _core
-from foregather.dist.fetch import Entries
+from foregather.dist.ask import Entries
 from foregather.sampling.bulk import Bulk, Expand
 from foregather.sampling.matrix import LayerGraph, assemble
 from foregather.sampling.rows import Rows, pointer

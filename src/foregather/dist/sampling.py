@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather.dist.column_owners import ColumnOwners
-from foregather.dist.fetch import fetch
+from foregather.dist.ask import ask_owners
 from foregather.dist.grid import Channel, Grid
 from foregather.dist.ledger import Ledger
 from foregather.dist.paper import Paper
@@ -73,6 +73,7 @@ class DistSampler:
         self._check()
         grid.agree("graph (its digest)", topology.digest)
         grid.agree("sampler", f"{sampler!r}, mode {mode}")
+        self._own_channel = channel is None
         self.channel = channel or grid.channel()
         self._columns: ColumnOwners | None = None
         if isinstance(topology, Partition):
@@ -132,8 +133,9 @@ class DistSampler:
         return self.channel.thread.submit(self._sample, list(seeds), batches, step, seed, epoch)
 
     def close(self) -> None:
-        """Ends the background thread."""
-        self.channel.close()
+        """Ends the background thread, unless the channel was given."""
+        if self._own_channel:
+            self.channel.close()
 
     # ---- how -----------------------------------------------------------------------------------
 
@@ -188,7 +190,7 @@ class DistSampler:
 
         def rows(front: Frontier, **options: Any) -> Any:
             keys = front.keys
-            return fetch(
+            return ask_owners(
                 self.channel, topology, front.rows, front.batch_ptr, keys, **options
             )
 

@@ -1,4 +1,4 @@
-"""fetch: the rows of a layer's frontier from the ranks that own them: one request, one reply.
+"""ask: the rows of a layer's frontier from the ranks that own them: one request, one reply.
 
 For node-wise samplers the owner picks (a pick is a pure function of key, node and degree, so it
 does not matter who draws it); for all others it sends the row. Each source crosses at most once a
@@ -15,7 +15,7 @@ from foregather import _core
 from foregather.dist.grid import Channel
 from foregather.dist.partition import Partition
 
-__all__ = ["Entries", "fetch"]
+__all__ = ["Entries", "ask_owners"]
 
 Array = npt.NDArray[Any]
 Int = npt.NDArray[np.int64]
@@ -39,7 +39,7 @@ class Entries:
     weight: npt.NDArray[np.float32] | None
 
 
-def fetch(
+def ask_owners(
     channel: Channel,
     partition: Partition,
     rows: Array,
@@ -60,7 +60,7 @@ def fetch(
         keys: uint64 [k] layer keys.
         fanout: entries picked of each row; -1 is all.
         replace: pick with replacement.
-        weighted: fetch edge weights too (whole rows only).
+        weighted: edge weights, too (whole rows only).
         threads: threads to use.
     """
     narrow = partition.indices.dtype == np.uint32
