@@ -49,8 +49,7 @@ class Paper:
         self.channel, self.partition, self.grid, self.threads = channel, partition, grid, threads
         stages = grid.num_rows // grid.replication
         self.stages = range(grid.column * stages, (grid.column + 1) * stages)
-        # The block row of A whose owner is in the same grid column; the columns of Q that a rank
-        # multiplies are those of its stages.
+        # Which rank of a grid row multiplies with each block row of A.
         self.turn = np.repeat(np.arange(grid.replication), stages)
 
     @staticmethod

@@ -102,26 +102,24 @@ class Wire:
 
     def collect(self, part: Bytes, root: int, purpose: str) -> list[Bytes] | None:
         """Sends a part to the root-th rank, which gets a list of all; others get None."""
-        if self.place != root:
-            self._send(part, root, purpose)
-            return None
-        return [part if i == root else self._receive(i, purpose) for i in range(self.size)]
+        with self.watch.step(purpose):
+            if self.place != root:
+                _finish(self._send(part, root, purpose))
+                return None
+            return [part if i == root else self._receive(i) for i in range(self.size)]
 
     def deal(self, parts: Sequence[Bytes] | None, root: int, purpose: str) -> Bytes:
         """The root-th rank gives each rank its part."""
-        if self.place != root:
-            return self._receive(root, purpose)
-        assert parts is not None
         with self.watch.step(purpose):
-            pending = []
-            for i, part in enumerate(parts):
-                if i != root:
-                    pending += self._start_send(part, i, purpose)
-            for work, _ in pending:
-                work.wait()
-        return parts[root]
+            if self.place != root:
+                return self._receive(root)
+            assert parts is not None
+            others = [i for i in range(self.size) if i != root]
+            _finish([work for i in others for work in self._send(parts[i], i, purpose)])
+            return parts[root]
 
-    def _start_send(self, part: Bytes, to: int, purpose: str) -> list[tuple[Any, torch.Tensor]]:
+    def _send(self, part: Bytes, to: int, purpose: str) -> list[tuple[Any, torch.Tensor]]:
+        """Starts to send a length and what has it."""
         tensors = [torch.tensor([len(part)])]
         if len(part):
             tensors.append(torch.from_numpy(part))
@@ -131,17 +129,16 @@ class Wire:
         # The tensor is kept beside the work: gloo reads it until the work is done.
         return [(dist.isend(tensor, peer, group=self.group), tensor) for tensor in tensors]
 
-    def _send(self, part: Bytes, to: int, purpose: str) -> None:
-        with self.watch.step(purpose):
-            for work, _ in self._start_send(part, to, purpose):
-                work.wait()
-
-    def _receive(self, origin: int, purpose: str) -> Bytes:
+    def _receive(self, origin: int) -> Bytes:
         peer = self.ranks[origin]
-        with self.watch.step(purpose):
-            length = torch.empty(1, dtype=torch.int64)
-            dist.recv(length, peer, group=self.group)
-            content = np.empty(int(length), np.uint8)
-            if len(content):
-                dist.recv(torch.from_numpy(content), peer, group=self.group)
+        length = torch.empty(1, dtype=torch.int64)
+        dist.recv(length, peer, group=self.group)
+        content = np.empty(int(length), np.uint8)
+        if len(content):
+            dist.recv(torch.from_numpy(content), peer, group=self.group)
         return content
+
+
+def _finish(pending: Sequence[tuple[Any, torch.Tensor]]) -> None:
+    for work, _ in pending:
+        work.wait()
