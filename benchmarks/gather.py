@@ -3,8 +3,10 @@
 Random rows of a matrix far larger than the caches go into a buffer that both have used before, in
 interleaved runs whose order changes from round to round. torch gets int64 ids, which it needs; ours
 gets uint32, as samples have them, and checks every id, as torch does. A ratio is the median over
-rounds of ours / torch: below 1 we are faster. The int8 and float16 rows compare with what one would
-write in torch for the same result.
+rounds of ours / torch: below 1 we are faster. torch's OpenMP threads go on spinning for a while
+after a call and would take a core from whoever is measured next, so each measurement begins with a
+pause of 30 ms; then three calls follow each other, and their mean counts. The int8 and float16 rows
+compare with what one would write in torch for the same result.
 
     python benchmarks/gather.py [--matrix 1GiB] [--rounds 15] [--date 2026-11-15]
 """
@@ -21,6 +23,7 @@ from common.report import Report, median_spread
 from foregather import _core
 from foregather.units import format_bytes, parse_size
 
+PAUSE, CALLS = 0.03, 3
 CASES = [  # columns, rows gathered
     (16, 400_000),
     (64, 200_000),
@@ -33,15 +36,17 @@ CASES = [  # columns, rows gathered
 
 
 def measure(contenders: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
-    """Seconds by contender; the order within a round is drawn anew, after one round to warm up."""
+    """Seconds a call by contender; the order is drawn anew each round, after one to warm up."""
     rng = np.random.default_rng(1)
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for turn in range(rounds + 1):
         for name in rng.permutation(list(contenders)).tolist():
+            time.sleep(PAUSE)
             start = time.perf_counter()
-            contenders[name]()
+            for _ in range(CALLS):
+                contenders[name]()
             if turn:
-                times[name].append(time.perf_counter() - start)
+                times[name].append((time.perf_counter() - start) / CALLS)
     return times
 
 

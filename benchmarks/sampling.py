@@ -3,8 +3,10 @@
 Each round measures the probe (64-byte reads from a 4 GB array through an index array, the best of
 five prefetch distances, three times each) and then `Neighbor` with fan-out [15, 10, 5] and 1024
 seeds a minibatch, without replacement, relabelled and ready for a model; one thread and two. The
-ratio is sampled edges a second over reads a second of the same round. Below, the cost of one edge
-over fan-outs, batch sizes and graph sizes shows that cost grows with the edges sampled.
+ratio is sampled edges a second over reads a second of the same round. Weighted `Neighbor` and
+`Labor` follow, on one thread, each round beside uniform `Neighbor` on the same seeds. Below, the
+cost of one edge over fan-outs, batch sizes and graph sizes shows that cost grows with the edges
+sampled.
 """
 
 import argparse
@@ -19,11 +21,12 @@ from common.report import Report, median_spread
 from foregather import Graph, _core
 from foregather.graph.synthetic import synthetic_arrays
 from foregather.observe.buffer import aligned_buffer
-from foregather.sampling import Neighbor
+from foregather.sampling import Bulk, Labor, Neighbor, Sampler
 from foregather.units import format_bytes
 
 FANOUT = [15, 10, 5]
 SEEDS = 1024
+RULES = ["graph", "rule", "nodes", "edges", "ms a minibatch", "over uniform"]
 BULK = 16
 
 
@@ -66,7 +69,7 @@ def seeds_of(graph: Graph, size: int, count: int) -> list[np.ndarray]:
     return [rng.choice(graph.num_nodes, size, replace=False) for _ in range(count)]
 
 
-def rate(rule: Neighbor, graph: Graph, seeds: list, epoch: int, threads: int) -> tuple:
+def rate(rule: Sampler, graph: Graph, seeds: list, epoch: int, threads: int) -> tuple:
     start = time.perf_counter()
     bulk = rule.sample_bulk(graph, seeds, seed=0, epoch=epoch, threads=threads)
     seconds = time.perf_counter() - start
@@ -81,7 +84,8 @@ def compare(name: str, graph: Graph, probe: Probe, rounds: int) -> list[list[obj
     for epoch in range(1, rounds + 1):
         for threads in (1, 2):
             reads = probe(threads)
-            edges, batches, _ = rate(rule, graph, seeds, epoch, threads)
+            edges, batches, bulk = rate(rule, graph, seeds, epoch, threads)
+            del bulk  # gives its arrays back, as a training loop does, so that none are made anew
             found[threads].append((batches, edges / 1e6, edges / reads))
     rows = []
     for threads, values in found.items():
@@ -91,6 +95,42 @@ def compare(name: str, graph: Graph, probe: Probe, rounds: int) -> list[list[obj
     rows[-1].append(median_spread(gain))
     rows[0].append("")
     return rows
+
+
+def rules(name: str, graph: Graph, rounds: int) -> list[list[object]]:
+    """The cost of a minibatch by other rules, over that of uniform `Neighbor` in the same round."""
+    rng, seeds = np.random.default_rng(2), seeds_of(graph, SEEDS, BULK)
+    even = 1 - rng.random(graph.num_edges, np.float32)  # (0, 1]
+    skewed = np.exp(2 * rng.standard_normal(graph.num_edges, np.float32))
+    kinds: dict[str, Sampler] = {
+        "Neighbor": Neighbor(FANOUT),
+        "weights uniform in (0, 1]": Neighbor(FANOUT, weights=even),
+        "weights log-normal, sigma 2": Neighbor(FANOUT, weights=skewed),
+        "Labor": Labor(FANOUT),
+        "Neighbor, with replacement": Neighbor(FANOUT, replace=True),
+        "uniform weights, with replacement": Neighbor(FANOUT, replace=True, weights=even),
+    }
+    for rule in kinds.values():
+        rate(rule, graph, seeds, 0, 1)  # tables and arenas are made here
+    costs: dict[str, list[float]] = {kind: [] for kind in kinds}
+    sizes: dict[str, tuple[float, float]] = {}
+    for epoch in range(1, rounds + 1):
+        for kind, rule in kinds.items():
+            _, batches, bulk = rate(rule, graph, seeds, epoch, 1)
+            costs[kind].append(1e3 / batches)
+            sizes[kind] = _sizes(bulk)
+    rows: list[list[object]] = []
+    for kind, values in costs.items():
+        base = costs["Neighbor, with replacement" if "replacement" in kind else "Neighbor"]
+        ratio = median_spread([a / b for a, b in zip(values, base, strict=True)])
+        nodes, edges = sizes[kind]
+        rows.append([name, kind, f"{nodes:,.0f}", f"{edges:,.0f}", median_spread(values), ratio])
+    return rows
+
+
+def _sizes(bulk: Bulk) -> tuple[float, float]:
+    """Mean nodes and edges of a minibatch."""
+    return statistics.mean(len(s.node) for s in bulk), statistics.mean(len(s.row) for s in bulk)
 
 
 def scaling(graphs: dict[str, Graph]) -> list[list[object]]:
@@ -112,7 +152,15 @@ def scaling(graphs: dict[str, Graph]) -> list[list[object]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rules", action="store_true", help="only weighted and Labor, 1M nodes")
     args = parser.parse_args()
+    if args.rules:
+        report = Report("sampling_rules", rules.__doc__)
+        small = synthetic(1_000_000, 20_000_000)
+        report.line(f"Fan-out {FANOUT}, {SEEDS} seeds; {args.rounds} rounds, bulks of {BULK}.")
+        report.table(RULES, rules("1M nodes, 20M edges", small, args.rounds))
+        report.write()
+        return
     graphs = {
         "1M nodes, 20M edges": synthetic(1_000_000, 20_000_000),
         "10M nodes, 160M edges": synthetic(10_000_000, 160_000_000),
@@ -128,6 +176,8 @@ def main() -> None:
     report.line(f"{args.rounds} rounds, bulks of {BULK} minibatches; median (least to most).")
     head = ["graph", "threads", "minibatches/s", "M edges/s", "edges per read", "two over one"]
     report.table(head, rows)
+    report.line("One thread: a minibatch by weight, and by Labor, beside uniform neighbours.")
+    report.table(RULES, [row for n, g in graphs.items() for row in rules(n, g, args.rounds)])
     report.line("One thread: nanoseconds for one sampled edge, and bytes a node of the graph held.")
     head = ["graph", "fan-out", "seeds", "edges a minibatch", "ns an edge", "table, bytes a node"]
     report.table(head, scaling(graphs))

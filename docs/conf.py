@@ -14,6 +14,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
 nitpicky = False
+suppress_warnings = ["ref.python"]  # names such as bytes and width are also attributes of ours
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3

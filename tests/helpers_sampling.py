@@ -10,6 +10,7 @@ from foregather.sampling.matrix import multiply
 
 MASK = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
+FIELDS = ("node", "num_nodes", "row", "col", "num_edges", "edge", "weight", "seed_position")
 
 
 def mix64(z: int) -> int:
@@ -40,6 +41,16 @@ def random_graph(nodes, edges, seed, weighted=False, wide=False, isolated=0):
         return graph
     indices = graph.indices.astype(np.int64)
     return Graph(nodes, edges, graph.indptr, indices, edge_weight=graph.edge_weight)
+
+
+def skewed_graph(seed, nodes, edges, skew=2, wide=False):
+    """A graph whose first nodes have most of the edges, at both ends."""
+    rng = np.random.default_rng(seed)
+    pairs = (nodes * rng.random((2, edges)) ** skew).astype(np.int64)
+    graph = Graph.from_edge_index(pairs, nodes)
+    if not wide:
+        return graph
+    return Graph(nodes, graph.num_edges, graph.indptr, graph.indices.astype(np.int64))
 
 
 graphs = st.builds(
@@ -74,6 +85,15 @@ def same_sample(a, b):
             for name in ("node", "row", "col", "edge", "weight", "seed_position")
         )
     )
+
+
+def assert_same(first, second):
+    """Two lists of samples are equal; the message names the array that differs."""
+    assert len(first) == len(second)
+    for one, other in zip(first, second, strict=True):
+        for name in FIELDS:
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+        assert (one.batch, one.expand) == (other.batch, other.expand)
 
 
 def check_sample(graph, sample, seeds):

@@ -21,10 +21,23 @@ def test_quickstart(monkeypatch, capsys):
     assert "SAGE  test accuracy" in capsys.readouterr().out
 
 
+def test_out_of_core(monkeypatch, capsys, tmp_path):
+    example = load("2_out_of_core")
+    monkeypatch.setattr(example, "NODES", 20_000)
+    monkeypatch.setattr(example, "EPOCHS", 2)
+    runs = example.main(str(tmp_path), str(tmp_path / "plot.png"))
+    whole, tenth = runs.values()
+    assert whole["loss"] == tenth["loss"], "storage never changes results"
+    assert sum(whole["bytes"]) == 0 < tenth["bytes"][0]
+    assert (tmp_path / "plot.png").stat().st_size > 10_000
+    assert "hits" in capsys.readouterr().out
+
+
 def test_every_example_says_what_to_expect():
     names = [path.stem for path in EXAMPLES.glob("*.py")]
-    assert sorted(names) == ["1_quickstart", "5_custom_sampler"]
+    assert sorted(names) == ["1_quickstart", "2_out_of_core", "5_custom_sampler"]
     for name in names:
         text = (EXAMPLES / f"{name}.py").read_text()
-        assert text.startswith('"""') and "accuracy" in text.split('"""')[1]
+        told = text.split('"""')[1]
+        assert text.startswith('"""') and ("accuracy" in told or "loss" in told)
         assert len(text.splitlines()) <= 100

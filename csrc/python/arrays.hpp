@@ -34,12 +34,20 @@ inline std::span<const std::byte> bytes(const Bytes& array) {
 // One function a concept; module.cpp calls them all.
 void bind_check(nb::module_& m);
 void bind_csc(nb::module_& m);
+void bind_disk_gather(nb::module_& m);
+void bind_disk_sample(nb::module_& m);
 void bind_gather(nb::module_& m);
 void bind_hash(nb::module_& m);
 void bind_layerwise(nb::module_& m);
 void bind_matrix(nb::module_& m);
 void bind_memory_probe(nb::module_& m);
+void bind_arrivals(nb::module_& m);
+void bind_call_planner(nb::module_& m);
+void bind_plan(nb::module_& m);
+void bind_planner(nb::module_& m);
+void bind_policies(nb::module_& m);
 void bind_reader(nb::module_& m);
+void bind_repack(nb::module_& m);
 void bind_row_sample(nb::module_& m);
 void bind_sample(nb::module_& m);
 void bind_spool(nb::module_& m);

@@ -5,7 +5,7 @@
 #include "arrays.hpp"
 #include "foregather/gather.hpp"
 #include "foregather/keys.hpp"
-#include "foregather/permutation.hpp"
+#include "foregather/shuffle.hpp"
 
 namespace foregather::python {
 namespace {
@@ -75,12 +75,8 @@ void bind_gather(nb::module_& m) {
         if (start < 0 || count < 0 || start > count || size > count - start) {
           throw InputError("start and out do not lie inside the order of count positions");
         }
-        if (size == 0) return;
-        const std::span<std::int64_t> order = view(out);
-        for (std::int64_t k = 0; k < size; ++k) order[static_cast<std::size_t>(k)] = start + k;
-        const Permutation permutation(static_cast<std::uint64_t>(count),
-                                      epoch_key(seed, Purpose::kShuffle, epoch));
-        permutation.forward_all(order);
+        epoch_order(static_cast<std::uint64_t>(count), epoch_key(seed, Purpose::kShuffle, epoch),
+                    static_cast<std::uint64_t>(start), view(out));
       },
       nb::arg("count"), nb::arg("seed"), nb::arg("epoch"), nb::arg("start"),
       nb::arg("out").noconvert(),

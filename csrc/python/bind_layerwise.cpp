@@ -18,6 +18,13 @@ struct LayerwiseBulk {
   std::vector<LayerwiseSample<Id>> samples;
 };
 
+// Arrivals with the weights they refer to.
+struct HeldArrivals {
+  explicit HeldArrivals(In<double> given) : weights(std::move(given)), arrivals(view(weights)) {}
+  In<double> weights;
+  Arrivals arrivals;
+};
+
 template <typename T>
 void append(std::span<T> arena, std::size_t& at, const std::vector<T>& piece) {
   if (piece.size() > arena.size() - at) throw InputError("the arena is too small for the bulk");
@@ -57,42 +64,47 @@ Debias debias_of(const std::string& name) {
 }
 
 template <typename Id>
-void bind_ids(nb::module_& m, const char* name) {
+void bind_ids(nb::module_& m, const char* name, const char* shelf) {
   nb::class_<LayerwiseBulk<Id>>(m, name, "Minibatches of one sample_layerwise call.")
       .def("counts", &counts<Id>, nb::arg("num_nodes").noconvert(),
            nb::arg("num_edges").noconvert(), "Fills nodes and edges of each batch and layer.")
       .def("fill", &fill<Id>, nb::arg("node").noconvert(), nb::arg("row").noconvert(),
            nb::arg("col").noconvert(), nb::arg("edge").noconvert(), nb::arg("weight").noconvert(),
            "Copies all minibatches, one after the other, into the arrays.");
+  nb::class_<LayerwiseShelf<Id>>(m, shelf, "Tables of the threads that sample one graph.")
+      .def(nb::init<>())
+      .def_prop_ro("bytes", &LayerwiseShelf<Id>::bytes, "Bytes kept for all threads.");
   m.def(
       "sample_layerwise",
-      [](const In<std::int64_t>& indptr, const In<Id>& indices,
+      [](LayerwiseShelf<Id>& tables, const In<std::int64_t>& indptr, const In<Id>& indices,
          const std::optional<In<float>>& edge_weight, const In<std::int64_t>& layer_sizes,
-         const std::string& debias, const std::optional<In<double>>& column_weights, double total,
-         const In<Id>& seeds, const In<std::int64_t>& seed_ptr, std::uint64_t seed,
-         std::uint64_t epoch, std::uint64_t first_batch, int threads) {
+         const std::string& debias, const HeldArrivals* columns, double total, const In<Id>& seeds,
+         const In<std::int64_t>& seed_ptr, std::uint64_t seed, std::uint64_t epoch,
+         std::uint64_t first_batch, int threads) {
         nb::gil_scoped_release released;
         const Topology<Id> graph{view(indptr), view(indices),
                                  edge_weight ? view(*edge_weight) : std::span<const float>{}};
         const LayerwiseRule rule{view(layer_sizes), debias_of(debias),
-                                 column_weights ? view(*column_weights) : std::span<const double>{},
-                                 total};
+                                 columns ? view(columns->weights) : std::span<const double>{},
+                                 total, columns ? &columns->arrivals : nullptr};
         return LayerwiseBulk<Id>{sample_layerwise<Id>(
-            graph, rule, {view(seeds), view(seed_ptr), seed, epoch, first_batch}, threads)};
+            graph, rule, {view(seeds), view(seed_ptr), seed, epoch, first_batch}, tables, threads)};
       },
-      nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(),
+      nb::arg("tables"), nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(),
       nb::arg("edge_weight").noconvert().none(), nb::arg("layer_sizes").noconvert(),
-      nb::arg("debias"), nb::arg("column_weights").noconvert().none(), nb::arg("total"),
-      nb::arg("seeds").noconvert(), nb::arg("seed_ptr").noconvert(), nb::arg("seed"),
-      nb::arg("epoch"), nb::arg("first_batch"), nb::arg("threads") = 0,
-      "Samples minibatches layer-wise: LADIES, or FastGCN where column_weights are given.");
+      nb::arg("debias"), nb::arg("columns").none(), nb::arg("total"), nb::arg("seeds").noconvert(),
+      nb::arg("seed_ptr").noconvert(), nb::arg("seed"), nb::arg("epoch"), nb::arg("first_batch"),
+      nb::arg("threads") = 0,
+      "Samples minibatches layer-wise: LADIES, or FastGCN where columns are given.");
 }
 
 }  // namespace
 
 void bind_layerwise(nb::module_& m) {
-  bind_ids<std::uint32_t>(m, "LayerwiseBulk32");
-  bind_ids<std::int64_t>(m, "LayerwiseBulk64");
+  nb::class_<HeldArrivals>(m, "Arrivals", "Weighted nodes, ready to be drawn from.")
+      .def(nb::init<In<double>>(), nb::arg("weights").noconvert());
+  bind_ids<std::uint32_t>(m, "LayerwiseBulk32", "LayerwiseShelf32");
+  bind_ids<std::int64_t>(m, "LayerwiseBulk64", "LayerwiseShelf64");
 }
 
 }  // namespace foregather::python

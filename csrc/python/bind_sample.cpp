@@ -1,9 +1,13 @@
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "arrays.hpp"
+#include "foregather/alias.hpp"
+#include "foregather/labor.hpp"
 #include "foregather/pool.hpp"
 #include "foregather/sample.hpp"
 #include "shelf.hpp"
@@ -11,15 +15,15 @@
 namespace foregather::python {
 namespace {
 
-// One sampler over one graph; keeps the graph's arrays, the threads' tables and the shelf.
-template <typename Id>
-class NeighborKernel {
+using Weights = std::optional<In<float>>;
+
+// One node-wise sampler over one graph; keeps the graph's arrays, the threads' states and the
+// shelf.
+template <typename Id, typename Worker, typename Rule>
+class Kernel {
  public:
-  NeighborKernel(In<std::int64_t> indptr, In<Id> indices, std::vector<std::int64_t> fanouts,
-                 bool replace, bool once)
-      : indptr_(std::move(indptr)),
-        indices_(std::move(indices)),
-        rule_{std::move(fanouts), replace, once} {
+  Kernel(In<std::int64_t> indptr, In<Id> indices, Rule rule)
+      : indptr_(std::move(indptr)), indices_(std::move(indices)), rule_(std::move(rule)) {
     const auto ends = view(indptr_);
     if (ends.empty() || ends.front() != 0 ||
         ends.back() != static_cast<std::int64_t>(indices_.shape(0))) {
@@ -43,8 +47,8 @@ class NeighborKernel {
         results.push_back(shelf_->take());
         places.push_back(results.back().get());
       }
-      sample_neighbors<Id>({view(indptr_), view(indices_)}, rule_, view(seeds), view(ptr), seed,
-                           epoch, first_batch, threads, workers_, places);
+      sample_bulk<Id, Worker, Rule>({view(indptr_), view(indices_)}, rule_, view(seeds), view(ptr),
+                                    seed, epoch, first_batch, threads, workers_, places);
     }
     nb::list made;
     for (auto& arrays : results) made.append(hand_over<Id>(shelf_, std::move(arrays)));
@@ -57,33 +61,135 @@ class NeighborKernel {
     return total;
   }
 
- private:
+ protected:
   In<std::int64_t> indptr_;
   In<Id> indices_;
-  NeighborRule rule_;
-  std::mutex lock_;  // the workers' tables serve one call at a time
-  std::vector<NeighborWorker<Id>> workers_;
+  Rule rule_;
+
+ private:
+  std::mutex lock_;  // the workers' states serve one call at a time
+  std::vector<Worker> workers_;
   std::shared_ptr<Shelf<Id>> shelf_ = std::make_shared<Shelf<Id>>();
 };
 
 template <typename Id>
-void bind(nb::module_& m, const char* name) {
-  using Kernel = NeighborKernel<Id>;
-  nb::class_<Kernel>(m, name, "Bulk neighbour sampling over one graph.")
-      .def(nb::init<In<std::int64_t>, In<Id>, std::vector<std::int64_t>, bool, bool>(),
-           nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), nb::arg("fanouts"),
-           nb::arg("replace"), nb::arg("once"))
-      .def("sample", &Kernel::sample, nb::arg("seeds").noconvert(), nb::arg("ptr").noconvert(),
+class NeighborKernel : public Kernel<Id, NeighborWorker<Id>, NeighborRule> {
+  using Base = Kernel<Id, NeighborWorker<Id>, NeighborRule>;
+
+ public:
+  NeighborKernel(In<std::int64_t> indptr, In<Id> indices, std::vector<std::int64_t> fanouts,
+                 bool replace, bool once, Weights weights)
+      : Base(std::move(indptr), std::move(indices), {std::move(fanouts), replace, once, {}}),
+        weights_(std::move(weights)) {
+    if (!weights_) return;
+    nb::gil_scoped_release released;
+    prepare_weights(view(this->indptr_), view(*weights_), cells_, positive_, 0);
+    this->rule_.weights = {view(*weights_), {cells_.data(), weights_->shape(0)}, positive_};
+  }
+
+  std::size_t weight_bytes() const {
+    return cells_.bytes() + positive_.capacity() * sizeof(std::uint32_t);
+  }
+
+ private:
+  Weights weights_;
+  Buffer<AliasCell> cells_;
+  std::vector<std::uint32_t> positive_;
+};
+
+template <typename Id>
+class LaborKernel : public Kernel<Id, LaborWorker<Id>, LaborRule> {
+  using Base = Kernel<Id, LaborWorker<Id>, LaborRule>;
+
+ public:
+  LaborKernel(In<std::int64_t> indptr, In<Id> indices, std::vector<std::int64_t> fanouts, bool once,
+              bool same, int weight, Weights values)
+      : Base(std::move(indptr), std::move(indices),
+             {std::move(fanouts), once, same, static_cast<LaborWeight>(weight), {}}),
+        values_(std::move(values)) {
+    if (weight < 0 || weight > 2) throw InputError("the weighting of Labor is out of range");
+    if (!values_) return;
+    if (values_->shape(0) != this->indices_.shape(0)) {
+      throw InputError("edge_weight does not have one entry for each edge");
+    }
+    this->rule_.values = view(*values_);
+  }
+
+ private:
+  Weights values_;
+};
+
+template <typename K>
+nb::class_<K> bind_kernel(nb::module_& m, const char* name, const char* text) {
+  return nb::class_<K>(m, name, text)
+      .def("sample", &K::sample, nb::arg("seeds").noconvert(), nb::arg("ptr").noconvert(),
            nb::arg("seed"), nb::arg("epoch"), nb::arg("first_batch"), nb::arg("threads") = 0,
-           "Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position).")
-      .def_prop_ro("table_bytes", &Kernel::table_bytes, "Bytes kept for all threads.");
+           "Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position, weight).")
+      .def_prop_ro("table_bytes", &K::table_bytes, "Bytes kept for all threads.");
+}
+
+template <typename Id>
+void bind(nb::module_& m, const char* neighbor, const char* labor) {
+  bind_kernel<NeighborKernel<Id>>(m, neighbor, "Bulk neighbour sampling over one graph.")
+      .def(nb::init<In<std::int64_t>, In<Id>, std::vector<std::int64_t>, bool, bool, Weights>(),
+           nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), nb::arg("fanouts"),
+           nb::arg("replace"), nb::arg("once"), nb::arg("weights").noconvert().none() = nb::none())
+      .def_prop_ro("weight_bytes", &NeighborKernel<Id>::weight_bytes,
+                   "Bytes kept for draws by weight.");
+  bind_kernel<LaborKernel<Id>>(m, labor, "Bulk LABOR-0 sampling over one graph.")
+      .def(
+          nb::init<In<std::int64_t>, In<Id>, std::vector<std::int64_t>, bool, bool, int, Weights>(),
+          nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), nb::arg("fanouts"),
+          nb::arg("once"), nb::arg("same"), nb::arg("weight"),
+          nb::arg("values").noconvert().none() = nb::none());
+  m.def(
+      "draw_rows",
+      [](const In<Id>& rows, const In<std::int64_t>& batch_ptr, const In<std::int64_t>& ptr,
+         const In<double>& weights, const In<std::uint64_t>& keys, std::int64_t s, bool replace,
+         const In<std::int64_t>& picks_ptr, const Out<std::int64_t>& picks, int threads) {
+        nb::gil_scoped_release released;
+        draw_rows<Id>(view(rows), view(batch_ptr), view(ptr), view(weights), view(keys), s, replace,
+                      view(picks_ptr), view(picks), threads > 0 ? threads : default_threads());
+      },
+      nb::arg("rows").noconvert(), nb::arg("batch_ptr").noconvert(), nb::arg("ptr").noconvert(),
+      nb::arg("weights").noconvert(), nb::arg("keys").noconvert(), nb::arg("s"), nb::arg("replace"),
+      nb::arg("picks_ptr").noconvert(), nb::arg("picks").noconvert(), nb::arg("threads") = 0,
+      "Fills picks with entries of each row, drawn by weight.");
+  m.def(
+      "column_draws",
+      [](const In<std::int64_t>& entry_ptr, const In<Id>& columns, const In<std::uint64_t>& keys,
+         const Out<std::uint32_t>& out, int threads) {
+        nb::gil_scoped_release released;
+        column_draws<Id>(view(entry_ptr), view(columns), view(keys), view(out),
+                         threads > 0 ? threads : default_threads());
+      },
+      nb::arg("entry_ptr").noconvert(), nb::arg("columns").noconvert(), nb::arg("keys").noconvert(),
+      nb::arg("out").noconvert(), nb::arg("threads") = 0,
+      "Fills out with one random number a column, the same for all rows of a batch.");
 }
 
 }  // namespace
 
 void bind_sample(nb::module_& m) {
-  bind<std::uint32_t>(m, "NeighborKernel32");
-  bind<std::int64_t>(m, "NeighborKernel64");
+  bind<std::uint32_t>(m, "NeighborKernel32", "LaborKernel32");
+  bind<std::int64_t>(m, "NeighborKernel64", "LaborKernel64");
+  m.def(
+      "alias_row",
+      [](const In<double>& weights, const Out<std::uint32_t>& keep,
+         const Out<std::uint32_t>& other) {
+        if (keep.shape(0) != weights.shape(0) || other.shape(0) != weights.shape(0)) {
+          throw InputError("weights, keep and other differ in length");
+        }
+        std::vector<AliasCell> cells(weights.shape(0));
+        AliasScratch scratch;
+        alias_row(view(weights), std::span<AliasCell>(cells), scratch);
+        for (std::size_t i = 0; i < cells.size(); ++i) {
+          keep.data()[i] = cells[i].keep;
+          other.data()[i] = cells[i].other;
+        }
+      },
+      nb::arg("weights").noconvert(), nb::arg("keep").noconvert(), nb::arg("other").noconvert(),
+      "The cells of one row of weights, not all 0.");
 }
 
 }  // namespace foregather::python

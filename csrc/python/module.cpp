@@ -1,7 +1,7 @@
 // The Python module: turns NumPy arrays into spans, releases the GIL, and maps errors.
 //
 // Bindings check shapes and dtypes; contracts on values are checked in the core, whose InputError
-// and StorageError become the exceptions of foregather.errors.
+// StorageError and others become the exceptions of foregather.errors.
 #include "arrays.hpp"
 #include "foregather/pool.hpp"
 
@@ -22,6 +22,10 @@ void translate(const std::exception_ptr& thrown, void*) {
     raise("InputError", error.what());
   } catch (const StorageError& error) {
     raise("StorageError", error.what());
+  } catch (const FormatError& error) {
+    raise("FormatError", error.what());
+  } catch (const BudgetError& error) {
+    raise("BudgetError", error.what());
   }
 }
 
@@ -33,12 +37,20 @@ NB_MODULE(_core, m) {
   m.def("default_threads", &default_threads, "Hardware threads this process may use.");
   python::bind_check(m);
   python::bind_csc(m);
+  python::bind_disk_gather(m);
+  python::bind_disk_sample(m);
   python::bind_gather(m);
   python::bind_hash(m);
   python::bind_layerwise(m);
   python::bind_matrix(m);
   python::bind_memory_probe(m);
+  python::bind_arrivals(m);
+  python::bind_call_planner(m);
+  python::bind_plan(m);
+  python::bind_planner(m);
+  python::bind_policies(m);
   python::bind_reader(m);
+  python::bind_repack(m);
   python::bind_row_sample(m);
   python::bind_sample(m);
   python::bind_spool(m);

@@ -55,7 +55,7 @@ nb::ndarray<nb::numpy, const T, nb::ndim<1>> lend(const T* data, std::int64_t co
                                                       owner);
 }
 
-// (node, num_nodes, row, col, num_edges, edge, seed_position or None)
+// (node, num_nodes, row, col, num_edges, edge, seed_position or None, weight or None)
 template <typename Id>
 nb::tuple hand_over(std::shared_ptr<Shelf<Id>> shelf, std::unique_ptr<SampleArrays<Id>> arrays) {
   auto* loan = new Loan<Id>{std::move(shelf), std::move(arrays)};
@@ -68,9 +68,11 @@ nb::tuple hand_over(std::shared_ptr<Shelf<Id>> shelf, std::unique_ptr<SampleArra
     repeated = nb::cast(
         lend(a.seed_position.data(), static_cast<std::int64_t>(a.seed_position.size()), owner));
   }
+  nb::object weight = nb::none();
+  if (a.weighted) weight = nb::cast(lend(a.weight.data(), edges, owner));
   return nb::make_tuple(lend(a.node.data(), a.num_nodes.back(), owner), a.num_nodes,
                         lend(a.row.data(), edges, owner), lend(a.col.data(), edges, owner),
-                        a.num_edges, lend(a.edge.data(), edges, owner), repeated);
+                        a.num_edges, lend(a.edge.data(), edges, owner), repeated, weight);
 }
 
 }  // namespace foregather::python

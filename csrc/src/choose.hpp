@@ -43,33 +43,61 @@ inline double keep_smallest(std::vector<Candidate>& found, std::int64_t s) {
   return tau;
 }
 
+/// Collects vertices whose key is at most `limit`.
+class Candidates {
+ public:
+  Candidates(std::uint64_t layer, double limit, std::vector<Candidate>& found)
+      : layer_(layer), limit_(limit), bound_(limit * (1 + 0x1.0p-40)), found_(found) {
+    found.clear();
+  }
+
+  /// Vertex v of weight w; 0 is never chosen.
+  void consider(std::uint64_t v, double w, std::int64_t place) {
+    if (!(w > 0)) return;
+    const std::uint64_t bits = draw(vertex_key(layer_, v), 0);
+    // The margin of bound_ covers rounding: what is rejected has a key above limit for certain.
+    if (1 - to_open_unit(bits) > w * bound_) return;
+    const double key = exponential(bits) / w;
+    if (key <= limit_) found_.push_back({key, static_cast<std::int64_t>(v), place});
+  }
+
+ private:
+  const std::uint64_t layer_;
+  const double limit_, bound_;
+  std::vector<Candidate>& found_;
+};
+
+/// Calls collect(candidates) with growing limits until more than s vertices are found, or all that
+/// there are; keeps the s smallest and returns tau. `total` is the sum of the weights (any value >
+/// 0 gives the same result, a good one is faster), `most` a bound on the number of vertices.
+template <typename Collect>
+double choose_by(const Collect& collect, double total, std::int64_t most, std::uint64_t layer,
+                 std::int64_t s, std::vector<Candidate>& found) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const bool all = s < 0 || 4 * s > most || !(total > 0);
+  // Were all weights small, 4 (s + 8) would be found; heavy ones count once, so some more are
+  // sought than needed: a second pass over all vertices costs far more than a few logarithms.
+  double limit = all ? kInfinity : 4 * static_cast<double>(s + 8) / total;
+  for (int attempt = 0;; ++attempt) {
+    Candidates candidates(layer, limit, found);
+    collect(candidates);
+    if (limit == kInfinity || static_cast<std::int64_t>(found.size()) > s) break;
+    limit = attempt == 0 ? 8 * limit : kInfinity;
+  }
+  return s < 0 ? kInfinity : keep_smallest(found, s);
+}
+
 /// Picks s of the vertices id(i), i < n, with weights weight(i) (0: never), into `found`; `total`
 /// is the sum of the weights (any value > 0 gives the same result, a good one is faster).
 template <typename IdOf, typename WeightOf>
 double choose(std::int64_t n, const IdOf& id, const WeightOf& weight, double total,
               std::uint64_t layer, std::int64_t s, std::vector<Candidate>& found) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const bool all = s < 0 || 4 * s > n || !(total > 0);
-  // Were all weights small, 4 (s + 8) would be found; heavy ones count once, so some more are
-  // sought than needed: a second pass over all vertices costs far more than a few logarithms.
-  double limit = all ? kInfinity : 4 * static_cast<double>(s + 8) / total;
-  for (int attempt = 0;; ++attempt) {
-    found.clear();
-    // The margin covers rounding: what is rejected by it has a key above limit for certain.
-    const double bound = limit * (1 + 0x1.0p-40);
+  const auto collect = [&](Candidates& candidates) {
     for (std::int64_t i = 0; i < n; ++i) {
-      const double w = weight(i);
-      if (!(w > 0)) continue;
-      const auto v = static_cast<std::uint64_t>(id(i));
-      const std::uint64_t bits = draw(vertex_key(layer, v), 0);
-      if (1 - to_open_unit(bits) > w * bound) continue;
-      const double key = exponential(bits) / w;
-      if (key <= limit) found.push_back({key, static_cast<std::int64_t>(v), i});
+      candidates.consider(static_cast<std::uint64_t>(id(i)), weight(i), i);
     }
-    if (limit == kInfinity || static_cast<std::int64_t>(found.size()) > s) break;
-    limit = attempt == 0 ? 8 * limit : kInfinity;
-  }
-  return s < 0 ? kInfinity : keep_smallest(found, s);
+  };
+  return choose_by(collect, total, n, layer, s, found);
 }
 
 /// The entries begin .. end - 1 of a row, all alike: the picks of the fused kernel.

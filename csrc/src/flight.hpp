@@ -7,54 +7,16 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "file.hpp"
 #include "foregather/reader.hpp"
 #include "foregather/ring.hpp"
 
 namespace foregather {
-
-inline constexpr std::int64_t kMostPerRead = std::int64_t{1}
-                                             << 30;  // below the kernel's 2 GiB - 4 KiB
-inline constexpr int kMostTries =
-    1000;  // without progress, 1 ms apart where the kernel has no resources
-
-/// Refusals that pass: the same read may be handed over again.
-inline bool passing(int code) { return code == EINTR || code == EAGAIN || code == EBUSY; }
-
-inline void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
-
-// What the backends need to know about the file to judge a read.
-struct File {
-  int fd;
-  const std::string& name;
-  std::int64_t alignment;
-
-  [[noreturn]] void fail(int code, std::int64_t offset) const {
-    throw StorageError(
-        "reading " + name + " at byte " + std::to_string(offset) + " failed: " + errno_text(code),
-        code);
-  }
-
-  // `got` more bytes arrived after `done` of a request: returns the new sum, or throws at the end
-  // of the file. A direct read that stops between blocks can only have met the end.
-  std::int64_t advance(std::int64_t offset, std::int64_t length, std::int64_t done,
-                       std::int64_t got) const {
-    const std::int64_t sum = done + got;
-    if (sum < length && (got == 0 || sum % alignment != 0)) {
-      throw StorageError(name + " ends at byte " + std::to_string(offset + sum) +
-                             ", but a request wants its bytes " + std::to_string(offset) + " to " +
-                             std::to_string(offset + length) + "; the file is truncated",
-                         ENODATA);
-    }
-    return sum;
-  }
-};
 
 // One read() on a ring. Between construction and destruction it owns what is in flight: leaving,
 // also by an exception, takes every completion first, so the kernel is done with the buffer.

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "foregather/check.hpp"
-#include "foregather/half.hpp"
 #include "foregather/pool.hpp"
+#include "row_copy.hpp"
 
 namespace foregather {
 namespace {
@@ -17,9 +17,9 @@ constexpr std::size_t kLine = 64;
 constexpr std::int64_t kAhead = 12;
 constexpr std::size_t kAheadBytes = 2 * kLine;
 // Bytes handed to a thread at a time, and bytes below which another thread costs more than it
-// saves: it has to be started, and may find its core taken by a pool that spins.
-constexpr std::size_t kGrainBytes = std::size_t{512} << 10;
-constexpr std::size_t kThreadBytes = std::size_t{8} << 20;
+// saves, as it has to be woken. Neither has been tuned on an idle machine.
+constexpr std::size_t kGrainBytes = std::size_t{128} << 10;
+constexpr std::size_t kThreadBytes = std::size_t{1} << 20;
 
 template <typename Id>
 void check(const Rows& rows, std::span<const Id> ids, std::size_t out_size, std::size_t row_size,
@@ -89,12 +89,10 @@ void gather_scaled(const Rows& rows, std::span<const float> scale, std::span<con
   }
   check(rows, ids, out.size(), width, threads);
   if (out.empty()) return;
-  float* first = out.data();
-  const float* factor = scale.data();
+  auto* first = reinterpret_cast<std::byte*>(out.data());
+  const CopyScaled copy{scale.data(), width};
   visit(rows, ids, threads, [=](const std::byte* row, std::int64_t k) {
-    const auto* from = reinterpret_cast<const std::int8_t*>(row);
-    float* to = first + static_cast<std::size_t>(k) * width;
-    for (std::size_t j = 0; j < width; ++j) to[j] = static_cast<float>(from[j]) * factor[j];
+    copy(row, first + static_cast<std::size_t>(k) * 4 * width);
   });
 }
 
@@ -103,14 +101,10 @@ void gather_half(const Rows& rows, std::span<const Id> ids, std::span<float> out
   const std::size_t width = rows.row_bytes / 2;
   check(rows, ids, out.size(), width, threads);
   if (out.empty()) return;
-  float* first = out.data();
+  auto* first = reinterpret_cast<std::byte*>(out.data());
+  const CopyHalf copy{width};
   visit(rows, ids, threads, [=](const std::byte* row, std::int64_t k) {
-    float* to = first + static_cast<std::size_t>(k) * width;
-    for (std::size_t j = 0; j < width; ++j) {
-      std::uint16_t half;
-      std::memcpy(&half, row + 2 * j, 2);
-      to[j] = from_half(half);
-    }
+    copy(row, first + static_cast<std::size_t>(k) * 4 * width);
   });
 }
 

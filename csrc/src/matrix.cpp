@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "choose.hpp"
+#include "foregather/arrivals.hpp"
 #include "foregather/numbering.hpp"
 #include "foregather/pool.hpp"
 
@@ -302,15 +303,19 @@ void sample_columns(Pointer column_ptr, std::span<const Id> columns,
     require(picks_ptr[b + 1] - picks_ptr[b] == own,
             "picks_ptr is not what count_picks gave for these columns");
   }
+  const Arrivals arrivals(shared ? weights : std::span<const double>{});
   parallel_tasks(batches, threads, [&](std::int64_t b, int) {
     const std::int64_t begin = shared ? 0 : column_ptr[b];
-    const std::int64_t n = shared ? column_ptr[1] : column_ptr[b + 1] - begin;
+    const std::int64_t n = shared ? 0 : column_ptr[b + 1] - begin;
     double total = 0;  // only guides the search, so the order of this sum does not matter
     for (std::int64_t i = 0; i < n; ++i) total += weights[begin + i];
     std::vector<detail::Candidate> found;
-    tau[b] = detail::choose(
-        n, [&](std::int64_t i) { return shared ? static_cast<Id>(i) : columns[begin + i]; },
-        [&](std::int64_t i) { return weights[begin + i]; }, total, keys[b], s, found);
+    Numbering<std::int64_t> met;
+    tau[b] =
+        shared ? arrivals.choose(keys[b], s, found, met)
+               : detail::choose(
+                     n, [&](std::int64_t i) { return columns[begin + i]; },
+                     [&](std::int64_t i) { return weights[begin + i]; }, total, keys[b], s, found);
     for (std::size_t i = 0; i < found.size(); ++i) {
       picks[picks_ptr[b] + static_cast<std::int64_t>(i)] = begin + found[i].place;
     }

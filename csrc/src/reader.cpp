@@ -1,14 +1,12 @@
 #include "foregather/reader.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <system_error>
 
 #include "flight.hpp"
 #include "foregather/pool.hpp"
@@ -24,26 +22,6 @@ std::uint64_t this_thread() {
   // relaxed: only distinctness matters
   thread_local const std::uint64_t mine = next.fetch_add(1, std::memory_order_relaxed);
   return mine;
-}
-
-// One request by pread; returns calls made beyond the first.
-std::int64_t pread_whole(const File& file, std::int64_t offset, std::int64_t length,
-                         std::byte* to) {
-  std::int64_t done = 0;
-  std::int64_t calls = 0;
-  for (int tries = 0; done < length; ++calls) {
-    const auto asked = static_cast<std::size_t>(std::min(length - done, kMostPerRead));
-    const ssize_t got = ::pread(file.fd, to + done, asked, offset + done);
-    if (got >= 0) {
-      done = file.advance(offset, length, done, got);
-      tries = 0;
-    } else if (!passing(errno) || ++tries > kMostTries) {
-      file.fail(errno, offset + done);
-    } else if (errno != EINTR) {
-      pause();
-    }
-  }
-  return calls - 1;
 }
 
 }  // namespace
@@ -66,40 +44,19 @@ Backend parse_backend(const std::string& name) {
   throw InputError("backend is '" + name + "'; choose io_uring, pread or buffered");
 }
 
-BlockReader::Descriptor::~Descriptor() {
-  if (value >= 0) ::close(value);
-}
-
 BlockReader::BlockReader(const std::string& path, Backend backend, int depth, std::string name)
-    : name_(name.empty() ? path.substr(path.find_last_of('/') + 1) : std::move(name)),
-      backend_(backend),
-      depth_(depth) {
+    : name_(name.empty() ? last_part(path) : std::move(name)), backend_(backend), depth_(depth) {
   if (depth < 1 || depth > kMaxDepth) {
     throw InputError("depth is " + std::to_string(depth) + ", expected 1 to " +
                      std::to_string(kMaxDepth) + " reads in flight");
   }
-  file_.value = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // never waits on a pipe
-  if (file_.value < 0) {
-    throw StorageError("cannot open " + name_ + ": " + errno_text(errno), errno);
-  }
-  struct stat info;
-  if (::fstat(file_.value, &info) != 0) {
-    throw StorageError("cannot inspect " + name_ + ": " + errno_text(errno), errno);
-  }
-  if (!S_ISREG(info.st_mode)) {
-    const bool folder = S_ISDIR(info.st_mode);
-    throw StorageError(name_ + " is " + (folder ? "a folder" : "not a regular file") +
-                           ", expected a file; name the file to read",
-                       folder ? EISDIR : EINVAL);
-  }
-  // Not left on: io_uring would give EAGAIN where it should wait.
-  ::fcntl(file_.value, F_SETFL, ::fcntl(file_.value, F_GETFL) & ~O_NONBLOCK);
+  file_ = std::make_unique<Descriptor>(open_regular(path, name_));
   if (backend_ == Backend::kBuffered) {
     // Advice only: requests are scattered, so reading ahead would read what nobody asked for.
-    ::posix_fadvise(file_.value, 0, 0, POSIX_FADV_RANDOM);
+    ::posix_fadvise(file_->value, 0, 0, POSIX_FADV_RANDOM);
     return;
   }
-  alignment_ = make_direct(file_.value, name_);
+  alignment_ = make_direct(file_->value, name_);
   if (backend_ == Backend::kUring) own_ring();  // refused: now, not in the middle of the work
 }
 
@@ -162,7 +119,7 @@ void BlockReader::read(const Requests& requests, std::span<std::byte> buffer) {
 Ring& BlockReader::own_ring() {
   if (ring_ && ring_thread_ == this_thread() && ring_process_ == ::getpid()) return *ring_;
   ring_.reset();
-  ring_ = std::make_unique<Ring>(static_cast<unsigned>(depth_), file_.value);
+  ring_ = std::make_unique<Ring>(static_cast<unsigned>(depth_), file_->value);
   ring_thread_ = this_thread();
   ring_process_ = ::getpid();
   if (!attached_.empty()) {
@@ -175,7 +132,7 @@ Ring& BlockReader::own_ring() {
 }
 
 void BlockReader::read_ring(const Requests& requests, std::byte* buffer) {
-  const File file{file_.value, name_, alignment_};
+  const File file{file_->value, name_, alignment_};
   Ring& ring = own_ring();
   try {
     Flight flight(ring, file, requests, buffer, depth_, counters_);
@@ -187,7 +144,7 @@ void BlockReader::read_ring(const Requests& requests, std::byte* buffer) {
 }
 
 void BlockReader::read_threads(const Requests& requests, std::byte* buffer) {
-  const File file{file_.value, name_, alignment_};
+  const File file{file_->value, name_, alignment_};
   std::atomic<std::int64_t> finished{0}, bytes{0}, retries{0};
   std::atomic<bool> failed{false};
   auto one = [&](std::int64_t item, int) {
@@ -213,11 +170,6 @@ void BlockReader::read_threads(const Requests& requests, std::byte* buffer) {
   };
   try {
     parallel_tasks(static_cast<std::int64_t>(requests.size()), depth_, one);
-  } catch (const std::system_error& error) {
-    count();
-    throw StorageError("cannot start " + std::to_string(depth_) + " reading threads: " +
-                           error.code().message() + "; choose a smaller depth",
-                       error.code().value());
   } catch (...) {
     count();
     throw;

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <set>
 #include <vector>
 
@@ -167,12 +168,14 @@ void test_choice() {
       }
     }
     std::sort(all.begin(), all.end());
+    std::vector<Id> ids(static_cast<std::size_t>(n));
+    std::iota(ids.begin(), ids.end(), Id{0});
     for (std::int64_t s : {1, 20, 500, 2699, 2700, 2800}) {
       Ints counted(2);
       count_picks(Ints{0, n}, weights, s, false, counted);
       Ints picks(counted[1]);
       std::vector<double> tau(1);
-      sample_columns<Id>(Ints{0, n}, {}, weights, std::vector{key}, s, counted, picks, tau, 1);
+      sample_columns<Id>(Ints{0, n}, ids, weights, std::vector{key}, s, counted, picks, tau, 1);
       std::set<std::int64_t> expected;
       for (std::int64_t i = 0; i < std::min<std::int64_t>(s, all.size()); ++i) {
         expected.insert(all[i].second);
@@ -193,14 +196,16 @@ void test_layerwise(const Graph<Id>& graph) {
   const double unit = square_columns<Id>(graph.indptr, graph.indices, {}, sums, 3);
   std::vector<double> global;
   for (std::int64_t sum : sums) global.push_back(sum * unit);
+  const Arrivals arrivals(global);
+  LayerwiseShelf<Id> shelf;
   for (bool fastgcn : {false, true}) {
     const LayerwiseRule rule{sizes, Debias::kExact,
                              fastgcn ? std::span<const double>(global) : std::span<const double>{},
-                             1.0};
+                             1.0, &arrivals};
     const auto one = sample_layerwise<Id>({graph.indptr, graph.indices, {}}, rule,
-                                          {seeds, seed_ptr, 1, 2, 3}, 1);
+                                          {seeds, seed_ptr, 1, 2, 3}, shelf, 1);
     const auto many = sample_layerwise<Id>({graph.indptr, graph.indices, {}}, rule,
-                                           {seeds, seed_ptr, 1, 2, 3}, 8);
+                                           {seeds, seed_ptr, 1, 2, 3}, shelf, 8);
     for (std::size_t b = 0; b < 3; ++b) {
       CHECK(one[b].node == many[b].node && one[b].row == many[b].row && one[b].col == many[b].col);
       CHECK(one[b].edge == many[b].edge && one[b].weight == many[b].weight);
@@ -214,9 +219,22 @@ void test_layerwise(const Graph<Id>& graph) {
         twice{1, 1, 9, 4};
     for (const auto& bad : {outside, twice}) {
       CHECK_THROWS(sample_layerwise<Id>({graph.indptr, graph.indices, {}}, rule,
-                                        {bad, seed_ptr, 1, 2, 3}, 2),
+                                        {bad, seed_ptr, 1, 2, 3}, shelf, 2),
                    InputError);
     }
+    // A source that is not a vertex is refused, and leaves no trace in the tables.
+    std::vector<Id> broken(graph.indices.begin(), graph.indices.end());
+    for (std::size_t e = graph.indptr[2] + 1; e < broken.size(); e += 2) {
+      broken[e] = static_cast<Id>(graph.indptr.size() - 1);
+    }
+    if (!fastgcn) {
+      CHECK_THROWS(sample_layerwise<Id>({graph.indptr, broken, {}}, rule,
+                                        {seeds, seed_ptr, 1, 2, 3}, shelf, 1),
+                   InputError);
+    }
+    const auto again = sample_layerwise<Id>({graph.indptr, graph.indices, {}}, rule,
+                                            {seeds, seed_ptr, 1, 2, 3}, shelf, 1);
+    CHECK(again[2].edge == one[2].edge && again[2].weight == one[2].weight);
   }
 }
 

@@ -68,8 +68,8 @@ void samples_are_consistent() {
         results[static_cast<std::size_t>(round)].resize(12);
         std::vector<SampleArrays<Id>*> out;
         for (auto& arrays : results[static_cast<std::size_t>(round)]) out.push_back(&arrays);
-        sample_neighbors<Id>(graph.view(), rule, seeds, ptr, 7, 1, 5, round == 0 ? 1 : 4, workers,
-                             out);
+        sample_bulk<Id, NeighborWorker<Id>>(graph.view(), rule, seeds, ptr, 7, 1, 5,
+                                            round == 0 ? 1 : 4, workers, out);
       }
       for (std::size_t i = 0; i < 12; ++i) {
         const auto &a = results[0][i], &b = results[1][i];

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         FormatError,
         InputError,
         MissingDependencyError,
+        NumericError,
         RankError,
         StorageError,
     )
@@ -33,6 +34,7 @@ __all__ = [
     "StorageError",
     "MissingDependencyError",
     "RankError",
+    "NumericError",
 ]
 
 _HOME = {

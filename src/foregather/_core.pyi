@@ -1,7 +1,7 @@
 """foregather's C++ core; arrays in, arrays out, no torch."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, overload
+from typing import Annotated, Any, Final, overload
 
 import numpy
 import numpy.typing
@@ -73,6 +73,107 @@ def compact_rows(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), ord
     Moves kept edges to the front of indices and fills new_indptr; returns their number.
     """
 
+class Faults:
+    """Makes reads of a byte range go wrong; for tests, see faults.hpp."""
+
+    def __init__(self) -> None: ...
+
+    def fail(self, begin: int, end: int, code: int, times: int = 1) -> None:
+        """The next reads there fail with this errno."""
+
+    def shorten(self, begin: int, end: int, bytes: int, times: int = 1) -> None:
+        """The next reads there bring at most so many bytes."""
+
+    def delay(self, begin: int, end: int, milliseconds: int, times: int = 1) -> None:
+        """The next reads there come late."""
+
+class DiskGather:
+    """Carries out plans on a file; see disk_gather.hpp."""
+
+    def __init__(self, path: str, name: str, geometry: Geometry, num_slots: int, staging_bytes: int, backend: str, depth: int = 64, form: str = 'stored', scale: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, threads: int = 0, faults: Faults | None = None) -> None: ...
+
+    def append(self, plan: Plan) -> None:
+        """Queues a plan; its reads begin at once."""
+
+    def step(self, out: numpy.typing.NDArray[Any]) -> None:
+        """Carries out the next step into out, [rows, columns]."""
+
+    def close(self) -> None:
+        """Ends reading and frees the memory."""
+
+    @property
+    def steps_left(self) -> int: ...
+
+    @property
+    def next_rows(self) -> int:
+        """Rows of the next step, -1 where none is queued."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of slots and staging."""
+
+    @property
+    def pin_refusal(self) -> str: ...
+
+    def counters(self) -> dict[str, Any]:
+        """Steps, rows, hits, riders, reads and seconds so far."""
+
+class DiskKernel32:
+    """Bulk neighbour sampling from a topology on disk."""
+
+    def __init__(self, path: str, backend: str, depth: int, name: str, num_nodes: int, num_edges: int, payload: int, file_bytes: int, block: int, gap: int, memory: int) -> None: ...
+
+    def append(self, ends: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+        """The next piece of indptr, without its leading 0."""
+
+    def finish(self) -> None:
+        """Says that indptr is complete."""
+
+    def sample(self, fanouts: Sequence[int], replace: bool, once: bool, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> list[tuple[Any, ...]]:
+        """
+        Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position).
+        """
+
+    def counters(self) -> dict[str, Any]:
+        """Picks, hits, passes, requests, bytes, seconds so far."""
+
+    def shares(self) -> dict[str, Any]:
+        """How the budget is divided, in bytes."""
+
+    @property
+    def backend(self) -> str: ...
+
+    @property
+    def alignment(self) -> int: ...
+
+class DiskKernel64:
+    """Bulk neighbour sampling from a topology on disk."""
+
+    def __init__(self, path: str, backend: str, depth: int, name: str, num_nodes: int, num_edges: int, payload: int, file_bytes: int, block: int, gap: int, memory: int) -> None: ...
+
+    def append(self, ends: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+        """The next piece of indptr, without its leading 0."""
+
+    def finish(self) -> None:
+        """Says that indptr is complete."""
+
+    def sample(self, fanouts: Sequence[int], replace: bool, once: bool, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> list[tuple[Any, ...]]:
+        """
+        Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position).
+        """
+
+    def counters(self) -> dict[str, Any]:
+        """Picks, hits, passes, requests, bytes, seconds so far."""
+
+    def shares(self) -> dict[str, Any]:
+        """How the budget is divided, in bytes."""
+
+    @property
+    def backend(self) -> str: ...
+
+    @property
+    def alignment(self) -> int: ...
+
 @overload
 def gather_rows(data: numpy.typing.NDArray[Any], ids: numpy.typing.NDArray[numpy.uint32], out: numpy.typing.NDArray[Any], scale: numpy.typing.NDArray[numpy.float32] | None = None, threads: int = 0) -> None: ...
 
@@ -101,6 +202,11 @@ class Xxh64:
     def digest(self) -> int:
         """The digest of all bytes so far."""
 
+class Arrivals:
+    """Weighted nodes, ready to be drawn from."""
+
+    def __init__(self, weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
 class LayerwiseBulk32:
     """Minibatches of one sample_layerwise call."""
 
@@ -110,13 +216,22 @@ class LayerwiseBulk32:
     def fill(self, node: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], row: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], col: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], edge: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')]) -> None:
         """Copies all minibatches, one after the other, into the arrays."""
 
-@overload
-def sample_layerwise(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], edge_weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, layer_sizes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], debias: str, column_weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, total: float, seeds: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], seed_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> LayerwiseBulk32: ...
+class LayerwiseShelf32:
+    """Tables of the threads that sample one graph."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def bytes(self) -> int:
+        """Bytes kept for all threads."""
 
 @overload
-def sample_layerwise(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], edge_weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, layer_sizes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], debias: str, column_weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, total: float, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> LayerwiseBulk64:
+def sample_layerwise(tables: LayerwiseShelf32, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], edge_weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, layer_sizes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], debias: str, columns: Arrivals | None, total: float, seeds: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], seed_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> LayerwiseBulk32: ...
+
+@overload
+def sample_layerwise(tables: LayerwiseShelf64, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], edge_weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, layer_sizes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], debias: str, columns: Arrivals | None, total: float, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> LayerwiseBulk64:
     """
-    Samples minibatches layer-wise: LADIES, or FastGCN where column_weights are given.
+    Samples minibatches layer-wise: LADIES, or FastGCN where columns are given.
     """
 
 class LayerwiseBulk64:
@@ -127,6 +242,15 @@ class LayerwiseBulk64:
 
     def fill(self, node: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], row: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], col: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], edge: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')]) -> None:
         """Copies all minibatches, one after the other, into the arrays."""
+
+class LayerwiseShelf64:
+    """Tables of the threads that sample one graph."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def bytes(self) -> int:
+        """Bytes kept for all threads."""
 
 @overload
 def count_rows(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], rows: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
@@ -205,6 +329,177 @@ def exact_log(x: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C'
 def read_lines(words: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], index: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], distance: int, threads: int = 1) -> int:
     """Reads 64-byte lines at random; returns the sum of first words."""
 
+class ArrivalsBlock:
+    """One owner's weighted nodes, drawn from with others'."""
+
+    def __init__(self, weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], first: int, above: int) -> None: ...
+
+    @property
+    def units(self) -> int: ...
+
+    def place(self, before: int, all: int) -> None:
+        """Where its units lie among those of all owners."""
+
+    def arrive(self, layer: int, begin: int, end: int) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
+        """Numbers and nodes of first arrivals in [begin, end)."""
+
+    def rest(self, layer: int, end: int, size: int) -> tuple[Annotated[NDArray[numpy.float64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
+        """Keys and nodes of those that have not come, the smallest keys."""
+
+def most_arrivals(size: int) -> int:
+    """Arrivals before the cut-off."""
+
+def arrival_time(layer: int, number: int, above: int, units: int) -> float:
+    """The time of an arrival."""
+
+class CallPlanner:
+    """Plans one call at a time with SIEVE; see call_planner.hpp."""
+
+    def __init__(self, geometry: Geometry, num_slots: int, gap_bytes: int, max_request: int) -> None: ...
+
+    @overload
+    def plan(self, ids: numpy.typing.NDArray[numpy.uint32]) -> tuple[Plan, numpy.typing.NDArray[numpy.uint32] | None]:
+        """A plan of one step, and the inverse where ids repeat."""
+
+    @overload
+    def plan(self, ids: numpy.typing.NDArray[numpy.int64]) -> tuple[Plan, numpy.typing.NDArray[numpy.uint32] | None]: ...
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of its tables."""
+
+    SLOT_BYTES: Final[int] = ...
+    """Bytes of its tables a slot, at most."""
+
+class Geometry:
+    """Where rows lie in their file; see plan.hpp."""
+
+    def __init__(self, num_rows: int, row_bytes: int, payload: int, file_bytes: int, block_bytes: int) -> None: ...
+
+    @property
+    def num_rows(self) -> int: ...
+
+    @property
+    def row_bytes(self) -> int: ...
+
+    @property
+    def payload(self) -> int: ...
+
+    @property
+    def file_bytes(self) -> int: ...
+
+    @property
+    def block_bytes(self) -> int: ...
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+class Plan:
+    """Which bytes move when, for one bulk; see plan.hpp."""
+
+    def __init__(self, geometry: Geometry, num_slots: int, num_rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], hit_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], hit_slot: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], hit_position: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], request_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], request_offset: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], request_length: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], copy_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], copy_row: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], copy_position: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], copy_slot: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+        """Copies the arrays and checks them; InputError where they are no plan."""
+
+    @property
+    def geometry(self) -> Geometry: ...
+
+    @property
+    def num_slots(self) -> int: ...
+
+    @property
+    def row_bound(self) -> int: ...
+
+    @property
+    def block_bound(self) -> int: ...
+
+    def counts(self) -> dict[str, Any]:
+        """Rows, hits, misses, requests, bytes and so on."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def num_rows(self) -> numpy.typing.NDArray[numpy.int64]: ...
+
+    @property
+    def hit_ptr(self) -> numpy.typing.NDArray[numpy.int64]: ...
+
+    @property
+    def hit_slot(self) -> numpy.typing.NDArray[numpy.uint32]: ...
+
+    @property
+    def hit_position(self) -> numpy.typing.NDArray[numpy.uint32]: ...
+
+    @property
+    def request_ptr(self) -> numpy.typing.NDArray[numpy.int64]: ...
+
+    @property
+    def request_offset(self) -> numpy.typing.NDArray[numpy.int64]: ...
+
+    @property
+    def request_length(self) -> numpy.typing.NDArray[numpy.int64]: ...
+
+    @property
+    def copy_ptr(self) -> numpy.typing.NDArray[numpy.int64]: ...
+
+    @property
+    def copy_row(self) -> numpy.typing.NDArray[numpy.uint32]: ...
+
+    @property
+    def copy_position(self) -> numpy.typing.NDArray[numpy.uint32]: ...
+
+    @property
+    def copy_slot(self) -> numpy.typing.NDArray[numpy.uint32]: ...
+
+class Planner:
+    """Belady's rule for rows that are read by the block."""
+
+    def __init__(self, geometry: Geometry, num_slots: int, merge_gap: int = 0, max_request: int = 1048576, riders: bool = True, single: bool = False, bounds: bool = True) -> None: ...
+
+    def plan(self, batches: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]], ahead: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]] = [], fill: bool = False) -> Plan:
+        """
+        The plan of a bulk, given the batches after it as far as they are known.
+        """
+
+    def set_popularity(self, popularity: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
+    def clear(self) -> None:
+        """Forgets the content of the cache."""
+
+    def cached(self) -> Annotated[NDArray[numpy.uint32], dict(shape=(None,), writable=False)]:
+        """By slot: the row it holds, or 2^32 - 1."""
+
+    @property
+    def geometry(self) -> Geometry: ...
+
+    @property
+    def num_slots(self) -> int: ...
+
+def planner_bytes(geometry: Geometry, num_slots: int, accesses: int, steps: int) -> int:
+    """
+    The most bytes a planner uses for bulks of that size, without the plans it returns.
+    """
+
+def lower_bounds(geometry: Geometry, batches: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]], num_slots: int, cached: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> tuple[int, int]:
+    """
+    (rows, blocks): the fewest reads of a bulk, given the rows in the cache before it.
+    """
+
+def priced_bound(geometry: Geometry, batches: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]], num_slots: int, cached: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], rounds: int = 40) -> int:
+    """A sharper bound on the blocks read, by putting a price on slots; slow."""
+
+class OnlinePlanner:
+    """A cache that does not know the future, as plans."""
+
+    def __init__(self, geometry: Geometry, num_slots: int, policy: str, hot: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], merge_gap: int = 0, max_request: int = 1048576, single: bool = False, bounds: bool = True) -> None: ...
+
+    def plan(self, batches: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]]) -> Plan: ...
+
+class PagePlanner:
+    """Belady's rule for whole blocks."""
+
+    def __init__(self, geometry: Geometry, num_slots: int, merge_gap: int = 0, max_request: int = 1048576, bounds: bool = True) -> None: ...
+
+    def plan(self, batches: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]], ahead: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]] = []) -> Plan: ...
+
 class BlockReader:
     """Executes lists of reads of one file; see reader.hpp."""
 
@@ -237,6 +532,36 @@ def probe_reader(path: str) -> dict[str, Any]:
     """
     Tries every backend in a folder: {backends: {name: None or the reason it does not work}, alignment, deferred}.
     """
+
+class RepackPlan:
+    """A sweep into a scratch file and a plan over it; see repack.hpp."""
+
+    @property
+    def source(self) -> Geometry: ...
+
+    @property
+    def scratch(self) -> Plan: ...
+
+    @property
+    def request_offset(self) -> numpy.typing.NDArray[numpy.int64]: ...
+
+    @property
+    def request_length(self) -> numpy.typing.NDArray[numpy.int64]: ...
+
+    @property
+    def move_ptr(self) -> numpy.typing.NDArray[numpy.int64]: ...
+
+    @property
+    def move_row(self) -> numpy.typing.NDArray[numpy.uint32]: ...
+
+    @property
+    def move_index(self) -> numpy.typing.NDArray[numpy.uint32]: ...
+
+    @property
+    def run_ptr(self) -> numpy.typing.NDArray[numpy.int64]: ...
+
+def make_repack(rows: Plan, merge_gap: int, max_request: int) -> RepackPlan:
+    """Turns a plan by rows into a sweep and a plan over the scratch file."""
 
 class RowInquiry32:
     """Rows of one layer, asked of their owners."""
@@ -276,30 +601,85 @@ class RowInquiry64:
 class NeighborKernel32:
     """Bulk neighbour sampling over one graph."""
 
-    def __init__(self, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], fanouts: Sequence[int], replace: bool, once: bool) -> None: ...
+    def __init__(self, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], fanouts: Sequence[int], replace: bool, once: bool, weights: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> None: ...
 
     def sample(self, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> list[tuple[Any, ...]]:
         """
-        Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position).
+        Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position, weight).
         """
 
     @property
     def table_bytes(self) -> int:
         """Bytes kept for all threads."""
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes kept for draws by weight."""
+
+class LaborKernel32:
+    """Bulk LABOR-0 sampling over one graph."""
+
+    def __init__(self, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], fanouts: Sequence[int], once: bool, same: bool, weight: int, values: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> None: ...
+
+    def sample(self, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> list[tuple[Any, ...]]:
+        """
+        Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position, weight).
+        """
+
+    @property
+    def table_bytes(self) -> int:
+        """Bytes kept for all threads."""
+
+@overload
+def draw_rows(rows: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], batch_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], s: int, replace: bool, picks_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], picks: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int = 0) -> None: ...
+
+@overload
+def draw_rows(rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], batch_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], s: int, replace: bool, picks_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], picks: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int = 0) -> None:
+    """Fills picks with entries of each row, drawn by weight."""
+
+@overload
+def column_draws(entry_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], columns: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], threads: int = 0) -> None: ...
+
+@overload
+def column_draws(entry_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], columns: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], threads: int = 0) -> None:
+    """
+    Fills out with one random number a column, the same for all rows of a batch.
+    """
 
 class NeighborKernel64:
     """Bulk neighbour sampling over one graph."""
 
-    def __init__(self, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], fanouts: Sequence[int], replace: bool, once: bool) -> None: ...
+    def __init__(self, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], fanouts: Sequence[int], replace: bool, once: bool, weights: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> None: ...
 
     def sample(self, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> list[tuple[Any, ...]]:
         """
-        Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position).
+        Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position, weight).
         """
 
     @property
     def table_bytes(self) -> int:
         """Bytes kept for all threads."""
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes kept for draws by weight."""
+
+class LaborKernel64:
+    """Bulk LABOR-0 sampling over one graph."""
+
+    def __init__(self, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], fanouts: Sequence[int], once: bool, same: bool, weight: int, values: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> None: ...
+
+    def sample(self, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> list[tuple[Any, ...]]:
+        """
+        Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position, weight).
+        """
+
+    @property
+    def table_bytes(self) -> int:
+        """Bytes kept for all threads."""
+
+def alias_row(weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], keep: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], other: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')]) -> None:
+    """The cells of one row of weights, not all 0."""
 
 def partition_records(records: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], record_bytes: int, key_offset: int, key_bytes: int, base: int, shift: int, offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], out: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], threads: int = 0) -> None:
     """Groups records by key range, stably; fills offsets and out."""

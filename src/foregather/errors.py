@@ -1,4 +1,4 @@
-"""Errors: what can go wrong, as one base class and six kinds.
+"""Errors: what can go wrong, as one base class and its kinds.
 
 Every message says what was given, what was expected and what to do. The command line prints the
 message as one sentence and exits with code 2.
@@ -10,6 +10,7 @@ __all__ = [
     "FormatError",
     "InputError",
     "MissingDependencyError",
+    "NumericError",
     "RankError",
     "StorageError",
 ]
@@ -28,7 +29,13 @@ class FormatError(ForegatherError, ValueError):
 
 
 class BudgetError(ForegatherError, MemoryError):
-    """The memory budget cannot hold the work; the message says the minimum."""
+    """The memory budget cannot hold the work; the message says the minimum.
+
+    Attributes:
+        least: that minimum in bytes, where it is known.
+    """
+
+    least: int | None = None
 
 
 class StorageError(ForegatherError, OSError):
@@ -41,3 +48,7 @@ class MissingDependencyError(ForegatherError, ImportError):
 
 class RankError(ForegatherError, RuntimeError):
     """A rank died, stalled or cannot be reached; the message names it and the step."""
+
+
+class NumericError(ForegatherError, ArithmeticError):
+    """Training met NaN or infinity; the message names where it came up first."""

@@ -3,7 +3,7 @@
 import numpy as np
 
 from foregather import Graph
-from foregather.sampling import FastGCN, Full, Ladies, Neighbor
+from foregather.sampling import FastGCN, Full, Labor, Ladies, Neighbor
 
 SEED, EPOCH = 11, 2
 
@@ -16,10 +16,16 @@ SAMPLERS = {
     "ladies-reference": Ladies([6, -1, 4], debias="reference"),
     "fastgcn": FastGCN([12, 8]),
     "fastgcn-none": FastGCN([-1, 5], debias=None),
+    "fastgcn-many": FastGCN([100, 30]),
     "full": Full(2),
+    "labor": Labor([3, 2]),
+    "labor-dependent": Labor([3, 2], layer_dependency=True, debias="reference"),
+    "by-weight": Neighbor([3, 2], weights=True),
+    "by-weight-replace": Neighbor([3, -1], weights=True, replace=True, expand="per-layer"),
 }
+BY_WEIGHT = ("by-weight", "by-weight-replace")
 EVERY_BULK = ("once", "per-layer", "ladies", "fastgcn")
-PAPER = ("once", "per-layer", "replace", "whole", "ladies", "ladies-reference")
+PAPER = ("once", "per-layer", "replace", "whole", "ladies", "ladies-reference", *BY_WEIGHT)
 
 
 def graph(name):
@@ -63,7 +69,8 @@ def matrix(size):
             modes = ["owner"] + ["paper"] * (name in PAPER and size % (c * c) == 0)
             for mode in modes:
                 bulks = (1, 3, 8) if name in EVERY_BULK else (8,)
-                found += [("plain", c, mode, bulk, name) for bulk in bulks]
+                graph = "weighted" if name in BY_WEIGHT else "plain"
+                found += [(graph, c, mode, bulk, name) for bulk in bulks]
                 found.append(("weighted wide", c, mode, 3, name))
         for bulk in (1, 3, 8):
             found.append(("plain", c, "replicated", bulk, "per-layer"))

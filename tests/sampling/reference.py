@@ -5,7 +5,7 @@ as it is defined: for each node to expand, in order, choose positions of its row
 gives its source the next number unless it has one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,11 +73,15 @@ def choose(key: int, degree: int, fanout: int, replace: bool) -> list[int]:
     return sorted(taken)
 
 
+#: (layer, batch key, node, fan-out) -> positions in the node's row.
+Pick = Callable[[int, int, int, int], list[int]]
+
+
 def sample_one(
     graph: Graph,
     seeds: Sequence[int],
     fanouts: Sequence[int],
-    replace: bool,
+    pick: Pick,
     expand: Expand,
     key: int,
     batch: int,
@@ -95,9 +99,8 @@ def sample_one(
         targets = list(local)[0 if expand == "per-layer" else first :]
         first, before = len(local), len(edge)
         for v in targets:
-            start, end = int(graph.indptr[v]), int(graph.indptr[v + 1])
-            picks = choose(vertex_key(layer_key(key, layer), v), end - start, fanout, replace)
-            for position in picks:
+            start = int(graph.indptr[v])
+            for position in pick(layer, key, v, fanout):
                 source = int(graph.indices[start + position])
                 row.append(local.setdefault(source, len(local)))
                 col.append(local[v])
@@ -144,12 +147,16 @@ class ReferenceNeighbor(Sampler):
         first_batch: int = 0,
         threads: int = 0,
     ) -> Bulk:
+        def pick(layer: int, key: int, v: int, fanout: int) -> list[int]:
+            degree = int(graph.indptr[v + 1] - graph.indptr[v])
+            return choose(vertex_key(layer_key(key, layer), v), degree, fanout, self.replace)
+
         samples = [
             sample_one(
                 graph,
                 np.asarray(given).tolist(),
                 self.num_neighbors,
-                self.replace,
+                pick,
                 self.expand,
                 batch_key(seed, epoch, first_batch + number),
                 first_batch + number,

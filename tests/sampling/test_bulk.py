@@ -12,7 +12,7 @@ from foregather.graph import Graph
 from foregather.graph.synthetic import synthetic_arrays
 from foregather.sampling.bulk import Bulk
 from foregather.sampling.neighbor import Neighbor
-from tests.sampling.test_neighbor import assert_same
+from tests.helpers_sampling import assert_same
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "sampling.json"
 

@@ -2,25 +2,28 @@
 
 import dataclasses
 import gc
+import itertools
 import math
 
 import numpy as np
 import pytest
 import scipy.sparse
 from helpers_sampling import (
+    GOLDEN,
     check_sample,
     derive,
     exponential,
     graphs,
     layer_key,
     layer_spans,
+    mix64,
     random_graph,
     same_sample,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foregather import Graph, InputError
+from foregather import Graph, InputError, _core
 from foregather.sampling import FastGCN, Ladies, MatrixSampler
 from foregather.sampling import layerwise as module
 
@@ -69,6 +72,77 @@ def oracle_layer(size, key, squares):
     return set(order[:size]), tau
 
 
+def below(key, counter, limit):
+    """A whole number below `limit`, as 64-bit multiply-shift with rejection gives it."""
+    bits = derive(key, counter)
+    while (bits * limit) % 2**64 < (2**64 - limit) % limit:
+        bits = mix64((bits + GOLDEN) % 2**64)
+    return bits * limit >> 64
+
+
+def oracle_arrivals(size, key, p):
+    """The first `size` to arrive and when the next one comes; p as whole units of its sum."""
+    exponent = 61 - math.frexp(sum(p))[1]
+    units = [max(1, int(w * 2.0**exponent + 0.5)) if w > 0 else 0 for w in p]
+    upto, total = np.cumsum(np.array(units, object)), sum(units)
+    stream, time, met = derive(key, 2**64 - 1), 0.0, []
+    for i in range(8 * (size + 8)):
+        time += exponential(derive(stream, 2 * i)) / (total * 2.0**-exponent)
+        unit = below(stream, 2 * i + 1, total)
+        v = next(v for v, end in enumerate(upto) if unit < end)
+        if v not in met and len(met) == size:
+            return set(met), time
+        met += [] if v in met else [v]
+    rest = [v for v in range(len(p)) if p[v] > 0 and v not in met]
+    again = derive(key, 2**64 - 2)
+    keys = {v: exponential(derive(derive(again, v), 0)) / p[v] for v in rest}
+    order = sorted(keys, key=lambda v: keys[v])
+    left = size - len(met)
+    return set(met + order[:left]), time + keys[order[left]]
+
+
+@pytest.mark.parametrize("heavy", [1.0, 30.0, 1e9])
+def test_arrivals_by_the_definition(heavy):
+    """With a node that holds nearly all the weight, the process is cut off."""
+    rng = np.random.default_rng(3)
+    p = np.where(rng.random(40) < 0.2, 0, rng.random(40))
+    p[7] = heavy
+    positive = int((p > 0).sum())
+    for size in (1, 5, positive - 1):
+        keys = np.array([layer_key(5, 6, b, 0) for b in range(6)], np.uint64)
+        ptr = np.arange(7) * size
+        picks, tau = np.empty(6 * size, np.int64), np.empty(6)
+        none = np.empty(0, np.uint32)
+        _core.sample_columns(np.array([0, 40]), none, p, keys, size, ptr, picks, tau)
+        for b in range(6):
+            chosen, then = oracle_arrivals(size, int(keys[b]), p.tolist())
+            assert set(picks[b * size : (b + 1) * size].tolist()) == chosen
+            assert tau[b] == pytest.approx(then, rel=1e-12)
+
+
+def test_arrivals_are_a_weighted_draw_without_replacement():
+    """Pairs of 5 nodes, one of them so heavy that the cut-off is common, by chi-square."""
+    p, trials = np.array([1e4, 1.0, 2.0, 0.0, 4.0]), 20_000
+    keys = np.array([derive(9, b) for b in range(trials)], np.uint64)
+    picks, tau = np.empty(3 * trials, np.int64), np.empty(trials)
+    none, ptr = np.empty(0, np.uint32), np.arange(trials + 1) * 3
+    _core.sample_columns(np.array([0, 5]), none, p, keys, 3, ptr, picks, tau)
+    missing = 7 - picks.reshape(-1, 3).sum(1)  # ids 0, 1, 2, 4 sum to 7
+    chance = {}
+    for order in itertools.permutations([0, 1, 2, 4]):
+        left, q = p.sum(), 1.0
+        for v in order[:3]:
+            q *= p[v] / left
+            left -= p[v]
+        chance[order[3]] = chance.get(order[3], 0) + q
+    seen = {v: int((missing == v).sum()) for v in chance}
+    assert sum(seen.values()) == trials
+    expected = {v: q * trials for v, q in chance.items() if q * trials > 5}
+    chi = sum((seen[v] - n) ** 2 / n for v, n in expected.items())
+    assert len(expected) == 3
+    assert chi < 13.8  # 2 degrees of freedom, one in a thousand
+
+
 @BOTH
 @pytest.mark.parametrize("weighted", [False, True])
 def test_layers_by_the_definition(kind, weighted):
@@ -81,7 +155,12 @@ def test_layers_by_the_definition(kind, weighted):
         rows = np.isin(row, targets) if kind is Ladies else np.ones(len(row), bool)
         squares = np.bincount(graph.indices[rows], value[rows] ** 2, 60)
         key = layer_key(11, 4, 0, layer)
-        chosen, tau = oracle_layer((6, 9)[layer], key, squares)
+        if kind is Ladies:
+            chosen, tau = oracle_layer((6, 9)[layer], key, squares)
+        else:  # bit for bit: whether a draw is rejected hangs on the last bits of the sum
+            p = FastGCN((1,)).column_weights(graph).weights
+            assert np.allclose(p, squares, rtol=1e-12)
+            chosen, tau = oracle_arrivals((6, 9)[layer], key, p.tolist())
         expected = [
             (e, value[e] / -math.expm1(-squares[graph.indices[e]] * tau))
             for t in targets

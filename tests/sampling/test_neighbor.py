@@ -11,32 +11,14 @@ from foregather.errors import InputError
 from foregather.graph import Graph
 from foregather.sampling.matrix import MatrixSampler
 from foregather.sampling.neighbor import Neighbor
+from tests.helpers_sampling import assert_same, skewed_graph
 from tests.sampling.reference import ReferenceNeighbor
-
-FIELDS = ("node", "num_nodes", "row", "col", "num_edges", "edge", "weight", "seed_position")
-
-
-def random_graph(seed, nodes, edges, skew=2, wide=False):
-    rng = np.random.default_rng(seed)
-    pairs = (nodes * rng.random((2, edges)) ** skew).astype(np.int64)
-    graph = Graph.from_edge_index(pairs, nodes)
-    if not wide:
-        return graph
-    return Graph(nodes, graph.num_edges, graph.indptr, graph.indices.astype(np.int64))
-
-
-def assert_same(first, second):
-    assert len(first) == len(second)
-    for one, other in zip(first, second, strict=True):
-        for name in FIELDS:
-            np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
-        assert (one.batch, one.expand) == (other.batch, other.expand)
 
 
 @given(data=st.data())
 def test_equals_the_reference(data):
     nodes = data.draw(st.integers(1, 60))
-    graph = random_graph(
+    graph = skewed_graph(
         data.draw(st.integers(0, 10**6)),
         nodes,
         data.draw(st.integers(0, 600)),
@@ -72,7 +54,7 @@ class Program(MatrixSampler):
 @pytest.mark.parametrize("expand", ["once", "per-layer"])
 @pytest.mark.parametrize("fanouts", [(5, 3), (40, 70, 2), (-1, 4)])
 def test_fused_equals_the_matrix_program(fanouts, expand, replace):
-    graph = random_graph(7, 400, 12_000, skew=3)
+    graph = skewed_graph(7, 400, 12_000, skew=3)
     seeds = [np.random.default_rng(b).integers(0, 400, 9) for b in range(6)]
     fused = Neighbor(fanouts, replace=replace, expand=expand)
     keys = {"seed": 4, "epoch": 1, "first_batch": 2}
@@ -92,7 +74,7 @@ def test_long_rows(degree, fanout):
 
 @pytest.mark.parametrize("expand", ["once", "per-layer"])
 def test_threads_and_bulk_size_change_nothing(expand):
-    graph = random_graph(1, 500, 6000)
+    graph = skewed_graph(1, 500, 6000)
     seeds = [np.random.default_rng(b).integers(0, 500, 40) for b in range(8)]
     rule = Neighbor([6, 4, 3], expand=expand)
     want = list(rule.sample_bulk(graph, seeds, seed=3, epoch=2, threads=1))
@@ -107,7 +89,7 @@ def test_threads_and_bulk_size_change_nothing(expand):
 
 
 def test_results_outlive_the_next_bulk():
-    graph = random_graph(2, 200, 3000)
+    graph = skewed_graph(2, 200, 3000)
     rule = Neighbor([5, 5])
     seeds = [np.arange(20)] * 4
     first = rule.sample_bulk(graph, seeds, seed=0)
@@ -122,7 +104,7 @@ def test_results_outlive_the_next_bulk():
 
 
 def test_more_ticks_than_the_table_has():
-    graph = random_graph(3, 50, 400)
+    graph = skewed_graph(3, 50, 400)
     rule, oracle = Neighbor([3, 2]), ReferenceNeighbor((3, 2))
     seeds = [np.array([b % 50, 7]) for b in range(1100)]  # ticks wrap after 1023
     bulk = rule.sample_bulk(graph, seeds, seed=1, threads=1)
@@ -156,7 +138,7 @@ def test_bad_rules(options, message):
     ],
 )
 def test_bad_seeds(seeds, message):
-    graph = random_graph(0, 10, 30)
+    graph = skewed_graph(0, 10, 30)
     rule = Neighbor([2])
     with pytest.raises(InputError, match=message):
         rule.sample_bulk(graph, [np.array(seeds)], seed=0)

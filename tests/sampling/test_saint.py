@@ -15,6 +15,7 @@ from foregather import _core
 from foregather.errors import InputError
 from foregather.graph import Graph
 from foregather.sampling import Saint, induced_subgraphs
+from tests.helpers_sampling import assert_same, skewed_graph
 from tests.sampling.reference import (
     ROOTS,
     batch_key,
@@ -26,7 +27,7 @@ from tests.sampling.reference import (
     epoch_key,
     node_weights,
 )
-from tests.sampling.test_walk import assert_same, assert_subgraph, random_graph
+from tests.sampling.test_walk import assert_subgraph
 
 LEAST = 1e-4  # p-value
 KINDS = ("node", "edge", "walk")
@@ -55,7 +56,7 @@ def root_sets(graph, count, size):
 def test_draws_equal_the_reference(data):
     nodes = data.draw(st.integers(1, 30))
     edges, wide = data.draw(st.integers(1, 150)), data.draw(st.booleans())
-    graph = random_graph(data.draw(st.integers(0, 10**6)), nodes, edges, wide)
+    graph = skewed_graph(data.draw(st.integers(0, 10**6)), nodes, edges, wide=wide)
     size, seed = data.draw(st.integers(1, 12)), data.draw(st.integers(0, 2**64 - 1))
     for kind, reference in (("node", draw_nodes), ("edge", draw_edge_ends)):
         rule = Saint(kind, size, normalise=False)
@@ -182,7 +183,7 @@ def test_aggregation_and_loss_are_unbiased(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_threads_bulk_size_and_history_change_nothing(kind):
-    graph = random_graph(1, 200, 3000)
+    graph = skewed_graph(1, 200, 3000)
     seeds = root_sets(graph, 6, 10)
     want = list(Saint(kind, 10, coverage=20).sample_bulk(graph, seeds, seed=3, threads=1))
     weights = Saint(kind, 10, coverage=20).loss_weight(graph, seed=3, threads=1)
@@ -197,7 +198,7 @@ def test_threads_bulk_size_and_history_change_nothing(kind):
 
 
 def test_walks_begin_at_the_seeds():
-    graph = random_graph(5, 60, 400)
+    graph = skewed_graph(5, 60, 400)
     seeds = np.array([7, 3, 7, 50])
     (sample,) = Saint("walk", 4, length=3, coverage=2).sample_bulk(graph, [seeds], seed=1)
     assert sample.node[:3].tolist() == [7, 3, 50] and sample.num_seeds == 3

@@ -11,27 +11,10 @@ from foregather import _core
 from foregather.errors import InputError
 from foregather.graph import Graph
 from foregather.sampling import RandomWalk, induced_subgraphs, random_walks
+from tests.helpers_sampling import assert_same, skewed_graph
 from tests.sampling.reference import batch_key, induce_one, walk_one
 
 LEAST = 1e-4  # p-value; seeds are fixed
-FIELDS = ("node", "num_nodes", "row", "col", "num_edges", "edge", "weight", "seed_position")
-
-
-def random_graph(seed, nodes, edges, wide=False):
-    rng = np.random.default_rng(seed)
-    pairs = (nodes * rng.random((2, edges)) ** 2).astype(np.int64)
-    graph = Graph.from_edge_index(pairs, nodes)
-    if not wide:
-        return graph
-    return Graph(nodes, graph.num_edges, graph.indptr, graph.indices.astype(np.int64))
-
-
-def assert_same(first, second):
-    assert len(first) == len(second)
-    for one, other in zip(first, second, strict=True):
-        for name in FIELDS:
-            np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
-        assert (one.batch, one.expand) == (other.batch, other.expand)
 
 
 def assert_subgraph(graph, sample, nodes):
@@ -48,8 +31,8 @@ def assert_subgraph(graph, sample, nodes):
 def test_equals_the_reference(data):
     nodes = data.draw(st.integers(1, 50))
     wide = data.draw(st.booleans())
-    graph = random_graph(
-        data.draw(st.integers(0, 10**6)), nodes, data.draw(st.integers(0, 400)), wide
+    graph = skewed_graph(
+        data.draw(st.integers(0, 10**6)), nodes, data.draw(st.integers(0, 400)), wide=wide
     )
     length, walks = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 3))
     ids = st.lists(st.integers(0, nodes - 1), max_size=10)
@@ -76,7 +59,7 @@ def test_equals_the_reference(data):
 
 @pytest.mark.parametrize("wide", [False, True])
 def test_induced_subgraphs_equal_scipy_slices(wide):
-    graph = random_graph(4, 300, 6000, wide)
+    graph = skewed_graph(4, 300, 6000, wide=wide)
     values = np.arange(1, graph.num_edges + 1)  # names each edge
     pairs = np.stack(
         [graph.indices.astype(np.int64), np.repeat(np.arange(300), np.diff(graph.indptr))]
@@ -106,7 +89,7 @@ def test_parallel_edges_and_self_loops_are_kept():
 
 
 def test_threads_and_bulk_size_change_nothing():
-    graph = random_graph(1, 500, 6000)
+    graph = skewed_graph(1, 500, 6000)
     seeds = [np.random.default_rng(b).integers(0, 500, 30) for b in range(8)]
     rule = RandomWalk(4, 2)
     want = list(rule.sample_bulk(graph, seeds, seed=3, epoch=2, threads=1))
@@ -176,7 +159,7 @@ def test_small_cases():
 
 
 def test_results_outlive_the_next_bulk():
-    graph = random_graph(2, 200, 3000)
+    graph = skewed_graph(2, 200, 3000)
     rule, seeds = RandomWalk(3), [np.arange(20)] * 4
     first = rule.sample_bulk(graph, seeds, seed=0)
     copies = [np.copy(sample.edge) for sample in first]
@@ -205,7 +188,7 @@ def test_bad_rules(options, message):
     [([10], "0 is node 10, but the graph has 10"), ([0, -1], "1 is node -1"), ([0.5], "node ids")],
 )
 def test_bad_seeds(seeds, message):
-    graph = random_graph(0, 10, 30)
+    graph = skewed_graph(0, 10, 30)
     for call in (
         lambda ids: RandomWalk(2).sample_bulk(graph, [ids], seed=0),
         lambda ids: random_walks(graph, [ids], 2, seed=0),

@@ -1,10 +1,15 @@
 """Loader: its arguments, understood or refused by name."""
 
+import re
+
+import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data
 
 from foregather import BudgetError, InputError, MissingDependencyError
+from foregather.graph import Graph
+from foregather.sampling import Neighbor
 from foregather.train import loader as loader_module
 from foregather.train.batch import Batch
 from foregather.train.loader import Loader
@@ -17,7 +22,8 @@ from tests.train.test_loader import GRAPH, ONCE, plain, plain_as_pyg
     [
         ({"time_attr": "t"}, "time_attr='t' of PyG is not supported; leave it out"),
         ({"num_workers": 4}, "num_workers=4 .* use threads= and prefetch="),
-        ({"weight_attr": "w"}, "weight_attr"),
+        ({"weight_attr": "w"}, "weight_attr='w' .* use weight_attr='edge_weight'"),
+        ({"weight_attr": "edge_weight"}, "set weights= on the sampler"),
         ({"subgraph_type": "induced"}, "subgraph_type"),
         ({"disjoint": True}, "disjoint"),
         ({"input_time": torch.zeros(3)}, "input_time"),
@@ -53,8 +59,12 @@ def test_other_arguments():
 
 
 def test_memory_is_judged_beforehand():
-    with pytest.raises(BudgetError, match="need about"):
+    with pytest.raises(BudgetError, match="7 batches a bulk and 2 ahead need") as caught:
         plain(memory=2000)
+    minimum = int(re.search(r"need .* \((\d+) bytes\)", str(caught.value)).group(1))
+    assert len(list(plain(memory=minimum))) == 7  # what the message says is enough
+    with pytest.raises(BudgetError, match="give more"):
+        plain(memory=minimum - 1)
     assert plain(bulk="auto", memory="1GB").bulk == 7
     assert plain(bulk="auto", memory=60_000).bulk < 7
     assert plain(bulk=3, memory="1GB").bulk == 3
@@ -73,3 +83,18 @@ def test_fan_outs_make_the_built_in_sampler():
     pytest.importorskip("foregather.sampling.neighbor")
     for a, b in zip(plain(sampler=None, num_neighbors=[4, 3, 2]), plain(), strict=True):
         assert same_batch(a, b)
+
+
+def test_weight_attr_samples_by_the_weights_of_the_graph():
+    rng = np.random.default_rng(0)
+    pairs, weight = rng.integers(0, 40, (2, 600)), rng.random(600)
+    graph = Graph.from_edge_index(pairs, 40, edge_weight=weight)
+    options = {"num_neighbors": [3, 2], "batch_size": 8, "pyg": False, "seed": 5}
+    loader = Loader(graph, weight_attr="edge_weight", **options)
+    assert loader.sampler == Neighbor([3, 2], weights=True)
+    want = Neighbor([3, 2], weights=graph.edge_weight).sample_bulk(graph, [np.arange(8)], seed=5)
+    batch = next(iter(loader))
+    assert batch.e_id.tolist() == want[0].edge.tolist()
+    without = Loader(Graph.from_edge_index(pairs, 40), weight_attr="edge_weight", **options)
+    with pytest.raises(InputError, match="the graph has no edge_weight"):
+        next(iter(without))

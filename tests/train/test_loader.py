@@ -17,6 +17,7 @@ from torch_geometric.nn import SAGEConv
 from torch_geometric.utils import trim_to_layer
 
 from foregather import Graph, InputError
+from foregather.sampling import FastGCN, Full, Ladies
 from foregather.train.batch import Batch
 from foregather.train.feed import THREAD_NAME
 from foregather.train.loader import Loader
@@ -171,13 +172,46 @@ def test_gcn_normalisation_is_the_whole_graphs(weighted):
     edge_index = torch.from_numpy(np.stack([graph.indices.astype(np.int64), targets]))
     given = None if graph.edge_weight is None else torch.from_numpy(graph.edge_weight)
     _, expected = gcn_norm(edge_index, given, 50, add_self_loops=False)
-    for batch in Loader(graph, sampler=ONCE, batch_size=9, norm="gcn", pyg=False):
+    for batch in Loader(graph, sampler=Full(2), batch_size=9, norm="gcn", pyg=False):
         torch.testing.assert_close(batch.edge_weight, expected[batch.e_id])
+    for expand in ("once", "per-layer"):
+        rule = ReferenceNeighbor((4, 3), expand=expand)
+        for batch in Loader(graph, sampler=rule, batch_size=9, norm="gcn", pyg=False):
+            # the sampled edges of a target stand for all it has in the graph
+            target, end = targets[batch.e_id], 0
+            for count in batch.num_sampled_edges if expand == "per-layer" else [len(target)]:
+                layer = slice(end, end := end + count)
+                sampled = np.bincount(target[layer], minlength=50)
+                share = (graph.in_degree() / np.maximum(sampled, 1))[target[layer]]
+                wanted = expected[batch.e_id[layer]] * torch.from_numpy(share.astype("f4"))
+                torch.testing.assert_close(batch.edge_weight[layer], wanted)
     for batch in Loader(graph, sampler=ONCE, batch_size=9, pyg=False):
         if weighted:
             assert torch.equal(batch.edge_weight, given[batch.e_id])
         else:
             assert batch.edge_weight is None
+
+
+@pytest.mark.parametrize("norm", [None, "gcn"])
+@pytest.mark.parametrize("rule", [Ladies, FastGCN])
+def test_weights_of_layerwise_samplers_hold_the_graphs_once(rule, norm):
+    from torch_geometric.nn.conv.gcn_conv import gcn_norm
+
+    rng = np.random.default_rng(4)
+    pairs = rng.integers(0, 30, (2, 200))
+    for weight in (None, rng.random(200)):
+        graph = Graph.from_edge_index(pairs, 30, edge_weight=weight)
+        targets = np.repeat(np.arange(30), graph.in_degree())
+        edge_index = torch.from_numpy(np.stack([graph.indices.astype(np.int64), targets]))
+        given = None if weight is None else torch.from_numpy(graph.edge_weight)
+        if norm is not None:
+            _, expected = gcn_norm(edge_index, given, 30, add_self_loops=False)
+        else:
+            mean = torch.from_numpy((1 / graph.in_degree())[targets].astype("f4"))
+            expected = mean if given is None else given
+        # all nodes are chosen, so the weights are those of the whole graph
+        for batch in Loader(graph, sampler=rule([-1, -1]), batch_size=9, norm=norm, pyg=False):
+            torch.testing.assert_close(batch.edge_weight, expected[batch.e_id])
 
 
 # ---- the same batches, however they are made -------------------------------------------------

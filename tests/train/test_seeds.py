@@ -1,10 +1,14 @@
 """The order of an epoch: a permutation, the same from any point, different each epoch."""
 
+import math
+from collections import Counter
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from foregather import Graph, InputError, _core
 from foregather.train.seeds import Seeds
@@ -67,6 +71,25 @@ def test_epochs_and_seeds_differ_and_look_random():
         together += where == where[0]
     expected, spread = 2000 * 9 / 49, (2000 * 9 / 49 * 40 / 49) ** 0.5
     assert np.abs(together[1:] - expected).max() < 4.5 * spread
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
+def test_every_order_is_reached_equally_often(count):
+    orders, epochs = Counter(), 400 * math.factorial(count)
+    for epoch in range(epochs):
+        order = np.empty(count, np.int64)
+        _core.shuffled(count, 11, epoch, 0, order)
+        orders[tuple(order.tolist())] += 1
+    assert len(orders) == math.factorial(count)
+    chi = sum((seen - 400) ** 2 / 400 for seen in orders.values())
+    assert chi < stats.chi2.ppf(1 - 1e-6, max(len(orders) - 1, 1))
+
+
+def test_orders_beside_the_bound_of_the_table_are_permutations():
+    for count in (62, 63, 64, 65, 66):
+        order = np.empty(count, np.int64)
+        _core.shuffled(count, 5, 2, 0, order)
+        assert sorted(order.tolist()) == list(range(count)) != order.tolist()
 
 
 def test_in_order_without_shuffle():

@@ -29,21 +29,16 @@ class Buffer {
   /// Makes room for `count` elements; the first `keep` keep their values, the rest have none.
   void reserve(std::size_t count, std::size_t keep = 0) {
     if (count <= capacity_) return;
-    std::size_t bytes = (count + count / 4) * sizeof(T);  // growth is geometric, so it soon stops
-    void* place;
-    if (bytes < kHuge) {
-      place = ::operator new(bytes);
-    } else {
-      bytes = (bytes + kHuge - 1) / kHuge * kHuge;
-      place = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-      if (place == MAP_FAILED) throw std::bad_alloc();
-      ::madvise(place, bytes, MADV_HUGEPAGE);  // only advice: a refusal changes nothing but speed
-    }
-    if (keep > 0) std::memcpy(place, data_, keep * sizeof(T));
-    release();
-    data_ = static_cast<T*>(place);
-    capacity_ = bytes / sizeof(T);
-    bytes_ = bytes;
+    grow(count + count / 4, keep);  // growth is geometric, so it soon stops
+  }
+  /// Makes room for `count` elements and no more; none keeps its value. It takes bytes_for(count).
+  void reserve_exactly(std::size_t count) {
+    if (count > capacity_) grow(count, 0);
+  }
+  /// Bytes that `count` elements take.
+  static constexpr std::size_t bytes_for(std::size_t count) {
+    const std::size_t bytes = count * sizeof(T);
+    return bytes < kHuge ? bytes : (bytes + kHuge - 1) / kHuge * kHuge;
   }
 
   T* data() { return data_; }
@@ -56,6 +51,22 @@ class Buffer {
  private:
   static constexpr std::size_t kHuge = std::size_t{2} << 20;
 
+  void grow(std::size_t count, std::size_t keep) {
+    const std::size_t bytes = bytes_for(count);
+    void* place;
+    if (bytes < kHuge) {
+      place = ::operator new(bytes);
+    } else {
+      place = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (place == MAP_FAILED) throw std::bad_alloc();
+      ::madvise(place, bytes, MADV_HUGEPAGE);  // only advice: a refusal changes nothing but speed
+    }
+    if (keep > 0) std::memcpy(place, data_, keep * sizeof(T));
+    release();
+    data_ = static_cast<T*>(place);
+    capacity_ = bytes / sizeof(T);
+    bytes_ = bytes;
+  }
   void swap(Buffer& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(capacity_, other.capacity_);

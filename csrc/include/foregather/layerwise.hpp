@@ -17,16 +17,21 @@
 //   kNone       no weights
 // Results equal those of the matrix operations bit for bit, for any number of threads.
 //
-// How: one minibatch a thread. Pass 1 over the targets' rows finds the largest value, pass 2 sums
-// columns in fixed point and remembers the column number of each entry, the choice looks at every
-// distinct column once, pass 3 emits. Memory of a thread: 4 bytes for each entry of the targets'
-// rows and about 60 for each distinct column, besides the result.
+// How: one minibatch a thread. LADIES adds its columns up piece by piece (piece_sums.hpp) and looks
+// at every distinct column once. FastGCN draws its columns from Arrivals, linear in their number.
+// The last pass looks at every entry of the targets' rows again: a bit array that stays in the
+// first cache lets few but the chosen through. Memory of a thread, besides the result: for LADIES
+// about 10 bytes (20 with edge weights) for each entry of the targets' rows and a table of 256 KiB;
+// for both 24 bytes a target and 40 a chosen column. It is kept in a LayerwiseShelf.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
+#include "foregather/arrivals.hpp"
 #include "foregather/types.hpp"
 
 namespace foregather {
@@ -47,7 +52,8 @@ struct LayerwiseRule {
   std::span<const std::int64_t> layer_sizes;  ///< columns of each layer; negative is all
   Debias debias;
   std::span<const double> column_weights;
-  double total;  ///< sum of column_weights
+  double total;                        ///< sum of column_weights
+  const Arrivals* arrivals = nullptr;  ///< of column_weights, where there are any
 };
 
 /// Which minibatches; seeds are distinct inside a minibatch and stacked.
@@ -67,11 +73,30 @@ struct LayerwiseSample {
   std::vector<float> weight;
 };
 
+template <typename Id>
+class LayerwiseWorker;
+
+/// The threads' tables, kept from call to call; for one graph, and for any number of calls at once.
+template <typename Id>
+class LayerwiseShelf {
+ public:
+  LayerwiseShelf();
+  ~LayerwiseShelf();
+  std::unique_ptr<LayerwiseWorker<Id>> take();
+  void give(std::unique_ptr<LayerwiseWorker<Id>> worker);
+  std::size_t bytes() const;  ///< of what is not in use
+
+ private:
+  mutable std::mutex lock_;
+  std::vector<std::unique_ptr<LayerwiseWorker<Id>>> free_;
+};
+
 /// Samples all minibatches. Throws InputError for a seed or source that is not a vertex, for seeds
 /// given twice, and for a weight that is not finite.
 template <typename Id>
 std::vector<LayerwiseSample<Id>> sample_layerwise(const Topology<Id>& graph,
                                                   const LayerwiseRule& rule,
-                                                  const Minibatches<Id>& batches, int threads);
+                                                  const Minibatches<Id>& batches,
+                                                  LayerwiseShelf<Id>& shelf, int threads);
 
 }  // namespace foregather

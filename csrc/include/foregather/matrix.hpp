@@ -108,7 +108,8 @@ void sample_rows(const StackedRows<Id>& p, std::span<const double> weights,
                  std::span<double> tau, int threads);
 
 /// Picks s columns of each batch without replacement with probability proportional to weight, one
-/// after the other: E = -log(u) / weight, u = draw(vertex_key(keys[b], column), 0). `picks` are
+/// after the other: E = -log(u) / weight, u = draw(vertex_key(keys[b], column), 0), and the s
+/// smallest win; columns that all batches share are drawn as in arrivals.hpp. `picks` are
 /// positions in `columns`, ascending, of batch b from picks_ptr[b] on (count_picks with `ptr` =
 /// column_ptr tells how many); tau as in sample_rows. With empty `columns` every batch has the
 /// columns 0 .. weights.size() - 1, shared: column_ptr is then {0, weights.size()}, picks_ptr has

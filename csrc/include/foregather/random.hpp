@@ -35,10 +35,10 @@ constexpr std::uint64_t draw(std::uint64_t key, std::uint64_t counter) {
 /// A double in [0, 1) from the top 53 bits.
 constexpr double to_unit(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1.0p-53; }
 
-/// Uniform integer in [0, range), range > 0; draws counter, then fresh bits derived from it on the
-/// (rare) rejection, so one counter value always gives one answer.
-constexpr std::uint32_t bounded(std::uint64_t key, std::uint64_t counter, std::uint32_t range) {
-  std::uint64_t bits = draw(key, counter);
+/// Uniform integer in [0, range), range > 0, from `bits` >> 32; on the (rare) rejection fresh bits
+/// are derived, so that the same bits always give one answer. The low half of `bits` is then still
+/// 32 uniform bits that the answer does not depend on.
+constexpr std::uint32_t bounded_bits(std::uint64_t& bits, std::uint32_t range) {
   std::uint64_t product = (bits >> 32) * range;
   auto low = static_cast<std::uint32_t>(product);
   if (low < range) {
@@ -50,6 +50,12 @@ constexpr std::uint32_t bounded(std::uint64_t key, std::uint64_t counter, std::u
     }
   }
   return static_cast<std::uint32_t>(product >> 32);
+}
+
+/// Uniform integer in [0, range), range > 0, from draw number `counter`.
+constexpr std::uint32_t bounded(std::uint64_t key, std::uint64_t counter, std::uint32_t range) {
+  std::uint64_t bits = draw(key, counter);
+  return bounded_bits(bits, range);
 }
 
 }  // namespace foregather

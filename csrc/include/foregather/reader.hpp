@@ -31,6 +31,7 @@
 
 namespace foregather {
 
+class Descriptor;
 class Ring;
 
 enum class Backend { kUring, kPread, kBuffered };
@@ -91,15 +92,6 @@ class BlockReader {
   ReadCounters counters() const;
 
  private:
-  class Descriptor {  // a file descriptor that is closed once
-   public:
-    Descriptor() = default;
-    ~Descriptor();
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    int value = -1;
-  };
-
   void check(const Requests& requests, std::span<std::byte> buffer) const;
   void read_ring(const Requests& requests, std::byte* buffer);
   void read_threads(const Requests& requests, std::byte* buffer);
@@ -109,7 +101,7 @@ class BlockReader {
   Backend backend_;
   int depth_;
   std::int64_t alignment_ = 1;
-  Descriptor file_;
+  std::unique_ptr<Descriptor> file_;
   mutable std::mutex lock_;  ///< held by read, attach, detach, counters
   ReadCounters counters_;
   std::span<std::byte> attached_;

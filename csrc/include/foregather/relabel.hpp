@@ -41,13 +41,45 @@ class Relabel {
     return entry - base_;
   }
 
+  /// Local ids of ids[0 .. count), which the caller has checked, into `row` (which may be `ids`
+  /// itself); those that are new are appended to `node`. There must be room for all of them, and
+  /// one more, in `node`; require_room() says whether they fit the table.
+  template <typename Id>
+  void number(const Id* ids, std::size_t count, Id* node, std::uint32_t* row) {
+    std::uint32_t* table = table_.data();
+    const std::uint32_t base = base_;
+    std::uint32_t known = known_;
+    for (std::size_t i = 0; i < count; ++i) {
+      // Whether a vertex was met before is a coin flip no predictor learns, so there is no branch,
+      // and the choice is written with a mask, of which compilers make none.
+      const Id v = ids[i];
+      const std::uint32_t entry = table[v];
+      const std::uint32_t fresh = entry < base ? 1 : 0, mask = 0u - fresh;
+      const std::uint32_t id = (known & mask) | ((entry - base) & ~mask);
+      node[known] = v;  // stays only if fresh
+      table[v] = base + id;
+      row[i] = id;
+      known += fresh;
+    }
+    known_ = known;
+  }
+
+  /// Throws InputError if `most` vertices in one minibatch are too many.
+  void require_room(std::int64_t most) const {
+    if (most >= std::int64_t{kLimit}) {
+      throw InputError("a minibatch of more than 2^31 vertices and edges; lower the fan-outs");
+    }
+  }
+
   /// The local id of v, or kNone.
   std::uint32_t find(std::int64_t v) const {
     const std::uint32_t entry = table_[static_cast<std::size_t>(v)];
     return entry < base_ ? kNone : entry - base_;
   }
 
-  void prefetch(std::int64_t v) const { __builtin_prefetch(&table_[static_cast<std::size_t>(v)]); }
+  [[gnu::always_inline]] void prefetch(std::int64_t v) const {
+    __builtin_prefetch(&table_[static_cast<std::size_t>(v)], 1);
+  }
 
   /// Vertices met since begin().
   std::int64_t known() const { return known_; }

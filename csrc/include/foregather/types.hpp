@@ -37,4 +37,14 @@ struct StorageError : std::runtime_error {
   int code;  ///< errno of the failed call
 };
 
+/// Thrown for a stored file whose contents break the format; becomes FormatError in Python.
+struct FormatError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Thrown where a memory budget cannot hold the work; becomes BudgetError in Python.
+struct BudgetError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 }  // namespace foregather

@@ -13,10 +13,12 @@ from typing import Annotated, Any, NoReturn
 
 import tyro
 
+from foregather.cli.bench import Bench
 from foregather.cli.convert import Convert
 from foregather.cli.doctor import Doctor
 from foregather.cli.info import Info
 from foregather.cli.partition import PartitionCommand
+from foregather.cli.plan import Plan
 from foregather.cli.quickstart import Quickstart
 from foregather.cli.synth import Synth
 from foregather.cli.verify import Verify
@@ -35,6 +37,8 @@ Command = (
     | Annotated[PartitionCommand, tyro.conf.subcommand("partition")]
     | Annotated[Verify, tyro.conf.subcommand("verify")]
     | Annotated[Doctor, tyro.conf.subcommand("doctor")]
+    | Annotated[Plan, tyro.conf.subcommand("plan")]
+    | Annotated[Bench, tyro.conf.subcommand("bench")]
 )
 
 

@@ -1,18 +1,22 @@
 """synth: the command that makes a synthetic graph folder.
 
-It only parses and prints; `foregather.graph.synthetic` does the work and checks the options.
+It only parses and prints; `foregather.graph.synthetic` does the work and checks the options, which
+are the fields of `Recipe` under the same names.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
+from foregather.graph.recipe import Recipe
 from foregather.graph.synthetic import synthesize
 from foregather.units import format_bytes, format_count, parse_count
 
 __all__ = ["Synth"]
+
+_COUNTS = ("nodes", "edges", "community")  # written 20k, 10M, 1.1e8
 
 
 @dataclass(frozen=True)
@@ -79,25 +83,11 @@ class Synth:
 
     def run(self) -> dict[str, Any]:
         """Makes the graph."""
-        facts = synthesize(
-            self.dst,
-            parse_count(self.nodes),
-            threads=self.threads,
-            overwrite=self.overwrite,
-            degree=self.degree,
-            edges=None if self.edges is None else parse_count(self.edges),
-            features=self.features,
-            classes=self.classes,
-            dtype=self.dtype,
-            ids=self.ids,
-            skew=self.skew,
-            mixing=self.mixing,
-            community=None if self.community is None else parse_count(self.community),
-            label_noise=self.label_noise,
-            signal=self.signal,
-            split=self.split,
-            seed=self.seed,
-        )
+        options = {f.name: getattr(self, f.name) for f in fields(Recipe)}
+        for name in _COUNTS:
+            if options[name] is not None:
+                options[name] = parse_count(options[name])
+        facts = synthesize(self.dst, threads=self.threads, overwrite=self.overwrite, **options)
         return {"graph": str(self.dst), **facts}
 
     def show(self, facts: dict[str, Any]) -> str:

@@ -54,7 +54,9 @@ class Channel:
             group = None
             if len(ranks) > 1:
                 with grid.watch.step("making groups"):
-                    group = dist.new_group(ranks, timeout=timedelta(seconds=grid.timeout))
+                    # What crosses here lies in host memory, whatever carries the gradients.
+                    limit = timedelta(seconds=grid.timeout)
+                    group = dist.new_group(ranks, timeout=limit, backend="gloo")
             if number == own:
                 joined = group
         return Wire(joined, groups[own], grid.rank, grid.watch, self.ledger)

@@ -8,6 +8,7 @@ bytes, values are sent only if the graph has edge weights, rows needed by severa
 sent once, and what a grid row would draw together is drawn by each rank alone (a pure function).
 """
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,7 @@ class Paper:
         epoch: int,
     ) -> Bulk:
         """Samples the minibatches of the whole grid row; returns those of this rank."""
+        assert isinstance(sampler, (Neighbor, Ladies))
         row, watch = self.channel.row, self.grid.watch
         watch.where = where
         dtype = self.partition.indices.dtype
@@ -119,9 +121,7 @@ class Paper:
             return compact(front, _nothing(front), self.threads)
         if isinstance(sampler, Neighbor):
             p = self._reduce(front, partial)
-            fanout = sampler.num_neighbors[front.layer]
-            picks = p.sample_rows(fanout, replace=sampler.replace and fanout >= 0)
-            return MatrixSampler.extract(_UNIFORM, p, checked_picks(p, picks))
+            return sampler.extract(p, checked_picks(p, sampler.sample(p)))
         assert isinstance(sampler, Ladies)
         return self._ladies(sampler, front, *partial)
 
@@ -208,9 +208,7 @@ class Paper:
 
     # ---- LADIES --------------------------------------------------------------------------------
 
-    def _ladies(
-        self, sampler: Ladies, front: Frontier, place: Int, own: Entries
-    ) -> LayerGraph:
+    def _ladies(self, sampler: Ladies, front: Frontier, place: Int, own: Entries) -> LayerGraph:
         lengths = np.diff(own.ptr)
         values = np.repeat(1.0 / np.maximum(lengths, 1), lengths)
         if own.weight is not None:
@@ -238,7 +236,7 @@ class Paper:
         cut = np.searchsorted(batch, np.arange(k + 1))
         sums = [
             add_by_column(columns[lo:hi], fixed[b].units(squares[lo:hi]))
-            for b, (lo, hi) in enumerate(zip(cut[:-1], cut[1:], strict=True))
+            for b, (lo, hi) in enumerate(pairwise(cut))
         ]
         part = pack(
             np.array([len(ids) for ids, _ in sums], np.int64),
@@ -253,7 +251,7 @@ class Paper:
         ids, weights, totals = [], [], []
         ends = [pointer(p[0]) for p in got]
         for b in range(k):
-            pieces = [(p[1][e[b] : e[b + 1]], p[2][e[b] : e[b + 1]]) for p, e in zip(got, ends)]
+            pieces = [(p[1][e[b] : e[b + 1]], p[2][e[b] : e[b + 1]]) for p, e in zip(got, ends, strict=True)]
             distinct, units = add_by_column(
                 np.concatenate([piece[0] for piece in pieces]),
                 np.concatenate([piece[1] for piece in pieces]),
@@ -295,14 +293,3 @@ class Paper:
 def _nothing(front: Frontier) -> Entries:
     empty = np.zeros(len(front.rows) + 1, np.int64)
     return Entries(empty, front.rows[:0], np.empty(0, np.int64), None)
-
-
-class _Uniform(MatrixSampler):
-    """Only its `extract` is used."""
-
-    @property
-    def layer_sizes(self) -> tuple[int, ...]:
-        return ()
-
-
-_UNIFORM = _Uniform()

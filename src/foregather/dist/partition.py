@@ -1,4 +1,4 @@
-"""partition: a block of consecutive rows of a graph folder, all that one rank holds of the topology.
+"""partition: a block of consecutive rows of a graph, all that one rank holds of the topology.
 
 Blocks are cut so that they have about the same number of edges (or nodes), or where `foregather
 partition` put the borders. Only the bytes of the block are read; ids and edge positions stay those

@@ -7,15 +7,15 @@ which they are met. So a bulk is the same, bit for bit.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from foregather import _core
 from foregather.dist.ask import Entries
-from foregather.sampling.bulk import Bulk, Expand
-from foregather.sampling.matrix import LayerGraph, assemble
+from foregather.sampling.bulk import Bulk
+from foregather.sampling.matrix import LayerGraph, MatrixSampler, assemble
 from foregather.sampling.rows import Rows, pointer
 from foregather.sampling.seeds import Position
 
@@ -58,18 +58,6 @@ class Frontier:
         return pointer(np.array([len(ids) for ids in self.nodes]))
 
 
-class Sized(Protocol):
-    """What `run` needs to know of a sampler."""
-
-    @property
-    def num_layers(self) -> int:
-        """Layers."""
-
-    @property
-    def expand(self) -> Expand:
-        """How layers are expanded."""
-
-
 def layer_keys(seed: int, epoch: int, batches: Sequence[int], layer: int) -> Keys:
     """Keys of one layer of these minibatches."""
     keys = np.empty(len(batches), np.uint64)
@@ -79,7 +67,7 @@ def layer_keys(seed: int, epoch: int, batches: Sequence[int], layer: int) -> Key
 
 
 def run(
-    sampler: Sized,
+    sampler: MatrixSampler,
     expand_layer: Callable[[Frontier], LayerGraph],
     dtype: np.dtype[Any],
     nodes: list[Array],
@@ -94,7 +82,7 @@ def run(
     layers: list[LayerGraph] = []
     none = np.empty(0, dtype)
     for layer in range(sampler.num_layers):
-        keys = layer_keys(seed, epoch, batches, layer)
+        keys = layer_keys(seed, epoch, batches, sampler.key_layer(layer))
         front = Frontier(layer, nodes, begin, keys) if nodes else _Nobody(layer, none)
         made = expand_layer(front)
         layers.append(made)
@@ -128,6 +116,11 @@ class GivenRows(Rows):
     """
 
     given: npt.NDArray[np.float64] | None = None
+
+    @property
+    def edge_weight(self) -> npt.NDArray[np.float64] | None:
+        """Weight of each entry's edge."""
+        return self.given
 
     @cached_property
     def values(self) -> npt.NDArray[np.float64]:

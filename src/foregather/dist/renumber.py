@@ -52,7 +52,12 @@ def metis_order(graph: Graph, parts: int) -> tuple[Int, Int]:
 
 
 def renumber(
-    graph: Graph, order: Int, row_starts: Int, dst: str | os.PathLike[str], *, how: str,
+    graph: Graph,
+    order: Int,
+    row_starts: Int,
+    dst: str | os.PathLike[str],
+    *,
+    how: str,
     overwrite: bool = False,
 ) -> Path:
     """Writes the graph with node order[i] as node i.
@@ -125,7 +130,9 @@ def _write_edges(writer: FolderWriter, graph: Graph, order: Int, place: Int) -> 
         last = min(max(last, row + 1), len(order))
         lengths = degree[row:last]
         start = pointer(lengths)
-        entry = np.arange(start[-1]) + np.repeat(graph.indptr[order[row:last]] - start[:-1], lengths)
+        entry = np.arange(start[-1]) + np.repeat(
+            graph.indptr[order[row:last]] - start[:-1], lengths
+        )
         source = place[graph.indices[entry]]
         # Stable, so that parallel edges keep their order.
         sort = np.lexsort((source, np.repeat(np.arange(last - row), lengths)))

@@ -152,7 +152,7 @@ class DistSampler:
             )
         if self.mode == "paper":
             Paper.check(self.sampler, grid)
-        elif not isinstance(self.sampler, (Neighbor, MatrixSampler)):
+        elif not isinstance(self.sampler, MatrixSampler):
             raise InputError(
                 f"{type(self.sampler).__name__} does not work over a partition; give it the whole "
                 "graph on every rank"
@@ -169,14 +169,13 @@ class DistSampler:
         nodes, positions = distinct_seeds(topology, seeds)
         dtype = topology.indices.dtype
         if self.mode == "paper":
-            return self._paper.sample(
-                self.sampler, where, nodes, positions, batches, seed, epoch
-            )
+            return self._paper.sample(self.sampler, where, nodes, positions, batches, seed, epoch)
+        assert isinstance(self.sampler, MatrixSampler)
         expand = self._expand_layer()
         if self._columns is not None:
             self.grid.watch.where = where
             assert isinstance(self.sampler, FastGCN)
-            self._columns.choose(self.sampler.layer_sizes, batches, seed, epoch)
+            self._columns.choose(self.sampler, batches, seed, epoch)
 
         def layer(front: Frontier) -> LayerGraph:
             self.grid.watch.where = f"{where}, layer {front.layer}"
@@ -190,11 +189,9 @@ class DistSampler:
 
         def rows(front: Frontier, **options: Any) -> Any:
             keys = front.keys
-            return ask_owners(
-                self.channel, topology, front.rows, front.batch_ptr, keys, **options
-            )
+            return ask_owners(self.channel, topology, front.rows, front.batch_ptr, keys, **options)
 
-        if isinstance(sampler, Neighbor):
+        if isinstance(sampler, Neighbor) and sampler.weights is None:
             rule = sampler
 
             def node_wise(front: Frontier) -> LayerGraph:

@@ -3,7 +3,7 @@
 Each rank posts a beat to the store every half second: a counter, and the step it is in. Nothing is
 posted for a collective, so watching costs no time there. When one fails, a rank looks at the beats
 twice: who does not beat is dead or stopped; who beats but is behind did not take part. The first
-verdict is kept in the store, so that ranks that fail only because others left name the same culprit.
+verdict is kept in the store, so that ranks that fail only because others left name the same one.
 """
 
 import json
@@ -46,9 +46,7 @@ class Watch:
         wait = timedelta(seconds=min(timeout, 10.0))
         # One connection for the thread and one for the rest: a store call blocks its connection.
         self._beating, self.store = (
-            PrefixStore(
-                prefix, TCPStore(host, port, None, False, wait, wait_for_workers=False)
-            )
+            PrefixStore(prefix, TCPStore(host, port, None, False, wait, wait_for_workers=False))
             for _ in range(2)
         )
         self._hosts_store = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"

@@ -1,7 +1,8 @@
 """pyg: foregather's samplers, features and topology in the sockets of PyTorch Geometric.
 
-For code that must keep PyG's own loaders. `foregather.Loader` is the faster way: PyG asks for one
-batch at a time and cannot say which, so nothing can be decided beforehand.
+`NeighborLoader` takes the place of PyG's by its import alone. The rest is for code that must keep
+PyG's own loaders, which is slower: PyG asks for one batch at a time and cannot say which, so
+nothing can be decided beforehand.
 """
 
 from typing import Any
@@ -22,12 +23,14 @@ try:
     from torch_geometric.data import EdgeAttr, FeatureStore, GraphStore, TensorAttr
     from torch_geometric.data.graph_store import EdgeLayout
     from torch_geometric.sampler import BaseSampler, SamplerOutput
+
+    from foregather.interop.neighbor_loader import NeighborLoader
 except ImportError as error:
     raise MissingDependencyError(
         "foregather.interop.pyg needs torch_geometric; pip install 'foregather[pyg]'"
     ) from error
 
-__all__ = ["PygFeatureStore", "PygGraphStore", "PygSampler", "from_pyg"]
+__all__ = ["NeighborLoader", "PygFeatureStore", "PygGraphStore", "PygSampler", "from_pyg"]
 
 
 def from_pyg(data: Any, **options: Any) -> Graph:

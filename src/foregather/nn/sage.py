@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from foregather.errors import InputError
+
 __all__ = ["MLP", "SAGE", "SAGEConv"]
 
 
@@ -50,11 +52,36 @@ class SAGE(nn.Module):
         self.layers = nn.ModuleList(SAGEConv(a, b) for a, b in itertools.pairwise(widths))
         self.dropout = dropout
 
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        """Class scores [nodes, classes]."""
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        num_sampled_nodes: list[int] | None = None,
+        num_sampled_edges: list[int] | None = None,
+    ) -> Tensor:
+        """Class scores [nodes, classes].
+
+        With the counts of a batch, each layer computes only the nodes and edges that the seeds
+        still depend on; the first rows, those of the seeds, are the same.
+
+        Raises:
+            InputError: the batch was sampled deeper than the model is.
+        """
+        counted = num_sampled_nodes is not None and num_sampled_edges is not None
+        if counted and len(num_sampled_edges or []) > len(self.layers):
+            raise InputError(
+                f"the batch has {len(num_sampled_edges or [])} layers of neighbours, but the model "
+                f"has {len(self.layers)} and never sees the outer ones; give as many fan-outs as "
+                "the model has layers"
+            )
+        trim = counted and len(num_sampled_edges or []) == len(self.layers)
         for number, layer in enumerate(self.layers):
             if number:
                 x = functional.dropout(x.relu(), self.dropout, self.training)
+            if trim and num_sampled_nodes is not None and num_sampled_edges is not None:
+                left = len(self.layers) - number
+                x = x[: sum(num_sampled_nodes[: left + 1])]
+                edge_index = edge_index[:, : sum(num_sampled_edges[:left])]
             x = layer(x, edge_index)
         return x
 

@@ -1,1 +1,38 @@
 """pipeline: full-graph training in stages: chunks, schedule, engine, planner."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from foregather.pipeline.chunks import Chunks, make_chunks
+    from foregather.pipeline.full_graph import EpochReport, FullGraph
+    from foregather.pipeline.meter import Reading
+    from foregather.pipeline.options import Meter, Runtime, Techniques
+
+__all__ = [
+    "FullGraph",
+    "Techniques",
+    "Meter",
+    "Runtime",
+    "EpochReport",
+    "Reading",
+    "Chunks",
+    "make_chunks",
+]
+
+_HOME = {
+    "FullGraph": "full_graph",
+    "EpochReport": "full_graph",
+    "Techniques": "options",
+    "Meter": "options",
+    "Runtime": "options",
+    "Reading": "meter",
+    "Chunks": "chunks",
+    "make_chunks": "chunks",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'foregather.pipeline' has no attribute {name!r}")
+    return getattr(import_module(f"foregather.pipeline.{_HOME[name]}"), name)

@@ -1,1 +1,21 @@
 """plan: which bytes, when: pure functions from a bulk to a schedule of reads."""
+
+from foregather.plan.choice import Choice, choose
+from foregather.plan.cost import PlanCost, plan_cost
+from foregather.plan.curve import Need, miss_curve, split_budget
+from foregather.plan.planner import Planner, PlanSummary, file_geometry, plan_bulk, summarize
+
+__all__ = [
+    "Choice",
+    "Need",
+    "PlanCost",
+    "PlanSummary",
+    "Planner",
+    "choose",
+    "file_geometry",
+    "miss_curve",
+    "plan_bulk",
+    "plan_cost",
+    "split_budget",
+    "summarize",
+]

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from foregather.sampling.bulk import Bulk, Sample
+    from foregather.sampling.disk import DiskTopology
     from foregather.sampling.full import Full
+    from foregather.sampling.labor import Labor
     from foregather.sampling.layerwise import FastGCN, Ladies
     from foregather.sampling.matrix import MatrixSampler
     from foregather.sampling.neighbor import Neighbor
@@ -27,9 +29,11 @@ __all__ = [
     "Columns",
     "Picks",
     "Neighbor",
+    "Labor",
     "Ladies",
     "FastGCN",
     "Full",
+    "DiskTopology",
     "RandomWalk",
     "Saint",
     "induced_subgraphs",
@@ -45,9 +49,11 @@ _HOME = {
     "Columns": "rows",
     "Picks": "rows",
     "Neighbor": "neighbor",
+    "Labor": "labor",
     "Ladies": "layerwise",
     "FastGCN": "layerwise",
     "Full": "full",
+    "DiskTopology": "disk",
     "RandomWalk": "walk",
     "Saint": "saint",
     "induced_subgraphs": "subgraph",

@@ -212,7 +212,7 @@ def _load_sample(file: Mapping[str, Array], number: int, first: int) -> Sample:
 def to_samples(
     made: Sequence[tuple[Any, ...]], first_batch: int, expand: Expand = "once"
 ) -> list[Sample]:
-    """What a kernel returned, as samples without weights."""
+    """What a kernel returned, as samples."""
     return [
         Sample(
             node=node,
@@ -221,10 +221,12 @@ def to_samples(
             col=col,
             num_edges=tuple(num_edges),
             edge=edge,
-            weight=None,
+            weight=weight,
             seed_position=position,
             batch=first_batch + number,
             expand=expand,
         )
-        for number, (node, num_nodes, row, col, num_edges, edge, position) in enumerate(made)
+        for number, (node, num_nodes, row, col, num_edges, edge, position, weight) in enumerate(
+            made
+        )
     ]

@@ -11,7 +11,7 @@ import weakref
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,7 @@ Debias = Literal["exact", "reference"] | None
 class LayerWise(MatrixSampler):
     """What Ladies and FastGCN share: everything but p."""
 
+    whole_weights: ClassVar[bool] = True
     layer_sizes: tuple[int, ...]
     debias: Debias
 
@@ -65,8 +66,8 @@ class LayerWise(MatrixSampler):
         """The weight p of each column."""
 
     @abstractmethod
-    def column_weights(self, graph: Graph) -> Columns | None:
-        """The weights if all layers share them, None if each layer has its own."""
+    def _arrivals(self, graph: Graph) -> tuple[_core.Arrivals, float] | None:
+        """The weights if all layers share them, with their sum; None if each has its own."""
 
     def sample(self, p: Rows) -> Picks:
         """Entries in the chosen columns, with their weights."""
@@ -105,15 +106,16 @@ class LayerWise(MatrixSampler):
         """Samples len(seeds) minibatches at once; see `Sampler.sample_bulk`."""
         nodes, positions = distinct_seeds(graph, seeds)
         stacked = np.concatenate([np.empty(0, graph.indices.dtype), *nodes])
-        common = self.column_weights(graph) if graph.num_edges else None
+        common = self._arrivals(graph) if graph.num_edges else None
         made = _core.sample_layerwise(
+            _shelf(graph),
             np.asarray(graph.indptr),
             np.asarray(graph.indices),
             None if graph.edge_weight is None else np.asarray(graph.edge_weight),
             np.array(self.layer_sizes, np.int64),
             self.debias or "none",
-            None if common is None else common.weights,
-            0.0 if common is None else float(common.total[0]),
+            None if common is None else common[0],
+            0.0 if common is None else common[1],
             stacked,
             pointer(np.array([len(ids) for ids in nodes], np.int64)),
             seed & (2**64 - 1),
@@ -179,7 +181,7 @@ class Ladies(LayerWise):
         """Sums of squares over the rows of each batch."""
         return p.sum_columns(p.values * p.values)
 
-    def column_weights(self, graph: Graph) -> None:
+    def _arrivals(self, graph: Graph) -> None:
         """Every layer has its own."""
 
 
@@ -187,7 +189,7 @@ class Ladies(LayerWise):
 class FastGCN(LayerWise):
     """FastGCN: p is the sum of squared edge weights over all targets of the graph.
 
-    p is the same for every layer and minibatch; it is computed once for a graph (8 bytes a node)
+    p is the same for every layer and minibatch; it is computed once for a graph (20 bytes a node)
     and kept while the graph is. Chosen nodes without an edge to the layer are dropped.
 
     Attributes:
@@ -207,23 +209,51 @@ class FastGCN(LayerWise):
 
     def column_weights(self, graph: Graph) -> Columns:
         """Sums of squares over all rows of the graph, computed once."""
-        arrays = (graph.indptr, graph.indices, graph.edge_weight)
-        key = tuple(id(array) for array in arrays)
-        kept = _SQUARES.get(key)
-        # An id may be taken again by another array, so the arrays themselves are compared.
-        if kept is not None and all(
-            array is None or ref() is array for ref, array in zip(kept[0], arrays, strict=True)
-        ):
-            return kept[1]
-        sums = np.empty(graph.num_nodes, np.int64)
-        weight = None if graph.edge_weight is None else np.asarray(graph.edge_weight)
-        unit = _core.square_columns(np.asarray(arrays[0]), np.asarray(arrays[1]), weight, sums)
-        total = np.array([float(sums.sum()) * unit])
-        made = Columns(pointer(np.array([len(sums)])), None, sums.astype(np.float64) * unit, total)
-        forget = weakref.ref(graph.indptr, lambda _: _SQUARES.pop(key, None))
-        refs = (forget, *(weakref.ref(a) if a is not None else _none for a in arrays[1:]))
-        _SQUARES[key] = (refs, made)
-        return made
+        return _squares(graph)[0]
+
+    def _arrivals(self, graph: Graph) -> tuple[_core.Arrivals, float]:
+        columns, arrivals = _squares(graph)
+        return arrivals, float(columns.total[0])
+
+
+# ---- kept with a graph ---------------------------------------------------------------------------
+
+Squares = tuple[Columns, _core.Arrivals]
+Shelf = _core.LayerwiseShelf32 | _core.LayerwiseShelf64
+
+
+def _squares(graph: Graph) -> Squares:
+    """Sums of squares over all rows of the graph, computed once."""
+    arrays = (graph.indptr, graph.indices, graph.edge_weight)
+    key = tuple(id(array) for array in arrays)
+    kept = _SQUARES.get(key)
+    # An id may be taken again by another array, so the arrays themselves are compared.
+    if kept is not None and all(
+        array is None or ref() is array for ref, array in zip(kept[0], arrays, strict=True)
+    ):
+        return kept[1]
+    sums = np.empty(graph.num_nodes, np.int64)
+    weight = None if graph.edge_weight is None else np.asarray(graph.edge_weight)
+    unit = _core.square_columns(np.asarray(arrays[0]), np.asarray(arrays[1]), weight, sums)
+    total = np.array([float(sums.sum()) * unit])
+    p = sums.astype(np.float64) * unit
+    made = (Columns(pointer(np.array([len(sums)])), None, p, total), _core.Arrivals(p))
+    forget = weakref.ref(graph.indptr, lambda _: _SQUARES.pop(key, None))
+    refs = (forget, *(weakref.ref(a) if a is not None else _none for a in arrays[1:]))
+    _SQUARES[key] = (refs, made)
+    return made
+
+
+def _shelf(graph: Graph) -> Shelf:
+    """The threads' tables for a graph, which go when its indptr goes."""
+    key = id(graph.indptr)
+    kept = _SHELVES.get(key)
+    if kept is not None and kept[0]() is graph.indptr:
+        return kept[1]
+    narrow = graph.indices.dtype == np.uint32
+    made = _core.LayerwiseShelf32() if narrow else _core.LayerwiseShelf64()
+    _SHELVES[key] = (weakref.ref(graph.indptr, lambda _: _SHELVES.pop(key, None)), made)
+    return made
 
 
 def _none() -> None:
@@ -231,4 +261,6 @@ def _none() -> None:
 
 
 #: p by the identities of a graph's arrays; an entry goes when the graph's indptr goes.
-_SQUARES: dict[tuple[int, ...], tuple[tuple[Any, ...], Columns]] = {}
+_SQUARES: dict[tuple[int, ...], tuple[tuple[Any, ...], Squares]] = {}
+#: Tables by the identity of a graph's indptr.
+_SHELVES: dict[int, tuple[Any, Shelf]] = {}

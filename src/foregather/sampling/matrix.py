@@ -72,6 +72,10 @@ class MatrixSampler(Sampler):
         """How layers are expanded: the frontier is all nodes so far, or only the new ones."""
         return "per-layer"
 
+    def key_layer(self, layer: int) -> int:
+        """The layer whose random keys a layer draws with: its own; layers are then independent."""
+        return layer
+
     # ---- the verbs -----------------------------------------------------------------------------
 
     def norm(self, p: Rows) -> Any:
@@ -117,7 +121,7 @@ class MatrixSampler(Sampler):
         layers: list[LayerGraph] = []
         for layer in range(self.num_layers if nodes else 0):
             keys = np.empty(len(nodes), np.uint64)
-            _core.layer_keys(seed & (2**64 - 1), epoch, first_batch, layer, keys)
+            _core.layer_keys(seed & (2**64 - 1), epoch, first_batch, self.key_layer(layer), keys)
             p = multiply(graph, nodes, begin, keys, layer, threads)
             made = self.extract(p, checked_picks(p, self.sample(p)))
             layers.append(made)

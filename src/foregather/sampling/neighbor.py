@@ -1,4 +1,8 @@
-"""neighbor: GraphSAGE's rule: a number of in-neighbours for each vertex, layer by layer."""
+"""neighbor: GraphSAGE's rule: a number of in-neighbours for each vertex, layer by layer.
+
+`Neighbor` is a matrix program; `sample_bulk` runs it as one C++ kernel that gives the same bits
+without building P.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,55 +15,63 @@ from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.sampling.bulk import Bulk, Expand, to_samples
-from foregather.sampling.sampler import Sampler
+from foregather.sampling.kept import Kept
+from foregather.sampling.matrix import MatrixSampler
+from foregather.sampling.rows import Picks, Rows
 from foregather.sampling.seeds import flatten
+from foregather.sampling.weights import DrawWeights
 
-__all__ = ["Neighbor"]
+__all__ = ["Neighbor", "check_expand", "check_fanouts"]
 
 Array = npt.NDArray[Any]
 Kernel = _core.NeighborKernel32 | _core.NeighborKernel64
 
 
 @dataclass(frozen=True)
-class Neighbor(Sampler):
-    """Samples in-neighbours uniformly.
+class Neighbor(MatrixSampler):
+    """Samples in-neighbours, uniformly or by weight.
+
+    With weights, a vertex draws one in-edge after the other, each with a probability in proportion
+    to its weight among those that are left (or among all, with replacement). An edge of weight 0 is
+    never taken. The first bulk of a graph prepares its weights: 8 bytes an edge, kept with the
+    kernel; after that a draw costs the same in long rows as in short ones.
 
     Args:
         num_neighbors: how many in each layer, the layer next to the seeds first; -1 takes all.
         replace: draw with replacement (a vertex with any in-neighbours then gives exactly the
             number asked for); without it, a vertex with fewer gives all it has, once.
         expand: "once" as PyG, or "per-layer" as the papers; see `Expand`.
+        weights: True for the graph's `edge_weight`, or a number for each edge in the order of
+            `graph.indices` (NumPy or torch, kept as float32); only ratios inside a row matter.
 
     Raises:
-        InputError: no layers, or a number that is neither positive nor -1.
+        InputError: no layers, or a number that is neither positive nor -1; when sampling, weights
+            that are negative, not finite, or all 0 in a row.
     """
 
     num_neighbors: Sequence[int]
     replace: bool = False
     expand: Expand = "once"
-    _last: list[tuple[Graph, Kernel]] = field(
-        default_factory=list, init=False, repr=False, compare=False
-    )
+    weights: Any = None
+    _kept: Kept[Kernel] = field(default_factory=Kept, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        numbers = tuple(self.num_neighbors)
-        if not numbers:
-            raise InputError("num_neighbors is empty, expected a number for each layer")
-        for layer, number in enumerate(numbers):
-            whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
-            if not whole or (number < 1 and number != -1) or number >= 1 << 31:
-                raise InputError(
-                    f"num_neighbors has {number!r} for layer {layer}, expected a positive number, "
-                    "or -1 for all neighbours"
-                )
-        if self.expand not in ("once", "per-layer"):
-            raise InputError(f"expand is {self.expand!r}, expected 'once' or 'per-layer'")
-        object.__setattr__(self, "num_neighbors", tuple(int(n) for n in numbers))
+        object.__setattr__(self, "num_neighbors", check_fanouts(self.num_neighbors))
+        check_expand(self.expand)
+        object.__setattr__(self, "weights", DrawWeights.make(self.weights))
 
     @property
-    def num_layers(self) -> int:
-        """Layers of a minibatch."""
-        return len(self.num_neighbors)
+    def layer_sizes(self) -> Sequence[int]:
+        """The fan-outs."""
+        return self.num_neighbors
+
+    def sample(self, p: Rows) -> Picks:
+        """Entries of each row."""
+        size = self.num_neighbors[p.layer]
+        again = self.replace and size >= 0
+        if self.weights is None:
+            return p.sample_rows(size, replace=again)
+        return p.draw_rows(size, self.weights.at(p), again)
 
     def sample_bulk(
         self,
@@ -78,11 +90,38 @@ class Neighbor(Sampler):
         return Bulk(samples, seed, epoch, first_batch)
 
     def _kernel(self, graph: Graph) -> Kernel:
-        """The kernel of a graph; that of the graph sampled last is kept, with its tables."""
-        if not self._last or self._last[0][0] is not graph:
+        """The kernel of a graph."""
+
+        def make() -> Kernel:
             narrow = graph.indices.dtype == np.uint32
-            make = _core.NeighborKernel32 if narrow else _core.NeighborKernel64
+            kernel = _core.NeighborKernel32 if narrow else _core.NeighborKernel64
             fanouts, once = list(self.num_neighbors), self.expand == "once"
-            kernel = make(graph.indptr, graph.indices, fanouts, self.replace, once)
-            self._last[:] = [(graph, kernel)]
-        return self._last[0][1]
+            weights = None if self.weights is None else self.weights.of(graph)
+            return kernel(graph.indptr, graph.indices, fanouts, self.replace, once, weights)
+
+        return self._kept.get(graph, make)
+
+
+def check_fanouts(given: Sequence[int]) -> tuple[int, ...]:
+    """Fan-outs as whole numbers.
+
+    Raises:
+        InputError: no layers, or a number that is neither positive nor -1.
+    """
+    numbers = tuple(given)
+    if not numbers:
+        raise InputError("num_neighbors is empty, expected a number for each layer")
+    for layer, number in enumerate(numbers):
+        whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
+        if not whole or (number < 1 and number != -1) or number >= 1 << 31:
+            raise InputError(
+                f"num_neighbors has {number!r} for layer {layer}, expected a positive number, "
+                "or -1 for all neighbours"
+            )
+    return tuple(int(number) for number in numbers)
+
+
+def check_expand(expand: Any) -> None:
+    """Raises InputError unless it is one of the two ways."""
+    if expand not in ("once", "per-layer"):
+        raise InputError(f"expand is {expand!r}, expected 'once' or 'per-layer'")

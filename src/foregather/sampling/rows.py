@@ -129,11 +129,18 @@ class Rows:
         """Batch of each entry, int64, counted from the first of the bulk."""
         return np.repeat(np.arange(len(self.keys)), np.diff(self.entry_ptr))
 
+    @property
+    def edge_weight(self) -> Array | None:
+        """Weight of each entry's edge, or None if the graph has none."""
+        weight = self.graph.edge_weight
+        return None if weight is None else weight[self.edge]
+
     @cached_property
     def values(self) -> Float:
         """Value of each entry, float64: its edge weight, or 1 / (entries of its row)."""
-        if self.graph.edge_weight is not None:
-            return self.graph.edge_weight[self.edge].astype(np.float64)
+        weight = self.edge_weight
+        if weight is not None:
+            return weight.astype(np.float64)
         degree = np.diff(self.ptr)
         return np.repeat(1.0 / np.maximum(degree, 1), degree)
 
@@ -208,6 +215,38 @@ class Rows:
             return Picks(entry, self.values[entry] / share[self.row[entry]])
         chance = inclusion(numbers[entry], tau[self.row[entry]])
         return Picks(entry, self.values[entry] / chance)
+
+    def draw_rows(self, size: int, weights: Any, replace: bool = False) -> Picks:
+        """Picks `size` entries of each row (all with -1) by weight, as `Neighbor` does.
+
+        The distribution is that of `sample_rows`; the picks are others. They are drawn from tables
+        of each row that a kernel can make beforehand, so they cost less, but the probability that
+        an entry is included is not known.
+
+        Args:
+            size: entries of each row.
+            weights: one number (>= 0) for each entry, not all 0 in any row that has entries.
+            replace: pick with replacement; an entry may then be picked more than once.
+        """
+        numbers = as_weights(weights, len(self.columns), "entry")
+        assert numbers is not None
+        ptr = np.empty(len(self.rows) + 1, np.int64)
+        _core.count_picks(self.ptr, numbers, size, replace, ptr)
+        entry = np.empty(ptr[-1], np.int64)
+        where, keys = (self.rows, self.batch_ptr, self.ptr), self.keys
+        _core.draw_rows(*where, numbers, keys, size, replace, ptr, entry, self.threads)
+        return Picks(entry)
+
+    def column_draws(self) -> npt.NDArray[np.uint32]:
+        """A random number for each entry, uniform over 32 bits, the same for equal columns.
+
+        Entries of one column in different rows of a batch share the number; batches and layers do
+        not. So rows that compare it with limits of their own choose the same columns where they
+        can.
+        """
+        made = np.empty(len(self.columns), np.uint32)
+        _core.column_draws(self.entry_ptr, self.columns, self.keys, made, self.threads)
+        return made
 
     def sample_columns(self, size: int, columns: Columns) -> tuple[Columns, Float]:
         """Picks `size` columns of each batch without replacement, likelier the larger their weight.

@@ -22,6 +22,7 @@ from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.sampling.bulk import Bulk, Expand, Sample, to_samples
+from foregather.sampling.kept import Kept
 from foregather.sampling.sampler import Sampler
 from foregather.sampling.seeds import flatten
 from foregather.sampling.subgraph import Kernel, make_kernel, whole_number
@@ -80,9 +81,7 @@ class Saint(Sampler):
     normalise: bool = True
     coverage: int = 50
     split: str | None = None
-    _kernels: list[tuple[Graph, Kernel]] = field(
-        default_factory=list, init=False, repr=False, compare=False
-    )
+    _kept: Kept[Kernel] = field(default_factory=Kept, init=False, repr=False, compare=False)
     _counts: list[tuple[Graph, int, Counts]] = field(
         default_factory=list, init=False, repr=False, compare=False
     )
@@ -143,13 +142,11 @@ class Saint(Sampler):
         return (counts.subgraphs / (graph.num_nodes * held)).astype(np.float32)
 
     def _kernel(self, graph: Graph) -> Kernel:
-        """The kernel of a graph; that of the graph sampled last is kept, with its tables."""
-        if not self._kernels or self._kernels[0][0] is not graph:
-            if self.kind == "edge" and graph.num_edges == 0:
-                raise InputError("kind is 'edge', but the graph has no edges; use kind 'node'")
-            kernel = make_kernel(graph, self.kind, size=self.size, length=self.length)
-            self._kernels[:] = [(graph, kernel)]
-        return self._kernels[0][1]
+        """The kernel of a graph."""
+        if self.kind == "edge" and graph.num_edges == 0:
+            raise InputError("kind is 'edge', but the graph has no edges; use kind 'node'")
+        rule = {"size": self.size, "length": self.length}
+        return self._kept.get(graph, lambda: make_kernel(graph, self.kind, **rule))
 
     def _count(self, graph: Graph, seed: int, threads: int) -> Counts:
         """Counts of presampled subgraphs; those of the last graph and seed are kept."""

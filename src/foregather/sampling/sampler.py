@@ -6,7 +6,7 @@ minibatch, bit for bit, whatever the threads, the bulk size or the storage.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy.typing as npt
 
@@ -22,7 +22,14 @@ class Sampler(ABC):
     """Makes bulks of minibatches.
 
     Subclasses are frozen dataclasses; their fields are the options of the rule.
+
+    Attributes:
+        whole_weights: whether `Sample.weight` already holds the graph's edge weights (or 1 / degree
+            of the target where it has none), as layer-wise samplers give them; False: it is a
+            factor that goes with them.
     """
+
+    whole_weights: ClassVar[bool] = False
 
     @property
     @abstractmethod

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.graph.graph import Graph
 from foregather.sampling.bulk import Bulk, Expand, to_samples
+from foregather.sampling.kept import Kept
 from foregather.sampling.sampler import Sampler
 from foregather.sampling.seeds import flatten
 from foregather.sampling.subgraph import Kernel, make_kernel, whole_number
@@ -79,9 +80,7 @@ class RandomWalk(Sampler):
 
     length: int
     walks: int = 1
-    _last: list[tuple[Graph, Kernel]] = field(
-        default_factory=list, init=False, repr=False, compare=False
-    )
+    _kept: Kept[Kernel] = field(default_factory=Kept, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("length", "walks"):
@@ -108,9 +107,8 @@ class RandomWalk(Sampler):
         threads: int = 0,
     ) -> Bulk:
         """Samples len(seeds) minibatches at once; see `Sampler.sample_bulk`."""
-        if not self._last or self._last[0][0] is not graph:
-            kernel = make_kernel(graph, "walk", length=self.length, walks=self.walks)
-            self._last[:] = [(graph, kernel)]
+        rule = {"length": self.length, "walks": self.walks}
+        kernel = self._kept.get(graph, lambda: make_kernel(graph, "walk", **rule))
         flat, ptr = flatten(seeds)
-        made = self._last[0][1].sample(flat, ptr, seed, epoch, first_batch, threads)
+        made = kernel.sample(flat, ptr, seed, epoch, first_batch, threads)
         return Bulk(to_samples(made, first_batch), seed, epoch, first_batch)

@@ -12,7 +12,7 @@ from foregather.sampling.bulk import Expand
 from foregather.sampling.neighbor import Neighbor
 from foregather.sampling.sampler import Sampler
 
-__all__ = ["check_choice", "make_sampler", "refuse"]
+__all__ = ["check_choice", "check_norm", "make_sampler", "refuse"]
 
 #: PyG's argument -> (values that ask for nothing, what to do instead).
 _PYG: dict[str, tuple[tuple[Any, ...], str]] = {
@@ -20,7 +20,11 @@ _PYG: dict[str, tuple[tuple[Any, ...], str]] = {
     "time_attr": ((None,), "leave it out; samples do not depend on time"),
     "temporal_strategy": (("uniform",), "leave it out; samples do not depend on time"),
     "is_sorted": ((False, True), ""),
-    "weight_attr": ((None,), "give the graph edge_weight and pass a weighted sampler="),
+    "weight_attr": (
+        (None, "edge_weight"),
+        "use weight_attr='edge_weight', the weights of the graph, or "
+        "sampler=Neighbor(..., weights=an array with a number for each edge)",
+    ),
     "subgraph_type": (("directional",), "use subgraph_type='directional' (the default)"),
     "directed": ((True,), "leave it out; sampled edges point to their target"),
     "disjoint": ((False,), "use batch_size=1 for one tree a seed"),
@@ -66,9 +70,13 @@ def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
 
 
 def make_sampler(
-    num_neighbors: Any, sampler: Sampler | None, replace: bool, expand: Expand
+    num_neighbors: Any,
+    sampler: Sampler | None,
+    replace: bool,
+    expand: Expand,
+    weight_attr: str | None = None,
 ) -> Sampler:
-    """The sampler given, or neighbour sampling by fan-outs.
+    """The sampler given, or neighbour sampling by fan-outs, by the graph's weights if asked for.
 
     Raises:
         InputError: both or neither are given, or options that belong to the other.
@@ -79,9 +87,27 @@ def make_sampler(
             raise InputError("num_neighbors and sampler are both given; give one of them")
         if not isinstance(sampler, Sampler):
             raise InputError(f"sampler is a {type(sampler).__name__}, expected a Sampler")
+        if weight_attr is not None:
+            raise InputError(
+                "weight_attr is an option of num_neighbors; set weights= on the sampler"
+            )
         if replace or (expand == "per-layer" and sampler.expand != expand):
             raise InputError("replace and expand are options of the sampler; set them there")
         return sampler
     if num_neighbors is None:
         raise InputError("neither num_neighbors nor sampler is given; try num_neighbors=[10, 5]")
-    return Neighbor(tuple(num_neighbors), replace=replace, expand=expand)
+    weights = weight_attr is not None
+    return Neighbor(tuple(num_neighbors), replace=replace, expand=expand, weights=weights)
+
+
+def check_norm(norm: str | None, sampler: Sampler) -> None:
+    """GCN's sums are kept by degree / edges sampled, which is right for uniform draws only.
+
+    Raises:
+        InputError: the sampler draws by weight.
+    """
+    if norm is not None and isinstance(sampler, Neighbor) and sampler.weights is not None:
+        raise InputError(
+            f"norm is {norm!r} and neighbours are drawn by weight, which does not keep the sums of "
+            "a GCN; draw uniformly, or use Ladies, FastGCN or Labor, whose weights do"
+        )

@@ -6,66 +6,35 @@ integers, and resuming is exact.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from dataclasses import replace as replaced
 from typing import TYPE_CHECKING, Any, Literal
 
 from foregather import _core
-from foregather.errors import BudgetError, InputError
+from foregather.errors import InputError
 from foregather.graph.graph import Graph
+from foregather.graph.stamp import Stamp
 from foregather.sampling.bulk import Expand
 from foregather.sampling.sampler import Sampler
-from foregather.train.arguments import check_choice, make_sampler, refuse
+from foregather.train.arguments import check_choice, check_norm, make_sampler, refuse
 from foregather.train.assemble import Assembler
-from foregather.train.batch import Batch
+from foregather.train.budget import Budget, Need, choose_bulk, count_threads, table_bytes
+from foregather.train.epoch_plan import EpochPlan, plan_epoch
 from foregather.train.feed import ahead
-from foregather.train.pyg_batch import has_pyg, need_pyg, sorted_edge_index, to_pyg
+from foregather.train.layout import Layout, held_bytes
+from foregather.train.maker import Maker
+from foregather.train.out_of_core import OutOfCore
+from foregather.train.pyg_batch import has_pyg, need_pyg
 from foregather.train.seeds import Seeds
-from foregather.units import format_bytes, parse_size
+from foregather.train.storage import Storage, arrange
+from foregather.units import parse_size
 
 if TYPE_CHECKING:
     import torch
 
 __all__ = ["Loader"]
 
-_MOST_BULK = 64
 _DEFAULT_BULK = 8
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Maker:
-    """Everything batches are made of; what the background thread holds instead of the Loader."""
-
-    graph: Graph
-    sampler: Sampler
-    seeds: Seeds
-    assembler: Assembler
-    threads: int
-    edge_index: str
-    pyg: bool
-
-    def make(self, epoch: int, first: int, bulk: int) -> Iterator[Any]:
-        """Batches `first` to the last of an epoch, sampled `bulk` at a time."""
-        total = len(self.seeds)
-        for start in range(first, total, bulk):
-            dealt = [self.seeds.batch(epoch, b) for b in range(start, min(start + bulk, total))]
-            sampled = self.sampler.sample_bulk(
-                self.graph,
-                [nodes for nodes, _ in dealt],
-                seed=self.seeds.seed,
-                epoch=epoch,
-                first_batch=start,
-                threads=self.threads,
-            )
-            for sample, (nodes, input_id) in zip(sampled, dealt, strict=True):
-                yield self.finish(self.assembler.batch(sample, nodes, input_id))
-
-    def finish(self, batch: Batch) -> Any:
-        """The batch in the form that was asked for."""
-        if self.edge_index == "EdgeIndex" and batch.edge_index is not None:
-            edges = sorted_edge_index(batch.edge_index, batch.num_nodes)
-            batch = replaced(batch, edge_index=edges)
-        return to_pyg(batch) if self.pyg else batch
+_JUDGED = 3  # first batches that a budget is judged by
 
 
 class Loader:
@@ -88,7 +57,12 @@ class Loader:
         expand: "once" (PyG's rule, one edge_index) or "per-layer" (the papers' rule, `layers`).
         seed: what order and samples are derived from.
         bulk: batches sampled together, or "auto": as many as `memory` holds.
-        memory: bytes ("2GB") for samples and batches in flight, judged by the first batch.
+        memory: bytes ("2GB"). For a graph from a folder: for everything, the graph included; what
+            does not fit is read from disk by plan (see `storage`). For a graph in memory: for what
+            the Loader holds beside it; see `train.budget`.
+        storage: with `memory`: "auto" keeps in memory what fits, "features" reads feature rows
+            from disk, "disk" neighbour lists too, "memory" nothing (then `memory` covers what is
+            beside the graph).
         threads: of sampling and gathering, 0 for all.
         transform: called with each batch, in the thread that iterates.
         device: where batches are moved to.
@@ -97,15 +71,21 @@ class Loader:
         edge_attr: gather edge features.
         norm: "gcn": edge_weight is 1 / sqrt(d_target d_source) with the in-degrees of the whole
             graph (sums of weights where it has weights), as PyG's `gcn_norm` with
-            add_self_loops=False. Use it with `GCNConv(normalize=False)`, on a graph that has
+            add_self_loops=False, times the sampler's correction, or times in-degree / edges
+            sampled of the target where the sampler has none: the expected sum over the sampled
+            edges is the sum over all. Use it with `GCNConv(normalize=False)`, on a graph that has
             self-loops if the model wants them (`self_loops=True` when it is made).
         pyg: yield PyG's Data: "auto" where PyG is installed, True, or False for a plain Batch.
         prefetch: batches made ahead.
-        unsupported: other arguments of PyG; refused unless they ask for nothing.
+        unsupported: other arguments of PyG; refused unless they ask for nothing. One is understood:
+            weight_attr="edge_weight" samples neighbours by the graph's edge weights.
 
     Raises:
         InputError: an argument breaks its rule; the message says which.
-        BudgetError: `memory` does not hold one batch; the message says the minimum.
+        BudgetError: `memory` does not hold one batch; the message says the minimum. In a loop: a
+            batch is so much larger than the first ones that `memory` would be exceeded.
+        FormatError: the folder of the graph changed since it was opened; also at the start of
+            each loop.
     """
 
     def __init__(
@@ -123,6 +103,7 @@ class Loader:
         seed: int = 0,
         bulk: int | Literal["auto"] = _DEFAULT_BULK,
         memory: str | int | None = None,
+        storage: Storage = "auto",
         threads: int = 0,
         transform: Callable[[Any], Any] | None = None,
         device: "torch.device | str | None" = None,
@@ -143,6 +124,7 @@ class Loader:
         check_choice("edge_index", edge_index, ("tensor", "EdgeIndex"))
         check_choice("labels", labels, ("all", "seeds"))
         check_choice("norm", norm, (None, "gcn"))
+        check_choice("storage", storage, ("auto", "memory", "features", "disk"))
         check_choice("pyg", pyg, ("auto", True, False))
         if prefetch < 1:
             raise InputError(f"prefetch is {prefetch}, expected at least 1 batch")
@@ -157,21 +139,27 @@ class Loader:
         self.transform = transform
         self.prefetch = int(prefetch)
         pin = device is not None and str(device).startswith("cuda")
-        self._maker = _Maker(
+        weights = unsupported.get("weight_attr")
+        rule = make_sampler(num_neighbors, sampler, replace, expand, weights)
+        check_norm(norm, rule)
+        self._maker = Maker(
             graph,
-            make_sampler(num_neighbors, sampler, replace, expand),
+            rule,
             Seeds.make(graph, input_nodes, batch_size, shuffle, drop_last, seed),
-            Assembler(graph, labels, edge_attr, norm, pin, threads),
+            Assembler(graph, labels, edge_attr, norm, pin, threads, rule.whole_weights),
             threads,
             edge_index,
             use_pyg,
         )
         self._bulk = bulk
-        self._memory = None if memory is None else parse_size(memory)
+        self._stamp = Stamp.of(graph)
         self._position = (0, 0)  # epoch and batch that come next
         self._begun = False  # whether a loop has started at that epoch
-        if self._memory is not None:
-            self._bulk = self._fit()
+        self._disk: OutOfCore | None = None
+        if memory is not None:
+            self._arrange(parse_size(memory), storage)
+        elif storage not in ("auto", "memory"):
+            raise InputError(f"storage is {storage!r}; say with memory= how much may be used")
 
     # ---- what can be asked -----------------------------------------------------------------
 
@@ -221,6 +209,8 @@ class Loader:
     # ---- iterating -------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Any]:
+        if self._stamp is not None:
+            self._stamp.check()
         epoch, first = self._position
         if self._begun and first > 0:  # a loop was left early: what follows is a new epoch
             epoch, first = epoch + 1, 0
@@ -229,7 +219,7 @@ class Loader:
         return self._loop(epoch, first)
 
     def _loop(self, epoch: int, first: int) -> Iterator[Any]:
-        made = ahead(self._maker.make(epoch, first, self.bulk), self.prefetch)
+        made = ahead(self._make(epoch, first), self.prefetch)
         try:
             for number, batch in enumerate(made, first):
                 if self.device is not None:
@@ -242,6 +232,11 @@ class Loader:
         finally:
             made.close()
         self._position, self._begun = (epoch + 1, 0), False
+
+    def _make(self, epoch: int, first: int) -> Iterator[Any]:
+        if self._disk is not None:
+            return self._disk.make(self._maker, epoch, first)
+        return self._maker.make(epoch, first, self.bulk)
 
     def set_epoch(self, epoch: int) -> None:
         """The next loop is this epoch, from its first batch."""
@@ -288,28 +283,71 @@ class Loader:
             "input_nodes": nodes,
         }
 
-    # ---- memory ----------------------------------------------------------------------------
+    # ---- memory and disk -------------------------------------------------------------------
 
-    def _fit(self) -> int:
-        """Batches of a bulk that `memory` holds, judged by the first batch of epoch 0."""
-        maker, memory = self._maker, self._memory
-        if memory is None or len(self) == 0:
-            return self.bulk
-        nodes, input_id = maker.seeds.batch(0, 0)
-        sampled = maker.sampler.sample_bulk(
-            maker.graph, [nodes], seed=self.seed, threads=maker.threads
-        )
-        # a quarter more than the first, for batches that turn out larger
-        sample = sampled.nbytes * 5 // 4
-        batch = maker.assembler.batch(sampled[0], nodes, input_id).nbytes * 5 // 4
-        flight = (self.prefetch + 2) * batch  # waiting, being made, and in the consumer's hands
-        asked = 1 if self._bulk == "auto" else int(self._bulk)
-        least = flight + asked * sample
-        if least > memory:
-            raise BudgetError(
-                f"memory is {format_bytes(memory)}, but {asked} batches a bulk and {self.prefetch} "
-                f"ahead need about {format_bytes(least)}; give more, or a smaller bulk or prefetch"
+    @property
+    def layout(self) -> Layout | None:
+        """How `memory` is spent where the graph is read from disk; None where it is not."""
+        return None if self._disk is None else self._disk.layout
+
+    def plan(self, epoch: int | None = None, batches: int | None = None) -> EpochPlan:
+        """What an epoch will move, before anything is read: samples and plans, and no more.
+
+        Args:
+            epoch: which; None is the next.
+            batches: plan only so many, from the first on.
+
+        Raises:
+            InputError: the loader has no `memory=`, or all fits in memory: nothing is planned.
+        """
+        if self._disk is None:
+            raise InputError(
+                "this loader reads nothing by plan; give it a graph from a folder and memory= "
+                "with less than the graph takes"
             )
-        if self._bulk != "auto":
-            return asked
-        return max(1, min(_MOST_BULK, len(self), (memory - flight) // max(sample, 1)))
+        number = self.epoch if epoch is None else epoch
+        return plan_epoch(self._disk, self._maker, number, batches)
+
+    def counters(self) -> dict[str, Any]:
+        """What was read so far, by part; empty where nothing is read by plan."""
+        return {} if self._disk is None else self._disk.counters()
+
+    def explain(self) -> str:
+        """The layout, the way of reading that was chosen, and predicted beside measured."""
+        return "all of the graph is in memory" if self._disk is None else self._disk.explain()
+
+    def close(self) -> None:
+        """Frees the cache and ends reading; loops that run must have ended."""
+        if self._disk is not None:
+            self._disk.close()
+
+    def _arrange(self, memory: int, storage: Storage) -> None:
+        asked = None if self._bulk == "auto" else int(self._bulk)
+        self._disk = arrange(self._maker, memory, asked, self.prefetch, storage)
+        if self._disk is not None:
+            self._bulk = self._disk.layout.bulk
+            return
+        held = 0
+        if storage == "auto" and self.graph.path is not None:  # mapped, and all of it fits
+            held = held_bytes(self.graph)
+        self._bulk = self._fit(memory - held)
+
+    def _fit(self, memory: int) -> int:
+        """Batches of a bulk that `memory` holds, judged by the first batches of epoch 0."""
+        maker, samples, batches = self._maker, [], []
+        for number in range(min(_JUDGED, len(self))):
+            nodes, input_id = maker.seeds.batch(0, number)
+            sampled = maker.sampler.sample_bulk(  # one thread: the tables are those of one
+                maker.graph, [nodes], seed=self.seed, first_batch=number, threads=1
+            )
+            samples.append(sampled.nbytes)
+            batches.append(maker.assembler.batch(sampled[0], nodes, input_id).nbytes)
+            del sampled
+        if not batches:
+            return self.bulk
+        tables = table_bytes(maker.sampler, maker.graph) * count_threads(maker.threads)
+        need = Need.judged(tables, samples, batches, self.prefetch)
+        asked = None if self._bulk == "auto" else int(self._bulk)
+        bulk = choose_bulk(need, memory, asked, len(self))
+        self._maker = replaced(maker, budget=Budget(memory, need))
+        return bulk

@@ -1,0 +1,288 @@
+"""Out of core: how fast are feature rows gathered with a cache of a part of them, and an epoch?
+
+One trace of sampled batches for all, one memory for all (cache, staging and two outputs; the trace
+and the planner's tables are outside it for everybody), every run in a process of its own under a
+cgroup limit of that memory plus a stated constant, with the page cache of the file dropped before.
+"ginex" is its policy (row Belady, cold bulks, one 4 KiB read a missed row) on our executor, so that
+the difference to "ours" is the plan alone. The map is read in three ways, each for some seconds;
+the best one counts.
+
+    python benchmarks/out_of_core.py FOLDER [--nodes 10M] [--quick]
+"""
+
+import argparse
+import itertools
+import json
+import mmap
+import os
+import statistics
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common.cgroup import Cgroup
+from common.report import Report, median_spread
+
+from foregather import Graph
+from foregather.graph.synthetic import synthesize
+from foregather.sampling import Neighbor
+from foregather.units import format_bytes, parse_count
+
+MAP_SECONDS = 6.0
+CONSTANT = 700 << 20  # interpreter, torch, the trace and the planner's tables
+BULK, BULKS, BATCH, FANOUT = 64, 2, 512, [10, 10]
+MAPS = ("map", "map, random advice", "map, 32 threads")
+
+
+# ---- a run in its own process ------------------------------------------------------------------
+
+
+def load_trace(folder: Path) -> list[list[Any]]:
+    ids, ptr = np.load(folder / "trace.npy"), np.load(folder / "trace_ptr.npy")
+    batches = [ids[a:b] for a, b in itertools.pairwise(ptr)]
+    return [batches[k : k + BULK] for k in range(0, len(batches), BULK)]
+
+
+def gather_by_map(folder: Path, system: str) -> dict[str, Any]:
+    graph = Graph.open(folder / "graph")
+    data = graph.features.data
+    with open(folder / "graph" / "features.npy", "rb") as file:
+        held = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+    if system == "map, random advice":
+        held.madvise(mmap.MADV_RANDOM)
+    rows = np.frombuffer(held, data.dtype, data.size, offset=4096).reshape(data.shape)
+    trace = [batch for bulk in load_trace(folder) for batch in bulk]
+    out = np.empty((max(len(b) for b in trace), data.shape[1]), data.dtype)
+    out[:] = 0
+    pool = ThreadPoolExecutor(32) if "32" in system else None
+    # Faults can be slow, so a run is a time: what it gathered counts, from its second half on.
+    piece, marks, done = (256 if pool is None else 2048), [(0.0, 0)], 0
+    started = time.perf_counter()
+    pieces = (ids[k : k + piece] for ids in trace for k in range(0, len(ids), piece))
+    for ids in pieces:
+        if pool is None:
+            np.take(rows, ids, axis=0, out=out[: len(ids)])
+        else:
+            parts = np.array_split(np.arange(len(ids)), 32)
+            jobs = [pool.submit(np.take, rows, ids[p], 0, out[p[0] : p[-1] + 1]) for p in parts]
+            for job in jobs:
+                job.result()
+        done += len(ids)
+        marks.append((time.perf_counter() - started, done))
+        if marks[-1][0] > MAP_SECONDS:
+            break
+    half = (len(marks) - 1) // 2
+    taken, gathered = marks[-1][0] - marks[half][0], marks[-1][1] - marks[half][1]
+    mean = sum(len(batch) for batch in trace) / len(trace)
+    return {"seconds": taken / gathered * mean}
+
+
+def gather_by_plan(folder: Path, system: str, memory: int) -> dict[str, Any]:
+    from foregather.gather.disk import STAGING, DiskFeatures
+    from foregather.gather.feature_file import FeatureFile
+    from foregather.observe.calibration import load_calibration
+    from foregather.plan import choose
+    from foregather.plan.planner import summarize
+    from foregather.plan.policies import Setting, run_policy
+
+    file = FeatureFile.of(Graph.open(folder / "graph"))
+    trace = load_trace(folder)
+    most = max(len(b) for bulk in trace for b in bulk)
+    slots = (memory - STAGING - 2 * most * file.row_bytes) // file.row_bytes
+    geometry, gap, depth = file.geometry(), 0, 128
+    if system == "ours":
+        disk = load_calibration(folder)
+        best = choose(trace[:1], geometry, slots, disk, repack=False).best
+        geometry, gap, depth = file.geometry(best.block_bytes), best.merge_gap, best.depth
+    started = time.perf_counter()
+    plans = list(run_policy(system, trace, Setting(geometry, slots, gap, bounds=system == "ours")))
+    planning = time.perf_counter() - started
+    with DiskFeatures(file, slots, depth=depth) as features:
+        outs = [np.zeros((most, file.width), file.gathered_dtype) for _ in range(2)]
+        started = time.perf_counter()
+        for plan in plans:
+            features.append(plan)
+            for number, count in enumerate(plan.num_rows):
+                features.step_into(outs[number % 2][:count])
+        seconds = time.perf_counter() - started
+        counted = features.counters()
+    total = None
+    for plan in plans:
+        total = summarize(plan) if total is None else total + summarize(plan)
+    assert (counted["requests"], counted["bytes"]) == (total.requests, total.bytes)
+    batches = sum(len(bulk) for bulk in trace)
+    return {
+        "seconds": seconds / batches,
+        "planning": planning / batches,
+        "requests": total.requests / batches,
+        "bytes": total.bytes / batches,
+        "hits": total.hits / total.rows,
+        "ratio": total.ratio,
+        "block": geometry.block_bytes,
+        "accesses": total.rows / planning,
+    }
+
+
+def train_epoch(folder: Path, memory: int | None, batches: int) -> dict[str, Any]:
+    import torch
+
+    from foregather import Loader
+    from foregather.nn import SAGE
+
+    torch.manual_seed(0)
+    graph = Graph.open(folder / "graph")
+    if memory is None:  # everything in memory, touched before the clock starts
+        kept = graph.features.data
+        for first in range(0, len(kept), 1 << 18):
+            kept[first : first + (1 << 18)].sum()
+        graph.indices.sum()
+    loader = Loader(
+        graph, FANOUT, "train", BATCH, shuffle=True, labels="seeds", pyg=False, bulk=32,
+        memory=memory, storage="auto" if memory is None else "features",
+    )  # fmt: skip
+    model = SAGE([graph.features.width, 64, int(graph.labels[:1000].max()) + 2])
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    loss, started, seconds = torch.zeros(()), 0.0, []
+    for batch in loader:
+        if batch.number == batches:
+            break
+        started = started or time.perf_counter()
+        optimizer.zero_grad()
+        scores = model(batch.x.float(), batch.edge_index)[: batch.batch_size]
+        labels = batch.y[: batch.batch_size].clamp(min=0, max=scores.shape[1] - 1)
+        loss = torch.nn.functional.cross_entropy(scores, labels)
+        loss.backward()
+        optimizer.step()
+        seconds.append(time.perf_counter())
+    each = (seconds[-1] - seconds[len(seconds) // 4]) / (len(seconds) * 3 // 4)
+    return {"seconds": each, "loss": float(loss), "batches": len(seconds)}
+
+
+# ---- the harness --------------------------------------------------------------------------------
+
+
+def run(folder: Path, system: str, memory: int | None, batches: int) -> dict[str, Any]:
+    """One run in a child, under a limit where there is a memory."""
+    for name in ("features.npy", "indices.npy"):
+        with open(folder / "graph" / name, "rb") as file:
+            if memory is not None:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    command = [sys.executable, __file__, str(folder), "--child", system, "--batches", str(batches)]
+    if memory is None:
+        return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    command += ["--memory", str(memory)]
+    with Cgroup(memory + CONSTANT) as group:
+        done = subprocess.run(command, capture_output=True, preexec_fn=group.join)
+        if done.returncode != 0:
+            raise SystemExit(done.stderr.decode()[-2000:])
+        peak = group.read("memory.max_usage_in_bytes")
+    return {**json.loads(done.stdout), "peak": peak}
+
+
+def prepare(folder: Path, nodes: int) -> Graph:
+    """The graph and the trace, made once."""
+    if not (folder / "graph").exists():
+        synthesize(folder / "graph", nodes, degree=16, features=128, classes=16, seed=0)
+    graph = Graph.open(folder / "graph")
+    if not (folder / "trace.npy").exists():
+        seeds = np.random.default_rng(0).permutation(graph.num_nodes)[: BULK * BULKS * BATCH]
+        parts = np.split(seeds, BULK * BULKS)
+        made = [
+            Neighbor(FANOUT).sample_bulk(graph, parts[k : k + BULK], seed=0, first_batch=k)
+            for k in range(0, len(parts), BULK)
+        ]
+        batches = [sample.node for bulk in made for sample in bulk]
+        np.save(folder / "trace.npy", np.concatenate(batches))
+        np.save(folder / "trace_ptr.npy", np.cumsum([0, *(len(b) for b in batches)]))
+    return graph
+
+
+def gather_table(report: Report, folder: Path, graph: Graph, quick: bool) -> None:
+    """Every system at every memory, interleaved."""
+    rounds = 2 if quick else 3
+    whole = graph.features.nbytes
+    for share in (0.1, 0.05):
+        memory = int(whole * share)
+        found: dict[str, list[dict[str, Any]]] = {}
+        for _ in range(rounds):
+            for system in ("ours", "ginex", *MAPS):
+                found.setdefault(system, []).append(run(folder, system, memory, 0))
+        best = {name: [r["seconds"] for r in runs] for name, runs in found.items()}
+        ours = statistics.median(best["ours"])
+        rows = [
+            [
+                name,
+                median_spread(best[name]),
+                f"{statistics.median(best[name]) / ours:.2f}",
+                f"{runs[0].get('requests', 0):,.0f}" if "requests" in runs[0] else "",
+                format_bytes(int(runs[0]["bytes"])) if "bytes" in runs[0] else "",
+                f"{runs[0]['hits']:.0%}" if "hits" in runs[0] else "",
+                f"{runs[0]['ratio']:.2f}" if runs[0].get("ratio") else "",
+                f"{runs[0]['planning']:.4f}" if "planning" in runs[0] else "",
+                format_bytes(max(r["peak"] or 0 for r in runs)),
+            ]
+            for name, runs in found.items()
+        ]
+        report.line(f"**Memory {share:.0%} of the features ({format_bytes(memory)})**, gather only")
+        head = "system,s a batch,times ours,requests,bytes,hits,blocks/bound,planning s,peak"
+        report.table(head.split(","), rows)
+
+
+def epoch_table(report: Report, folder: Path, graph: Graph, quick: bool) -> None:
+    """Training with a tenth of the features beside training in memory."""
+    batches = 64 if quick else 128
+    memory = graph.features.nbytes // 10 + graph.indices.nbytes + graph.indptr.nbytes + (400 << 20)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for _ in range(2 if quick else 3):
+        for name, limit in (("memory", None), ("a tenth", memory)):
+            found.setdefault(name, []).append(run(folder, f"train:{name}", limit, batches))
+    best = {name: [r["seconds"] for r in runs] for name, runs in found.items()}
+    ratio = statistics.median(best["a tenth"]) / statistics.median(best["memory"])
+    report.line(
+        f"**Training**, GraphSAGE with 64 hidden columns, {batches} batches; budget of the second: "
+        f"{format_bytes(memory)} for topology, batches, plans and a cache of about a tenth of the "
+        f"features. Ratio {ratio:.2f}; losses of the last batch "
+        f"{[round(r[0]['loss'], 6) for r in found.values()]}."
+    )
+    rows = [[name, median_spread(values)] for name, values in best.items()]
+    report.table(["where", "s a batch"], rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("out_of_core"))
+    parser.add_argument("--nodes", default="10M")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds")
+    parser.add_argument("--child")
+    parser.add_argument("--memory", type=int)
+    parser.add_argument("--batches", type=int, default=0)
+    options = parser.parse_args()
+    if options.child:
+        if options.child.startswith("train:"):
+            made = train_epoch(options.folder, options.memory, options.batches)
+        elif options.child in MAPS:
+            made = gather_by_map(options.folder, options.child)
+        else:
+            made = gather_by_plan(options.folder, options.child, options.memory)
+        print(json.dumps(made))
+        return
+    options.folder.mkdir(parents=True, exist_ok=True)
+    graph = prepare(options.folder, parse_count(options.nodes))
+    report = Report("out_of_core", __doc__)
+    report.line(
+        f"{graph.num_nodes:,} nodes with communities and shuffled ids, {graph.num_edges:,} edges, "
+        f"{graph.features.width} columns of {graph.features.dtype} "
+        f"({format_bytes(graph.features.nbytes)}); fan-out {FANOUT}, batch {BATCH}, "
+        f"{BULKS} bulks of {BULK}; limit: memory + {format_bytes(CONSTANT)}."
+    )
+    gather_table(report, options.folder, graph, options.quick)
+    epoch_table(report, options.folder, graph, options.quick)
+    report.write()
+
+
+if __name__ == "__main__":
+    main()

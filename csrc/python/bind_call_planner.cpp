@@ -1,0 +1,46 @@
+#include <nanobind/stl/shared_ptr.h>
+
+#include "arrays.hpp"
+#include "foregather/call_planner.hpp"
+
+namespace foregather::python {
+namespace {
+
+template <typename Id>
+nb::tuple plan(CallPlanner& self, const In<Id>& ids) {
+  CallPlan made;
+  {
+    nb::gil_scoped_release released;
+    made = self.plan<Id>(view(ids));
+  }
+  nb::object inverse = nb::none();
+  if (!made.inverse.empty()) {
+    auto* kept = new std::vector<std::uint32_t>(std::move(made.inverse));
+    nb::capsule owner(kept,
+                      [](void* p) noexcept { delete static_cast<std::vector<std::uint32_t>*>(p); });
+    inverse = nb::cast(
+        nb::ndarray<nb::numpy, std::uint32_t, nb::ndim<1>>(kept->data(), {kept->size()}, owner));
+  }
+  return nb::make_tuple(std::move(made.plan), inverse);
+}
+
+#define FOREGATHER_CALL_SIGNATURE(ID)                  \
+  "def plan(self, ids: numpy.typing.NDArray[numpy." ID \
+  "]) -> tuple[Plan, numpy.typing.NDArray[numpy.uint32] | None]"
+
+}  // namespace
+
+void bind_call_planner(nb::module_& m) {
+  nb::class_<CallPlanner>(m, "CallPlanner",
+                          "Plans one call at a time with SIEVE; see call_planner.hpp.")
+      .def(nb::init<const Geometry&, std::int64_t, std::int64_t, std::int64_t>(),
+           nb::arg("geometry"), nb::arg("num_slots"), nb::arg("gap_bytes"), nb::arg("max_request"))
+      .def("plan", &plan<std::uint32_t>, nb::sig(FOREGATHER_CALL_SIGNATURE("uint32")),
+           nb::arg("ids").noconvert(), "A plan of one step, and the inverse where ids repeat.")
+      .def("plan", &plan<std::int64_t>, nb::sig(FOREGATHER_CALL_SIGNATURE("int64")),
+           nb::arg("ids").noconvert())
+      .def_prop_ro("memory_bytes", &CallPlanner::memory_bytes, "Bytes of its tables.")
+      .def_ro_static("SLOT_BYTES", &SieveSlots::kSlotBytes, "Bytes of its tables a slot, at most.");
+}
+
+}  // namespace foregather::python

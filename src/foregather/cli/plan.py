@@ -1,0 +1,149 @@
+"""plan: what training will read at several budgets, before it runs: `foregather plan GRAPH`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from foregather.errors import BudgetError, InputError
+from foregather.graph.graph import Graph
+from foregather.observe.plots import new_figure, save_figure
+from foregather.observe.progress import Progress
+from foregather.units import format_bytes, format_count, parse_size
+
+__all__ = ["Plan"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Print what an epoch reads at several budgets: the miss curve, with its lower bound."""
+
+    path: Annotated[Path, tyro.conf.Positional]
+    """The graph folder."""
+    memory: tuple[str, ...] = ("0.5GB", "1GB", "2GB", "4GB")
+    """Budgets to plan for."""
+    fanouts: tuple[int, ...] = (10, 10)
+    """Neighbours kept at each layer; -1 for all."""
+    batch_size: int = 1024
+    """Input nodes of a batch."""
+    split: str = "train"
+    """Which nodes are trained on."""
+    batches: int = 64
+    """Plan only so many batches of an epoch; 0 plans all."""
+    seed: int = 0
+    """Random seed of the samples."""
+    plot: Path | None = None
+    """Draw requests against memory to this file (.png, .pdf or .svg)."""
+    explain: bool = False
+    """Show the ways of reading that were considered at each budget."""
+    json: bool = False
+    """Print JSON for programs."""
+
+    def run(self) -> dict[str, Any]:
+        """Samples and plans at each budget."""
+        if self.batches < 0 or not self.memory:
+            raise InputError("give at least one budget, and 0 or more batches")
+        budgets = sorted(parse_size(text) for text in self.memory)
+        graph = Graph.open(self.path)
+        points = []
+        with Progress("planning", len(budgets), "budgets") as bar:
+            for memory in budgets:
+                points.append({"memory": memory, **self._point(graph, memory)})
+                bar.advance(1)
+        facts: dict[str, Any] = {
+            "graph": str(self.path),
+            "graph_bytes": graph.nbytes,
+            "points": points,
+        }
+        if self.plot is not None:
+            _draw(points, self.plot)
+            facts["plot"] = str(self.plot)
+        return facts
+
+    def _point(self, graph: Graph, memory: int) -> dict[str, Any]:
+        from foregather.train.loader import Loader
+
+        try:
+            loader = Loader(
+                graph,
+                list(self.fanouts),
+                self.split,
+                self.batch_size,
+                shuffle=True,
+                seed=self.seed,
+                bulk="auto",
+                memory=memory,
+                pyg=False,
+            )
+        except BudgetError as error:
+            return {"error": str(error)}
+        if loader.layout is None:
+            return {"in_memory": True}
+        plan = loader.plan(0, self.batches or None)
+        loader.close()
+        facts: dict[str, Any] = {
+            "batches": plan.batches,
+            "epoch_batches": plan.total,
+            "topology": plan.layout.topology,
+            "shares": plan.layout.shares,
+            "bulk": plan.layout.bulk,
+        }
+        if plan.reads is not None and plan.predicted is not None:
+            facts |= {
+                "rows": plan.reads.rows,
+                "hits": plan.reads.hits,
+                "requests": plan.reads.requests,
+                "blocks": plan.reads.blocks,
+                "block_bound": plan.reads.block_bound,
+                "block_bytes": plan.layout.block,
+                "bytes": plan.reads.bytes,
+                "seconds": plan.predicted.seconds,
+            }
+        if self.explain:
+            facts["explain"] = plan.explain()
+        return facts
+
+    def show(self, facts: dict[str, Any]) -> str:
+        """The table for people."""
+        lines = [
+            f"{'memory':>10} {'topology':>9} {'hits':>6} {'requests':>10} {'bytes':>10} "
+            f"{'ratio':>6} {'s/batch':>8}"
+        ]
+        for point in facts["points"]:
+            lines.append(f"{format_bytes(point['memory']):>10} {_cells(point)}")
+            if "explain" in point:
+                lines += ["", point["explain"], ""]
+        lines.append(
+            "ratio: blocks read / the fewest that any policy could read with this memory; "
+            "s/batch: predicted seconds of the disk"
+        )
+        if "plot" in facts:
+            lines.append(f"plotted    {facts['plot']}")
+        return "\n".join(lines)
+
+
+def _cells(point: dict[str, Any]) -> str:
+    if "error" in point:
+        return str(point["error"])
+    if point.get("in_memory"):
+        return "everything fits: nothing is read by plan"
+    if "requests" not in point:
+        return f"{point['topology']:>9} no feature rows are read"
+    return (
+        f"{point['topology']:>9} {point['hits'] / max(1, point['rows']):>6.0%} "
+        f"{format_count(point['requests']):>10} {format_bytes(point['bytes']):>10} "
+        f"{point['blocks'] / max(1, point['block_bound']):>6.2f} "
+        f"{point['seconds'] / max(1, point['batches']):>8.3f}"
+    )
+
+
+def _draw(points: list[dict[str, Any]], path: Path) -> None:
+    read = [point for point in points if "requests" in point]
+    figure, axes = new_figure("Reads of an epoch against memory", "memory (GB)", "a batch")
+    x = [point["memory"] / 1e9 for point in read]
+    for name, label in (("blocks", "blocks read"), ("block_bound", "lower bound")):
+        axes.plot(x, [p[name] / max(1, p["batches"]) for p in read], marker="o", label=label)
+    axes.set_ylim(bottom=0)
+    axes.legend()
+    save_figure(figure, path)

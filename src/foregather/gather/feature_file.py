@@ -1,0 +1,109 @@
+"""feature_file: what an executor has to know about a file of feature rows.
+
+A `FeatureFile` was checked against the header of the file and against meta.json when it was made;
+that the file stays as it is, is for the executor to watch.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from foregather import _core
+from foregather.errors import FormatError, InputError, StorageError
+from foregather.graph.graph import Graph
+from foregather.graph.npy import ALIGN, file_bytes, read_file_header
+
+__all__ = ["FeatureFile"]
+
+_MOST_ROWS = (1 << 32) - 2
+
+
+@dataclass(frozen=True)
+class FeatureFile:
+    """Feature rows in an array file.
+
+    Attributes:
+        path: the file.
+        name: what errors call it.
+        num_rows: rows in it.
+        width: numbers in a row.
+        dtype: the stored dtype.
+        scale: float32 [width] with int8 rows: a row stands for row * scale. Otherwise None.
+    """
+
+    path: Path
+    name: str
+    num_rows: int
+    width: int
+    dtype: np.dtype[Any]
+    scale: npt.NDArray[np.float32] | None = field(default=None, compare=False)
+
+    @classmethod
+    def of(cls, graph: Graph, which: str = "features") -> "FeatureFile":
+        """The file of a graph's `features` or `edge_features`.
+
+        Raises:
+            InputError: the graph is not from a folder, has no such features, or they have no
+                columns or too many rows.
+            FormatError: the file is not what meta.json says.
+            StorageError: the file cannot be opened.
+        """
+        if which not in ("features", "edge_features"):
+            raise InputError(f"which is {which!r}, expected 'features' or 'edge_features'")
+        features = graph.features if which == "features" else graph.edge_features
+        if features is None:
+            raise InputError(f"the graph has no {which}; convert it with them")
+        if graph.path is None:
+            raise InputError(
+                f"the {which} are in memory, not in a folder; save the graph and open it, "
+                "or gather from memory"
+            )
+        name = str(graph.meta["arrays"][which]["file"])
+        path = graph.path / name
+        made = cls(path, name, features.num_rows, features.width, features.dtype, features.scale)
+        made._check()
+        return made
+
+    def _check(self) -> None:
+        if self.width == 0 or self.num_rows > _MOST_ROWS:
+            raise InputError(
+                f"{self.name} has {self.num_rows} rows of {self.width} numbers, expected at least "
+                f"one number and at most {_MOST_ROWS} rows"
+            )
+        try:
+            with open(self.path, "rb") as file:
+                header = read_file_header(file, self.name)
+                size = self.path.stat().st_size
+        except OSError as error:
+            raise StorageError(f"cannot open {self.name}: {error.strerror}") from error
+        shape = (self.num_rows, self.width)
+        if (header.dtype, header.shape, header.offset) != (self.dtype, shape, ALIGN):
+            raise FormatError(
+                f"{self.name} holds {header.dtype} of shape {list(header.shape)} from byte "
+                f"{header.offset}, expected {self.dtype} of shape {list(shape)} from byte {ALIGN}; "
+                "it was replaced, open the graph again"
+            )
+        if size != self.file_bytes:
+            raise FormatError(f"{self.name} has {size} bytes, expected {self.file_bytes}")
+
+    @property
+    def row_bytes(self) -> int:
+        """Stored bytes of a row."""
+        return self.width * self.dtype.itemsize
+
+    @property
+    def file_bytes(self) -> int:
+        """Size of the file, header and tail included."""
+        return file_bytes(self.num_rows * self.row_bytes)
+
+    @property
+    def gathered_dtype(self) -> np.dtype[Any]:
+        """The dtype of gathered rows: the stored one, or float32 with a scale."""
+        return np.dtype(np.float32) if self.scale is not None else self.dtype
+
+    def geometry(self, block_bytes: int = ALIGN) -> _core.Geometry:
+        """Where the rows lie, for a planner that reads in blocks of `block_bytes`."""
+        return _core.Geometry(self.num_rows, self.row_bytes, ALIGN, self.file_bytes, block_bytes)

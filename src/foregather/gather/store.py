@@ -1,0 +1,308 @@
+"""store: feature rows of a folder by id, under a memory budget, where no future is known.
+
+A `Store` equals `features[ids]` bit for bit. It keeps rows that are asked for again (SIEVE) and
+reads the rest in sorted, merged, aligned blocks; its memory is what it was given, however many rows
+the file has. Where batches are known beforehand, a plan needs fewer reads: use the Loader.
+"""
+
+import threading
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from foregather import _core
+from foregather.errors import BudgetError, InputError
+from foregather.gather.disk import DEPTH, DiskFeatures
+from foregather.gather.feature_file import FeatureFile
+from foregather.graph.arrays import to_ids
+from foregather.graph.graph import Graph
+from foregather.observe.calibration import load_calibration
+from foregather.units import format_bytes, parse_size
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["Store", "open_store", "open_stores"]
+
+Array = npt.NDArray[Any]
+
+_PAGE = 4096
+_GAP = 16 << 10  # read rather than skip, where the disk was not measured
+_MOST_REQUEST = 256 << 10
+_MOST_STAGING = 16 << 20
+
+
+class Store:
+    """Rows of one feature file by id, through a cache of fixed size.
+
+    Made by `open_store`. Calls may come from several threads; they take turns.
+
+    Attributes:
+        file: where the rows are.
+        num_slots: rows the cache holds.
+    """
+
+    def __init__(
+        self,
+        file: FeatureFile,
+        memory: int,
+        *,
+        backend: str | None = None,
+        depth: int = DEPTH,
+        gap: int = _GAP,
+        dtype: npt.DTypeLike | None = None,
+        threads: int = 0,
+        faults: _core.Faults | None = None,
+    ) -> None:
+        self.file = file
+        staging, self.num_slots = _shares(file, memory)
+        geometry = file.geometry()
+        most = min(_MOST_REQUEST, staging)
+        self._planner = _core.CallPlanner(geometry, self.num_slots, gap, most)
+        self._disk = DiskFeatures(
+            file,
+            self.num_slots,
+            staging=staging,
+            backend=backend,
+            depth=depth,
+            dtype=dtype,
+            threads=threads,
+            faults=faults,
+        )
+        self._lock = threading.Lock()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """[rows, width]."""
+        return self.file.num_rows, self.file.width
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the rows that come out."""
+        return self._disk.dtype
+
+    @property
+    def backend(self) -> str:
+        """How the file is read."""
+        return self._disk.backend
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of cache, staging and tables; at most what it was given."""
+        return self._disk.memory_bytes + self._planner.memory_bytes
+
+    def __len__(self) -> int:
+        return self.file.num_rows
+
+    def __getitem__(self, ids: Any) -> Array:
+        """Rows as an array: a slice, or a list, array or tensor of ids.
+
+        Raises:
+            InputError: an id is not a whole number from 0 to num_rows - 1.
+            StorageError: a read failed, or the file is not what it was; then it is closed.
+        """
+        if isinstance(ids, slice):
+            ids = np.arange(*ids.indices(self.file.num_rows), dtype=np.int64)
+        rows = _ids(ids, self.file.num_rows)
+        out = np.empty((rows.size, self.file.width), self.dtype)
+        self._fill(rows, out)
+        return out
+
+    def gather(self, ids: Any, out: "torch.Tensor | None" = None) -> "torch.Tensor":
+        """Copies rows into a tensor [len(ids), width]; `out` as in `foregather.gather.memory`.
+
+        Raises:
+            InputError: an id is out of range, or `out` does not fit.
+            StorageError: a read failed, or the file is not what it was; then it is closed.
+        """
+        import torch
+
+        rows = _ids(ids, self.file.num_rows)
+        if out is None:
+            return torch.from_numpy(self[rows])
+        if tuple(out.shape) != (rows.size, self.file.width) or not out.is_contiguous():
+            raise InputError(
+                f"out has shape {list(out.shape)}, expected a contiguous tensor of shape "
+                f"[{rows.size}, {self.file.width}]"
+            )
+        into = out.numpy()
+        if into.dtype != self.dtype:
+            raise InputError(f"out is {into.dtype}, expected {self.dtype}")
+        self._fill(rows, into)
+        return out
+
+    def _fill(self, rows: Array, out: Array) -> None:
+        with self._lock:
+            plan, inverse = self._planner.plan(rows)
+            self._disk.append(plan)
+            if inverse is None:
+                self._disk.step_into(out)
+                return
+            distinct = np.empty((int(plan.num_rows[0]), self.file.width), self.dtype)
+            self._disk.step_into(distinct)
+        np.take(distinct, inverse, axis=0, out=out, mode="clip")  # in range: no second buffer
+
+    def counters(self) -> dict[str, Any]:
+        """As `DiskFeatures.counters`; a step is a call, and a repeated id counts once."""
+        return self._disk.counters()
+
+    def close(self) -> None:
+        """Ends reading and frees the memory."""
+        self._disk.close()
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        rows, width = self.shape
+        held = format_bytes(self.memory_bytes)
+        return f"Store({rows:,} x {width} {self.dtype} on disk, {held} in memory, {self.backend})"
+
+
+def open_store(graph: Graph, memory: str | int, which: str = "features", **options: Any) -> Store:
+    """Opens the features of a graph folder for reading by id.
+
+    Args:
+        graph: opened from a folder.
+        memory: bytes for cache, staging and tables, for example "1GB". What a call returns is the
+            caller's.
+        which: "features" or "edge_features".
+        options: `backend`, `depth`, `dtype` and `threads` of `DiskFeatures`, and `gap`: bytes that
+            are read rather than skipped between two rows (None takes the break-even of the disk
+            where `foregather doctor` has measured it).
+
+    Raises:
+        InputError: the graph has no such features, or is not from a folder.
+        BudgetError: `memory` is below the minimum, which the message says.
+        StorageError: the file cannot be opened.
+    """
+    return open_stores(graph, memory, (which,), **options)[which]
+
+
+def open_stores(
+    graph: Graph,
+    memory: str | int,
+    which: Sequence[str] = ("features", "edge_features"),
+    split: Mapping[str, float] | None = None,
+    **options: Any,
+) -> dict[str, Store]:
+    """Opens several features of a graph folder under one budget.
+
+    Args:
+        graph: opened from a folder.
+        memory: bytes for all of them.
+        which: names of features.
+        split: the share of each, any positive numbers; None gives each a share in proportion to
+            the bytes of its rows, so that each keeps about as many rows. What a small file cannot
+            use goes to the others.
+        options: as in `open_store`.
+
+    Raises:
+        InputError: as `open_store`, or `split` does not name the same features.
+        BudgetError: `memory` is below the minimum, which the message says.
+        StorageError: a file cannot be opened.
+    """
+    files = {name: FeatureFile.of(graph, name) for name in which}
+    weights = {name: float(file.row_bytes) for name, file in files.items()}
+    if split is not None:
+        weights = {name: float(share) for name, share in split.items()}
+        if set(weights) != set(files) or not all(share > 0 for share in weights.values()):
+            raise InputError(
+                f"split is {dict(split)}, expected a positive share for each of {sorted(files)}"
+            )
+    shares = _divide(files, weights, parse_size(memory))
+    if options.get("gap") is None:
+        assert graph.path is not None  # FeatureFile.of has seen to it
+        measured = load_calibration(graph.path)
+        options["gap"] = _GAP if measured is None else measured.break_even_bytes
+    opened: dict[str, Store] = {}
+    try:
+        for name, file in files.items():
+            opened[name] = Store(file, shares[name], **options)
+    except BaseException:
+        for store in opened.values():
+            store.close()
+        raise
+    return opened
+
+
+# ---- shares ----------------------------------------------------------------------------------
+
+
+def _least(file: FeatureFile) -> int:
+    """Staging that any row fits in (it may begin anywhere in a block), and one slot."""
+    return -(-file.row_bytes // _PAGE) * _PAGE + _PAGE + _slot_bytes(file)
+
+
+def _slot_bytes(file: FeatureFile) -> int:
+    return file.row_bytes + _core.CallPlanner.SLOT_BYTES
+
+
+def _most(file: FeatureFile) -> int:
+    """What serves as well as any more: every row in the cache."""
+    return _MOST_STAGING + file.num_rows * _slot_bytes(file) + _least(file)
+
+
+def _divide(
+    files: Mapping[str, FeatureFile], weights: Mapping[str, float], memory: int
+) -> dict[str, int]:
+    """Shares of the budget: at least the minimum each, at most what a file can use."""
+    least = {name: _least(file) for name, file in files.items()}
+    if memory < sum(least.values()):
+        raise BudgetError(
+            f"the memory is {format_bytes(memory)}, but {', '.join(files)} need at least "
+            f"{sum(least.values())} bytes"
+        )
+    shares = dict(least)
+    rest = memory - sum(least.values())
+    open_names = set(files)
+    while rest > 0 and open_names:
+        total = sum(weights[name] for name in open_names)
+        full = set()
+        given = 0
+        for name in sorted(open_names):
+            part = int(rest * weights[name] / total)
+            room = _most(files[name]) - shares[name]
+            if part >= room:
+                part = room
+                full.add(name)
+            shares[name] += part
+            given += part
+        rest -= given
+        if not full:
+            break
+        open_names -= full
+    return shares
+
+
+def _shares(file: FeatureFile, memory: int) -> tuple[int, int]:
+    """Bytes of staging and number of slots: an eighth, at most 16 MiB, is staging."""
+    if memory < _least(file):
+        raise BudgetError(
+            f"the memory is {memory} bytes, but {file.name} needs at least {_least(file)}"
+        )
+    least = -(-file.row_bytes // _PAGE) * _PAGE + _PAGE
+    staging = max(least, min(_MOST_STAGING, memory // 8) // _PAGE * _PAGE)
+    return staging, min(file.num_rows, (memory - staging) // _slot_bytes(file))
+
+
+def _ids(ids: Any, count: int) -> Array:
+    if (
+        isinstance(ids, np.ndarray)
+        and ids.dtype in (np.uint32, np.int64)
+        and ids.ndim == 1
+        and ids.flags.c_contiguous
+    ):
+        return ids  # the core checks the range
+    return to_ids(ids, count, "ids", "rows")

@@ -1,0 +1,104 @@
+"""conv: a PyG convolution as a layer: it runs on the own rows and the in-neighbours' rows.
+
+The convolution sees a small graph whose edges end in the own rows; results for other rows are
+dropped. What it would take from the whole graph (the degrees of `gcn_norm`) it gets as edge
+weights of the whole graph.
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from foregather.errors import InputError
+from foregather.nn.layer import GraphLayer, Near
+
+__all__ = ["Conv"]
+
+_PAIR = ("SAGEConv", "GENConv", "GraphConv", "GINConv")  # take (sources, targets): less work
+
+
+class Conv(GraphLayer):
+    """A PyG convolution (GCNConv, SAGEConv, GATConv, GCN2Conv, GENConv and their like).
+
+    Args:
+        conv: takes `(x, edge_index)` and, where it has them, `edge_weight`, `edge_attr` or `x_0`.
+        then: applied to the result, row by row: `torch.relu`, or a module.
+        gives: keep the result as a skip tensor of this name.
+        initial: for convolutions with `x_0`: the name of the skip tensor to use.
+        edge_attr: give it the graph's edge features; None does so where it was made for some
+            (a GENConv whose `edge_dim` equals its width does not show that: say True).
+
+    Raises:
+        InputError: a convolution that keeps edges from call to call, or `improved` GCN.
+    """
+
+    def __init__(
+        self,
+        conv: nn.Module,
+        then: Callable[[Tensor], Tensor] | None = None,
+        gives: str | None = None,
+        initial: str = "initial",
+        edge_attr: bool | None = None,
+    ) -> None:
+        super().__init__()
+        takes = inspect.signature(conv.forward).parameters
+        kind = type(conv).__name__
+        if getattr(conv, "cached", False):
+            raise InputError(f"{kind} is made with cached=True, which keeps one chunk; set False")
+        if getattr(conv, "improved", False):
+            raise InputError(f"{kind} is made with improved=True, which is not there; set False")
+        self.conv = conv
+        self.then = then
+        self.gives = gives
+        self.needs = (initial,) if "x_0" in takes else ()
+        self._weighted = "edge_weight" in takes
+        if edge_attr is None:
+            made = (getattr(conv, name, None) for name in ("edge_dim", "lin_edge"))
+            edge_attr = any(part is not None for part in made)
+        self._attr = "edge_attr" in takes and edge_attr
+        # both attributes: the family of gcn_norm (SAGEConv's `normalize` is another thing)
+        self._family = hasattr(conv, "normalize") and hasattr(conv, "add_self_loops")
+        self._pair = kind in _PAIR
+
+    def update(self, x: Tensor, near: Near | None, **skips: Tensor) -> Tensor:
+        """The convolution's rows of the own nodes."""
+        assert near is not None
+        rows, count = near.rows, near.count
+        edge_index, weight = near.edges(self._norm())
+        arguments: dict[str, Tensor] = {}
+        if self._weighted and weight is not None:
+            arguments["edge_weight"] = weight
+        attr = near.edge_attr() if self._attr else None
+        if attr is not None:
+            arguments["edge_attr"] = attr
+        for name in self.needs:
+            other = rows.new_zeros(rows.shape[0] - count, skips[name].shape[1])
+            arguments["x_0"] = torch.cat([skips[name], other])
+        given = (rows, rows[:count]) if self._pair else rows
+        out = self._call(given, edge_index, arguments)[:count]
+        return out if self.then is None else self.then(out)
+
+    def _norm(self) -> str | None:
+        if not (self._family and self.conv.normalize):
+            return None
+        return "gcn" if self.conv.add_self_loops else "sym"
+
+    def _call(
+        self, given: Tensor | tuple[Tensor, Tensor], edges: Tensor, arguments: dict[str, Tensor]
+    ) -> Tensor:
+        if self._norm() is None:
+            out: Tensor = self.conv(given, edge_index=edges, **arguments)
+            return out
+        self._set_normalize(False)  # the weights are those of the whole graph already
+        try:
+            out = self.conv(given, edge_index=edges, **arguments)
+            return out
+        finally:
+            self._set_normalize(True)
+
+    def _set_normalize(self, value: bool) -> None:
+        conv: Any = self.conv
+        conv.normalize = value

@@ -1,0 +1,209 @@
+"""engine: carries out the schedule of an epoch on one stage: passes, agreement, gradients.
+
+An epoch ends with the gradients of all chunks summed in the weights' `.grad`; the optimiser is the
+caller's. Stages agree twice an epoch (what is the loss, is everything finite), so that a fault is
+the same named error on all ranks.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from foregather.errors import NumericError
+from foregather.pipeline.chunkwise import ChunkPass, History, Outcome
+from foregather.pipeline.layerwise import LayerPass
+from foregather.pipeline.meter import Reading, compare_gradients, history_errors
+from foregather.pipeline.options import Techniques
+from foregather.pipeline.schedule import chunk_order
+from foregather.pipeline.stage import Stage
+
+__all__ = ["Engine"]
+
+
+class Engine:
+    """Gradients of an epoch, fast or exact.
+
+    Args:
+        stage: the stage of this rank.
+        techniques: order, refresh and factor of fast epochs.
+        shared: layers whose weights several stages hold, in order.
+        seed: of the order of chunks.
+    """
+
+    def __init__(
+        self, stage: Stage, techniques: Techniques, shared: Sequence[int], seed: int
+    ) -> None:
+        self.stage = stage
+        self.techniques = techniques
+        self.history = History(stage)
+        self.exact_gradients: dict[str, Tensor | None] = {}  # of the last measured epoch
+        self._shared = shared
+        self._seed = seed
+        held = {*range(stage.program.first, stage.program.last), *stage.program.again}
+        self._held = sorted(held)
+
+    # ---- weights -----------------------------------------------------------------------------
+
+    def parameters(self) -> dict[str, nn.Parameter]:
+        """Weights this stage trains, named by layer."""
+        return {
+            f"{number}.{name}": parameter
+            for number in self._held
+            for name, parameter in self.stage.layers[number].named_parameters()
+            if parameter.requires_grad
+        }
+
+    def own_gradients(self) -> list[Tensor]:
+        """Gradients by weight, each on one stage only."""
+        first = self.stage.program.first
+        return [
+            torch.zeros_like(p) if p.grad is None else p.grad.detach().clone()
+            for name, p in self.parameters().items()
+            if int(name.partition(".")[0]) >= first
+        ]
+
+    def clear(self) -> None:
+        """No gradients."""
+        for parameter in self.parameters().values():
+            parameter.grad = None
+
+    # ---- epochs ------------------------------------------------------------------------------
+
+    def order(self, epoch: int) -> list[int]:
+        """The order of chunks of an epoch."""
+        count = len(self.stage.chunks)
+        return chunk_order(count, self._seed, epoch, self.techniques.reshuffle)
+
+    def sweep(self, epoch: int, count: int = 1) -> None:
+        """Renews history by forward passes without gradients."""
+        for _ in range(count):
+            run = ChunkPass(self.stage, self.history, self.order(epoch), epoch, gradients=False)
+            self._drawn(lambda run=run: self._agree(run.forward(), epoch))  # type: ignore[misc]
+            self.history.commit(epoch)
+
+    def fast(self, epoch: int) -> float:
+        """Adds the gradients of a fast epoch; returns the loss. History stays as it is."""
+        order, factor = self.order(epoch), self.techniques.factor
+        return self._gradients(ChunkPass(self.stage, self.history, order, epoch, factor), epoch)
+
+    def exact(self, epoch: int) -> float:
+        """Adds the exact gradients; returns the loss."""
+        return self._gradients(LayerPass(self.stage, self.order(epoch), epoch), epoch)
+
+    def measured(self, epoch: int) -> tuple[float, Reading]:
+        """Adds the gradients of a fast epoch and measures them; returns loss and reading.
+
+        The exact gradients are in `exact_gradients` afterwards.
+        """
+        loss = self.fast(epoch)
+        used = {n: None if p.grad is None else p.grad.clone() for n, p in self.parameters().items()}
+        ours = self.own_gradients()
+        self.clear()
+        run = LayerPass(self.stage, self.order(epoch), epoch, keep_messages=True)
+        self._gradients(run, epoch)
+        old = {n: r.history for n, r in self.history.rows.items() if r.history is not None}
+        errors = history_errors(old, self._true_messages(epoch, run))
+        reading = compare_gradients(epoch, ours, self.own_gradients(), errors, self.stage.link)
+        self.exact_gradients = {n: p.grad for n, p in self.parameters().items()}
+        for name, parameter in self.parameters().items():
+            parameter.grad = used[name]
+        return loss, reading
+
+    def _true_messages(self, epoch: int, run: LayerPass) -> dict[int, Tensor]:
+        """Exact messages drawn as history was: dropout alone must not look like staleness."""
+        drawn = self.history.epoch
+        if drawn is None or drawn == epoch:
+            return run.messages
+        past = LayerPass(self.stage, self.order(epoch), drawn, gradients=False, keep_messages=True)
+
+        def forward() -> float:
+            with torch.no_grad():
+                return self._agree(past.forward(), epoch)
+
+        self._drawn(forward)
+        return past.messages
+
+    def commit(self, epoch: int) -> None:
+        """After a fast epoch: its messages become history where a refresh is due."""
+        if (epoch + 1) % self.techniques.refresh == 0:
+            self.history.commit(epoch)
+
+    # ---- helpers -----------------------------------------------------------------------------
+
+    def _gradients(self, run: ChunkPass | LayerPass, epoch: int) -> float:
+        def both() -> float:
+            loss = self._agree(run.forward(), epoch)
+            run.backward()
+            return loss
+
+        loss = self._drawn(both)
+        self._sum_shared()
+        self._check_gradients(epoch)
+        return loss
+
+    def _drawn(self, work: Callable[[], float]) -> float:
+        """Keyed random numbers inside; the caller's stream goes on as if nothing was drawn."""
+        with torch.random.fork_rng():
+            return work()
+
+    def _agree(self, outcome: Outcome, epoch: int) -> float:
+        """The loss of all stages; raises on all of them where any met NaN or infinity."""
+        stage, count = self.stage.program.stage, len(self.stage.chunks)
+        code = 0 if outcome.fault is None else 1 + stage * count + outcome.fault
+        own = torch.tensor([outcome.loss, code], dtype=torch.float64)
+        total = self.stage.link.agree(own, _loss_and_fault)
+        loss, first = float(total[0]), int(total[1])
+        if first:
+            where, chunk = divmod(first - 1, count)
+            raise NumericError(
+                f"epoch {epoch}: rows of chunk {chunk} became NaN or infinite in stage {where}; "
+                "lower the learning rate, or look at the features of that chunk"
+            )
+        if loss != loss or loss in (float("inf"), float("-inf")):
+            raise NumericError(
+                f"epoch {epoch}: the loss is {loss} though all scores are finite; look at labels"
+            )
+        return loss
+
+    def _check_gradients(self, epoch: int) -> None:
+        bad = next(
+            (
+                int(name.partition(".")[0])
+                for name, p in self.parameters().items()
+                if p.grad is not None and not bool(torch.isfinite(p.grad).all())
+            ),
+            -1,
+        )
+        own = torch.tensor([0.0, bad + 1], dtype=torch.float64)
+        _, first = self.stage.link.agree(own, _loss_and_fault).tolist()
+        if first:
+            raise NumericError(
+                f"epoch {epoch}: gradients of layer {int(first) - 1} are NaN or infinite; "
+                "lower the learning rate"
+            )
+
+    def _sum_shared(self) -> None:
+        """Sums gradients of weights that several stages hold; all end with the same sum."""
+        if not self._shared or self.stage.link.stages == 1:
+            return
+        weights = [p for n in self._shared for p in self.stage.layers[n].parameters()]
+        weights = [p for p in weights if p.requires_grad]
+        flat = torch.cat(
+            [(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in weights]
+        )
+        total = self.stage.link.around(flat, torch.add, "weights")
+        held = {id(p) for p in self.parameters().values()}
+        for weight, part in zip(
+            weights, torch.split(total, [p.numel() for p in weights]), strict=True
+        ):
+            if id(weight) in held:
+                weight.grad = part.view_as(weight).clone()
+            else:
+                weight.grad = None
+
+
+def _loss_and_fault(a: Tensor, b: Tensor) -> Tensor:
+    """Losses are added; of faults the first stage's is kept."""
+    first = a[1:] if a[1] else b[1:]
+    return torch.cat([a[:1] + b[:1], first])

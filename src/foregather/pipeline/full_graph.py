@@ -1,0 +1,278 @@
+"""full_graph: FullGraph, what a user holds: a graph, layers, a dial, and epochs.
+
+The same script runs on one device (`python`) and in stages (`torchrun`, one rank a stage). Weights
+after an epoch depend on chunks, order, seed and mode, not on the number of stages.
+"""
+
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from foregather.errors import InputError
+from foregather.graph.graph import Graph
+from foregather.observe.progress import Progress
+from foregather.pipeline.chunks import Method
+from foregather.pipeline.engine import Engine
+from foregather.pipeline.infer import infer
+from foregather.pipeline.loss import Loss
+from foregather.pipeline.meter import Ladder, Reading
+from foregather.pipeline.options import Meter, Mode, Runtime, Techniques
+from foregather.pipeline.probe import warn_batch_norm
+from foregather.pipeline.program import as_layers, check_cuts, cut_layers
+from foregather.pipeline.setup import (
+    boundary_widths,
+    make_link,
+    make_stage,
+    shared_chunks,
+    shared_layers,
+)
+from foregather.pipeline.state import collect, load_optimizer, load_weights, optimizer_state
+from foregather.pipeline.volume import pipeline_bytes, shared_weight_bytes
+
+__all__ = ["EpochReport", "FullGraph"]
+
+MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
+
+
+@dataclass(frozen=True, slots=True)
+class EpochReport:
+    """One epoch.
+
+    Attributes:
+        epoch: its number, from 0.
+        loss: mean over training nodes, before the step.
+        seconds: wall time on this rank.
+        ran: "exact", "fast", or "swept" (fast after a sweep).
+        sent: bytes this rank sent, by purpose.
+        reading: of the meter, where the epoch was measured.
+    """
+
+    epoch: int
+    loss: float
+    seconds: float
+    ran: str
+    sent: dict[str, int]
+    reading: Reading | None = None
+
+
+class FullGraph:
+    """Full-graph training and inference by node chunks, on one device or in stages.
+
+    Where torch.distributed is initialised, each rank is one stage; all ranks make the same call.
+
+    Args:
+        graph: with features, labels and the split to train on.
+        layers: graph layers, PyG convolutions, and modules of rows, first to last.
+        chunks: K; more chunks need less memory at a time.
+        mode: "exact" equals full-graph training to rounding; "fast" reads history of chunks that
+            come later; "bounded" is fast, measures, and sweeps or runs exact epochs where the
+            meter's bounds are broken.
+        optimizer: makes the optimiser of a stage from its weights; None is Adam with rate 0.01.
+        loss: of (scores, labels), a sum over rows; None chooses by the labels.
+        split: training nodes.
+        seed: of chunk orders, dropout and random chunks.
+        partition: how nodes are cut, see `make_chunks`.
+        techniques: order, refresh and gradient factor of fast epochs.
+        meter: when and how strictly staleness is measured; None measures every 10 epochs in
+            "bounded", never in "fast".
+        runtime: memory, messages and timeout.
+
+    Raises:
+        InputError: more stages than layers, fewer chunks than stages, no training node, layers
+            that do not fit together or mix nodes, or ranks with different arguments.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        layers: Sequence[nn.Module],
+        chunks: int,
+        mode: Mode = "exact",
+        *,
+        optimizer: MakeOptimizer | None = None,
+        loss: Loss | None = None,
+        split: str = "train",
+        seed: int = 0,
+        partition: Method | Any = "auto",
+        techniques: Techniques | None = None,
+        meter: Meter | None = None,
+        runtime: Runtime | None = None,
+    ) -> None:
+        if mode not in ("exact", "bounded", "fast"):
+            raise InputError(f"mode is {mode!r}, expected exact, bounded or fast")
+        runtime = runtime or Runtime()
+        self.mode: Mode = mode
+        self.meter = meter or Meter(every=10 if mode == "bounded" else 0)
+        self.layers = as_layers(layers)
+        warn_batch_norm(self.layers)
+        self.link = make_link(runtime)
+        cut_layers(self.layers, self.link.stages)  # its errors come before the work of the chunks
+        self.chunks = shared_chunks(graph, chunks, partition, seed, self.link)
+        stage = make_stage(
+            graph, self.layers, self.chunks, split, loss, seed, mode, runtime, self.link
+        )
+        self._cuts = cut_layers(self.layers, self.link.stages)
+        if runtime.cuts is not None:
+            self._cuts = check_cuts(runtime.cuts, len(self.layers), self.link.stages)
+        self._shared = shared_layers(self.layers, self._cuts, runtime.initial_again)
+        self.engine = Engine(stage, techniques or Techniques(), self._shared, seed)
+        self._share_first_weights()
+        weights = list({id(p): p for p in self.engine.parameters().values()}.values())
+        make = optimizer or (lambda parameters: torch.optim.Adam(parameters, 0.01))
+        self.optimizer = make(weights) if weights else None
+        self.epoch = 0
+        self.reports: list[EpochReport] = []
+        self._ladder = Ladder()
+        self._filled = not (techniques or Techniques()).first_sweep
+
+    # ---- training ----------------------------------------------------------------------------
+
+    def fit(self, epochs: int) -> list[EpochReport]:
+        """Trains for so many epochs; returns their reports."""
+        first = len(self.reports)
+        with Progress("training", epochs, "epoch") as bar:
+            for _ in range(epochs):
+                self.train_epoch()
+                bar.advance(1)
+        return self.reports[first:]
+
+    def train_epoch(self) -> EpochReport:
+        """One epoch: all chunks forward and backward, then one step of the optimiser.
+
+        Raises:
+            NumericError: NaN or infinity, with stage and chunk.
+            RankError: another rank stopped or was silent for the timeout.
+        """
+        begin, before = time.perf_counter(), self.link.ledger.snapshot()
+        for layer in self.layers:
+            layer.train()
+        self.engine.clear()
+        ran, loss, reading = self._gradients()
+        if self.optimizer is not None:
+            self.optimizer.step()
+        after = self.link.ledger.snapshot()
+        sent = {purpose: after[purpose] - before[purpose] for purpose in after}
+        seconds = time.perf_counter() - begin
+        self.reports.append(EpochReport(self.epoch, loss, seconds, ran, sent, reading))
+        self.epoch += 1
+        return self.reports[-1]
+
+    def _gradients(self) -> tuple[str, float, Reading | None]:
+        engine, epoch = self.engine, self.epoch
+        if self.mode == "exact":
+            return "exact", engine.exact(epoch), None
+        due = self.meter.due(epoch)
+        ran = self._ladder.name if self.mode == "bounded" else "fast"
+        if ran == "exact" and not due:
+            self._filled = False  # history is old when fast epochs come back
+            return "exact", engine.exact(epoch), None
+        if not self._filled or self._ladder.measured == "swept":
+            engine.sweep(epoch)
+            self._filled = True
+        if not due:
+            loss, reading = engine.fast(epoch), None
+        else:
+            loss, reading = engine.measured(epoch)
+            ran = self._act(reading, ran)
+        engine.commit(epoch)
+        return ran, loss, reading
+
+    def _act(self, reading: Reading, ran: str) -> str:
+        """Warns of a broken bound; in `bounded`, acts, and steps by the exact gradient at hand."""
+        if not reading.within(self.meter):
+            warnings.warn(
+                f"epoch {reading.epoch}: {reading}, beyond the bounds {self.meter.error:g} and "
+                f"{self.meter.cosine:g}; use fewer chunks, METIS, or mode exact",
+                UserWarning,
+                stacklevel=4,
+            )
+        if self.mode != "bounded":
+            return ran
+        self._ladder.act(reading, self.meter)
+        for name, parameter in self.engine.parameters().items():
+            parameter.grad = self.engine.exact_gradients[name]
+        return "exact"
+
+    # ---- inference -----------------------------------------------------------------------------
+
+    def infer(self) -> Tensor | None:
+        """Exact scores [N, classes] of all nodes, by node id; None except on the last stage."""
+        return infer(self.engine.stage)
+
+    def evaluate(self, split: str = "valid") -> float:
+        """Share of the split's labelled nodes whose class is right; the same on all ranks.
+
+        Raises:
+            InputError: labels are not classes, or no such split.
+        """
+        graph = self.engine.stage.topology.graph
+        ids = graph.split(split)
+        if graph.labels is None or graph.labels.ndim != 1 or graph.labels.dtype.kind not in "iu":
+            raise InputError("labels are not classes; take infer() and a measure of your own")
+        scores = self.infer()
+        counts = torch.zeros(2, dtype=torch.float64)
+        if scores is not None:
+            labels = np.asarray(graph.labels[ids], np.int64)
+            best = scores[torch.from_numpy(ids)].argmax(1).cpu().numpy()
+            known = labels >= 0
+            counts += torch.tensor([(best == labels)[known].sum(), known.sum()])
+        right, total = self.link.agree(counts, torch.add).tolist()
+        return right / total if total else float("nan")
+
+    # ---- what is known beforehand, and what is kept ------------------------------------------
+
+    def volume(self, sweeps: int = 0) -> dict[str, int]:
+        """Bytes of an epoch over all stages, by the closed forms; the ledger equals them."""
+        stage = self.engine.stage
+        again = stage.runtime.initial_again
+        widths = boundary_widths(self.layers, self._cuts, stage.widths, again)
+        size = 2 if stage.runtime.boundary else stage.topology.dtype.itemsize
+        nodes = stage.topology.graph.num_nodes
+        shared = sum(p.numel() for n in self._shared for p in self.layers[n].parameters())
+        return {
+            "rows": pipeline_bytes(nodes, widths, size, sweeps),
+            "weights": shared_weight_bytes(self.link.stages, shared, stage.topology.dtype.itemsize),
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """Epoch, weights and optimiser state of all stages; all ranks call it, and get the same."""
+        own = self.engine.parameters()
+        weights: dict[str, Tensor] = {name: p.detach().clone() for name, p in own.items()}
+        for number in range(self.engine.stage.program.first, self.engine.stage.program.last):
+            for name, value in self.layers[number].state_dict().items():
+                weights[f"{number}.{name}"] = value.detach().clone()
+        return {
+            "epoch": self.epoch,
+            "weights": collect(weights, self.link),
+            "optimizer": collect(optimizer_state(self.optimizer, own), self.link),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from a state, also one of another number of stages; history is rebuilt.
+
+        All layers get their weights, those of other stages too.
+        """
+        for number, layer in enumerate(self.layers):
+            named = {f"{number}.{name}": value for name, value in layer.state_dict().items()}
+            load_weights(named, state["weights"])
+        load_optimizer(self.optimizer, self.engine.parameters(), state["optimizer"])
+        self.epoch = int(state["epoch"])
+        self._filled = False
+
+    def _share_first_weights(self) -> None:
+        """Stages that run the first layers again begin with the weights of stage 0."""
+        if not self._shared or self.link.stages == 1:
+            return
+        weights = [p for n in self._shared for p in self.layers[n].parameters()]
+        flat = torch.cat([p.detach().flatten() for p in weights])
+        flat = self.link.around(flat, lambda first, _: first, "state")
+        for weight, part in zip(
+            weights, torch.split(flat, [p.numel() for p in weights]), strict=True
+        ):
+            weight.data.copy_(part.view_as(weight))

@@ -1,0 +1,43 @@
+"""infer: exact scores of all nodes, chunk by chunk and layer by layer, in bounded memory.
+
+Rows of all nodes are kept only between two aggregations (and for skip tensors); everything else has
+the size of a chunk. Nothing is sampled and nothing is stale.
+"""
+
+import torch
+from torch import Tensor
+
+from foregather.errors import NumericError
+from foregather.pipeline.layerwise import LayerPass
+from foregather.pipeline.stage import Stage
+
+__all__ = ["infer"]
+
+
+def infer(stage: Stage) -> Tensor | None:
+    """Scores [N, classes] by node id on the last stage; None on the others.
+
+    Raises:
+        NumericError: scores that are NaN or infinite.
+    """
+    held = [*range(stage.program.first, stage.program.last), *stage.program.again]
+    training = [(stage.layers[n], stage.layers[n].training) for n in held]
+    for layer, _ in training:
+        layer.eval()
+    try:
+        with torch.no_grad():
+            run = LayerPass(stage, range(len(stage.chunks)), None, gradients=False)
+            outcome = run.forward()
+    finally:
+        for layer, mode in training:
+            layer.train(mode)
+    if outcome.fault is not None:
+        raise NumericError(
+            f"rows of chunk {outcome.fault} are NaN or infinite in stage {stage.program.stage}; "
+            "look at the features of that chunk and at the weights"
+        )
+    if run.scores is None:
+        return None
+    scores = torch.empty_like(run.scores)
+    scores[torch.from_numpy(stage.chunks.order).to(scores.device)] = run.scores
+    return scores

@@ -1,0 +1,175 @@
+"""setup: from a graph and layers to the stage of this rank, with everything checked beforehand."""
+
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from foregather.errors import InputError
+from foregather.graph.graph import Graph
+from foregather.nn.layer import GraphLayer
+from foregather.pipeline.chunks import Chunks, make_chunks
+from foregather.pipeline.link import Link
+from foregather.pipeline.local import Topology
+from foregather.pipeline.loss import Loss, default_loss
+from foregather.pipeline.options import Mode, Runtime
+from foregather.pipeline.probe import Widths, probe
+from foregather.pipeline.program import check_cuts, cut_layers, stage_program
+from foregather.pipeline.stage import FeatureTable, Stage, Targets
+
+__all__ = ["make_link", "make_stage", "shared_chunks"]
+
+
+def make_link(runtime: Runtime) -> Link:
+    """The link of this rank; one stage where torch.distributed is not in use."""
+    if not (dist.is_available() and dist.is_initialized()):
+        return Link(0, 1, runtime.timeout, None)
+    # messages between pairs only, each with its own timeout: the given group serves as it is
+    group = runtime.group or dist.group.WORLD
+    ranks = dist.get_process_group_ranks(group)
+    if dist.get_rank() not in ranks:
+        raise InputError(f"rank {dist.get_rank()} is not in the group of ranks {ranks}")
+    if len(ranks) == 1:
+        return Link(0, 1, runtime.timeout, None)
+    return Link(ranks.index(dist.get_rank()), len(ranks), runtime.timeout, group)
+
+
+def shared_chunks(graph: Graph, count: int, partition: Any, seed: int, link: Link) -> Chunks:
+    """Chunks, cut by stage 0 and handed down the chain, so that all stages have the same.
+
+    Raises:
+        InputError: fewer chunks than stages, or an argument of `make_chunks`.
+    """
+    if count < link.stages:
+        raise InputError(
+            f"there are {count} chunks but {link.stages} stages; "
+            "a stage would always wait, so ask for at least as many chunks as stages"
+        )
+    if link.stages == 1:
+        return make_chunks(graph, count, partition, seed)
+    parts = torch.empty(graph.num_nodes, dtype=torch.int64)
+    method = "given"
+    if link.stage == 0:
+        chunks = make_chunks(graph, count, partition, seed)
+        method = chunks.method
+        parts = torch.from_numpy(chunks.chunk_of(chunks.number))
+    else:
+        parts = link.receive(link.stage - 1, parts, "state")
+    if link.stage + 1 < link.stages:
+        link.send(link.stage + 1, parts, "state")
+        link.flush()
+    return chunks if method != "given" else make_chunks(graph, count, parts.numpy(), seed)
+
+
+def check_same(link: Link, *facts: object) -> None:
+    """All stages were given the same: otherwise they would wait for rows that never come.
+
+    Raises:
+        InputError: on all stages, where any differs.
+    """
+    code = zlib.crc32(repr(facts).encode())
+    own = torch.tensor([code, code], dtype=torch.float64)
+
+    def extremes(a: Tensor, b: Tensor) -> Tensor:
+        return torch.stack([torch.minimum(a[0], b[0]), torch.maximum(a[1], b[1])])
+
+    low, high = link.agree(own, extremes).tolist()
+    if low != high:
+        raise InputError(
+            "ranks were given different graphs, layers or options; "
+            "start the same script with the same arguments on all ranks"
+        )
+
+
+def make_stage(
+    graph: Graph,
+    layers: Sequence[GraphLayer],
+    chunks: Chunks,
+    split: str,
+    loss: Loss | None,
+    seed: int,
+    mode: Mode,
+    runtime: Runtime,
+    link: Link,
+) -> Stage:
+    """The stage of this rank.
+
+    Raises:
+        InputError: see `FullGraph`.
+    """
+    if graph.features is None or graph.labels is None:
+        missing = "features" if graph.features is None else "labels"
+        raise InputError(f"the graph has no {missing}, which full-graph training needs")
+    weight = next((p for layer in layers for p in layer.parameters()), torch.empty(0))
+    place = Topology(graph, chunks, weight.dtype, weight.device)
+    edge_width = None if graph.edge_features is None else graph.edge_features.width
+    widths = probe(layers, graph.features.width, edge_width, place.dtype, place.device)
+    cuts = cut_layers(layers, link.stages)
+    if runtime.cuts is not None:
+        cuts = check_cuts(runtime.cuts, len(layers), link.stages)
+    same = (runtime.boundary, runtime.initial_again, split, seed, mode)
+    check_same(link, graph.num_nodes, graph.num_edges, widths, cuts, *same)
+    _check_shared(layers, cuts)
+    program = stage_program(layers, cuts, link.stage, runtime.initial_again)
+    return Stage(
+        layers,
+        program,
+        place,
+        FeatureTable(graph.features, chunks, place.dtype, place.device),
+        _targets(graph, chunks, split, loss, place),
+        widths,
+        link,
+        runtime,
+        seed,
+    )
+
+
+def shared_layers(layers: Sequence[GraphLayer], cuts: Sequence[int], again: bool) -> list[int]:
+    """Layers whose weights more than one stage holds."""
+    programs = [stage_program(layers, cuts, s, again) for s in range(len(cuts) - 1)]
+    return list(range(max((len(p.again) for p in programs), default=0)))
+
+
+def boundary_widths(
+    layers: Sequence[GraphLayer], cuts: Sequence[int], widths: Widths, again: bool
+) -> list[int]:
+    """Columns that cross each boundary, skip tensors included."""
+    programs = [stage_program(layers, cuts, s, again) for s in range(len(cuts) - 1)]
+    return [
+        widths.x[p.last] + sum(widths.skip[name] for name in p.skips_out) for p in programs[:-1]
+    ]
+
+
+def _check_shared(layers: Sequence[GraphLayer], cuts: Sequence[int]) -> None:
+    owner: dict[int, int] = {}
+    for stage in range(len(cuts) - 1):
+        for number in range(cuts[stage], cuts[stage + 1]):
+            for weight in layers[number].parameters():
+                if owner.setdefault(id(weight), stage) != stage:
+                    raise InputError(
+                        f"layer {number} of stage {stage} has a weight that a layer of stage "
+                        f"{owner[id(weight)]} has too; stages cannot share weights"
+                    )
+
+
+def _targets(
+    graph: Graph, chunks: Chunks, split: str, loss: Loss | None, place: Topology
+) -> Targets:
+    assert graph.labels is not None
+    train = np.zeros(graph.num_nodes, np.bool_)
+    train[graph.split(split)] = True
+    if graph.labels.dtype.kind in "iu" and graph.labels.ndim == 1:
+        train &= graph.labels >= 0
+    if not train.any():
+        raise InputError(f"split {split!r} has no labelled node, so there is nothing to learn")
+    rows, labels = [], []
+    for chunk in range(len(chunks)):
+        nodes = chunks.order[chunks.span(chunk)]
+        mine = np.flatnonzero(train[nodes])
+        rows.append(torch.from_numpy(mine).to(place.device))
+        labels.append(torch.from_numpy(np.array(graph.labels[nodes[mine]])).to(place.device))
+    return Targets(rows, labels, int(train.sum()), loss or default_loss(labels[0]))

@@ -1,0 +1,103 @@
+"""state: weights and optimiser state of all stages as one dictionary, the same for any S.
+
+History is not in it: it is rebuilt by sweeps. So a run may go on with another number of stages.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from foregather.errors import InputError
+from foregather.pipeline.link import Link
+
+__all__ = ["collect", "load_optimizer", "optimizer_state"]
+
+
+def optimizer_state(
+    optimizer: torch.optim.Optimizer | None, parameters: Mapping[str, nn.Parameter]
+) -> dict[str, Tensor]:
+    """Tensors by "weight/field"."""
+    if optimizer is None:
+        return {}
+    return {
+        f"{name}/{key}": torch.as_tensor(value)
+        for name, parameter in parameters.items()
+        for key, value in optimizer.state.get(parameter, {}).items()
+        if value is not None
+    }
+
+
+def load_optimizer(
+    optimizer: torch.optim.Optimizer | None,
+    parameters: Mapping[str, nn.Parameter],
+    state: Mapping[str, Tensor],
+) -> None:
+    """Puts back what `optimizer_state` gave, for the weights of this stage."""
+    if optimizer is None:
+        return
+    for name, parameter in parameters.items():
+        fields = {
+            key.rpartition("/")[2]: value.clone()
+            for key, value in state.items()
+            if key.rpartition("/")[0] == name
+        }
+        if fields:
+            optimizer.state[parameter] = fields
+
+
+def load_weights(parameters: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> None:
+    """Copies weights by name.
+
+    Raises:
+        InputError: a weight is missing, or has another shape.
+    """
+    for name, parameter in parameters.items():
+        given = weights.get(name)
+        if given is None or given.shape != parameter.shape:
+            has = "is missing" if given is None else f"has shape {list(given.shape)}"
+            raise InputError(
+                f"weight {name} {has}, expected shape {list(parameter.shape)}; "
+                "the state belongs to another model"
+            )
+        with torch.no_grad():
+            parameter.copy_(given)
+
+
+def collect(own: dict[str, Tensor], link: Link) -> dict[str, Tensor]:
+    """The tensors of all stages, on all stages: handed along the chain there and back."""
+    total = dict(own)
+    if link.stages == 1:
+        return total
+    last = link.stages - 1
+    if link.stage > 0:
+        total = {**_receive(link, link.stage - 1), **total}
+    if link.stage < last:
+        _send(link, link.stage + 1, total)
+        total = _receive(link, link.stage + 1)
+    if link.stage > 0:
+        _send(link, link.stage - 1, total)
+    link.flush()
+    return total
+
+
+def _send(link: Link, stage: int, tensors: dict[str, Tensor]) -> None:
+    names = {k: [list(v.shape), str(v.dtype).removeprefix("torch.")] for k, v in tensors.items()}
+    header = torch.frombuffer(bytearray(json.dumps(names).encode()), dtype=torch.uint8)
+    link.send(stage, torch.tensor([header.numel()]), "state")
+    link.send(stage, header, "state")
+    for tensor in tensors.values():
+        link.send(stage, tensor.detach().clone().reshape(-1), "state")
+
+
+def _receive(link: Link, stage: int) -> dict[str, Tensor]:
+    size = int(link.receive(stage, torch.empty(1, dtype=torch.int64), "state"))
+    header = link.receive(stage, torch.empty(size, dtype=torch.uint8), "state")
+    names: dict[str, Any] = json.loads(bytes(header.tolist()))
+    tensors = {}
+    for name, (shape, dtype) in names.items():
+        like = torch.empty(shape, dtype=getattr(torch, dtype))
+        tensors[name] = link.receive(stage, like.reshape(-1), "state").reshape(shape)
+    return tensors

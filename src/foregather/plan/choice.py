@@ -1,0 +1,184 @@
+"""choice: which way of reading is cheapest, by planning a sample with each and comparing seconds.
+
+Nothing is guessed: every alternative is a real plan of the same batches with the same cache, priced
+by the disk's calibration. All alternatives stay in the `Choice`, so that its reasons can be shown.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from foregather import _core
+from foregather.errors import InputError
+from foregather.observe.calibration import Calibration
+from foregather.plan.cost import (
+    ASSUMED_DISK,
+    PlanCost,
+    best_depth,
+    plan_cost,
+    repack_cost,
+)
+from foregather.plan.planner import MAX_REQUEST, PAGE, Rows, to_rows, with_block
+from foregather.units import format_bytes, format_count
+
+__all__ = ["BLOCK_SIZES", "Alternative", "Choice", "choose"]
+
+#: Block sizes that are tried, 4 to 256 KiB.
+BLOCK_SIZES = tuple(PAGE << k for k in range(7))
+
+Caching = Literal["row", "page", "repack"]
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A way of reading, with what it is predicted to cost.
+
+    Attributes:
+        caching: "row" (with free riders), "page" (whole blocks), or "repack" (one sweep a bulk).
+        block_bytes: unit of reading.
+        merge_gap: bytes that may be thrown away to merge two blocks.
+        depth: requests in flight.
+        predicted: cost of the sample.
+    """
+
+    caching: Caching
+    block_bytes: int
+    merge_gap: int
+    depth: int
+    predicted: PlanCost
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The cheapest alternative and all others.
+
+    Attributes:
+        best: the one to use.
+        alternatives: all that were tried, cheapest first.
+        rows: feature rows of the sample.
+        seconds: what choosing took.
+        assumed: the disk was not measured; default figures were used.
+        measured: what the executor counted for the same batches, once it has run; else None.
+    """
+
+    best: Alternative
+    alternatives: tuple[Alternative, ...]
+    rows: int
+    seconds: float
+    assumed: bool
+    measured: PlanCost | None = None
+
+    def with_measured(self, cost: PlanCost) -> "Choice":
+        """The same with what was measured, for `explain`."""
+        return replace(self, measured=cost)
+
+    def explain(self) -> str:
+        """The alternatives as a table, cheapest first; measured beside predicted where known."""
+        lines = [
+            f"{'caching':8} {'block':>8} {'gap':>8} {'depth':>6} {'requests':>10} "
+            f"{'bytes':>10} {'seconds':>8}"
+        ]
+        for way in self.alternatives:
+            cost = way.predicted
+            lines.append(
+                f"{way.caching:8} {way.block_bytes >> 10:>4} KiB {way.merge_gap >> 10:>4} KiB "
+                f"{way.depth:>6} {format_count(cost.requests):>10} {format_bytes(cost.bytes):>10} "
+                f"{cost.seconds:>8.3f}{'  <- chosen' if way is self.best else ''}"
+            )
+        if self.measured is not None:
+            cost = self.measured
+            lines.append(
+                f"{'measured':34}{format_count(cost.requests):>10} "
+                f"{format_bytes(cost.bytes):>10} {cost.seconds:>8.3f}"
+            )
+        lines.append(
+            f"predicted from plans of {format_count(self.rows)} rows, made in {self.seconds:.2f} s"
+        )
+        if self.assumed:
+            lines.append("the disk was not measured: default figures; run foregather doctor")
+        return "\n".join(lines)
+
+
+class _Sample:
+    """The batches to compare on, and how each way reads them."""
+
+    def __init__(
+        self, bulks: list[list[Rows]], geometry: _core.Geometry, slots: int, disk: Calibration
+    ) -> None:
+        self.bulks, self.geometry, self.slots, self.disk = bulks, geometry, slots, disk
+
+    def try_blocks(self, caching: Caching, block: int, gap: int) -> Alternative:
+        geometry = with_block(self.geometry, block)
+        longest = max(MAX_REQUEST, block)
+        planner: Any
+        if caching == "page":
+            planner = _core.PagePlanner(geometry, self.slots, gap, longest, bounds=False)
+        else:
+            planner = _core.Planner(geometry, self.slots, gap, longest, bounds=False)
+        cost = plan_cost((planner.plan(*pair) for pair in self._pairs()), self.disk)
+        return Alternative(caching, block, gap, best_depth(block, self.disk), cost)
+
+    def try_repack(self, gap: int) -> Alternative:
+        planner = _core.Planner(self.geometry, self.slots, riders=False, bounds=False)
+        cost = PlanCost(0, 0, 0.0)
+        for pair in self._pairs():
+            repack = _core.make_repack(planner.plan(*pair), gap, MAX_REQUEST)
+            cost += repack_cost(repack, self.disk)
+        depth = best_depth(MAX_REQUEST, self.disk)
+        return Alternative("repack", self.geometry.block_bytes, gap, depth, cost)
+
+    def _pairs(self) -> list[tuple[list[Rows], list[Rows]]]:
+        return [
+            (bulk, self.bulks[k + 1] if k + 1 < len(self.bulks) else [])
+            for k, bulk in enumerate(self.bulks)
+        ]
+
+
+def choose(
+    bulks: Sequence[Sequence[Any]],
+    geometry: _core.Geometry,
+    num_slots: int,
+    disk: Calibration | None = None,
+    *,
+    repack: bool = True,
+) -> Choice:
+    """Plans the bulks in every way that is worth it and returns the cheapest.
+
+    First all block sizes with row caching, then gap, page caching and repacking around the best.
+
+    Args:
+        bulks: sampled bulks, in order; one is enough.
+        geometry: where the rows lie; its block size does not matter.
+        num_slots: feature rows the cache holds.
+        disk: the disk's calibration; None uses default figures, and `explain` says so.
+        repack: consider repacking, which writes a scratch file.
+
+    Raises:
+        InputError: there is no bulk, or a row is out of range.
+    """
+    if not bulks:
+        raise InputError("no bulk was given to choose by; sample at least one")
+    start = time.perf_counter()
+    rows = [to_rows(bulk, geometry.num_rows) for bulk in bulks]
+    used = disk or ASSUMED_DISK
+    sample = _Sample(rows, with_block(geometry, PAGE), num_slots, used)
+    gap = used.break_even_bytes // PAGE * PAGE
+    ways = [sample.try_blocks("row", block, 0) for block in BLOCK_SIZES]
+    best = min(ways, key=_seconds).block_bytes
+    ways += [sample.try_blocks("row", block, gap) for block in {PAGE, best} if gap > 0]
+    ways += [sample.try_blocks("page", block, 0) for block in {PAGE, best}]
+    if repack:
+        ways.append(sample.try_repack(gap))
+    ways.sort(key=_seconds)
+    return Choice(
+        best=ways[0],
+        alternatives=tuple(ways),
+        rows=sum(len(batch) for bulk in rows for batch in bulk),
+        seconds=time.perf_counter() - start,
+        assumed=disk is None,
+    )
+
+
+def _seconds(way: Alternative) -> float:
+    return way.predicted.seconds

@@ -1,0 +1,236 @@
+"""planner: from the batches of a bulk to a plan, with the state that is carried over.
+
+A `Planner` belongs to one feature file and one cache. Its plans must be carried out in the order in
+which they were made; what the last one leaves in the cache is where the next one starts.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from foregather import _core
+from foregather.errors import InputError
+from foregather.units import format_bytes, format_count
+
+__all__ = [
+    "PlanSummary",
+    "Planner",
+    "file_geometry",
+    "plan_bulk",
+    "summarize",
+    "to_rows",
+    "with_block",
+]
+
+PAGE = 4096
+MAX_REQUEST = 1 << 20
+
+Rows = npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True)
+class PlanSummary:
+    """What a plan will do, in numbers; sums over bulks with `+`.
+
+    Attributes:
+        steps: batches.
+        rows: feature rows of all batches; hits + misses.
+        hits: rows that are in the cache when their batch comes.
+        misses: rows that are read for their batch.
+        riders: rows kept although their batch did not ask for them.
+        kept: rows written to the cache, riders included.
+        requests: reads.
+        blocks: blocks those reads touch.
+        bytes: bytes they move.
+        useful_bytes: bytes of the rows that are copied out of them.
+        longest: bytes of the longest request.
+        row_bound: fewest reads of a policy that reads row by row; -1 where not computed.
+        block_bound: fewest blocks that any policy reads with the same memory; -1 likewise.
+    """
+
+    steps: int
+    rows: int
+    hits: int
+    misses: int
+    riders: int
+    kept: int
+    requests: int
+    blocks: int
+    bytes: int
+    useful_bytes: int
+    longest: int
+    row_bound: int
+    block_bound: int
+
+    @property
+    def ratio(self) -> float | None:
+        """Blocks read / block bound: 1 is perfect; None where no bound is known."""
+        if self.block_bound < 0:
+            return None
+        return 1.0 if self.blocks == self.block_bound else self.blocks / max(1, self.block_bound)
+
+    def __add__(self, other: "PlanSummary") -> "PlanSummary":
+        mine, theirs = dataclasses.asdict(self), dataclasses.asdict(other)
+        total = {name: mine[name] + theirs[name] for name in mine}
+        total["longest"] = max(self.longest, other.longest)
+        for name in ("row_bound", "block_bound"):
+            if min(mine[name], theirs[name]) < 0:
+                total[name] = -1
+        return PlanSummary(**total)
+
+    def explain(self) -> str:
+        """The plan in a few lines, for people."""
+        share = self.hits / max(1, self.rows)
+        lines = [
+            f"plan of {self.steps:,} batches, {format_count(self.rows)} rows",
+            f"  hits      {format_count(self.hits)} ({share:.0%}), "
+            f"misses {format_count(self.misses)}, free riders kept {format_count(self.riders)}",
+            f"  requests  {format_count(self.requests)} for {format_count(self.blocks)} blocks, "
+            f"{format_bytes(self.bytes)}, of which {format_bytes(self.useful_bytes)} are used",
+        ]
+        if self.ratio is not None:
+            lines.append(
+                f"  bound     at least {format_count(self.block_bound)} blocks with this memory: "
+                f"ratio {self.ratio:.2f}"
+            )
+        return "\n".join(lines)
+
+
+def summarize(plan: _core.Plan) -> PlanSummary:
+    """The numbers of one plan."""
+    return PlanSummary(
+        steps=len(plan), **plan.counts(), row_bound=plan.row_bound, block_bound=plan.block_bound
+    )
+
+
+def file_geometry(
+    num_rows: int,
+    row_bytes: int,
+    block_bytes: int = PAGE,
+    payload: int = PAGE,
+    file_bytes: int | None = None,
+) -> _core.Geometry:
+    """Where rows lie in an array file: the payload at byte 4096, the tail padded to whole pages.
+
+    Raises:
+        InputError: sizes are not positive, or the rows do not fit in `file_bytes`.
+    """
+    if file_bytes is None:
+        file_bytes = -(-(payload + num_rows * row_bytes) // PAGE) * PAGE
+    return _core.Geometry(num_rows, row_bytes, payload, file_bytes, block_bytes)
+
+
+def with_block(geometry: _core.Geometry, block_bytes: int) -> _core.Geometry:
+    """The same file read in other blocks."""
+    return _core.Geometry(
+        geometry.num_rows, geometry.row_bytes, geometry.payload, geometry.file_bytes, block_bytes
+    )
+
+
+def to_rows(batches: Iterable[Any], num_rows: int) -> list[Rows]:
+    """Ids of each batch as uint32; takes samples (their `node`) and arrays of whole numbers.
+
+    Raises:
+        InputError: ids are not whole numbers from 0 to num_rows - 1.
+    """
+    return [_narrow(getattr(batch, "node", batch), num_rows) for batch in batches]
+
+
+def _narrow(ids: Any, num_rows: int) -> Rows:
+    array = np.asarray(ids)
+    if array.dtype == np.uint32 and array.ndim == 1:
+        return np.ascontiguousarray(array)  # the core checks the range
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise InputError(
+            f"a batch is {array.dtype} of shape {array.shape}, expected a list of row ids"
+        )
+    if array.size and not (int(array.min()) >= 0 and int(array.max()) < num_rows):
+        raise InputError(
+            f"a batch asks for rows {array.min()} to {array.max()}; expected 0 to {num_rows - 1}"
+        )
+    return array.astype(np.uint32)
+
+
+class Planner:
+    """Plans one bulk after the other for one feature file and one cache.
+
+    Args:
+        geometry: where the rows lie, and the block size.
+        num_slots: feature rows the cache holds.
+        merge_gap: two blocks are read in one request if at most these bytes lie between them.
+        max_request: the longest request, but for rows that are wider.
+        popularity: what is known of rows before they are used, for instance degrees, one number
+            a row; it ranks rows whose next use is not known.
+        bounds: compute the lower bounds too (a few percent of the time).
+        pages: keep whole blocks instead of single rows; ignores `popularity`.
+
+    Raises:
+        InputError: a size is impossible.
+    """
+
+    def __init__(
+        self,
+        geometry: _core.Geometry,
+        num_slots: int,
+        *,
+        merge_gap: int = 0,
+        max_request: int = MAX_REQUEST,
+        popularity: npt.ArrayLike | None = None,
+        bounds: bool = True,
+        pages: bool = False,
+    ) -> None:
+        longest = max(max_request // geometry.block_bytes, 1) * geometry.block_bytes
+        ranks = None if popularity is None else _ranks(np.asarray(popularity))
+
+        def make() -> _core.Planner | _core.PagePlanner:
+            if pages:
+                return _core.PagePlanner(geometry, num_slots, merge_gap, longest, bounds=bounds)
+            made = _core.Planner(geometry, num_slots, merge_gap, longest, bounds=bounds)
+            if ranks is not None:
+                made.set_popularity(ranks)
+            return made
+
+        #: Where the rows lie, and how many the cache holds.
+        self.geometry, self.num_slots = geometry, num_slots
+        self._make = make
+        self._core = make()
+
+    def plan(self, batches: Iterable[Any], ahead: Iterable[Any] = ()) -> _core.Plan:
+        """The plan of a bulk.
+
+        Args:
+            batches: a `Bulk`, or the rows of each batch in the order of their outputs.
+            ahead: the batches after these, as far as they are known: rows they want are kept.
+
+        Raises:
+            InputError: a row is out of range, or twice in a batch; the planner is as before.
+        """
+        count = self.geometry.num_rows
+        return self._core.plan(to_rows(batches, count), to_rows(ahead, count))
+
+    def clear(self) -> None:
+        """Forgets the cache: for plans that were made and not carried out."""
+        self._core = self._make()
+
+
+def _ranks(popularity: npt.NDArray[Any]) -> npt.NDArray[np.uint16]:
+    """0 to 2047 on a logarithmic scale; uses, which are counted on top, soon outrank it."""
+    if popularity.dtype.kind not in "iuf" or popularity.size == 0 or popularity.min() < 0:
+        raise InputError("popularity must be one number of 0 or more for each row")
+    logs = np.log2(1 + popularity.astype(np.float64))
+    return np.rint(logs * (2047 / max(1.0, float(logs.max())))).astype(np.uint16)
+
+
+def plan_bulk(
+    batches: Sequence[Any],
+    geometry: _core.Geometry,
+    num_slots: int,
+    *,
+    merge_gap: int = 0,
+) -> _core.Plan:
+    """The plan of a single bulk that starts with an empty cache."""
+    return Planner(geometry, num_slots, merge_gap=merge_gap).plan(batches)

@@ -1,0 +1,275 @@
+"""disk: sampling from a topology that stays on disk, the same bits as from memory.
+
+Which edges a sampler picks depends on keys and degrees alone. So a `DiskTopology` keeps a compact
+index of degrees in memory, draws the positions of all picks of a layer for all minibatches of a
+bulk, and then reads the blocks that hold them in one ordered pass. It is an executor: it has state
+(a cache of blocks, an open file), `close()`, and works in `with`.
+"""
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from foregather import _core
+from foregather.errors import FormatError, InputError, StorageError
+from foregather.graph.graph import Graph
+from foregather.graph.meta import read_meta
+from foregather.graph.npy import ALIGN, file_bytes, read_file_header
+from foregather.observe.buffer import aligned_buffer
+from foregather.observe.calibration import Calibration, load_calibration
+from foregather.sampling.bulk import Bulk, to_samples
+from foregather.sampling.neighbor import Neighbor
+from foregather.sampling.sampler import Sampler
+from foregather.sampling.seeds import flatten
+from foregather.units import parse_size
+
+__all__ = ["DiskTopology", "reads_by_position"]
+
+Array = npt.NDArray[Any]
+Kernel = _core.DiskKernel32 | _core.DiskKernel64
+
+LADDER = ("io_uring", "pread", "buffered")
+MOST_BLOCKS = 1 << 22  # tables take 5 bytes a block, and a plan looks at all of them
+GAP = 24 << 10  # where the disk was not measured: bandwidth / requests a second of a common one
+DEPTH = 64
+STEP = 4 << 20  # rows of indptr read together
+UNIFORM = {"num_neighbors", "replace", "expand"}
+
+
+class DiskTopology:
+    """Samples minibatches of a graph folder whose edges stay on disk.
+
+    Args:
+        graph: a graph opened from a folder, or the folder. Only its topology is used.
+        memory: the budget: all this object may hold, cache included. Sampled bulks are the
+            caller's, as with every sampler.
+        backend: "io_uring", "pread" or "buffered"; None means the first that works here.
+        depth: reads in flight; None means what the calibration of the disk says, or 64.
+        block: bytes of a block, a power of two from 4096; None means 4096, more for files of
+            more than 16 GiB.
+        gap: needed blocks at most so many bytes apart are read by one request; None means the
+            break-even of the calibration, or 24 KiB.
+
+    Raises:
+        InputError: the graph is not in a folder, or an option is not what is stated above.
+        BudgetError: `memory` is too small; the message says the minimum.
+        FormatError: the folder is damaged.
+        StorageError: a file cannot be read.
+    """
+
+    def __init__(
+        self,
+        graph: Graph | str | os.PathLike[str],
+        memory: str | int = "1GB",
+        *,
+        backend: str | None = None,
+        depth: int | None = None,
+        block: int | None = None,
+        gap: int | None = None,
+    ) -> None:
+        self.graph = graph if isinstance(graph, Graph) else Graph.open(graph)
+        if self.graph.path is None:
+            raise InputError(
+                "this graph is in memory, expected one that was opened from a folder; "
+                "save it first, or sample it in memory"
+            )
+        self._name = read_meta(self.graph.path).arrays["indices"].file
+        self._path = self.graph.path / self._name
+        size, self._identity = self._inspect()
+        measured = load_calibration(self.graph.path)
+        block = _default_block(size) if block is None else block
+        depth = _measured_depth(measured, block) if depth is None else depth
+        gap = (measured.break_even_bytes if measured else GAP) if gap is None else gap
+        backend = self._first_backend(depth) if backend is None else backend
+        narrow = self.graph.indices.dtype == np.uint32
+        make = _core.DiskKernel32 if narrow else _core.DiskKernel64
+        self._kernel: Kernel | None = make(
+            str(self._path),
+            backend,
+            depth,
+            self._name,
+            self.graph.num_nodes,
+            self.graph.num_edges,
+            ALIGN,
+            size,
+            block,
+            gap,
+            parse_size(memory),
+        )
+        self.backend, self.depth, self.block, self.gap = backend, depth, block, gap
+        self._fill_index(self._kernel)
+
+    def sample_bulk(
+        self,
+        sampler: Sampler,
+        seeds: Sequence[Array],
+        *,
+        seed: int,
+        epoch: int = 0,
+        first_batch: int = 0,
+        threads: int = 0,
+    ) -> Bulk:
+        """The bulk that `sampler.sample_bulk(graph, seeds, ...)` gives, bit for bit.
+
+        Args:
+            sampler: a uniform `Neighbor`, with or without replacement.
+            seeds: as in `Sampler.sample_bulk`, like the options below.
+            seed: seed of the run.
+            epoch: number of the epoch.
+            first_batch: number of the first of these minibatches in the epoch.
+            threads: threads to use, 0 for all; one more reads.
+
+        Raises:
+            InputError: the sampler needs its topology in memory, or a seed is not a node.
+            BudgetError: a minibatch is too large for the budget; the message says the minimum.
+            StorageError: the file changed since it was opened, or cannot be read.
+            FormatError: the file names a node that does not exist.
+        """
+        rule = _uniform_rule(sampler)
+        kernel = self._open_kernel()
+        flat, ptr = flatten(seeds)
+        self._check_unchanged()
+        made = kernel.sample(
+            list(rule.num_neighbors),
+            rule.replace,
+            rule.expand == "once",
+            flat,
+            ptr,
+            seed,
+            epoch,
+            first_batch,
+            threads,
+        )
+        self._check_unchanged()  # what was read is of one file, from the first byte to the last
+        return Bulk(to_samples(made, first_batch, rule.expand), seed, epoch, first_batch)
+
+    def counters(self) -> dict[str, Any]:
+        """What was done so far.
+
+        picks (= hits + misses), passes over the file, blocks needed and block_hits, requests and
+        bytes read, planned_requests and planned_bytes, and seconds by phase; "read" runs beside
+        the others, "wait" is the part of it that nothing covered.
+        """
+        return dict(self._open_kernel().counters())
+
+    def shares(self) -> dict[str, int]:
+        """How the budget is divided, in bytes; "least" is the smallest budget that works."""
+        return dict(self._open_kernel().shares())
+
+    def close(self) -> None:
+        """Closes the file and frees the memory; closing twice is allowed."""
+        self._kernel = None
+
+    def __enter__(self) -> "DiskTopology":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _open_kernel(self) -> Kernel:
+        if self._kernel is None:
+            raise InputError("this DiskTopology is closed; open another one")
+        return self._kernel
+
+    def _inspect(self) -> tuple[int, tuple[int, ...]]:
+        """Size and identity of the file, whose header must agree with the graph."""
+        try:
+            with open(self._path, "rb") as file:
+                header = read_file_header(file, self._name)
+                facts = os.fstat(file.fileno())
+        except OSError as error:
+            raise StorageError(f"cannot open {self._name}: {error.strerror}") from error
+        known = self.graph.indices
+        expected = file_bytes(header.nbytes)
+        if (
+            header.dtype != known.dtype
+            or header.shape != known.shape
+            or header.offset != ALIGN
+            or facts.st_size != expected
+        ):
+            raise FormatError(
+                f"{self._name} holds {header.dtype} of shape {list(header.shape)} in "
+                f"{facts.st_size} bytes, expected {known.dtype} of shape {list(known.shape)} in "
+                f"{file_bytes(known.nbytes)}; open the graph again"
+            )
+        return expected, _identity(facts)
+
+    def _check_unchanged(self) -> None:
+        try:
+            now = _identity(os.stat(self._path))
+        except OSError as error:
+            raise StorageError(f"{self._name} is gone: {error.strerror}") from error
+        if now != self._identity:
+            raise StorageError(
+                f"{self._name} was replaced or written to since it was opened; "
+                "open the topology again"
+            )
+
+    def _first_backend(self, depth: int) -> str:
+        """The best backend that reads this file; refusals lead down the ladder."""
+        page = aligned_buffer(ALIGN)
+        none, one = np.zeros(1, np.int64), np.full(1, ALIGN, np.int64)
+        for name in LADDER[:-1]:
+            try:
+                reader = _core.BlockReader(str(self._path), name, depth, self._name)
+                if ALIGN % reader.alignment:
+                    continue
+                reader.read(none, one, none, page)
+                return name
+            except StorageError:
+                continue
+        return LADDER[-1]
+
+    def _fill_index(self, kernel: Kernel) -> None:
+        rows = self.graph.indptr
+        for start in range(1, len(rows), STEP):
+            kernel.append(np.ascontiguousarray(rows[start : start + STEP]))
+        kernel.finish()
+
+
+def _identity(facts: os.stat_result) -> tuple[int, ...]:
+    return (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
+
+
+def _default_block(size: int) -> int:
+    block = ALIGN
+    while size > block * MOST_BLOCKS and block < 1 << 20:
+        block *= 2
+    return block
+
+
+def _measured_depth(measured: Calibration | None, block: int) -> int:
+    if measured is None:
+        return DEPTH
+    return min(measured.rates, key=lambda rate: abs(rate.block_bytes - block)).depth
+
+
+def reads_by_position(sampler: Sampler) -> bool:
+    """Whether a sampler's picks depend on keys and degrees alone, so that it can run from disk."""
+    try:
+        _uniform_rule(sampler)
+    except InputError:
+        return False
+    return True
+
+
+def _uniform_rule(sampler: Sampler) -> Neighbor:
+    """The sampler, if its picks depend on keys and degrees alone."""
+    if type(sampler) is not Neighbor:
+        raise InputError(
+            f"{type(sampler).__name__} looks at whole neighbour lists, which a topology on disk "
+            "does not offer; open the graph in memory or mapped and give it to the sampler"
+        )
+    for option in dataclasses.fields(sampler):
+        if option.init and option.name not in UNIFORM:
+            value = getattr(sampler, option.name)
+            if value is not option.default and value != option.default:
+                raise InputError(
+                    f"Neighbor has {option.name}={value!r}, but only uniform picks can be read "
+                    "from a topology on disk; open the graph in memory or mapped"
+                )
+    return sampler

@@ -1,0 +1,121 @@
+"""labor: LABOR-0 (Balin and Çatalyürek, NeurIPS 2023): neighbours that targets choose together.
+
+Every source has one random number for all targets of a layer, and target v takes the edges whose
+source's number is below fan-out / degree of v. Each edge is as likely as with `Neighbor`, but
+targets that share in-neighbours take the same ones, so a minibatch has fewer nodes. The number of
+edges of a target is the fan-out on average, not always. `Labor` is a matrix program; `sample_bulk`
+runs it as one C++ kernel that gives the same bits without building P.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from foregather import _core
+from foregather.errors import InputError
+from foregather.graph.graph import Graph
+from foregather.sampling.bulk import Bulk, Expand, to_samples
+from foregather.sampling.kept import Kept
+from foregather.sampling.layerwise import Debias
+from foregather.sampling.matrix import MatrixSampler
+from foregather.sampling.neighbor import check_expand, check_fanouts
+from foregather.sampling.rows import Picks, Rows
+from foregather.sampling.seeds import flatten
+
+__all__ = ["Labor"]
+
+Array = npt.NDArray[Any]
+Kernel = _core.LaborKernel32 | _core.LaborKernel64
+
+_DEBIAS: tuple[Debias, ...] = (None, "exact", "reference")  # as in labor.hpp
+
+
+@dataclass(frozen=True)
+class Labor(MatrixSampler):
+    """Samples in-neighbours by random numbers that sources share among targets.
+
+    Args:
+        num_neighbors: how many in each layer on average, the layer next to the seeds first; -1
+            takes all. A target with no more in-neighbours than that gives all it has.
+        expand: "once" as PyG, or "per-layer" as the papers; see `Expand`.
+        layer_dependency: use the same random numbers in all layers, so that they choose the same
+            nodes: fewer still, but the layers are then not independent.
+        debias: how edges are weighted. With A the graph's edge weights, or 1 / degree of the target
+            where there are none, and p the probability that the edge is taken: "exact" is A / p, so
+            that the expected sum is the sum over all in-neighbours; "reference" divides that by the
+            sum over the target's edges, as the published code does: a mean over what was taken,
+            which varies less but is biased; None gives no weights.
+
+    Raises:
+        InputError: an option is not what it should be.
+    """
+
+    whole_weights: ClassVar[bool] = True
+    num_neighbors: Sequence[int]
+    expand: Expand = "once"
+    layer_dependency: bool = False
+    debias: Debias = "exact"
+    _kept: Kept[Kernel] = field(default_factory=Kept, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "num_neighbors", check_fanouts(self.num_neighbors))
+        check_expand(self.expand)
+        if self.debias not in _DEBIAS:
+            raise InputError(f'debias is {self.debias!r}, expected "exact", "reference" or None')
+
+    @property
+    def layer_sizes(self) -> Sequence[int]:
+        """The fan-outs."""
+        return self.num_neighbors
+
+    def key_layer(self, layer: int) -> int:
+        """The layer whose random numbers a layer uses."""
+        return 0 if self.layer_dependency else layer
+
+    def sample(self, p: Rows) -> Picks:
+        """Entries whose column has a number below the limit of the row."""
+        size, degree = self.num_neighbors[p.layer], np.diff(p.ptr).astype(np.uint64)
+        limit = np.full(len(degree), 1 << 32, np.uint64)  # of 2^32: all entries
+        if size > 0:
+            some = degree > size
+            limit[some] = np.uint64(size << 32) // degree[some]
+        entry = np.flatnonzero(p.column_draws() < limit[p.row])
+        if self.debias is None:
+            return Picks(entry)
+        row = p.row[entry]
+        weight = p.values[entry] / (limit[row].astype(np.float64) / 2**32)
+        if self.debias == "reference":
+            sums = np.bincount(row, weight, len(p.rows))  # adds in the order of the entries
+            weight = weight / np.where(sums == 0, 1, sums)[row]
+        return Picks(entry, weight)
+
+    def sample_bulk(
+        self,
+        graph: Graph,
+        seeds: Sequence[Array],
+        *,
+        seed: int,
+        epoch: int = 0,
+        first_batch: int = 0,
+        threads: int = 0,
+    ) -> Bulk:
+        """Samples len(seeds) minibatches at once; see `Sampler.sample_bulk`."""
+        flat, ptr = flatten(seeds)
+        made = self._kernel(graph).sample(flat, ptr, seed, epoch, first_batch, threads)
+        samples = to_samples(made, first_batch, self.expand)
+        return Bulk(samples, seed, epoch, first_batch)
+
+    def _kernel(self, graph: Graph) -> Kernel:
+        """The kernel of a graph."""
+
+        def make() -> Kernel:
+            narrow = graph.indices.dtype == np.uint32
+            kernel = _core.LaborKernel32 if narrow else _core.LaborKernel64
+            fanouts, once = list(self.num_neighbors), self.expand == "once"
+            rule = (fanouts, once, self.layer_dependency, _DEBIAS.index(self.debias))
+            return kernel(graph.indptr, graph.indices, *rule, graph.edge_weight)
+
+        return self._kept.get(graph, make)

@@ -1,0 +1,109 @@
+"""budget: what `memory=` covers for a Loader whose graph is in memory, and the bulk that fits it.
+
+Covered: the sampler's tables, the samples of a bulk, and the batches that are waiting, being made
+or in the consumer's hands, with the reserve of their recycled memory. Not covered: the graph
+itself (arrays in memory, or the page cache of memory-mapped ones), batches that the consumer keeps
+beyond the one it works on, the interpreter, torch and the model.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from foregather.errors import BudgetError
+from foregather.graph.graph import Graph
+from foregather.sampling.sampler import Sampler
+from foregather.units import format_bytes
+
+__all__ = ["MOST_BULK", "Budget", "Need", "choose_bulk", "count_threads", "table_bytes"]
+
+MOST_BULK = 64
+#: Batches that turn out larger than those judged by, and blocks that are larger than asked for.
+_RESERVE_SAMPLE, _RESERVE_BATCH = 5 / 4, 5 / 4 * 9 / 8
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Bytes of a Loader's parts.
+
+    Attributes:
+        tables: kept by the sampler, whatever the bulk.
+        sample: of one minibatch as sampled.
+        batch: of one batch as delivered.
+        prefetch: batches made ahead.
+    """
+
+    tables: int
+    sample: int
+    batch: int
+    prefetch: int
+
+    @staticmethod
+    def judged(
+        tables: int, samples: Sequence[int], batches: Sequence[int], prefetch: int
+    ) -> "Need":
+        """The need, by some first minibatches and a reserve for larger ones."""
+        sample, batch = max(samples, default=0), max(batches, default=0)
+        reserved = (int(sample * _RESERVE_SAMPLE), int(batch * _RESERVE_BATCH))
+        return Need(tables, *reserved, prefetch)
+
+    @property
+    def fixed(self) -> int:
+        """Bytes whatever the bulk: tables; batches waiting, being made and being used."""
+        return self.tables + (self.prefetch + 2) * self.batch
+
+    def least(self, bulk: int) -> int:
+        """Bytes with so many minibatches a bulk."""
+        return self.fixed + bulk * self.sample
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A promise of bytes, and what it was judged by."""
+
+    memory: int
+    need: Need
+
+    def check(self, bulk: int, batch: int) -> None:
+        """Looks at the bytes of a bulk as sampled and of a batch as made.
+
+        Raises:
+            BudgetError: with batches like this one the promise would be broken.
+        """
+        total = self.need.tables + bulk + (self.need.prefetch + 2) * batch * 9 // 8
+        if total > self.memory:
+            raise BudgetError(
+                f"memory is {format_bytes(self.memory)}, but a batch turned out larger than the "
+                f"first ones and {format_bytes(total)} are needed; give more, or a smaller bulk"
+            )
+
+
+def choose_bulk(need: Need, memory: int, asked: int | None, batches: int) -> int:
+    """The bulk asked for, or (None) the largest that memory holds, up to the epoch.
+
+    Raises:
+        BudgetError: memory does not hold it; the message says the minimum.
+    """
+    bulk = 1 if asked is None else min(asked, batches)
+    least = need.least(bulk)
+    if least > memory:
+        advice = "; give more, or a smaller bulk or prefetch" if bulk > 1 else "; give more"
+        raise BudgetError(
+            f"memory is {format_bytes(memory)} ({memory} bytes), but {bulk} batches a bulk and "
+            f"{need.prefetch} ahead need {format_bytes(least)} ({least} bytes){advice}"
+        )
+    if asked is not None:
+        return bulk
+    return max(1, min(MOST_BULK, batches, (memory - need.fixed) // max(need.sample, 1)))
+
+
+def table_bytes(sampler: Sampler, graph: Graph) -> int:
+    """Bytes a sampler keeps for a graph, after a bulk of one thread; 0 where it does not say."""
+    kernel: Any = getattr(sampler, "_kernel", None)
+    return int(getattr(kernel(graph), "table_bytes", 0)) if kernel is not None else 0
+
+
+def count_threads(threads: int) -> int:
+    """The threads that `threads` asks for: 0 is all the process may use."""
+    return threads if threads > 0 else len(os.sched_getaffinity(0))

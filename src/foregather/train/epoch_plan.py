@@ -1,0 +1,77 @@
+"""epoch_plan: what an epoch will read, made by sampling and planning it and nothing else."""
+
+from dataclasses import dataclass
+
+from foregather.plan import Choice
+from foregather.plan.cost import PlanCost, plan_cost
+from foregather.plan.planner import PlanSummary, summarize
+from foregather.train.layout import Layout
+from foregather.train.maker import Maker
+from foregather.train.out_of_core import OutOfCore
+from foregather.units import format_bytes
+
+__all__ = ["EpochPlan", "plan_epoch"]
+
+
+@dataclass(frozen=True)
+class EpochPlan:
+    """An epoch (or its first batches), planned with an empty cache.
+
+    Attributes:
+        epoch: its number.
+        batches: how many were planned.
+        total: how many the epoch has.
+        layout: how the budget is spent.
+        reads: requests, bytes, hits and bounds; None where features are in memory.
+        predicted: requests, bytes and seconds of the disk.
+        choice: the way of reading, and the others that were considered.
+    """
+
+    epoch: int
+    batches: int
+    total: int
+    layout: Layout
+    reads: PlanSummary | None
+    predicted: PlanCost | None
+    choice: Choice | None
+
+    def summary(self) -> str:
+        """The plan for people."""
+        lines = [f"epoch {self.epoch}, {self.batches:,} of {self.total:,} batches"]
+        lines.append(self.layout.summary())
+        if self.reads is not None and self.predicted is not None:
+            lines.append(self.reads.explain())
+            lines.append(
+                f"  predicted {self.predicted.seconds:.2f} s of reading, "
+                f"{format_bytes(self.predicted.bytes)}"
+            )
+        return "\n".join(lines)
+
+    def explain(self) -> str:
+        """The summary, and the alternatives that were considered."""
+        parts = [self.summary()]
+        if self.choice is not None:
+            parts.append(self.choice.explain())
+        return "\n\n".join(parts)
+
+
+def plan_epoch(disk: OutOfCore, maker: Maker, epoch: int, batches: int | None) -> EpochPlan:
+    """Samples and plans an epoch bulk by bulk; memory is that of a loop without its cache."""
+    total = len(maker.seeds)
+    end = total if batches is None else min(total, batches)
+    disk.decide(maker, epoch, 0)
+    reads: PlanSummary | None = None
+    cost: PlanCost | None = None
+    if disk.layout.features == "disk" and end > 0:
+        planner, step, rates = disk.new_planner(), disk.layout.bulk, disk.disk
+        bulk, _ = disk.sample(maker, epoch, 0)
+        for start in range(0, end, step):
+            later = disk.sample(maker, epoch, start + step)[0] if start + step < total else ()
+            plan = planner.plan(bulk, later)
+            one, price = summarize(plan), plan_cost([plan], rates)
+            reads = one if reads is None else reads + one
+            cost = price if cost is None else cost + price
+            if later:
+                bulk = later
+        end = min(total, -(-end // step) * step)  # whole bulks
+    return EpochPlan(epoch, end, total, disk.layout, reads, cost, disk.choice)

@@ -1,0 +1,204 @@
+"""layout: what stays in memory under a budget; decided before anything is read.
+
+A `Layout` divides the budget by purpose, to the byte, and never spends more than there is: where
+the parts that must be there do not fit, the BudgetError says the least budget that works. Pure:
+nothing is allocated or read here.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from foregather import _core
+from foregather.errors import BudgetError
+from foregather.gather.disk import DEPTH, STAGING
+from foregather.graph.graph import Graph
+from foregather.plan.planner import MAX_REQUEST, PAGE
+from foregather.train.budget import MOST_BULK
+from foregather.units import format_bytes
+
+__all__ = ["BatchSize", "Layout", "Place", "divide", "held_bytes", "least_bytes", "topology_bytes"]
+
+#: "memory": in memory, or mapped with room for all of it in the budget. "mapped": mapped, and the
+#: kernel keeps what it can. "disk": read by plan.
+Place = Literal["memory", "mapped", "disk"]
+
+#: What a plan holds for a row of a batch at most: slot and position, or row, position and slot,
+#: with the free riders that come along.
+PLAN_BYTES = 32
+#: Bulks alive at once: in the executor's hands, waiting for it, and sampled ahead of their plan.
+BULKS = 3
+_BULK_SHARE = 0.2  # of what is free: spent on seeing far ahead
+_BLOCK = 32 << 10  # until a choice was made
+
+
+@dataclass(frozen=True)
+class BatchSize:
+    """What one batch takes: rows, bytes of its sample, bytes of the finished batch."""
+
+    rows: int
+    sample: int
+    batch: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a budget is spent.
+
+    Attributes:
+        memory: the budget in bytes.
+        topology: where neighbour lists are.
+        features: where feature rows are.
+        bulk: batches sampled and planned together.
+        flight: finished batches alive at once.
+        num_slots: feature rows the cache holds.
+        staging: bytes to read ahead into.
+        depth: requests in flight.
+        block: bytes of a block of the feature file.
+        gap: bytes that may be read in vain to merge two requests.
+        caching: what a slot is given for: single rows, or rows of whole blocks.
+        shares: bytes by purpose; their sum is at most `memory`.
+    """
+
+    memory: int
+    topology: Place
+    features: Place
+    bulk: int
+    flight: int
+    num_slots: int
+    staging: int
+    shares: dict[str, int]
+    depth: int = DEPTH
+    block: int = _BLOCK
+    gap: int = 0
+    caching: Literal["row", "page", "repack"] = "row"
+
+    def summary(self) -> str:
+        """The division, for people."""
+        words = {"memory": "in memory", "mapped": "mapped", "disk": "on disk"}
+        parts = ", ".join(f"{name} {format_bytes(n)}" for name, n in self.shares.items() if n)
+        return (
+            f"memory {format_bytes(self.memory)}: topology {words[self.topology]}, features "
+            f"{words[self.features]}; {parts}"
+        )
+
+
+def topology_bytes(graph: Graph) -> int:
+    """Bytes that sampling reads: rows, and weights where there are any."""
+    weights = 0 if graph.edge_weight is None else int(graph.edge_weight.nbytes)
+    return int(graph.indptr.nbytes) + int(graph.indices.nbytes) + weights
+
+
+def held_bytes(graph: Graph) -> int:
+    """Bytes of topology and feature rows."""
+    return topology_bytes(graph) + (0 if graph.features is None else graph.features.nbytes)
+
+
+def divide(
+    memory: int,
+    size: BatchSize,
+    *,
+    topology: Place,
+    topology_share: int,
+    geometry: "_core.Geometry | None",
+    flight: int,
+    batches: int,
+    bulk: int | None = None,
+) -> Layout:
+    """Divides the budget; feature rows are on disk where a geometry is given.
+
+    Args:
+        memory: the budget.
+        size: of a batch, with a reserve.
+        topology: where neighbour lists are.
+        topology_share: bytes that sampling takes, its tables included.
+        geometry: of the feature file; None leaves the features where they are.
+        flight: finished batches alive at once.
+        batches: of an epoch.
+        bulk: batches of a bulk; None chooses.
+
+    Raises:
+        BudgetError: the parts that must be there do not fit.
+    """
+    need = _Need(size, geometry, flight)
+    asked = 1 if bulk is None else min(bulk, max(1, batches))
+    least = topology_share + need.least(asked)
+    if memory < least:
+        error = BudgetError(
+            f"memory is {format_bytes(memory)} ({memory} bytes), but batches of about "
+            f"{size.rows:,} nodes, {asked} a bulk, need {format_bytes(least)} ({least} bytes); "
+            "give more, or a smaller batch_size, fan-out, bulk or prefetch"
+        )
+        error.least = least
+        raise error
+    fixed = topology_share + need.fixed
+    if bulk is None:
+        more = need.each + need.tables(2, 1) - need.tables(1, 1)
+        wanted = int((memory - fixed) * _BULK_SHARE / max(more, 1))
+        asked = max(1, min(MOST_BULK, batches, wanted))
+    spent = fixed + asked * need.each
+    slots = 0
+    if geometry is not None:
+        row = geometry.row_bytes
+        slots = _most(
+            geometry.num_rows, lambda n: spent + n * row + need.tables(asked, n) <= memory
+        )
+    shares = {
+        "topology": topology_share,
+        "batches": flight * size.batch,
+        "samples and plans": asked * need.each,
+        "planner": need.tables(asked, slots),
+        "staging": need.staging,
+        "cache": slots * need.row,
+    }
+    place: Place = "disk" if geometry is not None else "memory"
+    return Layout(memory, topology, place, asked, flight, slots, need.staging, shares)
+
+
+def least_bytes(
+    size: BatchSize, geometry: "_core.Geometry | None", flight: int, bulk: int | None
+) -> int:
+    """The least budget beside the topology's share."""
+    return _Need(size, geometry, flight).least(bulk or 1)
+
+
+class _Need:
+    """Bytes of the parts beside the topology."""
+
+    def __init__(self, size: BatchSize, geometry: "_core.Geometry | None", flight: int) -> None:
+        self.geometry, self.rows = geometry, size.rows
+        plan = 0 if geometry is None else size.rows * PLAN_BYTES
+        self.row = 0 if geometry is None else geometry.row_bytes
+        #: for each batch of a bulk
+        self.each = BULKS * (size.sample + plan)
+        self.staging = 0 if geometry is None else _staging(self.row)
+        self.fixed = flight * size.batch + self.staging
+
+    def tables(self, bulk: int, slots: int) -> int:
+        """Of the planner, for a bulk and the one ahead."""
+        if self.geometry is None:
+            return 0
+        steps = (BULKS - 1) * bulk
+        return int(_core.planner_bytes(self.geometry, slots, steps * self.rows, steps))
+
+    def least(self, bulk: int) -> int:
+        """With a cache of one row."""
+        return self.fixed + bulk * self.each + self.tables(bulk, 1) + self.row
+
+
+def _staging(row: int) -> int:
+    """Room for many requests, and at least for two of the longest."""
+    longest = max(MAX_REQUEST, -(-row // PAGE) * PAGE + 2 * PAGE)
+    return max(STAGING, 2 * longest)
+
+
+def _most(count: int, fits: Callable[[int], bool]) -> int:
+    """The largest number from 1 to count that fits; what is asked of it grows with it."""
+    low, high = 1, max(1, count)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low

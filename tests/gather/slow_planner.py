@@ -1,0 +1,119 @@
+"""A slow, obvious planner: random plans that are feasible, with free riders, for tests only."""
+
+import numpy as np
+
+from foregather import _core
+
+NONE = 0xFFFFFFFF
+PAGE = 4096
+
+
+def geometry_of(path, num_rows, row_bytes, block_bytes=PAGE):
+    return _core.Geometry(
+        num_rows=num_rows,
+        row_bytes=row_bytes,
+        payload=PAGE,
+        file_bytes=path.stat().st_size,
+        block_bytes=block_bytes,
+    )
+
+
+def make_plan(geometry, num_slots, **arrays):
+    longs = {"num_rows", "hit_ptr", "request_ptr", "request_offset", "request_length", "copy_ptr"}
+    typed = {
+        name: np.asarray(values, np.int64 if name in longs else np.uint32).reshape(-1)
+        for name, values in arrays.items()
+    }
+    return _core.Plan(geometry=geometry, num_slots=num_slots, **typed)
+
+
+class SlowPlanner:
+    """Keeps the cache as a dict and decides at random what a real planner would decide well."""
+
+    def __init__(self, geometry, num_slots, seed=0, keep=0.5, gap=None):
+        self.geometry, self.num_slots, self.keep = geometry, num_slots, keep
+        self.gap = gap  # blocks; None: at random
+        self.random = np.random.default_rng(seed)
+        self.slots = {}  # slot -> row
+
+    def span(self, row):
+        """First and last byte of the file, in whole blocks, that hold the row."""
+        g = self.geometry
+        first = g.payload + row * g.row_bytes
+        begin = first // g.block_bytes * g.block_bytes
+        end = -(-(first + g.row_bytes) // g.block_bytes) * g.block_bytes
+        return begin, min(end, g.file_bytes)
+
+    def requests(self, rows):
+        """Merged spans of the rows, sometimes over a gap."""
+        merged = []
+        gap = int(self.random.choice([0, 0, 1, 3])) if self.gap is None else self.gap
+        for begin, end in sorted(self.span(row) for row in rows):
+            if merged and begin - merged[-1][1] <= gap * self.geometry.block_bytes:
+                merged[-1][1] = max(end, merged[-1][1])
+            else:
+                merged.append([begin, end])
+        return merged
+
+    def rows_inside(self, begin, end):
+        g = self.geometry
+        first = max(0, -(-(begin - g.payload) // g.row_bytes))
+        last = min(g.num_rows, (end - g.payload) // g.row_bytes)
+        return range(first, last)
+
+    def plan(self, batches):
+        a = {
+            name: []
+            for name in [
+                "num_rows",
+                "hit_slot",
+                "hit_position",
+                "request_offset",
+                "request_length",
+                "copy_row",
+                "copy_position",
+                "copy_slot",
+            ]
+        }
+        a |= {"hit_ptr": [0], "request_ptr": [0], "copy_ptr": [0]}
+        for batch in batches:
+            self.step([int(row) for row in batch], a)
+        return make_plan(self.geometry, self.num_slots, **a)
+
+    def step(self, batch, a):
+        where = {row: slot for slot, row in self.slots.items()}
+        hits = {row for row in batch if row in where and self.random.random() < 0.95}
+        position = {row: k for k, row in enumerate(batch)}
+        for row in hits:
+            a["hit_slot"].append(where[row])
+            a["hit_position"].append(position[row])
+        free = list(self.random.permutation(self.num_slots))  # any slot may be written, once
+        for begin, end in self.requests([row for row in batch if row not in hits]):
+            a["request_offset"].append(begin)
+            a["request_length"].append(end - begin)
+            for row in self.rows_inside(begin, end):
+                wanted = row in position and row not in hits
+                kept = bool(free) and self.random.random() < (self.keep if wanted else 0.2)
+                if not wanted and not kept:
+                    continue
+                slot = int(free.pop()) if kept else NONE
+                if kept:
+                    self.slots[slot] = row
+                a["copy_row"].append(row)
+                a["copy_position"].append(position[row] if wanted else NONE)
+                a["copy_slot"].append(slot)
+            a["copy_ptr"].append(len(a["copy_row"]))
+        a["num_rows"].append(len(batch))
+        a["hit_ptr"].append(len(a["hit_slot"]))
+        a["request_ptr"].append(len(a["request_offset"]))
+
+
+def random_batches(num_rows, count, most, seed):
+    """Batches of distinct rows; small ids are popular, so that rows come again."""
+    random = np.random.default_rng(seed)
+    batches = []
+    for _ in range(count):
+        size = int(random.integers(0, min(most, num_rows) + 1))
+        drawn = (random.random(4 * size + 1) ** 2 * num_rows).astype(np.int64)
+        batches.append(random.permutation(np.unique(drawn))[:size])
+    return batches

@@ -1,0 +1,176 @@
+"""Real ranks for the tests: four gloo processes that run all cases once, and pairs that fail."""
+
+import multiprocessing
+import os
+import socket
+import time
+import traceback
+import warnings
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from foregather.pipeline import FullGraph, Meter, Runtime, Techniques
+from tests.pipeline.cases import model, sgd, small_graph
+
+CASES = {  # name -> (model, dropout, mode, options)
+    "gcn-fast": ("gcn", 0.3, "fast", {}),
+    "sage-fast": ("sage", 0.0, "fast", {"techniques": Techniques.published()}),
+    "gcnii-fast": ("gcnii", 0.3, "fast", {"runtime": {"recompute": "all"}}),
+    "gcnii-again": ("gcnii", 0.3, "fast", {"runtime": {"initial_again": True}}),
+    "resgcn-fast": ("resgcn", 0.3, "fast", {"meter": Meter(every=2, error=9.0, cosine=-1.0)}),
+    "resgcn-exact": ("resgcn", 0.3, "exact", {}),
+    "gcnii-exact": ("gcnii", 0.3, "exact", {"runtime": {"recompute": "all"}}),
+    "gcnii-exact-again": ("gcnii", 0.3, "exact", {"runtime": {"initial_again": True}}),
+    "gcnii-bounded": ("gcnii", 0.3, "bounded", {"meter": Meter(every=1, error=0.0)}),
+    "gcnii-bfloat16": ("gcnii", 0.0, "fast", {"runtime": {"boundary": "bfloat16"}}),
+}
+CHUNKS, EPOCHS = 5, 3
+#: With 2 and 4 stages only these are run; with 3 all.
+EVERYWHERE = ("gcn-fast", "gcnii-fast", "resgcn-exact", "gcnii-exact-again")
+
+
+def cases(stages: int) -> list[str]:
+    return [name for name in CASES if stages == 3 or name in EVERYWHERE]
+
+
+# The first step of an optimiser imports much of torch: once, before ranks are forked.
+torch.set_num_threads(1)
+_weight = torch.nn.Parameter(torch.zeros(1))
+_weight.grad = torch.zeros(1)
+torch.optim.Adam([_weight]).step()
+
+
+def run_case(name: str, group=None, timeout: float = 60.0) -> tuple[FullGraph, dict]:
+    """One case on this rank's stage; with one stage, in this process."""
+    kind, drop, mode, options = CASES[name]
+    options = dict(options)
+    options["runtime"] = Runtime(**options.get("runtime", {}), timeout=timeout, group=group)
+    run = FullGraph(
+        small_graph(), model(kind, drop), CHUNKS, mode,
+        optimizer=lambda weights: torch.optim.Adam(weights, 0.05), partition="random", **options,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the meter of the bounded case warns on purpose
+        reports = run.fit(EPOCHS)
+    scores = run.infer()
+    found = {
+        "losses": [r.loss for r in reports],
+        "ran": [r.ran for r in reports],
+        "sent": [r.sent for r in reports],
+        "readings": [(r.reading.error, r.reading.cosine) for r in reports if r.reading],
+        "volume": run.volume(),
+        "scores": scores,
+        "accuracy": run.evaluate("valid"),
+        "state": run.state_dict(),
+    }
+    return run, found
+
+
+def start(rank: int, ranks: int, port: int) -> None:
+    os.environ.update(OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="lo", FOREGATHER_QUIET="1")
+    torch.set_num_threads(1)
+    address = f"tcp://127.0.0.1:{port}"
+    dist.init_process_group("gloo", init_method=address, rank=rank, world_size=ranks)
+
+
+def all_cases(rank: int, port: int, folder: Path) -> None:
+    """Every case with 2, 3 and 4 stages, and what must be refused; results go to files."""
+    start(rank, 4, port)
+    found: dict = {}
+    try:
+        for stages in (2, 3, 4):
+            group = dist.new_group(list(range(stages)))
+            if rank < stages:
+                for name in cases(stages):
+                    found[name, stages] = run_case(name, group)[1]
+                found["nan", stages] = fault(group, stages)
+                found["resume", stages] = resume(group)
+                found["differ", stages] = differ(group, rank)
+    except BaseException:
+        found["error"] = traceback.format_exc()
+    torch.save(found, folder / f"rank{rank}.pt")
+    if "error" not in found:
+        dist.barrier()  # rank 0 holds the store; it must not end first
+    os._exit(0)
+
+
+def fault(group, stages: int) -> str:
+    """Weights of the last layer but one become infinite: all ranks must say where."""
+    layers = model("gcn")
+    run = FullGraph(
+        small_graph(), layers, CHUNKS, "fast", partition="random", runtime=Runtime(group=group)
+    )
+    run.train_epoch()
+    with torch.no_grad():
+        layers[2].weight.weight[0, 0] = float("inf")
+    try:
+        run.train_epoch()
+    except ArithmeticError as error:
+        return str(error)
+    return "no error"
+
+
+def resume(group) -> torch.Tensor:
+    """Goes on from the state of a run in one stage; exact mode, so history plays no part."""
+    state = torch.load(Path(os.environ["RESUME"]))
+    layers = model("gcnii", 0.3, seed=1)
+    run = FullGraph(
+        small_graph(), layers, CHUNKS, optimizer=lambda w: torch.optim.Adam(w, 0.05),
+        partition="random", runtime=Runtime(group=group),
+    )  # fmt: skip
+    run.load_state_dict(state)
+    run.fit(2)
+    weights = run.state_dict()["weights"]
+    return torch.cat([weights[name].flatten() for name in sorted(weights)])
+
+
+def differ(group, rank: int) -> str:
+    """Rank 1 has another seed."""
+    try:
+        FullGraph(small_graph(), model("gcn"), CHUNKS, seed=rank == 1, runtime=Runtime(group=group))
+    except ValueError as error:
+        return str(error)
+    return "no error"
+
+
+def failing_pair(rank: int, port: int, folder: Path, how: str) -> None:
+    """Rank 1 is killed or sleeps in its second epoch; rank 0 writes what it is told, and when."""
+    start(rank, 2, port)
+    run = FullGraph(
+        small_graph(), model("gcn"), CHUNKS, "fast", optimizer=sgd(), partition="random",
+        runtime=Runtime(timeout=3.0),
+    )  # fmt: skip
+    run.train_epoch()
+    if rank == 1:
+        if how == "killed":
+            os.kill(os.getpid(), 9)
+        time.sleep(6)  # twice the timeout
+        os._exit(0)
+    begin = time.monotonic()
+    try:
+        run.train_epoch()
+        message = "no error"
+    except RuntimeError as error:
+        message = f"{type(error).__name__}: {error}"
+    torch.save((message, time.monotonic() - begin), folder / "told.pt")
+    os._exit(0)
+
+
+def launch(target, ranks: int, folder: Path, *arguments) -> list:
+    """Starts processes; the caller joins them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    os.environ["PYTHONPATH"] = str(Path(__file__).parents[2])  # for the import before the fork
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.pipeline.ranks"])
+    processes = [
+        context.Process(target=target, args=(rank, port, folder, *arguments))
+        for rank in range(ranks)
+    ]
+    for process in processes:
+        process.start()
+    return processes

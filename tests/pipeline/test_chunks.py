@@ -1,0 +1,135 @@
+"""Chunks, the edges of a chunk, and the schedule."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from foregather import Graph
+from foregather.errors import InputError
+from foregather.pipeline import make_chunks
+from foregather.pipeline.local import Topology
+from foregather.pipeline.schedule import chunk_order, draw_key, schedule
+from tests.pipeline.cases import small_graph
+from tests.pipeline.oracle import matrix
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 40), st.integers(0, 200), st.integers(0, 3), st.data())
+def test_chunks_are_a_renumbering(nodes, edges, seed, data):
+    graph = small_graph(nodes + 3, edges, seed)
+    count = data.draw(st.integers(1, nodes + 3))
+    for method in ("random", "natural"):
+        chunks = make_chunks(graph, count, method, seed)
+        assert len(chunks) == count and chunks.bounds[-1] == graph.num_nodes
+        assert all(chunks.size(c) >= 1 for c in range(count))
+        assert sorted(chunks.order) == list(range(graph.num_nodes))
+        assert (chunks.number[chunks.order] == np.arange(graph.num_nodes)).all()
+        for c in range(count):
+            assert (np.diff(chunks.order[chunks.span(c)]) > 0).all()  # the order inside is kept
+            assert (chunks.chunk_of(np.arange(graph.num_nodes))[chunks.span(c)] == c).all()
+
+
+def test_natural_chunks_balance_edges():
+    degrees = np.r_[np.full(20, 30), np.full(180, 1)]
+    target = np.repeat(np.arange(200), degrees)
+    graph = Graph.from_edge_index(np.stack([target * 0, target]), 200)
+    chunks = make_chunks(graph, 4, "natural")
+    weight = 1 + degrees[chunks.order]
+    loads = np.add.reduceat(weight, chunks.bounds[:-1])
+    assert loads.max() <= weight.sum() / 4 + weight.max()
+    assert chunks.size(0) < 10 < chunks.size(3)
+
+
+def test_metis_cuts_less_and_balances_edges():
+    pytest.importorskip("pymetis")
+    rng = np.random.default_rng(0)
+    part = rng.permutation(400) % 4
+    pairs = rng.integers(0, 400, (2, 40000))
+    pairs = pairs[:, (part[pairs[0]] == part[pairs[1]]) | (rng.random(40000) < 0.02)]
+    graph = Graph.from_edge_index(pairs, 400)
+    chunks = make_chunks(graph, 4, "metis")
+    crossing = sum(part[u] != part[v] for u, v in pairs.T) / pairs.shape[1]
+    assert chunks.method == "metis"
+    assert chunks.cut(graph) == pytest.approx(crossing, abs=0.02)
+    assert make_chunks(graph, 4, "random").cut(graph) > 0.7
+    loads = np.add.reduceat(1 + graph.in_degree()[chunks.order], chunks.bounds[:-1])
+    assert loads.max() < 1.1 * loads.mean()
+    assert (make_chunks(graph, 4, "metis").order == chunks.order).all()
+    many = make_chunks(small_graph(20, 10), 20, "metis")  # METIS leaves parts empty here
+    assert all(many.size(c) == 1 for c in range(20))
+
+
+@pytest.mark.parametrize(
+    ("count", "partition", "message"),
+    [
+        (0, "natural", "chunks is 0"),
+        (64, "natural", "from 1 to the 63 nodes"),
+        (2.5, "natural", "whole number"),
+        (2, "best", "partition is 'best'"),
+        (2, [0] * 63, "leaves chunk 1 of 2 empty"),
+        (2, [0, 1], "shape \\[2\\]"),
+        (2, [0, 2] + [1] * 61, "expected chunks 0 to 1"),
+    ],
+)
+def test_bad_chunks_are_refused(count, partition, message):
+    with pytest.raises(InputError, match=message):
+        make_chunks(small_graph(63), count, partition)
+
+
+@pytest.mark.parametrize("norm", ["mean", "sum", "gcn"])
+def test_matrices_of_chunks_are_rows_of_the_whole(norm):
+    graph = small_graph()
+    chunks = make_chunks(graph, 7, "random")
+    place = Topology(graph, chunks, torch.float64, torch.device("cpu"))
+    whole = matrix(graph, norm)[chunks.order][:, chunks.order]
+    for c, local in enumerate(place.locals):
+        span = chunks.span(c)
+        columns = np.r_[np.arange(span.start, span.stop), local.others.numpy()]
+        found = torch.zeros(local.count, graph.num_nodes, dtype=torch.float64)
+        found[:, columns] = place.matrix(c, norm).forward.to_dense()
+        assert torch.allclose(found, whole[span], atol=1e-14, rtol=0)
+        transposed = place.matrix(c, norm).backward.to_dense()
+        assert torch.equal(transposed.T, place.matrix(c, norm).forward.to_dense())
+
+
+def test_edge_weights_count_in_sum_and_gcn():
+    pairs = np.array([[0, 1, 2, 2], [1, 2, 0, 2]])
+    weight = np.array([2.0, 3.0, 4.0, 5.0], np.float32)
+    graph = Graph.from_edge_index(pairs, 3, edge_weight=weight)
+    place = Topology(graph, make_chunks(graph, 1, "natural"), torch.float64, torch.device("cpu"))
+    dense = np.zeros((3, 3))
+    dense[pairs[1], pairs[0]] = weight
+    assert np.allclose(place.matrix(0, "sum").forward.to_dense(), dense)
+    dense[[0, 1], [0, 1]] = 1  # node 2 has its own self-loop
+    scale = dense.sum(1) ** -0.5
+    assert np.allclose(place.matrix(0, "gcn").forward.to_dense(), scale[:, None] * dense * scale)
+    with pytest.raises(InputError, match="norm is 'max'"):
+        place.matrix(0, "max")
+
+
+@given(st.integers(1, 5), st.integers(1, 9), st.integers(0, 2**63), st.integers(0, 99))
+def test_schedule(stages, chunks, seed, epoch):
+    order = chunk_order(chunks, seed, epoch)
+    assert sorted(order) == list(range(chunks)) and order == chunk_order(chunks, seed, epoch)
+    assert chunk_order(chunks, seed, epoch, reshuffle=False) == chunk_order(chunks, seed, 0)
+    tasks = schedule(stages, order)
+    assert len(tasks) == 2 * stages * chunks
+    assert max(task.tick for task in tasks) + 1 == 2 * (chunks + stages - 1)
+    when = {(t.stage, t.chunk, t.phase): t.tick for t in tasks}
+    assert len({(t.stage, t.tick) for t in tasks}) == len(tasks)  # one task a stage and tick
+    for stage in range(stages):
+        forward = sorted(range(chunks), key=lambda c: when[stage, c, "forward"])
+        backward = sorted(range(chunks), key=lambda c: when[stage, c, "backward"])
+        assert forward == order and backward == order[::-1]
+        for c in range(chunks):
+            assert not stage or when[stage - 1, c, "forward"] < when[stage, c, "forward"]
+            assert not stage or when[stage, c, "backward"] < when[stage - 1, c, "backward"]
+
+
+def test_keys_differ():
+    keys = {
+        draw_key(s, e, n, c) for s in range(5) for e in range(9) for n in range(9) for c in (0, 1)
+    }
+    assert len(keys) == 5 * 9 * 9 * 2 and all(0 <= key < 1 << 63 for key in keys)

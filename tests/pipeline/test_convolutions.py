@@ -1,0 +1,97 @@
+"""PyG convolutions as layers equal their own full-graph run in exact mode."""
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.nn import GATConv, GCN2Conv, GCNConv, GENConv, SAGEConv
+
+from foregather.errors import InputError
+from foregather.nn import Conv, Dense
+from foregather.pipeline import FullGraph, Runtime
+from tests.pipeline.cases import CLASSES, WIDTH, copy_of, double, sgd, small_graph, weights_of
+
+GRAPH = small_graph()
+
+
+def edges(graph):
+    target = np.repeat(np.arange(graph.num_nodes), graph.in_degree())
+    pairs = np.stack([graph.indices.astype(np.int64), target])
+    return torch.from_numpy(pairs), torch.from_numpy(graph.edge_features.data).double()
+
+
+def plain(conv):
+    return [conv(WIDTH, 8), torch.nn.ReLU(), conv(8, 8), torch.nn.ReLU(), conv(8, CLASSES)]
+
+
+def gen(a, b):
+    return GENConv(a, b, norm="layer", edge_dim=2, learn_t=True)
+
+
+MODELS = {
+    "GCNConv": lambda: plain(GCNConv),
+    "GCNConv-no-loops": lambda: plain(lambda a, b: GCNConv(a, b, add_self_loops=False)),
+    "GCNConv-raw": lambda: plain(lambda a, b: GCNConv(a, b, normalize=False)),
+    "SAGEConv": lambda: plain(SAGEConv),
+    "GATConv": lambda: plain(lambda a, b: GATConv(a, b, heads=2, concat=False, edge_dim=2)),
+    "GENConv": lambda: plain(gen),
+    "GCN2Conv": lambda: [
+        Dense(torch.nn.Linear(WIDTH, 8), gives="initial"),
+        *(GCN2Conv(8, alpha=0.1, theta=0.5, layer=i) for i in (1, 2, 3)),
+        torch.nn.Linear(8, CLASSES),
+    ],
+}
+
+
+def full_graph_run(modules, x, edge_index, attr):
+    """The modules as PyG would call them, on all nodes and edges."""
+    first = None
+    for module in modules:
+        if isinstance(module, GCN2Conv):
+            x = module(x, first, edge_index)
+        elif isinstance(module, GATConv | GENConv):
+            x = module(x, edge_index, attr)
+        elif hasattr(module, "propagate"):
+            x = module(x, edge_index)
+        elif isinstance(module, Dense):
+            x = first = module.module(x)
+        else:
+            x = module(x)
+    return x
+
+
+@pytest.mark.parametrize("recompute", ["none", "all"])
+@pytest.mark.parametrize("name", MODELS)
+def test_equals_its_own_full_graph_run(name, recompute):
+    with double():
+        torch.manual_seed(0)
+        ours = MODELS[name]()
+    theirs = copy_of(ours)
+    runtime = Runtime(recompute=recompute)
+    run = FullGraph(GRAPH, ours, 4, partition="random", optimizer=sgd(0.1), runtime=runtime)
+    losses = [report.loss for report in run.fit(3)]
+    x = torch.from_numpy(GRAPH.features.data).double()
+    labels, train = torch.from_numpy(GRAPH.labels), torch.from_numpy(GRAPH.split("train"))
+    optimizer = torch.optim.SGD([p for m in theirs for p in m.parameters()], 0.1)
+    for loss in losses:
+        optimizer.zero_grad()
+        scores = full_graph_run(theirs, x, *edges(GRAPH))
+        true = torch.nn.functional.cross_entropy(scores[train], labels[train].long())
+        true.backward()
+        optimizer.step()
+        assert abs(loss - float(true.detach())) < 1e-12
+    assert torch.allclose(weights_of(ours), weights_of(theirs), atol=1e-10, rtol=0)
+    with torch.no_grad():
+        scores = full_graph_run([m.eval() for m in theirs], x, *edges(GRAPH))
+    assert torch.allclose(run.infer(), scores, atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("option", ["cached", "improved"])
+def test_options_that_cannot_be_kept_are_refused(option):
+    with pytest.raises(InputError, match=option):
+        Conv(GCNConv(3, 3, **{option: True}))
+
+
+def test_batch_norm_warns_and_says_what_to_use():
+    layers = [GENConv(WIDTH, CLASSES, norm="batch")]
+    with pytest.warns(UserWarning, match="layer 0 has BatchNorm.*use LayerNorm"):
+        FullGraph(GRAPH, layers, 2, partition="natural")
