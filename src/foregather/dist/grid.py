@@ -5,6 +5,7 @@ the ranks of one column together hold everything, so a rank asks only its own co
 make grids in the same order and have the same version, replication and timeout; this is checked.
 """
 
+import atexit
 import os
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -62,8 +63,12 @@ class Channel:
         return Wire(joined, groups[own], grid.rank, grid.watch, self.ledger)
 
     def close(self) -> None:
-        """Waits for the task under way and ends the thread."""
+        """Waits for the task under way, ends the thread and leaves the groups."""
         self.thread.shutdown(wait=True, cancel_futures=True)
+        for wire in (self.column, self.row):
+            if wire.group is not None and dist.is_initialized():
+                dist.destroy_process_group(wire.group)
+            wire.group = None
 
 
 class Grid:
@@ -96,8 +101,7 @@ class Grid:
         self.num_rows = self.size // replication
         prefix = f"foregather/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}/{next(_grids)}"
         self._agreed = 0
-        self._started = not dist.is_initialized()
-        if self._started:
+        if not dist.is_initialized():
             _start(backend, timeout, port)
         try:
             self.watch = within(
@@ -160,13 +164,14 @@ class Grid:
         return {link: entry for part in everybody for link, entry in part.items()}
 
     def close(self) -> None:
-        """Ends threads and groups; what this grid started of torch.distributed, too."""
+        """Ends threads and groups. torch.distributed itself runs on to the end of the process.
+
+        It cannot be started twice without a race: a rank that is early would meet the store of
+        the run before.
+        """
         for channel in self._channels:
             channel.close()
         self.watch.close()
-        if self._started and dist.is_initialized():
-            dist.destroy_process_group()
-            self._started = False
 
     def __enter__(self) -> "Grid":
         return self
@@ -197,6 +202,7 @@ def _start(backend: str, timeout: float, port: int) -> None:
         limit = timedelta(seconds=timeout)
         # Torch's own timeouts come first, except where it waits for an answer of a foreign program.
         within(timeout + 2, lambda: dist.init_process_group(backend, timeout=limit))
+        atexit.register(_end)
     except RuntimeError as error:
         text = str(error)
         if "EADDRINUSE" in text or "address already in use" in text.lower():
@@ -207,3 +213,8 @@ def _start(backend: str, timeout: float, port: int) -> None:
             f"not all ranks met at port {port} within {timeout:g} s; is each running, and is the "
             f"port not another program's? ({text.splitlines()[0]})"
         ) from error
+
+
+def _end() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()
