@@ -11,7 +11,7 @@ import torch
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
-from dist import cases
+from dist import cases, restarting
 from foregather import Features, Graph, Loader
 from foregather.dist import Grid
 from foregather.nn import SAGE
@@ -125,3 +125,8 @@ def no_seeds(folder):
         none = replace(graph, splits={"train": np.empty(0, np.int64)})
         nothing = len(list(loader_of(none, "once", 8, 2, grid=grid)))
         Path(folder, f"none{grid.rank}.json").write_text(json.dumps([shares, nothing]))
+
+
+def undisturbed(folder):
+    """The run of restarting.py in which nobody dies."""
+    restarting.main(folder, "none")

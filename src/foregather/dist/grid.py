@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 import torch.distributed as dist
+from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined] # not in __all__
 
 from foregather.dist.deadline import within
 from foregather.dist.ledger import Entry, Ledger, Link
@@ -99,10 +100,10 @@ class Grid:
             )
         self.row, self.column = divmod(self.rank, replication)
         self.num_rows = self.size // replication
-        prefix = f"foregather/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}/{next(_grids)}"
+        prefix = f"{_attempt()}/{next(_grids)}"
         self._agreed = 0
         if not dist.is_initialized():
-            _start(backend, timeout, port)
+            _start(backend, timeout, self.rank, self.size, host, port)
         try:
             self.watch = within(
                 timeout, lambda: Watch(self.rank, self.size, host, port, prefix, timeout)
@@ -197,11 +198,24 @@ def _environment() -> tuple[int, int, str, int]:
         raise InputError(f"RANK, WORLD_SIZE or MASTER_PORT is not a number: {error}") from error
 
 
-def _start(backend: str, timeout: float, port: int) -> None:
+def _attempt() -> str:
+    """Before all keys of this start: torchrun keeps its store, with what is in it, at a restart."""
+    return f"foregather/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}"
+
+
+def _start(backend: str, timeout: float, rank: int, size: int, host: str, port: int) -> None:
+    limit = timedelta(seconds=timeout)
+
+    def start() -> None:
+        if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+            return dist.init_process_group(backend, timeout=limit)
+        # Torch itself would read the addresses of the start before (pytorch issue 135712).
+        store = PrefixStore(_attempt(), TCPStore(host, port, size, False, limit))
+        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=limit)
+
     try:
-        limit = timedelta(seconds=timeout)
         # Torch's own timeouts come first, except where it waits for an answer of a foreign program.
-        within(timeout + 2, lambda: dist.init_process_group(backend, timeout=limit))
+        within(timeout + 2, start)
         atexit.register(_end)
     except RuntimeError as error:
         text = str(error)
