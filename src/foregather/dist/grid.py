@@ -12,7 +12,7 @@ from datetime import timedelta
 from importlib.metadata import version
 from itertools import count
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
 from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined] # not in __all__
@@ -22,6 +22,11 @@ from foregather.dist.ledger import Entry, Ledger, Link
 from foregather.dist.watch import Watch
 from foregather.dist.wire import Wire
 from foregather.errors import InputError, RankError
+from foregather.train.ranks import Mode, Topology
+
+if TYPE_CHECKING:
+    from foregather.dist.over_ranks import OverRanks
+    from foregather.train.maker import Maker
 
 __all__ = ["Channel", "Grid"]
 
@@ -119,6 +124,14 @@ class Grid:
         made = Channel(self)
         self._channels.append(made)
         return made
+
+    def deal(
+        self, maker: "Maker", topology: Topology = "partitioned", mode: Mode = "owner", bulk: int = 8
+    ) -> "OverRanks":
+        """What a `Loader` makes its batches with; all ranks call this together."""
+        from foregather.dist.over_ranks import OverRanks
+
+        return OverRanks(maker, self, topology, mode, bulk)
 
     def agree(self, name: str, value: str) -> None:
         """Checks that all ranks have the same value.

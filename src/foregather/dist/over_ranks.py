@@ -9,7 +9,7 @@ number of steps. The next bulk is sampled while this one is gathered and trained
 from collections.abc import Generator, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,22 +18,20 @@ from foregather.dist.fetch import BlockFetch, RowSource
 from foregather.dist.grid import Grid
 from foregather.dist.ledger import Entry, Link
 from foregather.dist.partition import Partition, cut_rows
-from foregather.dist.sampling import DistSampler, Mode
+from foregather.dist.sampling import DistSampler
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.sampling.bulk import Bulk
 from foregather.train.feed import ahead
+from foregather.train.ranks import Mode, Topology
 from foregather.train.seeds import Seeds
 
 if TYPE_CHECKING:
     from foregather.train.maker import Dealt, Maker
 
-__all__ = ["OverRanks", "Topology"]
+__all__ = ["OverRanks"]
 
 Int = npt.NDArray[np.int64]
-
-#: Whether every rank holds all neighbour lists, or those of its block only.
-Topology = Literal["partitioned", "replicated"]
 
 
 class OverRanks:
@@ -78,6 +76,11 @@ class OverRanks:
         if graph.path is None:
             return Partition.of(graph, self.grid.num_rows, self.grid.row)
         return Partition.open(graph.path, self.grid.num_rows, self.grid.row)
+
+    @property
+    def size(self) -> int:
+        """Ranks."""
+        return self.grid.size
 
     def steps(self, seeds: Seeds) -> int:
         """Steps of an epoch, the same on all ranks."""

@@ -24,16 +24,13 @@ from foregather.train.layout import Layout, held_bytes
 from foregather.train.maker import Maker
 from foregather.train.out_of_core import OutOfCore
 from foregather.train.pyg_batch import has_pyg, need_pyg
+from foregather.train.ranks import Dealer, Mode, RankGrid, Topology
 from foregather.train.seeds import Seeds
 from foregather.train.storage import Storage, arrange
 from foregather.units import parse_size
 
 if TYPE_CHECKING:
     import torch
-
-    from foregather.dist.grid import Grid
-    from foregather.dist.over_ranks import OverRanks, Topology
-    from foregather.dist.sampling import Mode
 
 __all__ = ["Loader"]
 
@@ -86,7 +83,7 @@ class Loader:
             steps. Together they are the batches of one rank; see `Batch.share` for the last step.
         topology: with `grid`: "partitioned" holds a block of the neighbour lists on each rank,
             "replicated" all of them. Feature rows are always in blocks.
-        mode: with `grid`: how ranks sample together, see `dist.sampling.Mode`.
+        mode: with `grid`: how ranks sample together, see `train.ranks.Mode`.
         unsupported: other arguments of PyG; refused unless they ask for nothing. One is understood:
             weight_attr="edge_weight" samples neighbours by the graph's edge weights.
 
@@ -123,9 +120,9 @@ class Loader:
         norm: Literal["gcn"] | None = None,
         pyg: Literal["auto"] | bool = "auto",
         prefetch: int = 2,
-        grid: "Grid | None" = None,
-        topology: "Topology" = "partitioned",
-        mode: "Mode" = "owner",
+        grid: RankGrid | None = None,
+        topology: Topology = "partitioned",
+        mode: Mode = "owner",
         **unsupported: Any,
     ) -> None:
         refuse(unsupported)
@@ -169,7 +166,7 @@ class Loader:
         self._position = (0, 0)  # epoch and batch that come next
         self._begun = False  # whether a loop has started at that epoch
         self._disk: OutOfCore | None = None
-        self._ranks: OverRanks | None = None
+        self._ranks: Dealer | None = None
         if grid is not None:
             self._join(grid, topology, mode, memory)
         elif memory is not None:
@@ -301,7 +298,7 @@ class Loader:
             "shuffle": seeds.shuffle,
             "drop_last": seeds.drop_last,
             "input_nodes": nodes,
-            **({} if self._ranks is None else {"ranks": self._ranks.grid.size}),
+            **({} if self._ranks is None else {"ranks": self._ranks.size}),
         }
 
     # ---- memory and disk -------------------------------------------------------------------
@@ -338,7 +335,7 @@ class Loader:
         return "all of the graph is in memory" if self._disk is None else self._disk.explain()
 
     @property
-    def ranks(self) -> "OverRanks | None":
+    def ranks(self) -> Dealer | None:
         """What batches are made with over ranks, its ledger among it; None on one rank."""
         return self._ranks
 
@@ -348,15 +345,13 @@ class Loader:
             self._disk.close()
 
     def _join(
-        self, grid: "Grid", topology: "Topology", mode: "Mode", memory: str | int | None
+        self, grid: RankGrid, topology: Topology, mode: Mode, memory: str | int | None
     ) -> None:
         if memory is not None or self._bulk == "auto":
             raise InputError(
                 "memory= and bulk='auto' do not go with grid=; give bulk= as a number of batches"
             )
-        from foregather.dist.over_ranks import OverRanks
-
-        self._ranks = OverRanks(self._maker, grid, topology, mode, self.bulk)
+        self._ranks = grid.deal(self._maker, topology, mode, self.bulk)
 
     def _arrange(self, memory: int, storage: Storage) -> None:
         asked = None if self._bulk == "auto" else int(self._bulk)
