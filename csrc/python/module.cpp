@@ -44,12 +44,14 @@ NB_MODULE(_core, m) {
   python::bind_layerwise(m);
   python::bind_matrix(m);
   python::bind_memory_probe(m);
+  python::bind_arrivals(m);
   python::bind_call_planner(m);
   python::bind_plan(m);
   python::bind_planner(m);
   python::bind_policies(m);
   python::bind_reader(m);
   python::bind_repack(m);
+  python::bind_row_sample(m);
   python::bind_sample(m);
   python::bind_spool(m);
   python::bind_synth(m);

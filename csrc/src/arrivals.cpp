@@ -5,33 +5,11 @@
 #include <cmath>
 #include <limits>
 
+#include "arrival_draws.hpp"
 #include "choose.hpp"
 #include "foregather/types.hpp"
 
 namespace foregather {
-namespace {
-
-constexpr int kUnitBits = 61;  // of the sum of weights
-// Arrivals before the cut-off. Enough for weights as skewed as those of real graphs.
-constexpr std::int64_t most_arrivals(std::int64_t s) { return 8 * (s + 8); }
-
-// Uniform in [0, range), range > 0: bounded() of random.hpp for 64 bits.
-std::uint64_t below(std::uint64_t key, std::uint64_t counter, std::uint64_t range) {
-  std::uint64_t bits = draw(key, counter);
-  __extension__ using Wide = unsigned __int128;
-  Wide product = static_cast<Wide>(bits) * range;
-  if (static_cast<std::uint64_t>(product) < range) {
-    const std::uint64_t threshold = (std::uint64_t{0} - range) % range;
-    while (static_cast<std::uint64_t>(product) < threshold) {
-      bits = mix64(bits + kGolden);
-      product = static_cast<Wide>(bits) * range;
-    }
-  }
-  return static_cast<std::uint64_t>(product >> 64);
-}
-
-}  // namespace
-
 Arrivals::Arrivals(std::span<const double> weights) : weights_(weights) {
   double total = 0;
   for (double w : weights) {
@@ -48,11 +26,10 @@ Arrivals::Arrivals(std::span<const double> weights) : weights_(weights) {
   upto_.reserve(weights.size());
   std::uint64_t units = 0;
   for (double w : weights) {
-    const double scaled = std::ldexp(w, kUnitBits - above);
-    if (w > 0) units += std::max<std::uint64_t>(1, static_cast<std::uint64_t>(scaled + 0.5));
+    units += detail::weight_units(w, above);
     upto_.push_back(units);
   }
-  rate_ = std::ldexp(static_cast<double>(units), above - kUnitBits);
+  rate_ = detail::arrival_rate(units, above);
   // At most one piece of the guide for two vertices; a piece of many light vertices is searched.
   shift_ = std::max(0, static_cast<int>(std::bit_width(units)) -
                            static_cast<int>(std::bit_width(weights.size())) + 1);
@@ -70,7 +47,7 @@ void Arrivals::look_up(std::uint64_t key, std::uint64_t i,
                        std::array<std::int64_t, kBlock>& come) const {
   std::array<std::uint64_t, kBlock> unit;
   for (std::size_t k = 0; k < kBlock; ++k) {
-    unit[k] = below(key, 2 * (i + k) + 1, upto_.back());
+    unit[k] = detail::arrival_unit(key, i + k, upto_.back());
     __builtin_prefetch(&guide_[unit[k] >> shift_]);
   }
   for (std::size_t k = 0; k < kBlock; ++k) __builtin_prefetch(&upto_[guide_[unit[k] >> shift_]]);
@@ -92,13 +69,13 @@ double Arrivals::choose(std::uint64_t layer, std::int64_t s, std::vector<detail:
     }
     return std::numeric_limits<double>::infinity();
   }
-  const std::uint64_t key = derive(layer, ~std::uint64_t{0});
-  const auto most = static_cast<std::uint64_t>(most_arrivals(s));
+  const std::uint64_t key = detail::arrivals_key(layer);
+  const auto most = static_cast<std::uint64_t>(detail::most_arrivals(s));
   met.clear(static_cast<std::size_t>(s) + 1);
   std::array<std::int64_t, kBlock> come;
   for (std::uint64_t i = 0; i < most; ++i) {
     if (i % kBlock == 0) look_up(key, i, come);
-    time += exponential(draw(key, 2 * i)) / rate_;
+    time += detail::arrival_wait(key, i, rate_);
     const std::int64_t v = come[i % kBlock];
     if (met.number(v) != found.size()) continue;
     if (static_cast<std::int64_t>(found.size()) == s) {
@@ -124,7 +101,7 @@ double Arrivals::choose_rest(double time, std::uint64_t layer, std::int64_t s,
   for (std::int64_t v = 0; v < n; ++v) left += weight(v);
   std::vector<detail::Candidate> rest;
   const double tau = detail::choose(
-      n, [](std::int64_t v) { return v; }, weight, left, derive(layer, ~std::uint64_t{1}),
+      n, [](std::int64_t v) { return v; }, weight, left, detail::rest_key(layer),
       s - static_cast<std::int64_t>(found.size()), rest);
   found.insert(found.end(), rest.begin(), rest.end());
   std::sort(found.begin(), found.end(),

@@ -329,6 +329,29 @@ def exact_log(x: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C'
 def read_lines(words: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], index: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], distance: int, threads: int = 1) -> int:
     """Reads 64-byte lines at random; returns the sum of first words."""
 
+class ArrivalsBlock:
+    """One owner's weighted nodes, drawn from with others'."""
+
+    def __init__(self, weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], first: int, above: int) -> None: ...
+
+    @property
+    def units(self) -> int: ...
+
+    def place(self, before: int, all: int) -> None:
+        """Where its units lie among those of all owners."""
+
+    def arrive(self, layer: int, begin: int, end: int) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
+        """Numbers and nodes of first arrivals in [begin, end)."""
+
+    def rest(self, layer: int, end: int, size: int) -> tuple[Annotated[NDArray[numpy.float64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
+        """Keys and nodes of those that have not come, the smallest keys."""
+
+def most_arrivals(size: int) -> int:
+    """Arrivals before the cut-off."""
+
+def arrival_time(layer: int, number: int, above: int, units: int) -> float:
+    """The time of an arrival."""
+
 class CallPlanner:
     """Plans one call at a time with SIEVE; see call_planner.hpp."""
 
@@ -539,6 +562,41 @@ class RepackPlan:
 
 def make_repack(rows: Plan, merge_gap: int, max_request: int) -> RepackPlan:
     """Turns a plan by rows into a sweep and a plan over the scratch file."""
+
+class RowInquiry32:
+    """Rows of one layer, asked of their owners."""
+
+    def __init__(self, rows: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], batch_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], row_starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], fanout: int, replace: bool, own: int) -> None: ...
+
+    def request(self, owner: int) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
+        """The message to one owner."""
+
+    def accept(self, replies: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]], first_row: int, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], edge_weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int = 0) -> None:
+        """Reads the replies; fills where each row's entries begin."""
+
+    def fill(self, first_row: int, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], edge_weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], columns: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], edge: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')], threads: int = 0) -> None:
+        """Fills the entries: sources, positions in A and weights."""
+
+@overload
+def answer_rows(request: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], first_row: int, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], edge_weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, fanout: int, replace: bool) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]: ...
+
+@overload
+def answer_rows(request: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], first_row: int, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], edge_weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, fanout: int, replace: bool) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
+    """The reply of the owner of a block of rows."""
+
+class RowInquiry64:
+    """Rows of one layer, asked of their owners."""
+
+    def __init__(self, rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], batch_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], row_starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], fanout: int, replace: bool, own: int) -> None: ...
+
+    def request(self, owner: int) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
+        """The message to one owner."""
+
+    def accept(self, replies: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]], first_row: int, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], edge_weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int = 0) -> None:
+        """Reads the replies; fills where each row's entries begin."""
+
+    def fill(self, first_row: int, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], edge_weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], columns: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], edge: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')], threads: int = 0) -> None:
+        """Fills the entries: sources, positions in A and weights."""
 
 class NeighborKernel32:
     """Bulk neighbour sampling over one graph."""

@@ -47,7 +47,7 @@ class MissingDependencyError(ForegatherError, ImportError):
 
 
 class RankError(ForegatherError, RuntimeError):
-    """Another rank was silent for longer than the timeout, or closed its connection."""
+    """A rank died, stalled or cannot be reached; the message names it and the step."""
 
 
 class NumericError(ForegatherError, ArithmeticError):

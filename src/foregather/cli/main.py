@@ -17,6 +17,7 @@ from foregather.cli.bench import Bench
 from foregather.cli.convert import Convert
 from foregather.cli.doctor import Doctor
 from foregather.cli.info import Info
+from foregather.cli.partition import PartitionCommand
 from foregather.cli.plan import Plan
 from foregather.cli.quickstart import Quickstart
 from foregather.cli.synth import Synth
@@ -33,6 +34,7 @@ Command = (
     | Annotated[Synth, tyro.conf.subcommand("synth")]
     | Annotated[Convert, tyro.conf.subcommand("convert")]
     | Annotated[Info, tyro.conf.subcommand("info")]
+    | Annotated[PartitionCommand, tyro.conf.subcommand("partition")]
     | Annotated[Verify, tyro.conf.subcommand("verify")]
     | Annotated[Doctor, tyro.conf.subcommand("doctor")]
     | Annotated[Plan, tyro.conf.subcommand("plan")]

@@ -71,7 +71,10 @@ class LayerWise(MatrixSampler):
 
     def sample(self, p: Rows) -> Picks:
         """Entries in the chosen columns, with their weights."""
-        chosen, tau = p.sample_columns(self.layer_sizes[p.layer], self.norm(p))
+        return self.pick(p, *p.sample_columns(self.layer_sizes[p.layer], self.norm(p)))
+
+    def pick(self, p: Rows, chosen: Columns, tau: npt.NDArray[np.float64]) -> Picks:
+        """Entries in columns that were chosen before, with their weights."""
         entry, which = p.match_columns(chosen)
         if self.debias is None:
             return Picks(entry)

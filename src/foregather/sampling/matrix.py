@@ -22,7 +22,7 @@ from foregather.sampling.rows import Columns, Picks, Rows, as_weights, pointer
 from foregather.sampling.sampler import Sampler
 from foregather.sampling.seeds import Position, distinct_seeds
 
-__all__ = ["Columns", "LayerGraph", "MatrixSampler", "Picks", "Rows"]
+__all__ = ["Columns", "LayerGraph", "MatrixSampler", "Picks", "Rows", "assemble"]
 
 Array = npt.NDArray[Any]
 Int = npt.NDArray[np.int64]
@@ -131,7 +131,7 @@ class MatrixSampler(Sampler):
             for counts, ids in zip(known, nodes, strict=True):
                 counts.append(len(ids))
         samples = [
-            _assemble(layers, b, nodes[b], tuple(known[b]), positions[b], first_batch, self.expand)
+            assemble(layers, b, nodes[b], tuple(known[b]), positions[b], first_batch, self.expand)
             for b in range(len(nodes))
         ]
         return Bulk(samples, seed, epoch, first_batch)
@@ -200,7 +200,7 @@ def checked_picks(p: Rows, chosen: Any) -> Picks:
     return Picks(entry, as_weights(picks.weight, len(entry), "pick"))
 
 
-def _assemble(
+def assemble(
     layers: list[LayerGraph],
     b: int,
     node: Array,

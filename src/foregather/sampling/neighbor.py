@@ -71,7 +71,7 @@ class Neighbor(MatrixSampler):
         again = self.replace and size >= 0
         if self.weights is None:
             return p.sample_rows(size, replace=again)
-        return p.draw_rows(size, self.weights.of(p.graph)[p.edge], again)
+        return p.draw_rows(size, self.weights.at(p), again)
 
     def sample_bulk(
         self,

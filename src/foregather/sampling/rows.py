@@ -129,11 +129,18 @@ class Rows:
         """Batch of each entry, int64, counted from the first of the bulk."""
         return np.repeat(np.arange(len(self.keys)), np.diff(self.entry_ptr))
 
+    @property
+    def edge_weight(self) -> Array | None:
+        """Weight of each entry's edge, or None if the graph has none."""
+        weight = self.graph.edge_weight
+        return None if weight is None else weight[self.edge]
+
     @cached_property
     def values(self) -> Float:
         """Value of each entry, float64: its edge weight, or 1 / (entries of its row)."""
-        if self.graph.edge_weight is not None:
-            return self.graph.edge_weight[self.edge].astype(np.float64)
+        weight = self.edge_weight
+        if weight is not None:
+            return weight.astype(np.float64)
         degree = np.diff(self.ptr)
         return np.repeat(1.0 / np.maximum(degree, 1), degree)
 

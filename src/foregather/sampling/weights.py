@@ -13,10 +13,15 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
+from foregather.sampling.rows import Rows
 
 __all__ = ["DrawWeights"]
 
 Float = npt.NDArray[np.float32]
+_NO_WEIGHT = (
+    "weights is True, but the graph has no edge_weight; make the graph with edge_weight= or pass "
+    "an array with a weight for each edge"
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -64,10 +69,7 @@ class DrawWeights:
         """
         if self.values is None:
             if graph.edge_weight is None:
-                raise InputError(
-                    "weights is True, but the graph has no edge_weight; make the graph with "
-                    "edge_weight= or pass an array with a weight for each edge"
-                )
+                raise InputError(_NO_WEIGHT)
             return np.ascontiguousarray(graph.edge_weight, np.float32)
         if len(self.values) != graph.num_edges:
             raise InputError(
@@ -75,6 +77,19 @@ class DrawWeights:
                 "edges; give one for each, in the order of graph.indices"
             )
         return self.values
+
+    def at(self, p: Rows) -> npt.NDArray[Any]:
+        """The weights of the entries of P, whose rows may have come from other ranks.
+
+        Raises:
+            InputError: the graph has none, or another number of edges.
+        """
+        if self.values is not None:
+            return self.of(p.graph)[p.edge]
+        weight = p.edge_weight
+        if weight is None:
+            raise InputError(_NO_WEIGHT)
+        return weight
 
     def __repr__(self) -> str:
         if self.values is None:

@@ -1,0 +1,83 @@
+"""ask: the rows of a layer's frontier from the ranks that own them: one request, one reply.
+
+For node-wise samplers the owner picks (a pick is a pure function of key, node and degree, so it
+does not matter who draws it); for all others it sends the row. Each source crosses at most once a
+layer and bulk, however many minibatches of the requester want it.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from foregather import _core
+from foregather.dist.grid import Channel
+from foregather.dist.partition import Partition
+
+__all__ = ["Entries", "ask_owners"]
+
+Array = npt.NDArray[Any]
+Int = npt.NDArray[np.int64]
+REQUEST, REPLY = "rows: request", "rows: reply"
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """Entries of the rows of a stacked frontier.
+
+    Attributes:
+        ptr: int64: where the entries of each row begin.
+        columns: their sources.
+        edge: int64 positions in the whole graph.
+        weight: float32 edge weights, or None.
+    """
+
+    ptr: Int
+    columns: Array
+    edge: Int
+    weight: npt.NDArray[np.float32] | None
+
+
+def ask_owners(
+    channel: Channel,
+    partition: Partition,
+    rows: Array,
+    batch_ptr: Int,
+    keys: npt.NDArray[np.uint64],
+    fanout: int = -1,
+    replace: bool = False,
+    weighted: bool = False,
+    threads: int = 1,
+) -> Entries:
+    """Entries of these rows; all ranks of the column call this together.
+
+    Args:
+        channel: the links.
+        partition: what this rank owns.
+        rows: stacked frontier: the nodes of batch 0, then of batch 1, ...
+        batch_ptr: int64 [k + 1]: batch b has the rows [batch_ptr[b], batch_ptr[b + 1]).
+        keys: uint64 [k] layer keys.
+        fanout: entries picked of each row; -1 is all.
+        replace: pick with replacement.
+        weighted: edge weights, too (whole rows only).
+        threads: threads to use.
+    """
+    narrow = partition.indices.dtype == np.uint32
+    make = _core.RowInquiry32 if narrow else _core.RowInquiry64
+    wire, weights = channel.column, partition.edge_weight if weighted else None
+    own = (partition.first_row, partition.indptr, partition.indices, weights)
+    inquiry = make(rows, batch_ptr, partition.row_starts, keys, fanout, replace, wire.place)
+    requests = [inquiry.request(owner) for owner in range(wire.size)]
+    asked = wire.exchange(requests, REQUEST)
+    replies = [
+        _core.answer_rows(request, *own, fanout, replace) if len(request) else request
+        for request in asked
+    ]
+    answers = wire.exchange(replies, REPLY)
+    ptr = np.empty(len(rows) + 1, np.int64)
+    inquiry.accept(answers, *own, ptr, threads)
+    columns, edge = np.empty(ptr[-1], partition.indices.dtype), np.empty(ptr[-1], np.int64)
+    weight = np.empty(ptr[-1] if weights is not None else 0, np.float32)
+    inquiry.fill(*own, ptr, columns, edge, weight, threads)
+    return Entries(ptr, columns, edge, weight if weights is not None else None)

@@ -1,0 +1,78 @@
+"""ledger: payload bytes and messages that crossed between ranks, by link and purpose.
+
+Every collective of `foregather.dist` goes through wire.py, which notes here what it sends. What a
+rank hands to itself is not on any link and is not counted; neither are the headers of the
+transport. An empty part of an all-to-all is no message.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from foregather.units import format_bytes
+
+__all__ = ["Entry", "Ledger", "total", "show"]
+
+Link = tuple[int, int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What crossed one link for one purpose.
+
+    Attributes:
+        bytes: payload.
+        messages: non-empty messages.
+    """
+
+    bytes: int
+    messages: int
+
+
+class Ledger:
+    """What this rank sent.
+
+    Args:
+        rank: the source of everything noted here.
+    """
+
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+        self._sent: dict[tuple[int, str], list[int]] = defaultdict(lambda: [0, 0])
+
+    def note(self, destination: int, purpose: str, nbytes: int, messages: int = 1) -> None:
+        """Adds a message; nothing for one to this rank itself or an empty one."""
+        if destination == self.rank or nbytes == 0:
+            return
+        sent = self._sent[destination, purpose]
+        sent[0] += nbytes
+        sent[1] += messages
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        self._sent.clear()
+
+    def entries(self) -> dict[Link, Entry]:
+        """By (source, destination, purpose), sorted."""
+        return {
+            (self.rank, destination, purpose): Entry(*sent)
+            for (destination, purpose), sent in sorted(self._sent.items())
+        }
+
+
+def total(entries: Mapping[Link, Entry], purposes: Iterable[str] | None = None) -> Entry:
+    """The sum over links, of some purposes or of all."""
+    wanted = None if purposes is None else set(purposes)
+    taken = [entry for (_, _, p), entry in entries.items() if wanted is None or p in wanted]
+    return Entry(sum(e.bytes for e in taken), sum(e.messages for e in taken))
+
+
+def show(entries: Mapping[Link, Entry]) -> str:
+    """The table, for people."""
+    lines = [f"{'from':>5} {'to':>5}  {'purpose':<24} {'bytes':>12} {'messages':>9}"]
+    for (source, destination, purpose), entry in sorted(entries.items()):
+        lines.append(
+            f"{source:>5} {destination:>5}  {purpose:<24} {format_bytes(entry.bytes):>12} "
+            f"{entry.messages:>9}"
+        )
+    return "\n".join(lines)

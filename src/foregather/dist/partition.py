@@ -1,0 +1,168 @@
+"""partition: a block of consecutive rows of a graph, all that one rank holds of the topology.
+
+Blocks are cut so that they have about the same number of edges (or nodes), or where `foregather
+partition` put the borders. Only the bytes of the block are read; ids and edge positions stay those
+of the whole graph.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from foregather.errors import FormatError, InputError, StorageError
+from foregather.graph.graph import Graph
+from foregather.graph.npy import read_file_header
+
+__all__ = ["Balance", "Partition", "cut_rows"]
+
+Array = npt.NDArray[Any]
+Int = npt.NDArray[np.int64]
+Balance = Literal["edges", "nodes"]
+
+
+def cut_rows(indptr: Int, blocks: int, balance: Balance = "edges") -> Int:
+    """Borders of `blocks` consecutive ranges of rows, int64 [blocks + 1].
+
+    Args:
+        indptr: of the whole graph; a few entries are read, so it may be memory-mapped.
+        blocks: how many; some may be empty if there are few rows.
+        balance: what the blocks have equally much of.
+
+    Raises:
+        InputError: `blocks` is not positive, or `balance` is unknown.
+    """
+    if blocks < 1:
+        raise InputError(f"blocks is {blocks}, expected a number from 1 on")
+    nodes = len(indptr) - 1
+    parts = np.arange(blocks + 1, dtype=np.int64)
+    if balance == "nodes":
+        return parts * nodes // blocks
+    if balance != "edges":
+        raise InputError(f"balance is {balance!r}, expected 'edges' or 'nodes'")
+    edges = int(indptr[-1])
+    starts = np.searchsorted(indptr, [int(part) * edges // blocks for part in parts])
+    starts[0], starts[-1] = 0, nodes
+    return np.asarray(starts, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Block `block` of a graph's rows.
+
+    Attributes:
+        num_nodes: nodes of the whole graph.
+        num_edges: edges of the whole graph.
+        row_starts: int64 [blocks + 1]: block i has the rows [row_starts[i], row_starts[i + 1]).
+        block: number of this block.
+        indptr: int64, positions in the whole graph of this block's rows.
+        indices: sources of this block's edges.
+        edge_weight: float32 of this block's edges, or None.
+        digest: of the whole graph.
+    """
+
+    num_nodes: int
+    num_edges: int
+    row_starts: Int
+    block: int
+    indptr: Int
+    indices: Array
+    edge_weight: npt.NDArray[np.float32] | None
+    digest: str
+
+    @property
+    def num_blocks(self) -> int:
+        """Blocks of the graph."""
+        return len(self.row_starts) - 1
+
+    @property
+    def first_row(self) -> int:
+        """Id of the first node of this block."""
+        return int(self.row_starts[self.block])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        arrays = (self.row_starts, self.indptr, self.indices, self.edge_weight)
+        return sum(array.nbytes for array in arrays if array is not None)
+
+    @staticmethod
+    def open(
+        path: str | os.PathLike[str], blocks: int, block: int, balance: Balance | None = None
+    ) -> "Partition":
+        """Reads one block of a graph folder into memory, and nothing else of it.
+
+        Args:
+            path: the folder.
+            blocks: how many blocks there are.
+            block: the one to read.
+            balance: how to cut; None takes the borders of `foregather partition` if it cut the
+                graph into as many blocks, and "edges" otherwise.
+
+        Raises:
+            InputError: there is no such block.
+            FormatError: the folder is damaged.
+            StorageError: a file cannot be read.
+        """
+        graph = Graph.open(path)
+        starts = _borders(graph, blocks, balance)
+        return _take(graph, starts, block, Path(path))
+
+    @staticmethod
+    def of(graph: Graph, blocks: int, block: int, balance: Balance = "edges") -> "Partition":
+        """One block of a graph in memory, without a copy."""
+        return _take(graph, cut_rows(graph.indptr, blocks, balance), block, None)
+
+
+def _borders(graph: Graph, blocks: int, balance: Balance | None) -> Int:
+    kept = graph.meta.get("partition")
+    if balance is None and isinstance(kept, dict):
+        starts = np.asarray(kept.get("row_starts", []), np.int64)
+        if len(starts) == blocks + 1:
+            if starts[0] != 0 or starts[-1] != graph.num_nodes or (np.diff(starts) < 0).any():
+                raise FormatError("meta.json has borders of blocks that do not cut the nodes")
+            return starts
+    return cut_rows(graph.indptr, blocks, balance or "edges")
+
+
+def _take(graph: Graph, starts: Int, block: int, path: Path | None) -> Partition:
+    if not 0 <= block < len(starts) - 1:
+        raise InputError(f"block is {block}, but there are {len(starts) - 1} blocks (0 to B-1)")
+    first, last = int(starts[block]), int(starts[block + 1])
+
+    def piece(name: str, values: Array, begin: int, end: int) -> Array:
+        return values[begin:end] if path is None else _read(path / f"{name}.npy", begin, end)
+
+    indptr = piece("indptr", graph.indptr, first, last + 1)
+    begin, end = int(indptr[0]), int(indptr[-1])
+    if not 0 <= begin <= end <= graph.num_edges or (np.diff(indptr) < 0).any():
+        raise FormatError(f"indptr does not ascend in rows {first} to {last}; verify the graph")
+    weight = graph.edge_weight
+    return Partition(
+        num_nodes=graph.num_nodes,
+        num_edges=graph.num_edges,
+        row_starts=starts,
+        block=block,
+        indptr=np.ascontiguousarray(indptr),
+        indices=np.ascontiguousarray(piece("indices", graph.indices, begin, end)),
+        edge_weight=None if weight is None else piece("edge_weight", weight, begin, end),
+        digest=graph.digest,
+    )
+
+
+def _read(path: Path, begin: int, end: int) -> Array:
+    """Elements begin to end - 1 of an array file, read (not mapped)."""
+    try:
+        with open(path, "rb") as file:
+            header = read_file_header(file, path.name)
+            size = header.dtype.itemsize
+            offset = header.offset + begin * size
+            values = np.fromfile(path, header.dtype, end - begin, offset=offset)
+    except OSError as error:
+        raise StorageError(f"cannot read {path.name}: {error.strerror}") from error
+    if len(values) < end - begin:
+        raise FormatError(f"{path.name} ends before its entry {end}; the file is truncated")
+    return values

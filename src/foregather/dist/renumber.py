@@ -1,0 +1,145 @@
+"""renumber: a graph folder in another order of nodes, so that each rank's block is consecutive.
+
+The new folder is an ordinary graph; `mapping` has the id that each node had in the source (or in
+the source's own source, where that was renumbered before), and meta.json the borders of the blocks.
+Edges and feature rows are written a chunk at a time; arrays over nodes are held in memory.
+"""
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from foregather.errors import InputError, MissingDependencyError
+from foregather.graph.folder import facts_of, stored_arrays
+from foregather.graph.graph import Graph
+from foregather.graph.writer import FolderWriter
+from foregather.sampling.rows import pointer
+
+__all__ = ["Order", "metis_order", "renumber"]
+
+Array = npt.NDArray[Any]
+Int = npt.NDArray[np.int64]
+Order = Literal["natural", "metis"]
+STEP = 4 << 20  # edges, or bytes of features, moved together
+
+
+def metis_order(graph: Graph, parts: int) -> tuple[Int, Int]:
+    """Nodes ordered by METIS part, and where each part begins.
+
+    METIS wants an undirected graph without self-loops and is given that.
+
+    Raises:
+        MissingDependencyError: pymetis is not installed.
+    """
+    try:
+        import pymetis
+    except ImportError as error:
+        raise MissingDependencyError(
+            "order 'metis' needs pymetis; install foregather[metis], or use order 'natural'"
+        ) from error
+    target = np.repeat(np.arange(graph.num_nodes), graph.in_degree())
+    both = np.concatenate(
+        [np.stack([graph.indices, target]), np.stack([target, graph.indices])], axis=1
+    ).astype(np.int64)
+    both = both[:, both[0] != both[1]]
+    plain = Graph.from_edge_index(both, graph.num_nodes, dedup=True)
+    _, part = pymetis.part_graph(parts, xadj=plain.indptr, adjncy=plain.indices)
+    part = np.asarray(part)
+    return np.argsort(part, kind="stable"), pointer(np.bincount(part, minlength=parts))
+
+
+def renumber(
+    graph: Graph,
+    order: Int,
+    row_starts: Int,
+    dst: str | os.PathLike[str],
+    *,
+    how: str,
+    overwrite: bool = False,
+) -> Path:
+    """Writes the graph with node order[i] as node i.
+
+    Args:
+        graph: the source.
+        order: a permutation of its nodes.
+        row_starts: borders of the blocks, for meta.json.
+        dst: the folder to make.
+        how: name of the order, for meta.json.
+        overwrite: replace an existing folder.
+
+    Raises:
+        InputError: `order` is not a permutation of the nodes.
+        StorageError: the folder cannot be made.
+    """
+    nodes = graph.num_nodes
+    place = np.full(nodes, -1, np.int64)
+    if len(order) != nodes or (nodes and (order.min() < 0 or order.max() >= nodes)):
+        raise InputError(f"order has {len(order)} entries, expected a permutation of {nodes} nodes")
+    place[order] = np.arange(nodes)
+    if (place < 0).any():
+        raise InputError(f"order lacks node {int(place.argmin())}, expected a permutation")
+    with FolderWriter(dst, overwrite) as writer:
+        edges = _write_edges(writer, graph, order, place)
+        for name, values in stored_arrays(graph).items():
+            if name in ("indptr", "indices", "edge_weight", "mapping") or name in edges:
+                continue
+            if name.startswith("splits/"):
+                writer.put(name, np.sort(place[values]))
+            elif name.endswith("_scale") or len(values) != nodes:
+                writer.put(name, values)
+            else:
+                _write_rows(writer, name, values, order)
+        old = graph.extra.get("mapping")
+        writer.put("mapping", order.astype(np.int64) if old is None else np.asarray(old)[order])
+        facts = facts_of(graph)
+        facts["partition"] = {
+            "order": how,
+            "row_starts": row_starts.tolist(),
+            "source_digest": graph.digest,
+        }
+        return writer.finish(nodes, graph.num_edges, **facts)
+
+
+def _write_rows(writer: FolderWriter, name: str, values: Array, order: Int) -> None:
+    out = writer.array(name, values.dtype, values.shape[1:], len(order))
+    step = max(1, STEP // max(1, values[:1].nbytes))
+    for start in range(0, len(order), step):
+        out.append(np.asarray(values[order[start : start + step]]).astype(out.dtype, copy=False))
+    writer.close(name)
+
+
+def _write_edges(writer: FolderWriter, graph: Graph, order: Int, place: Int) -> set[str]:
+    """Rows in the new order, sources renumbered and ascending again; returns the arrays written."""
+    degree = graph.in_degree()[order]
+    indptr = pointer(degree)
+    writer.put("indptr", indptr)
+    moved: dict[str, Array] = {}
+    if graph.edge_weight is not None:
+        moved["edge_weight"] = graph.edge_weight
+    if graph.edge_features is not None:
+        moved["edge_features"] = graph.edge_features.data
+    outs = {"indices": writer.array("indices", graph.indices.dtype, (), graph.num_edges)}
+    for name, values in moved.items():
+        outs[name] = writer.array(name, values.dtype, values.shape[1:], graph.num_edges)
+    row = 0
+    while row < len(order):
+        last = int(np.searchsorted(indptr, indptr[row] + STEP, side="right")) - 1
+        last = min(max(last, row + 1), len(order))
+        lengths = degree[row:last]
+        start = pointer(lengths)
+        entry = np.arange(start[-1]) + np.repeat(
+            graph.indptr[order[row:last]] - start[:-1], lengths
+        )
+        source = place[graph.indices[entry]]
+        # Stable, so that parallel edges keep their order.
+        sort = np.lexsort((source, np.repeat(np.arange(last - row), lengths)))
+        outs["indices"].append(source[sort].astype(outs["indices"].dtype))
+        for name, values in moved.items():
+            outs[name].append(np.asarray(values[entry[sort]]).astype(outs[name].dtype, copy=False))
+        row = last
+    for name in outs:
+        writer.close(name)
+    return set(outs)

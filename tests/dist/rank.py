@@ -1,0 +1,158 @@
+"""What one rank of a test world does; the functions are the tasks."""
+
+import ctypes
+import json
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from dist import cases, rank_train
+from foregather import Features
+from foregather.dist import DistSampler, Grid, Partition
+from foregather.dist import grid as grid_module
+from foregather.dist.fetch import BlockFetch
+from foregather.errors import ForegatherError
+from foregather.sampling.bulk import Bulk
+
+
+def option(name, default):
+    return type(default)(os.environ.get(name, default))
+
+
+def sampler_of(graph, grid, rule, topology="owner", **options):
+    whole = topology == "replicated"
+    part = graph if whole else Partition.of(graph, grid.num_rows, grid.row)
+    mode = "paper" if topology == "paper" else "owner"
+    return DistSampler(cases.SAMPLERS[rule], part, grid, mode=mode, **options)
+
+
+def own_bulk(sampler, graph, bulk, pending=False):
+    grid = sampler.grid
+    batches = cases.deal(bulk, grid.size, grid.rank)
+    call = sampler.sample_bulk_async if pending else sampler.sample_bulk
+    return call(
+        cases.seeds(graph, batches),
+        seed=cases.SEED,
+        epoch=cases.EPOCH,
+        first_batch=grid.rank,
+        step=grid.size,
+    )
+
+
+def digests(made):
+    return {sample.batch: Bulk([sample], 0, 0, 0).digest for sample in made}
+
+
+def same(folder):
+    """All cases of a world; writes digests and ledgers."""
+    results, grids, channels, samplers, graphs = [], {}, {}, {}, {}
+    for name, c, topology, bulk, rule in cases.matrix(option("WORLD_SIZE", 1)):
+        if c not in grids:
+            grids[c] = Grid(c, timeout=60)
+            channels[c] = grids[c].channel()
+        if name not in graphs:
+            graphs[name] = cases.graph(name)
+        key = (name, c, topology, rule)
+        if key not in samplers:
+            samplers[key] = sampler_of(graphs[name], grids[c], rule, topology, channel=channels[c])
+        sampler = samplers[key]
+        sampler.ledger.clear()
+        made = own_bulk(sampler, graphs[name], bulk)
+        sent = sampler.ledger.entries().items()
+        results.append(
+            {
+                "digests": digests(made),
+                "ledger": [[*link, entry.bytes, entry.messages] for link, entry in sent],
+            }
+        )
+    Path(folder, f"same{os.environ['RANK']}.json").write_text(json.dumps(results))
+    for grid in grids.values():
+        grid.close()
+
+
+def overlap(folder):
+    """Bulks in the background while this thread makes collectives of its own."""
+    with Grid(timeout=60) as grid:
+        graph = cases.graph("plain")
+        sampler = sampler_of(graph, grid, "once")
+        pending = [own_bulk(sampler, graph, bulk, pending=True) for bulk in (3, 8, 1, 8)]
+        total = torch.zeros(1)
+        for _ in range(30):
+            step = torch.ones(1)
+            dist.all_reduce(step)
+            total += step
+        found = [digests(made.result()) for made in pending]
+        table = grid.gather_ledger(sampler.ledger)
+        own = sampler.ledger.entries()
+        assert own == {link: e for link, e in table.items() if link[0] == grid.rank}
+        Path(folder, f"overlap{grid.rank}.json").write_text(
+            json.dumps({"total": float(total), "found": found, "links": len(table)})
+        )
+
+
+def forever(folder):
+    """Samples until something goes wrong."""
+    graph = cases.graph(option("TEST_GRAPH", "plain"))
+    with Grid(option("TEST_REPLICATION", 1), timeout=option("TEST_TIMEOUT", 30.0)) as grid:
+        rule = option("TEST_SAMPLER", "once")
+        sampler = sampler_of(graph, grid, rule, option("TEST_TOPOLOGY", "owner"))
+        for number in range(100_000):
+            if number == 3:
+                print("under way", flush=True)
+                time.sleep(option("TEST_SLEEP", 0.0))
+                if option("TEST_BAD_SEEDS", ""):
+                    sampler.sample_bulk([np.array([10**6])], seed=1)
+            own_bulk(sampler, graph, 8)
+            time.sleep(0.01)
+
+
+def other_version(folder):
+    if option("RANK", 0) == 1:
+        grid_module.version = lambda _: "0.0.1"
+    with Grid(timeout=20):
+        pass
+
+
+def count(folder):
+    """Fetches rows between two marks, so that others can count what crosses meanwhile."""
+    graph, here = rank_train.train_graph(), Path(folder)
+    wide = np.random.default_rng(1).random((graph.num_nodes, 600), np.float32)
+    with Grid(timeout=60) as grid:
+        sampler = sampler_of(graph, grid, "once")
+        rows = BlockFetch(Features(wide), sampler.topology.row_starts, grid)
+        (here / f"ready{grid.rank}").touch()
+        while not (here / "go").exists():
+            time.sleep(0.02)
+        began = time.monotonic()
+        for _ in range(4):
+            for _ in rows.fetch(own_bulk(sampler, graph, 8)):
+                pass
+        entries = [*sampler.ledger.entries().values(), *rows.ledger.entries().values()]
+        totals = [sum(e.bytes for e in entries), sum(e.messages for e in entries)]
+        part = here / f"part{grid.rank}"
+        part.write_text(json.dumps([*totals, time.monotonic() - began]))
+        part.replace(here / f"done{grid.rank}.json")
+        while not (here / "end").exists():
+            time.sleep(0.02)
+
+
+def enter(namespace):
+    """Moves this process, which has one thread, into a network namespace."""
+    with open(f"/run/netns/{namespace}") as file:
+        if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), 0):
+            raise OSError(ctypes.get_errno(), "setns")
+
+
+def main(task, folder):
+    if namespace := os.environ.get("TEST_NETNS"):
+        enter(namespace)
+    try:
+        (globals().get(task) or getattr(rank_train, task))(folder)
+    except ForegatherError as error:
+        print(f"{type(error).__name__}: {error}", flush=True)
+        return 3
+    return 0
