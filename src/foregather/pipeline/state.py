@@ -73,31 +73,31 @@ def collect(own: dict[str, Tensor], link: Link) -> dict[str, Tensor]:
         return total
     last = link.stages - 1
     if link.stage > 0:
-        total = {**_receive(link, link.stage - 1), **total}
+        total = {**_receive(link, link.stage_peer(link.stage - 1)), **total}
     if link.stage < last:
-        _send(link, link.stage + 1, total)
-        total = _receive(link, link.stage + 1)
+        _send(link, link.stage_peer(link.stage + 1), total)
+        total = _receive(link, link.stage_peer(link.stage + 1))
     if link.stage > 0:
-        _send(link, link.stage - 1, total)
+        _send(link, link.stage_peer(link.stage - 1), total)
     link.flush()
     return total
 
 
-def _send(link: Link, stage: int, tensors: dict[str, Tensor]) -> None:
+def _send(link: Link, peer: int, tensors: dict[str, Tensor]) -> None:
     names = {k: [list(v.shape), str(v.dtype).removeprefix("torch.")] for k, v in tensors.items()}
     header = torch.frombuffer(bytearray(json.dumps(names).encode()), dtype=torch.uint8)
-    link.send(stage, torch.tensor([header.numel()]), "state")
-    link.send(stage, header, "state")
+    link.send(peer, torch.tensor([header.numel()]), "state")
+    link.send(peer, header, "state")
     for tensor in tensors.values():
-        link.send(stage, tensor.detach().clone().reshape(-1), "state")
+        link.send(peer, tensor.detach().clone().reshape(-1), "state")
 
 
-def _receive(link: Link, stage: int) -> dict[str, Tensor]:
-    size = int(link.receive(stage, torch.empty(1, dtype=torch.int64), "state"))
-    header = link.receive(stage, torch.empty(size, dtype=torch.uint8), "state")
+def _receive(link: Link, peer: int) -> dict[str, Tensor]:
+    size = int(link.receive(peer, torch.empty(1, dtype=torch.int64), "state"))
+    header = link.receive(peer, torch.empty(size, dtype=torch.uint8), "state")
     names: dict[str, Any] = json.loads(bytes(header.tolist()))
     tensors = {}
     for name, (shape, dtype) in names.items():
         like = torch.empty(shape, dtype=getattr(torch, dtype))
-        tensors[name] = link.receive(stage, like.reshape(-1), "state").reshape(shape)
+        tensors[name] = link.receive(peer, like.reshape(-1), "state").reshape(shape)
     return tensors
