@@ -4,8 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from foregather.pipeline import FullGraph, Techniques
+from foregather.pipeline import FullGraph, Line, Runtime, Techniques, make_chunks
+from foregather.pipeline.cut import measure_cut
+from foregather.pipeline.planner import _workload
+from foregather.pipeline.program import as_layers, cut_layers
+from foregather.pipeline.programs import rank_programs
 from foregather.pipeline.schedule import chunk_order
+from foregather.pipeline.simulate import simulate
+from foregather.pipeline.workload import Setting
 from tests.pipeline.cases import MODELS as BUILDERS
 from tests.pipeline.cases import model, sgd, small_graph, weights_of
 from tests.pipeline.oracle import Oracle, places
@@ -184,6 +190,23 @@ def test_parallel_bytes_equal_the_closed_forms(split, count, ways):
             else:  # two and three divide six columns: 4 L N d b (P - 1) / P
                 whole = 4 * 4 * GRAPH.num_nodes * 6 * DOUBLE
                 assert found["exchange"] * count == whole * (count - 1)
+
+
+def test_simulated_bytes_equal_what_ranks_sent(ways):
+    """The planner's messages are those of real runs."""
+    for stages, count, names in GRIDS:
+        for name in names:
+            kind, drop, mode, options = HYBRID[name]
+            if "meter" in options or count != ABREAST:
+                continue
+            runtime = Runtime(**options.get("runtime", {}))
+            layers = model(kind, drop)
+            work = _workload(GRAPH, layers, runtime, None)
+            cuts = tuple(cut_layers(as_layers(layers), stages))
+            setting = Setting("nodes", mode, stages, count, CHUNKS, cuts)
+            cut = measure_cut(GRAPH, make_chunks(GRAPH, CHUNKS, "random", 0, count), count)
+            found = simulate(rank_programs(work, setting, cut), Line())
+            assert found.bytes == sum(sent(ways, (name, stages, count), stages * count, 2).values())
 
 
 def test_what_ways_cannot_do_is_refused(ways):

@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from foregather.pipeline.chunks import Chunks, make_chunks
     from foregather.pipeline.full_graph import EpochReport, FullGraph
+    from foregather.pipeline.measure import measure_line
     from foregather.pipeline.meter import Reading
     from foregather.pipeline.options import Meter, Runtime, Techniques
+    from foregather.pipeline.planner import StagePlan, make_plan
+    from foregather.pipeline.simulate import Line
 
 __all__ = [
     "FullGraph",
@@ -18,6 +21,10 @@ __all__ = [
     "Reading",
     "Chunks",
     "make_chunks",
+    "make_plan",
+    "StagePlan",
+    "Line",
+    "measure_line",
 ]
 
 _HOME = {
@@ -29,6 +36,10 @@ _HOME = {
     "Reading": "meter",
     "Chunks": "chunks",
     "make_chunks": "chunks",
+    "make_plan": "planner",
+    "StagePlan": "planner",
+    "Line": "simulate",
+    "measure_line": "measure",
 }
 
 
