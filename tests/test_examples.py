@@ -33,9 +33,20 @@ def test_out_of_core(monkeypatch, capsys, tmp_path):
     assert "hits" in capsys.readouterr().out
 
 
+def test_full_graph(monkeypatch, capsys):
+    example = load("4_full_graph")
+    monkeypatch.setattr(example, "NODES", 3_000)
+    monkeypatch.setattr(example, "EPOCHS", 15)
+    monkeypatch.setattr(example, "DEPTH", 4)
+    found = example.main()
+    assert found["test"] > 0.5 > 5 / example.CLASSES
+    out = capsys.readouterr().out
+    assert "chosen: single" in out and "test accuracy" in out
+
+
 def test_every_example_says_what_to_expect():
     names = [path.stem for path in EXAMPLES.glob("*.py")]
-    assert sorted(names) == ["1_quickstart", "2_out_of_core", "5_custom_sampler"]
+    assert sorted(names) == ["1_quickstart", "2_out_of_core", "4_full_graph", "5_custom_sampler"]
     for name in names:
         text = (EXAMPLES / f"{name}.py").read_text()
         told = text.split('"""')[1]

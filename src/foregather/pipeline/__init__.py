@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     from foregather.pipeline.meter import Reading
     from foregather.pipeline.options import Meter, Runtime, Techniques
     from foregather.pipeline.planner import StagePlan, make_plan
+    from foregather.pipeline.shared_plan import planned
     from foregather.pipeline.simulate import Line
+    from foregather.pipeline.state import load_state, save_state
 
 __all__ = [
     "FullGraph",
@@ -22,9 +24,12 @@ __all__ = [
     "Chunks",
     "make_chunks",
     "make_plan",
+    "planned",
     "StagePlan",
     "Line",
     "measure_line",
+    "save_state",
+    "load_state",
 ]
 
 _HOME = {
@@ -40,6 +45,9 @@ _HOME = {
     "StagePlan": "planner",
     "Line": "simulate",
     "measure_line": "measure",
+    "planned": "shared_plan",
+    "save_state": "state",
+    "load_state": "state",
 }
 
 

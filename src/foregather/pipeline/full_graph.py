@@ -223,19 +223,28 @@ class FullGraph:
         Raises:
             InputError: labels are not classes, or no such split.
         """
+        return self.accuracies([split])[split]
+
+    def accuracies(self, splits: Sequence[str]) -> dict[str, float]:
+        """`evaluate` for several splits by one inference."""
         graph = self.engine.stage.topology.graph
-        ids = graph.split(split)
+        ids = {split: graph.split(split) for split in splits}
         if graph.labels is None or graph.labels.ndim != 1 or graph.labels.dtype.kind not in "iu":
             raise InputError("labels are not classes; take infer() and a measure of your own")
         scores = self.infer()
-        counts = torch.zeros(2, dtype=torch.float64)
+        counts = torch.zeros(2, len(ids), dtype=torch.float64)
         if scores is not None and self.link.way == 0:
-            labels = np.asarray(graph.labels[ids], np.int64)
-            best = scores[torch.from_numpy(ids)].argmax(1).cpu().numpy()
-            known = labels >= 0
-            counts += torch.tensor([(best == labels)[known].sum(), known.sum()])
+            guess = scores.argmax(1).cpu().numpy()
+            for place, nodes in enumerate(ids.values()):
+                labels = np.asarray(graph.labels[nodes], np.int64)
+                known = labels >= 0
+                right = (guess[nodes] == labels)[known].sum()
+                counts[:, place] = torch.tensor([right, known.sum()])
         right, total = self.link.agree(counts, torch.add).tolist()
-        return right / total if total else float("nan")
+        return {
+            split: r / t if t else float("nan")
+            for split, r, t in zip(ids, right, total, strict=True)
+        }
 
     # ---- what is known beforehand, and what is kept ------------------------------------------
 

@@ -5,15 +5,18 @@ History is not in it: it is rebuilt by sweeps. So a run may go on with another n
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from foregather.errors import InputError
+from foregather.errors import FormatError, InputError, StorageError
 from foregather.pipeline.link import Link
 
-__all__ = ["collect", "load_optimizer", "optimizer_state"]
+__all__ = ["collect", "load_optimizer", "load_state", "optimizer_state", "save_state"]
 
 
 def optimizer_state(
@@ -101,3 +104,45 @@ def _receive(link: Link, peer: int) -> dict[str, Tensor]:
         like = torch.empty(shape, dtype=getattr(torch, dtype))
         tensors[name] = link.receive(peer, like.reshape(-1), "state").reshape(shape)
     return tensors
+
+
+def save_state(state: Mapping[str, Any], path: Path) -> None:
+    """Writes what `FullGraph.state_dict` gave as one safetensors file.
+
+    Raises:
+        StorageError: the file cannot be written.
+    """
+    tensors = {
+        f"{part}:{name}": value.contiguous()
+        for part in ("weights", "optimizer")
+        for name, value in state[part].items()
+    }
+    half = path.with_name(path.name + ".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_file(tensors, half, {"epoch": str(state["epoch"])})
+        half.replace(path)  # whole, or not there
+    except OSError as error:
+        raise StorageError(f"cannot write {path.name}: {error.strerror}") from error
+
+
+def load_state(path: Path) -> dict[str, Any]:
+    """Reads what `save_state` wrote.
+
+    Raises:
+        FormatError: no such file, or not one of these.
+    """
+    try:
+        with safe_open(path, "pt") as file:
+            epoch = int(file.metadata()["epoch"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise FormatError(
+            f"{path.name} is not a state of full-graph training ({error}); "
+            "give a file that train-full has saved"
+        ) from error
+    parts: dict[str, Any] = {"epoch": epoch, "weights": {}, "optimizer": {}}
+    for name, value in tensors.items():
+        part, _, rest = name.partition(":")
+        parts[part][rest] = value
+    return parts
