@@ -33,9 +33,21 @@ def test_out_of_core(monkeypatch, capsys, tmp_path):
     assert "hits" in capsys.readouterr().out
 
 
+def test_full_graph(monkeypatch, capsys):
+    example = load("4_full_graph")
+    monkeypatch.setattr(example, "NODES", 3_000)
+    monkeypatch.setattr(example, "EPOCHS", 15)
+    monkeypatch.setattr(example, "DEPTH", 4)
+    found = example.main()
+    assert found["test"] > 0.5 > 5 / example.CLASSES
+    out = capsys.readouterr().out
+    assert "chosen: single" in out and "test accuracy" in out
+
+
 def test_every_example_says_what_to_expect():
     names = [path.stem for path in EXAMPLES.glob("*.py")]
-    assert sorted(names) == ["1_quickstart", "2_out_of_core", "3_multi_rank", "5_custom_sampler"]
+    told = ["1_quickstart", "2_out_of_core", "3_multi_rank", "4_full_graph", "5_custom_sampler"]
+    assert sorted(names) == told
     for name in names:
         text = (EXAMPLES / f"{name}.py").read_text()
         told = text.split('"""')[1]

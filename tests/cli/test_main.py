@@ -13,7 +13,7 @@ import pytest
 
 from foregather.graph import Graph
 
-COMMANDS = ("quickstart", "synth", "convert", "info", "verify", "doctor")
+COMMANDS = ("quickstart", "synth", "convert", "info", "verify", "doctor", "train-full")
 
 
 def start(*args: object) -> "subprocess.Popen[str]":

@@ -29,7 +29,7 @@ def matrix(graph, norm: str) -> torch.Tensor:
 
 class OracleNear:
     def __init__(self, oracle, m, history, place, factor):
-        self.rows, self.count = m, m.shape[0]
+        self.rows, self.own, self.count = m, m, m.shape[0]
         self._oracle, self._history, self._place, self._factor = oracle, history, place, factor
 
     def aggregate(self, norm="mean"):

@@ -21,6 +21,7 @@ from foregather.cli.partition import PartitionCommand
 from foregather.cli.plan import Plan
 from foregather.cli.quickstart import Quickstart
 from foregather.cli.synth import Synth
+from foregather.cli.train_full import TrainFull
 from foregather.cli.verify import Verify
 from foregather.errors import ForegatherError
 from foregather.observe.progress import quiet
@@ -38,6 +39,7 @@ Command = (
     | Annotated[Verify, tyro.conf.subcommand("verify")]
     | Annotated[Doctor, tyro.conf.subcommand("doctor")]
     | Annotated[Plan, tyro.conf.subcommand("plan")]
+    | Annotated[TrainFull, tyro.conf.subcommand("train-full")]
     | Annotated[Bench, tyro.conf.subcommand("bench")]
 )
 
@@ -59,9 +61,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if command.json:
             with quiet():
                 facts = command.run()
-            print(json.dumps(facts, indent=1, default=_plain))
+            text = json.dumps(facts, indent=1, default=_plain) if facts else ""
         else:
-            print(command.show(command.run()))
+            text = command.show(command.run())
+        if text:  # of several ranks only the first has something to say
+            print(text)
     except ForegatherError as error:
         if command.json:
             print(json.dumps({"error": str(error), "kind": type(error).__name__}))

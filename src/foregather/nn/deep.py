@@ -71,8 +71,7 @@ class ResLayer(GraphLayer):
     def update(self, x: Tensor, near: Near | None, **skips: Tensor) -> Tensor:
         """Rows [own, width]."""
         assert near is not None
-        own = near.rows[: near.count]
-        return near.dense(self._dense, x, own, near.aggregate("mean"))
+        return near.dense(self._dense, x, near.own, near.aggregate("mean"))
 
     def _dense(self, x: Tensor, own: Tensor, z: Tensor) -> Tensor:
         added: Tensor = self.own(own) + self.neighbour(z)

@@ -21,6 +21,10 @@ class Near(Protocol):
         """Messages [own + others, width]: the own rows first, then in-neighbours from elsewhere."""
 
     @property
+    def own(self) -> Tensor:
+        """The own messages: the first rows, without waiting for the others."""
+
+    @property
     def count(self) -> int:
         """How many rows are own."""
 

@@ -6,8 +6,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from foregather.pipeline.chunks import Chunks, make_chunks
     from foregather.pipeline.full_graph import EpochReport, FullGraph
+    from foregather.pipeline.measure import measure_line
     from foregather.pipeline.meter import Reading
     from foregather.pipeline.options import Meter, Runtime, Techniques
+    from foregather.pipeline.planner import StagePlan, make_plan
+    from foregather.pipeline.shared_plan import planned
+    from foregather.pipeline.simulate import Line
+    from foregather.pipeline.state import load_state, save_state
 
 __all__ = [
     "FullGraph",
@@ -18,6 +23,13 @@ __all__ = [
     "Reading",
     "Chunks",
     "make_chunks",
+    "make_plan",
+    "planned",
+    "StagePlan",
+    "Line",
+    "measure_line",
+    "save_state",
+    "load_state",
 ]
 
 _HOME = {
@@ -29,6 +41,13 @@ _HOME = {
     "Reading": "meter",
     "Chunks": "chunks",
     "make_chunks": "chunks",
+    "make_plan": "planner",
+    "StagePlan": "planner",
+    "Line": "simulate",
+    "measure_line": "measure",
+    "planned": "shared_plan",
+    "save_state": "state",
+    "load_state": "state",
 }
 
 

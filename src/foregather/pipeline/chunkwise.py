@@ -1,8 +1,9 @@
-"""chunkwise: GNNPipe's pass: each chunk goes through all layers of a stage, then the next chunk.
+"""chunkwise: GNNPipe's pass: the chunks of a tick go through all layers of a stage, then the next.
 
-A chunk reads fresh messages of chunks that passed before it and history of those that come after.
-Backward in the reverse order: when a chunk's turn comes, all that read it fresh have pushed their
-gradients to it. History is a constant.
+A chunk reads fresh messages of chunks that passed before it or pass with it, and history of those
+that come after. Backward in the reverse order: when a chunk's turn comes, all that read it fresh
+have pushed their gradients to it. History is a constant. With one tick nothing is stale: that is
+graph-parallel training.
 """
 
 from collections.abc import Sequence
@@ -11,7 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from foregather.pipeline.aggregation import Exchange, Rows
+from foregather.nn.layer import Near
+from foregather.pipeline.across import Across
+from foregather.pipeline.aggregation import Exchange, Gate, Rows, gated
 from foregather.pipeline.stage import Stage, Values
 
 __all__ = ["ChunkPass", "History", "Outcome"]
@@ -45,17 +48,19 @@ class History:
         """The buffers of a layer, zero at first."""
         if layer not in self.rows:
             place, width = self._stage.topology, self._stage.widths.message[layer]
-            shape = (place.graph.num_nodes, width)
+            shape = (self._stage.reach.held, width)
             parts = [torch.zeros(shape, dtype=place.dtype, device=place.device) for _ in range(3)]
             self.rows[layer] = Rows(*parts)
+            if place.chunks.ticks == 1:
+                self.rows[layer].history = None  # nothing is stale
         return self.rows[layer]
 
     def commit(self, epoch: int) -> None:
         """This epoch's messages become history."""
         self.epoch = epoch
         for rows in self.rows.values():
-            assert rows.history is not None
-            rows.fresh, rows.history = rows.history, rows.fresh
+            if rows.history is not None:
+                rows.fresh, rows.history = rows.history, rows.fresh
 
     def clear_adjoints(self) -> None:
         """No gradients of last epoch are used."""
@@ -70,7 +75,7 @@ class ChunkPass:
     Args:
         stage: the stage.
         history: its buffers.
-        order: chunks, first to last.
+        order: ticks, first to last.
         epoch: for random numbers.
         factor: weight of gradients from other chunks.
         gradients: False for a sweep.
@@ -88,67 +93,102 @@ class ChunkPass:
         self._stage, self._history, self._order = stage, history, list(order)
         self._epoch, self._factor, self._gradients = epoch, factor, gradients
         self._keep = gradients and stage.runtime.recompute != "all"
-        place = torch.empty(len(order), dtype=torch.int64, device=stage.topology.device)
-        place[torch.tensor(self._order, device=place.device)] = torch.arange(
-            len(order), device=place.device
-        )
-        self._fresh = [
-            place[local.owner] < place[chunk] for chunk, local in enumerate(stage.topology.locals)
+        chunks = stage.chunks
+        self._ticks = [
+            [c for c in chunks.abreast_of(tick) if c in stage.reach.mine] for tick in self._order
         ]
+        place = torch.empty(len(chunks), dtype=torch.int64)
+        for position, tick in enumerate(self._order):
+            place[chunks.abreast_of(tick)] = position
+        self._place = place.to(stage.topology.device)
+        self._masks = {c: self._masks_of(c) for c in stage.reach.mine}
         self._ops = [op for segment in stage.program.segments for op in segment]
-        self._kept: dict[int, tuple[Values, Values | None, Tensor | None]] = {}
+        self._kept: list[tuple[list[Values], list[Values], list[Tensor]]] = []
+
+    def _masks_of(self, chunk: int) -> tuple[Tensor | None, Tensor | None]:
+        """Which sources in other chunks are fresh; which of those are of earlier ticks."""
+        if self._stage.chunks.ticks == 1:
+            return None, torch.zeros_like(self._stage.reach.others[chunk], dtype=torch.bool)
+        place, now = self._place[self._stage.topology.locals[chunk].owner], self._place[chunk]
+        fresh = place <= now
+        return fresh, None if self._stage.chunks.abreast == 1 else (place < now)[fresh]
 
     def forward(self) -> Outcome:
-        """Runs all chunks; what the backward pass needs is kept."""
+        """Runs all ticks; what the backward pass needs is kept."""
         stage, total, fault = self._stage, 0.0, None
-        take = stage.inlet(self._order)
-        for chunk in self._order:
-            given = take(chunk)
+        take = stage.inlet([chunk for tick in self._ticks for chunk in tick])
+        for tick, chunks in zip(self._order, self._ticks, strict=True):
+            given = [take(chunk) for chunk in chunks]
             if self._gradients and stage.program.stage:
-                given = given.leaves()
+                given = [one.leaves() for one in given]
             with torch.set_grad_enabled(self._keep):
-                out = self._run(given, chunk)
-                loss = stage.targets.of(chunk, out.x) if stage.last else None
-            if not stage.last:
-                stage.send_on(chunk, out)
+                out = self._run(given, tick, chunks)
+                losses = self._losses(chunks, out)
+            for chunk, one in zip(chunks, out, strict=True):
+                if not stage.last:
+                    stage.send_on(chunk, one)
+                if fault is None and not bool(torch.isfinite(one.x).all()):
+                    fault = chunk
             if self._gradients:
-                self._kept[chunk] = (given, out, loss) if self._keep else (given, None, None)
-            total += 0.0 if loss is None else float(loss.detach())
-            if fault is None and not bool(torch.isfinite(out.x).all()):
-                fault = chunk
+                self._kept.append((given, out, losses) if self._keep else (given, [], []))
+            total += sum(float(loss.detach()) for loss in losses)
         stage.link.flush()
         return Outcome(total, fault)
 
     def backward(self) -> None:
-        """Runs all chunks in the reverse order; gradients of weights are added to theirs."""
-        stage, back = self._stage, self._order[::-1]
+        """Runs all ticks in the reverse order; gradients of weights are added to theirs."""
+        stage = self._stage
         self._history.clear_adjoints()
+        back = [chunk for tick in reversed(self._ticks) for chunk in tick]
         take = None if stage.last else stage.gradients(back)
-        for chunk in back:
-            given, out, loss = self._kept.pop(chunk)
-            if out is None:
-                out = self._run(given, chunk)
-                loss = stage.targets.of(chunk, out.x) if stage.last else None
-            roots: list[Tensor | None] = [loss]
-            gradients: list[Tensor | None] = [None]
+        for tick, chunks in zip(reversed(self._order), reversed(self._ticks), strict=True):
+            given, out, losses = self._kept.pop()
+            if not out:
+                out = self._run(given, tick, chunks, again=True)
+                losses = self._losses(chunks, out)
+            roots: list[Tensor | None] = [*losses]
+            gradients: list[Tensor | None] = [None] * len(losses)
             if take is not None:
-                roots = [out.x, *(out.skips[name] for name in stage.program.skips_out)]
-                gradients = list(take(chunk))
+                for chunk, one in zip(chunks, out, strict=True):
+                    roots += [one.x, *(one.skips[name] for name in stage.program.skips_out)]
+                    gradients += take(chunk)
             run_backward(roots, gradients)
             if stage.program.stage:
-                leaves = [given.x, *(given.skips[name] for name in stage.program.skips_in)]
-                stage.send_back(chunk, [gradient_of(leaf) for leaf in leaves])
+                for chunk, one in zip(chunks, given, strict=True):
+                    leaves = [one.x, *(one.skips[name] for name in stage.program.skips_in)]
+                    stage.send_back(chunk, [gradient_of(leaf) for leaf in leaves])
         stage.link.flush()
 
-    def _run(self, given: Values, chunk: int) -> Values:
-        return self._stage.run(self._ops, given, chunk, self._exchange, self._epoch)
+    def _losses(self, chunks: Sequence[int], out: Sequence[Values]) -> list[Tensor]:
+        if not self._stage.last:
+            return []
+        return [self._stage.targets.of(c, one.x) for c, one in zip(chunks, out, strict=True)]
 
-    def _exchange(self, layer: int, chunk: int) -> Exchange:
+    def _run(
+        self, given: Sequence[Values], tick: int, chunks: Sequence[int], again: bool = False
+    ) -> list[Values]:
+        def nears(layer: int, chunks: Sequence[int], owns: Sequence[Tensor]) -> list[Near]:
+            return self._nears(layer, tick, chunks, owns, again)
+
+        return self._stage.run(self._ops, given, chunks, nears, self._epoch)
+
+    def _nears(
+        self, layer: int, tick: int, chunks: Sequence[int], owns: Sequence[Tensor], again: bool
+    ) -> list[Near]:
         stage = self._stage
-        span, others = stage.chunks.span(chunk), stage.topology.locals[chunk].others
         if stage.reads_features(layer):
-            return Exchange(None, span, others, None, None, table=stage.features.rows)
-        return Exchange(self._history.of(layer), span, others, self._fresh[chunk], self._factor)
+            return stage.feature_nears(chunks, owns)
+        rows, reach = self._history.of(layer), stage.reach
+        across = Across(stage.link, reach, [tick]) if reach.ways > 1 else None
+        if across is not None and torch.is_grad_enabled():  # so that all ways exchange gradients
+            owns = [own if own.requires_grad else own.detach().requires_grad_() for own in owns]
+        gate = Gate(rows, [reach.span(chunk) for chunk in chunks], across, again)
+        found: list[Near] = []
+        for chunk, own in zip(chunks, gated(owns, gate), strict=True):
+            fresh, earlier = self._masks[chunk]
+            exchange = Exchange(rows, reach.others[chunk], fresh, self._factor, earlier, gate)
+            found.append(stage.near(chunk, own, exchange))
+        return found
 
 
 def run_backward(roots: Sequence[Tensor | None], gradients: Sequence[Tensor | None]) -> None:

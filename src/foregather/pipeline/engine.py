@@ -1,4 +1,4 @@
-"""engine: carries out the schedule of an epoch on one stage: passes, agreement, gradients.
+"""engine: carries out the schedule of an epoch on one rank: passes, agreement, gradients.
 
 An epoch ends with the gradients of all chunks summed in the weights' `.grad`; the optimiser is the
 caller's. Stages agree twice an epoch (what is the loss, is everything finite), so that a fault is
@@ -17,6 +17,7 @@ from foregather.pipeline.meter import Reading, compare_gradients, history_errors
 from foregather.pipeline.options import Techniques
 from foregather.pipeline.schedule import chunk_order
 from foregather.pipeline.stage import Stage
+from foregather.pipeline.tensor import TensorPass
 
 __all__ = ["Engine"]
 
@@ -55,7 +56,9 @@ class Engine:
         }
 
     def own_gradients(self) -> list[Tensor]:
-        """Gradients by weight, each on one stage only."""
+        """Gradients by weight, each on one rank only."""
+        if self.stage.link.way:
+            return []
         first = self.stage.program.first
         return [
             torch.zeros_like(p) if p.grad is None else p.grad.detach().clone()
@@ -71,9 +74,8 @@ class Engine:
     # ---- epochs ------------------------------------------------------------------------------
 
     def order(self, epoch: int) -> list[int]:
-        """The order of chunks of an epoch."""
-        count = len(self.stage.chunks)
-        return chunk_order(count, self._seed, epoch, self.techniques.reshuffle)
+        """The order of ticks of an epoch."""
+        return chunk_order(self.stage.chunks.ticks, self._seed, epoch, self.techniques.reshuffle)
 
     def sweep(self, epoch: int, count: int = 1) -> None:
         """Renews history by forward passes without gradients."""
@@ -89,7 +91,12 @@ class Engine:
 
     def exact(self, epoch: int) -> float:
         """Adds the exact gradients; returns the loss."""
-        return self._gradients(LayerPass(self.stage, self.order(epoch), epoch), epoch)
+        run: LayerPass | ChunkPass | TensorPass = LayerPass(self.stage, self.order(epoch), epoch)
+        if self.stage.whole is not None:
+            run = TensorPass(self.stage, epoch)
+        elif self.stage.reach.ways > 1 and self.stage.chunks.ticks == 1:
+            run = ChunkPass(self.stage, self.history, [0], epoch)  # overlaps, and nothing is stale
+        return self._gradients(run, epoch)
 
     def measured(self, epoch: int) -> tuple[float, Reading]:
         """Adds the gradients of a fast epoch and measures them; returns loss and reading.
@@ -103,7 +110,7 @@ class Engine:
         run = LayerPass(self.stage, self.order(epoch), epoch, keep_messages=True)
         self._gradients(run, epoch)
         old = {n: r.history for n, r in self.history.rows.items() if r.history is not None}
-        errors = history_errors(old, self._true_messages(epoch, run))
+        errors = history_errors(old, self._true_messages(epoch, run), self.stage)
         reading = compare_gradients(epoch, ours, self.own_gradients(), errors, self.stage.link)
         self.exact_gradients = {n: p.grad for n, p in self.parameters().items()}
         for name, parameter in self.parameters().items():
@@ -131,13 +138,14 @@ class Engine:
 
     # ---- helpers -----------------------------------------------------------------------------
 
-    def _gradients(self, run: ChunkPass | LayerPass, epoch: int) -> float:
+    def _gradients(self, run: ChunkPass | LayerPass | TensorPass, epoch: int) -> float:
         def both() -> float:
             loss = self._agree(run.forward(), epoch)
             run.backward()
             return loss
 
         loss = self._drawn(both)
+        self._sum_ways()
         self._sum_shared()
         self._check_gradients(epoch)
         return loss
@@ -148,7 +156,7 @@ class Engine:
             return work()
 
     def _agree(self, outcome: Outcome, epoch: int) -> float:
-        """The loss of all stages; raises on all of them where any met NaN or infinity."""
+        """The loss of all ranks; raises on all of them where any met NaN or infinity."""
         stage, count = self.stage.program.stage, len(self.stage.chunks)
         code = 0 if outcome.fault is None else 1 + stage * count + outcome.fault
         own = torch.tensor([outcome.loss, code], dtype=torch.float64)
@@ -183,24 +191,31 @@ class Engine:
                 "lower the learning rate"
             )
 
+    def _sum_ways(self) -> None:
+        """Sums gradients over the ways of this stage, of weights that no other stage holds."""
+        if self.stage.link.ways > 1:
+            shared = {id(p) for n in self._shared for p in self.stage.layers[n].parameters()}
+            own = {id(p): p for p in self.parameters().values() if id(p) not in shared}
+            self._sum(list(own.values()), self.stage.link.way_chain)
+
     def _sum_shared(self) -> None:
-        """Sums gradients of weights that several stages hold; all end with the same sum."""
-        if not self._shared or self.stage.link.stages == 1:
+        """Sums gradients of weights that several stages hold, over all ranks."""
+        if self._shared and self.stage.link.peers > 1:
+            weights = [p for n in self._shared for p in self.stage.layers[n].parameters()]
+            self._sum([p for p in weights if p.requires_grad], None)
+
+    def _sum(self, weights: Sequence[nn.Parameter], chain: Sequence[int] | None) -> None:
+        """All ranks of a chain end with the same sum; those that do not hold a weight pass it."""
+        if not weights:
             return
-        weights = [p for n in self._shared for p in self.stage.layers[n].parameters()]
-        weights = [p for p in weights if p.requires_grad]
         flat = torch.cat(
             [(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in weights]
         )
-        total = self.stage.link.around(flat, torch.add, "weights")
+        total = self.stage.link.around(flat, torch.add, "weights", chain)
         held = {id(p) for p in self.parameters().values()}
-        for weight, part in zip(
-            weights, torch.split(total, [p.numel() for p in weights]), strict=True
-        ):
-            if id(weight) in held:
-                weight.grad = part.view_as(weight).clone()
-            else:
-                weight.grad = None
+        parts = torch.split(total, [p.numel() for p in weights])
+        for weight, part in zip(weights, parts, strict=True):
+            weight.grad = part.view_as(weight).clone() if id(weight) in held else None
 
 
 def _loss_and_fault(a: Tensor, b: Tensor) -> Tensor:

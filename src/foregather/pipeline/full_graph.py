@@ -1,7 +1,7 @@
 """full_graph: FullGraph, what a user holds: a graph, layers, a dial, and epochs.
 
-The same script runs on one device (`python`) and in stages (`torchrun`, one rank a stage). Weights
-after an epoch depend on chunks, order, seed and mode, not on the number of stages.
+The same script runs on one device (`python`) and on many (`torchrun`, stages of one or more ranks).
+Weights after an epoch depend on chunks, order, seed and mode, not on the number of stages or ways.
 """
 
 import time
@@ -27,13 +27,19 @@ from foregather.pipeline.probe import warn_batch_norm
 from foregather.pipeline.program import as_layers, check_cuts, cut_layers
 from foregather.pipeline.setup import (
     boundary_widths,
+    exchanged_widths,
     make_link,
     make_stage,
     shared_chunks,
     shared_layers,
 )
 from foregather.pipeline.state import collect, load_optimizer, load_weights, optimizer_state
-from foregather.pipeline.volume import pipeline_bytes, shared_weight_bytes
+from foregather.pipeline.volume import (
+    column_bytes,
+    exchange_bytes,
+    pipeline_bytes,
+    shared_weight_bytes,
+)
 
 __all__ = ["EpochReport", "FullGraph"]
 
@@ -64,7 +70,9 @@ class EpochReport:
 class FullGraph:
     """Full-graph training and inference by node chunks, on one device or in stages.
 
-    Where torch.distributed is initialised, each rank is one stage; all ranks make the same call.
+    Where torch.distributed is initialised, each rank is one stage, or one way of a stage
+    (`Runtime.ways`); all ranks make the same call. As many ways as ranks and as chunks is
+    graph-parallel training, or with `Runtime.split` "columns" tensor-parallel; both are exact.
 
     Args:
         graph: with features, labels and the split to train on.
@@ -81,7 +89,9 @@ class FullGraph:
         techniques: order, refresh and gradient factor of fast epochs.
         meter: when and how strictly staleness is measured; None measures every 10 epochs in
             "bounded", never in "fast".
-        runtime: memory, messages and timeout.
+        runtime: memory, messages, ways and timeout.
+        abreast: chunks that pass together and read each other fresh, a multiple of the ways; None
+            is as many as there are ways.
 
     Raises:
         InputError: more stages than layers, fewer chunks than stages, no training node, layers
@@ -103,6 +113,7 @@ class FullGraph:
         techniques: Techniques | None = None,
         meter: Meter | None = None,
         runtime: Runtime | None = None,
+        abreast: int | None = None,
     ) -> None:
         if mode not in ("exact", "bounded", "fast"):
             raise InputError(f"mode is {mode!r}, expected exact, bounded or fast")
@@ -113,7 +124,8 @@ class FullGraph:
         warn_batch_norm(self.layers)
         self.link = make_link(runtime)
         cut_layers(self.layers, self.link.stages)  # its errors come before the work of the chunks
-        self.chunks = shared_chunks(graph, chunks, partition, seed, self.link)
+        together = abreast or self.link.ways
+        self.chunks = shared_chunks(graph, chunks, partition, seed, together, self.link)
         stage = make_stage(
             graph, self.layers, self.chunks, split, loss, seed, mode, runtime, self.link
         )
@@ -165,7 +177,7 @@ class FullGraph:
 
     def _gradients(self) -> tuple[str, float, Reading | None]:
         engine, epoch = self.engine, self.epoch
-        if self.mode == "exact":
+        if self.mode == "exact" or (self.link.ways > 1 and self.chunks.ticks == 1):
             return "exact", engine.exact(epoch), None
         due = self.meter.due(epoch)
         ran = self._ladder.name if self.mode == "bounded" else "fast"
@@ -211,33 +223,56 @@ class FullGraph:
         Raises:
             InputError: labels are not classes, or no such split.
         """
+        return self.accuracies([split])[split]
+
+    def accuracies(self, splits: Sequence[str]) -> dict[str, float]:
+        """`evaluate` for several splits by one inference."""
         graph = self.engine.stage.topology.graph
-        ids = graph.split(split)
+        ids = {split: graph.split(split) for split in splits}
         if graph.labels is None or graph.labels.ndim != 1 or graph.labels.dtype.kind not in "iu":
             raise InputError("labels are not classes; take infer() and a measure of your own")
         scores = self.infer()
-        counts = torch.zeros(2, dtype=torch.float64)
-        if scores is not None:
-            labels = np.asarray(graph.labels[ids], np.int64)
-            best = scores[torch.from_numpy(ids)].argmax(1).cpu().numpy()
-            known = labels >= 0
-            counts += torch.tensor([(best == labels)[known].sum(), known.sum()])
+        counts = torch.zeros(2, len(ids), dtype=torch.float64)
+        if scores is not None and self.link.way == 0:
+            guess = scores.argmax(1).cpu().numpy()
+            for place, nodes in enumerate(ids.values()):
+                labels = np.asarray(graph.labels[nodes], np.int64)
+                known = labels >= 0
+                right = (guess[nodes] == labels)[known].sum()
+                counts[:, place] = torch.tensor([right, known.sum()])
         right, total = self.link.agree(counts, torch.add).tolist()
-        return right / total if total else float("nan")
+        return {
+            split: r / t if t else float("nan")
+            for split, r, t in zip(ids, right, total, strict=True)
+        }
 
     # ---- what is known beforehand, and what is kept ------------------------------------------
 
     def volume(self, sweeps: int = 0) -> dict[str, int]:
-        """Bytes of an epoch over all stages, by the closed forms; the ledger equals them."""
-        stage = self.engine.stage
-        again = stage.runtime.initial_again
+        """Bytes of an epoch over all ranks, by the closed forms; the ledger equals them.
+
+        `rows` cross between stages, `exchange` between ways, `weights` are sums of gradients.
+        """
+        stage, link = self.engine.stage, self.link
+        again, size = stage.runtime.initial_again, stage.topology.dtype.itemsize
+        wire = 2 if stage.runtime.boundary else size
         widths = boundary_widths(self.layers, self._cuts, stage.widths, again)
-        size = 2 if stage.runtime.boundary else stage.topology.dtype.itemsize
         nodes = stage.topology.graph.num_nodes
-        shared = sum(p.numel() for n in self._shared for p in self.layers[n].parameters())
+        messages, first = exchanged_widths(self.layers, stage.widths)
+        if stage.whole is not None:
+            rows = np.diff(self.chunks.bounds).tolist()
+            exchange = column_bytes(rows, messages, size, first)
+        else:
+            exchange = exchange_bytes(stage.reach.crossing, messages, size, sweeps)
+        weights = {id(p): p for layer in self.layers for p in layer.parameters() if p.requires_grad}
+        shared = {id(p) for n in self._shared for p in self.layers[n].parameters()} & weights.keys()
+        common = sum(weights[i].numel() for i in shared)
+        single = sum(p.numel() for p in weights.values()) - common
         return {
-            "rows": pipeline_bytes(nodes, widths, size, sweeps),
-            "weights": shared_weight_bytes(self.link.stages, shared, stage.topology.dtype.itemsize),
+            "rows": pipeline_bytes(nodes, widths, wire, sweeps),
+            "exchange": exchange,
+            "weights": shared_weight_bytes(link.peers, common, size)
+            + shared_weight_bytes(link.ways, single, size),
         }
 
     def state_dict(self) -> dict[str, Any]:
@@ -267,7 +302,7 @@ class FullGraph:
 
     def _share_first_weights(self) -> None:
         """Stages that run the first layers again begin with the weights of stage 0."""
-        if not self._shared or self.link.stages == 1:
+        if not self._shared or self.link.peers == 1:
             return
         weights = [p for n in self._shared for p in self.layers[n].parameters()]
         flat = torch.cat([p.detach().flatten() for p in weights])

@@ -10,6 +10,7 @@ from torch import Tensor
 from foregather.errors import NumericError
 from foregather.pipeline.layerwise import LayerPass
 from foregather.pipeline.stage import Stage
+from foregather.pipeline.tensor import TensorPass
 
 __all__ = ["infer"]
 
@@ -26,7 +27,9 @@ def infer(stage: Stage) -> Tensor | None:
         layer.eval()
     try:
         with torch.no_grad():
-            run = LayerPass(stage, range(len(stage.chunks)), None, gradients=False)
+            run: LayerPass | TensorPass = TensorPass(stage, None)
+            if stage.whole is None:
+                run = LayerPass(stage, range(stage.chunks.ticks), None, gradients=False)
             outcome = run.forward()
     finally:
         for layer, mode in training:
@@ -38,6 +41,16 @@ def infer(stage: Stage) -> Tensor | None:
         )
     if run.scores is None:
         return None
-    scores = torch.empty_like(run.scores)
-    scores[torch.from_numpy(stage.chunks.order).to(scores.device)] = run.scores
+    rows = _of_all_ways(stage, run.scores)
+    scores = torch.empty_like(rows)
+    scores[torch.from_numpy(stage.chunks.order).to(scores.device)] = rows
     return scores
+
+
+def _of_all_ways(stage: Stage, own: Tensor) -> Tensor:
+    """Scores of all ways, by new number."""
+    if stage.reach.ways == 1:
+        return own
+    everyone = own.new_zeros(stage.topology.graph.num_nodes, own.shape[1])
+    everyone[stage.reach.first : stage.reach.first + stage.reach.own] = own
+    return stage.link.around(everyone, torch.add, "state", stage.link.way_chain)

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from foregather.nn.layer import Near
+from foregather.pipeline.across import Across
 from foregather.pipeline.aggregation import Exchange, Rows
 from foregather.pipeline.chunkwise import Outcome, gradient_of, run_backward
-from foregather.pipeline.stage import ExchangeOf, Stage, Values
+from foregather.pipeline.program import Op
+from foregather.pipeline.stage import NearOf, Stage, Values
 
 __all__ = ["LayerPass"]
 
@@ -49,7 +52,7 @@ class LayerPass:
 
     Args:
         stage: the stage.
-        order: chunks; the result does not depend on it, beyond rounding.
+        order: ticks; the result does not depend on it, beyond rounding.
         epoch: for random numbers; None for evaluation.
         gradients: False keeps only what the next segment reads.
         keep_messages: keep messages of all aggregations in `messages`.
@@ -63,7 +66,9 @@ class LayerPass:
         gradients: bool = True,
         keep_messages: bool = False,
     ) -> None:
-        self._stage, self._order, self._epoch = stage, list(order), epoch
+        self._stage, self._epoch = stage, epoch
+        ticks = [stage.chunks.abreast_of(tick) for tick in order]
+        self._order = [c for tick in ticks for c in tick if c in stage.reach.mine]
         self._gradients, self._keep_messages = gradients, keep_messages
         self._keep = gradients and stage.runtime.recompute != "all"
         segments = stage.program.segments
@@ -88,7 +93,7 @@ class LayerPass:
                 given = take(chunk) if number == 0 else None
                 given = self._given(number, chunk, given)
                 with torch.set_grad_enabled(self._keep):
-                    out = self._stage.run(ops, given, chunk, self._exchange(number), self._epoch)
+                    out = self._run(number, ops, given, chunk)
                 self._store(number, chunk, out)
                 if self._keep:
                     self._kept[number, chunk] = (given, out)
@@ -96,13 +101,14 @@ class LayerPass:
                     total += self._deliver(chunk, out)
                 if fault is None and not bool(torch.isfinite(out.x).all()):
                     fault = chunk
+            self._across(number + 1)
             self._release(number)
         self._stage.link.flush()
         return Outcome(total, fault)
 
     def _given(self, number: int, chunk: int, arrived: Values | None) -> Values:
         """The input of a chunk in a segment, as leaves where gradients are asked for."""
-        span = self._stage.chunks.span(chunk)
+        span = self._stage.reach.span(chunk)
         if arrived is not None:
             self._put_skips(span, arrived.skips)
             if self._gradients and self._stage.program.stage:
@@ -122,7 +128,7 @@ class LayerPass:
         return leaves
 
     def _store(self, number: int, chunk: int, out: Values) -> None:
-        span = self._stage.chunks.span(chunk)
+        span = self._stage.reach.span(chunk)
         new = {name: rows for name, rows in out.skips.items() if self._gives(number, name)}
         self._put_skips(span, new)
         if number + 1 == len(self._segments):
@@ -138,14 +144,14 @@ class LayerPass:
     def _deliver(self, chunk: int, out: Values) -> float:
         stage = self._stage
         if not stage.last:
-            span = stage.chunks.span(chunk)
+            span = stage.reach.span(chunk)
             skips = {name: self._skips[name][span] for name in stage.program.skips_out}
             stage.send_on(chunk, Values(out.x, None, skips))
             return 0.0
         if self._epoch is None:
             if self.scores is None:
-                self.scores = self._empty(out.x.shape[1])
-            self.scores[stage.chunks.span(chunk)] = out.x
+                self.scores = self._empty(out.x.shape[1])[: stage.reach.own]
+            self.scores[stage.reach.span(chunk)] = out.x
             return 0.0
         return float(stage.targets.of(chunk, out.x.detach()))
 
@@ -179,6 +185,7 @@ class LayerPass:
                     self._add_received(roots, gradients, chunk, out, take(chunk))
                 run_backward(roots, gradients)
                 self._collect(number, chunk, given)
+            self._across(number, back=True)
             if not final:
                 self._levels[number + 1] = _Level()  # both rows and gradients are used up
         stage.link.flush()
@@ -190,16 +197,13 @@ class LayerPass:
             given = Values(self._stage.features.chunk(chunk))
         else:
             given = self._given(number, chunk, None)
-        out = self._stage.run(
-            self._segments[number], given, chunk, self._exchange(number), self._epoch
-        )
-        return given, out
+        return given, self._run(number, self._segments[number], given, chunk)
 
     def _given_skips(
         self, number: int, chunk: int, out: Values
     ) -> tuple[list[Tensor | None], list[Tensor | None]]:
         """Skip tensors that this segment gives, with all gradients of them so far."""
-        span = self._stage.chunks.span(chunk)
+        span = self._stage.reach.span(chunk)
         # gradients of those that this segment sends on arrive with the gradients of the rows
         final = number + 1 == len(self._segments)
         sent = self._stage.program.skips_out if final else ()
@@ -214,7 +218,7 @@ class LayerPass:
         chunk: int,
         out: Values,
     ) -> None:
-        span, level = self._stage.chunks.span(chunk), self._levels[number]
+        span, level = self._stage.reach.span(chunk), self._levels[number]
         for root, rows in ((out.x, level.x), (out.message, level.message)):
             if rows is not None:
                 assert rows.adjoint is not None
@@ -229,7 +233,7 @@ class LayerPass:
         out: Values,
         received: list[Tensor],
     ) -> None:
-        span = self._stage.chunks.span(chunk)
+        span = self._stage.reach.span(chunk)
         final = len(self._segments) - 1
         roots.append(out.x)
         gradients.append(received[0])
@@ -242,7 +246,7 @@ class LayerPass:
 
     def _collect(self, number: int, chunk: int, given: Values) -> None:
         """Adds the gradients of a segment's input to what others pushed there."""
-        stage, span, level = self._stage, self._stage.chunks.span(chunk), self._levels[number]
+        stage, span, level = self._stage, self._stage.reach.span(chunk), self._levels[number]
         for name, skip in given.skips.items():
             if skip.grad is not None:
                 self._skip_adjoints[name][span] += skip.grad
@@ -258,20 +262,43 @@ class LayerPass:
 
     # ---- helpers -----------------------------------------------------------------------------
 
-    def _exchange(self, number: int) -> ExchangeOf:
+    def _run(self, number: int, ops: Sequence[Op], given: Values, chunk: int) -> Values:
+        return self._stage.run(ops, [given], [chunk], self._nears(number), self._epoch)[0]
+
+    def _nears(self, number: int) -> NearOf:
         stage = self._stage
 
-        def exchange(layer: int, chunk: int) -> Exchange:
-            span, others = stage.chunks.span(chunk), stage.topology.locals[chunk].others
+        def nears(layer: int, chunks: Sequence[int], owns: Sequence[Tensor]) -> list[Near]:
             if stage.reads_features(layer):
-                return Exchange(None, span, others, None, None, table=stage.features.rows)
-            return Exchange(self._levels[number].read, span, others, None, None, keep=False)
+                return stage.feature_nears(chunks, owns)
+            rows = self._levels[number].read
+            return [
+                stage.near(chunk, own, Exchange(rows, stage.reach.others[chunk]))
+                for chunk, own in zip(chunks, owns, strict=True)
+            ]
 
-        return exchange
+        return nears
+
+    def _across(self, number: int, back: bool = False) -> None:
+        """Rows of level `number` that other ways read, or the gradients of those."""
+        stage = self._stage
+        if stage.reach.ways == 1 or not 0 < number < len(self._segments):
+            return
+        rows, across = (
+            self._levels[number].read,
+            Across(stage.link, stage.reach, range(stage.chunks.ticks)),
+        )
+        if not back:
+            across.start(rows.fresh)
+            across.finish(rows.fresh)
+            return
+        assert rows.adjoint is not None
+        across.start_back(rows.adjoint)
+        across.finish_back(rows.adjoint)
 
     def _empty(self, width: int) -> Tensor:
         place = self._stage.topology
-        return torch.empty(place.graph.num_nodes, width, dtype=place.dtype, device=place.device)
+        return torch.empty(self._stage.reach.held, width, dtype=place.dtype, device=place.device)
 
     def _put(self, level: _Level, name: str, span: slice, rows: Tensor) -> None:
         if getattr(level, name) is None:

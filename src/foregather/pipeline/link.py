@@ -1,7 +1,8 @@
-"""link: rows to and from the neighbouring stages, receives posted ahead, every byte counted.
+"""link: rows to and from other ranks, receives posted ahead, every byte counted.
 
-Forward rows go to the next stage and gradients to the previous one, in an order both sides know, so
-no shape and no name is sent. A wait never lasts longer than the timeout.
+Forward rows go to the next stage and gradients to the previous one; ways of a stage exchange rows.
+All in an order both sides know, so no shape and no name is sent. Ranks are stage-major: peer number
+stage * ways + way. A wait never lasts longer than the timeout.
 """
 
 from collections import deque
@@ -21,13 +22,25 @@ if TYPE_CHECKING:
 
 __all__ = ["Ledger", "Link"]
 
-_TAG = {"forward": 1, "backward": 2, "weights": 3, "control": 4, "state": 5}
+_TAG = {
+    "forward": 1,
+    "backward": 2,
+    "weights": 3,
+    "control": 4,
+    "state": 5,
+    "exchange": 6,
+    "exchange_back": 7,
+}
 _AHEAD = 2  # receives posted beyond the one that is waited for
-_UNSENT = 4  # sends in flight before the oldest is waited for
+_UNSENT = 4  # sends in flight before the oldest is waited for; two more for each other way
 
 
 class Ledger:
-    """Payload bytes this rank has sent, by purpose: forward, backward, weights, control, state."""
+    """Payload bytes this rank has sent, by purpose.
+
+    forward and backward (between stages), exchange and exchange_back (between ways), weights,
+    control, state.
+    """
 
     def __init__(self) -> None:
         self.sent: dict[str, int] = dict.fromkeys(_TAG, 0)
@@ -38,36 +51,66 @@ class Ledger:
 
 
 class Link:
-    """The two neighbours of a stage; with one stage there are none and nothing is sent.
+    """What one rank of stages x ways says to others; a rank alone sends nothing.
 
     Args:
         stage: this stage.
         stages: S.
-        timeout: seconds after which a silent neighbour is an error.
-        group: the ranks that are the stages, in order; None for one stage.
+        timeout: seconds after which a silent peer is an error.
+        group: the ranks, stage by stage; None for a rank alone.
+        way: this way.
+        ways: G.
     """
 
     def __init__(
-        self, stage: int, stages: int, timeout: float, group: "dist.ProcessGroup | None"
+        self,
+        stage: int,
+        stages: int,
+        timeout: float,
+        group: "dist.ProcessGroup | None",
+        way: int = 0,
+        ways: int = 1,
     ) -> None:
         self.stage = stage
         self.stages = stages
+        self.way = way
+        self.ways = ways
         self.timeout = timeout
         self.ledger = Ledger()
         self._group = group
         self._unsent: deque[tuple[Any, Tensor, int, str]] = deque()
 
+    # ---- who is who --------------------------------------------------------------------------
+
+    @property
+    def peers(self) -> int:
+        """Ranks of all stages and ways."""
+        return self.stages * self.ways
+
+    @property
+    def own(self) -> int:
+        """The number of this rank."""
+        return self.stage * self.ways + self.way
+
+    def stage_peer(self, stage: int) -> int:
+        """The rank of the same way in another stage."""
+        return stage * self.ways + self.way
+
+    def way_peer(self, way: int) -> int:
+        """The rank of another way in the same stage."""
+        return self.stage * self.ways + way
+
     # ---- rows ------------------------------------------------------------------------------
 
-    def send(self, stage: int, rows: Tensor, purpose: str, chunk: int = 0) -> None:
+    def send(self, peer: int, rows: Tensor, purpose: str, chunk: int = 0) -> None:
         """Starts to send; the rows must not change afterwards."""
         rows = rows.contiguous()
         what = f"take the {purpose} rows of chunk {chunk}"
-        with self._named(stage, what):
-            work = dist.isend(rows, self._rank(stage), self._group, self._tag(purpose, chunk))
+        with self._named(peer, what):
+            work = dist.isend(rows, self._rank(peer), self._group, self._tag(purpose, chunk))
         self.ledger.sent[purpose] += rows.nbytes
-        self._unsent.append((work, rows, stage, what))
-        while len(self._unsent) > _UNSENT:
+        self._unsent.append((work, rows, peer, what))
+        while len(self._unsent) > _UNSENT + 2 * (self.ways - 1):
             self._wait_send()
 
     def flush(self) -> None:
@@ -75,14 +118,14 @@ class Link:
         while self._unsent:
             self._wait_send()
 
-    def receive(self, stage: int, like: Tensor, purpose: str, chunk: int = 0) -> Tensor:
+    def receive(self, peer: int, like: Tensor, purpose: str, chunk: int = 0) -> Tensor:
         """Receives one message of the shape and dtype of `like`."""
         shape = tuple(like.shape)
-        return self.receiver(stage, purpose, [(chunk, shape)], like)(chunk)
+        return self.receiver(peer, purpose, [(chunk, shape)], like)(chunk)
 
     def receiver(
         self,
-        stage: int,
+        peer: int,
         purpose: str,
         coming: Sequence[tuple[int, tuple[int, ...]]],
         like: Tensor,
@@ -90,7 +133,7 @@ class Link:
         """A function that returns the rows of a chunk, in the order of `coming` (chunk, shape).
 
         Some receives are posted ahead of the one that is asked for, so that rows arrive while this
-        stage computes. Buffers have the dtype and device of `like`.
+        rank computes. Buffers have the dtype and device of `like`.
         """
         waiting, posted = deque(coming), deque[tuple[int, Any, Tensor]]()
 
@@ -98,15 +141,15 @@ class Link:
             while waiting and len(posted) <= _AHEAD:
                 chunk, shape = waiting.popleft()
                 buffer = like.new_empty(shape)
-                with self._named(stage, f"send the {purpose} rows of chunk {chunk}"):
-                    rank, tag = self._rank(stage), self._tag(purpose, chunk)
+                with self._named(peer, f"send the {purpose} rows of chunk {chunk}"):
+                    rank, tag = self._rank(peer), self._tag(purpose, chunk)
                     posted.append((chunk, dist.irecv(buffer, rank, self._group, tag), buffer))
 
         def take(chunk: int) -> Tensor:
             post()
             number, work, buffer = posted.popleft()
             assert number == chunk, f"chunk {chunk} was asked for, {number} comes next"
-            with self._named(stage, f"send the {purpose} rows of chunk {chunk}"):
+            with self._named(peer, f"send the {purpose} rows of chunk {chunk}"):
                 work.wait(timedelta(seconds=self.timeout))
             post()
             return buffer
@@ -114,49 +157,70 @@ class Link:
         post()
         return take
 
-    # ---- small agreements along the chain of stages ------------------------------------------
+    # ---- small agreements along a chain of ranks ---------------------------------------------
 
     def agree(self, own: Tensor, combine: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        """Combines a small vector of all stages; all get the same result."""
+        """Combines a small vector of all ranks; all get the same result."""
         return self.around(own, combine, "control")
 
     def around(
-        self, own: Tensor, combine: Callable[[Tensor, Tensor], Tensor], purpose: str
+        self,
+        own: Tensor,
+        combine: Callable[[Tensor, Tensor], Tensor],
+        purpose: str,
+        chain: Sequence[int] | None = None,
     ) -> Tensor:
-        """Down the chain from stage 0, combined at each stage, and back: 2 (S - 1) messages."""
-        total, stage, last = own, self.stage, self.stages - 1
-        if stage > 0:
-            total = combine(self.receive(stage - 1, torch.empty_like(own), purpose), own)
-        if stage < last:
-            self.send(stage + 1, total.clone(), purpose)
-            total = self.receive(stage + 1, torch.empty_like(own), purpose)
-        if stage > 0:
-            self.send(stage - 1, total.clone(), purpose)
+        """Down a chain of P ranks, combined at each, and back: 2 (P - 1) messages.
+
+        Args:
+            own: what this rank gives.
+            combine: of what came down the chain, and the own.
+            purpose: for the ledger.
+            chain: peers with this one among them; None is all.
+        """
+        chain = list(range(self.peers)) if chain is None else list(chain)
+        place, total = chain.index(self.own), own
+        if place > 0:
+            total = combine(self.receive(chain[place - 1], torch.empty_like(own), purpose), own)
+        if place + 1 < len(chain):
+            self.send(chain[place + 1], total.clone(), purpose)
+            total = self.receive(chain[place + 1], torch.empty_like(own), purpose)
+        if place > 0:
+            self.send(chain[place - 1], total.clone(), purpose)
         self.flush()
         return total
+
+    @property
+    def way_chain(self) -> list[int]:
+        """The ranks of this stage."""
+        return [self.way_peer(way) for way in range(self.ways)]
 
     # ---- helpers -----------------------------------------------------------------------------
 
     def _wait_send(self) -> None:
-        work, _, stage, what = self._unsent.popleft()
-        with self._named(stage, what):
+        work, _, peer, what = self._unsent.popleft()
+        with self._named(peer, what):
             work.wait(timedelta(seconds=self.timeout))
 
-    def _rank(self, stage: int) -> int:
+    def _rank(self, peer: int) -> int:
         assert self._group is not None
-        return dist.get_global_rank(self._group, stage)
+        return dist.get_global_rank(self._group, peer)
+
+    def _name(self, peer: int) -> str:
+        stage, way = divmod(peer, self.ways)
+        return f"stage {stage}" + (f" way {way}" if self.ways > 1 else "")
 
     @staticmethod
     def _tag(purpose: str, chunk: int) -> int:
         return _TAG[purpose] << 24 | chunk
 
     @contextmanager
-    def _named(self, stage: int, what: str) -> "Iterator[None]":
+    def _named(self, peer: int, what: str) -> "Iterator[None]":
         try:
             yield
         except RuntimeError as error:
             raise RankError(
-                f"stage {self.stage} waited for stage {stage} (rank {self._rank(stage)}) to {what}"
-                f", but it stopped, or was silent for {self.timeout:g} s; see its output "
+                f"{self._name(self.own)} waited for {self._name(peer)} (rank {self._rank(peer)}) "
+                f"to {what}, but it stopped, or was silent for {self.timeout:g} s; see its output "
                 f"({str(error).splitlines()[0][:200]})"
             ) from error

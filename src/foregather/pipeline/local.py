@@ -51,12 +51,18 @@ class LocalGraph:
     target: Ids
     edge: Ids
     _matrices: dict[str, Matrix] = field(default_factory=dict)
+    _halves: dict[str, tuple[Matrix, Matrix]] = field(default_factory=dict)
     _edges: dict[str | None, tuple[Tensor, Tensor | None]] = field(default_factory=dict)
 
     @property
     def width(self) -> int:
         """Own and other rows."""
         return self.count + int(self.others.shape[0])
+
+    def sources(self) -> "LocalGraph":
+        """The same without its edges."""
+        none = np.empty(0, np.int64)
+        return LocalGraph(self.count, self.others, self.owner, none, none, none)
 
 
 class Topology:
@@ -67,16 +73,26 @@ class Topology:
         chunks: how it is cut.
         dtype: of edge weights.
         device: where matrices live.
+        mine: chunks whose edges are kept; of others only their sources are. None is all.
     """
 
     def __init__(
-        self, graph: Graph, chunks: Chunks, dtype: torch.dtype, device: torch.device
+        self,
+        graph: Graph,
+        chunks: Chunks,
+        dtype: torch.dtype,
+        device: torch.device,
+        mine: range | None = None,
     ) -> None:
         self.graph = graph
         self.chunks = chunks
         self.dtype = dtype
         self.device = device
-        self.locals = [self._local(c) for c in range(len(chunks))]
+        self._mine = range(len(chunks)) if mine is None else mine
+        self.locals = [
+            self._local(c) if c in self._mine else self._local(c).sources()
+            for c in range(len(chunks))
+        ]
         self._degree: dict[str, Values] = {}
 
     def _local(self, chunk: int) -> LocalGraph:
@@ -108,6 +124,25 @@ class Topology:
                 self._compressed(source, target, weight, shape[::-1]),
             )
         return local._matrices[norm]
+
+    def halves(self, chunk: int, norm: str) -> tuple[Matrix, Matrix]:
+        """The same in two: columns of own rows, and columns of others."""
+        local = self.locals[chunk]
+        if norm not in local._halves:
+            source, target, weight = self._weighted(chunk, norm)
+            halves = []
+            for first, last in ((0, local.count), (local.count, local.width)):
+                part = (source >= first) & (source < last)
+                row, column = target[part], source[part] - first
+                shape = (local.count, last - first)
+                halves.append(
+                    Matrix(
+                        self._compressed(row, column, weight[part], shape),
+                        self._compressed(column, row, weight[part], shape[::-1]),
+                    )
+                )
+            local._halves[norm] = (halves[0], halves[1])
+        return local._halves[norm]
 
     def edges(self, chunk: int, norm: str | None) -> tuple[Tensor, Tensor | None]:
         """`edge_index` of a chunk over its rows, and weights (None for 1)."""
@@ -160,7 +195,8 @@ class Topology:
         """Summed weights of the edges into each node (by new number)."""
         if norm not in self._degree:
             total = np.zeros(self.graph.num_nodes)
-            for c, local in enumerate(self.locals):
+            for c, kept in enumerate(self.locals):
+                local = kept if c in self._mine else self._local(c)
                 weight = self._own_weight(local)
                 weight = np.ones(local.source.size) if weight is None else weight
                 source, target = local.source, local.target

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from foregather.pipeline.link import Link
 from foregather.pipeline.options import Meter
+from foregather.pipeline.stage import Stage
 
 __all__ = ["Ladder", "Reading", "compare_gradients", "history_errors"]
 
@@ -72,15 +73,25 @@ class Ladder:
             self.rung = max(self.rung - 1, 0)
 
 
-def history_errors(history: dict[int, Tensor], exact: dict[int, Tensor]) -> dict[int, float]:
-    """The relative error of history by layer: norm of the difference over norm of the truth."""
-    errors = {}
-    for layer, rows in history.items():
-        true = exact[layer]
-        norm = float(torch.linalg.vector_norm(true))
-        difference = float(torch.linalg.vector_norm(rows - true))
-        errors[layer] = difference / norm if norm else (0.0 if difference == 0 else float("inf"))
-    return errors
+def history_errors(
+    history: dict[int, Tensor], exact: dict[int, Tensor], stage: Stage
+) -> dict[int, float]:
+    """The relative error of history by layer: norm of the difference over norm of the truth.
+
+    Over the rows of all ways; every way of a stage gets the same.
+    """
+    own, layers = stage.reach.own, sorted(history)
+    sums = torch.zeros(2, len(layers), dtype=torch.float64)
+    for i, layer in enumerate(layers):
+        true = exact[layer][:own]
+        sums[0, i] = float(torch.linalg.vector_norm(history[layer][:own] - true)) ** 2
+        sums[1, i] = float(torch.linalg.vector_norm(true)) ** 2
+    if stage.link.ways > 1:
+        sums = stage.link.around(sums, torch.add, "control", stage.link.way_chain)
+    return {
+        layer: (wrong / norm) ** 0.5 if norm else (0.0 if wrong == 0 else float("inf"))
+        for layer, wrong, norm in zip(layers, *sums.tolist(), strict=True)
+    }
 
 
 def compare_gradients(

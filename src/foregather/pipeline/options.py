@@ -77,6 +77,10 @@ class Runtime:
         cuts: the first layer of each further stage; None shares aggregations out evenly.
         timeout: seconds after which a silent rank is an error.
         group: ranks that are the stages, in order; None takes all ranks.
+        ways: G, ranks that share a stage; ranks are then stage by stage, and there are as many
+            stages as ranks / G.
+        split: what ways share out: "nodes" (graph-parallel: boundary rows are exchanged), or
+            "columns" (tensor-parallel: columns of all rows are; one stage, one chunk a rank).
     """
 
     recompute: Literal["none", "dense", "all"] = "none"
@@ -85,8 +89,16 @@ class Runtime:
     cuts: Sequence[int] | None = None
     timeout: float = 300.0
     group: Any = None
+    ways: int = 1
+    split: Literal["nodes", "columns"] = "nodes"
 
     def __post_init__(self) -> None:
+        if self.ways < 1:
+            raise InputError(f"ways is {self.ways}, expected ranks of a stage from 1 on")
+        if self.split not in ("nodes", "columns"):
+            raise InputError(f"split is {self.split!r}, expected nodes or columns")
+        if self.split == "columns" and self.recompute == "all":
+            raise InputError("split 'columns' with recompute 'all', expected none or dense")
         if self.recompute not in ("none", "dense", "all"):
             raise InputError(f"recompute is {self.recompute!r}, expected none, dense or all")
         if self.boundary not in (None, "bfloat16"):

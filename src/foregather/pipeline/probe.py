@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.nn.layer import GraphLayer
-from foregather.pipeline.aggregation import ChunkNear
+from foregather.pipeline.aggregation import ChunkNear, Exchange
 from foregather.pipeline.chunks import make_chunks
 from foregather.pipeline.local import Topology
 
@@ -125,7 +125,9 @@ def _layer(
 ) -> tuple[Tensor, Tensor]:
     try:
         message = layer.message(x) if layer.aggregates else x
-        near = ChunkNear(place, 0, message) if layer.aggregates else None
+        near = None
+        if layer.aggregates:  # one chunk, so nothing is read from elsewhere
+            near = ChunkNear(place, 0, message, Exchange(None, place.locals[0].others))
         return message, layer.update(x, near, **skips)
     except (RuntimeError, TypeError, ValueError) as error:
         raise InputError(

@@ -1,7 +1,8 @@
 """schedule: which chunk passes when, decided before an epoch; pure functions.
 
 One order of chunks serves all stages and layers of an epoch, forward; the backward pass has the
-reverse. It is a pure function of (seed, epoch, K), so that ranks agree without a message.
+reverse. It is a pure function of (seed, epoch, K), so that ranks agree without a message. Where
+chunks pass abreast it is an order of ticks.
 """
 
 from dataclasses import dataclass

@@ -12,14 +12,16 @@ from torch import Tensor
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.nn.layer import GraphLayer
-from foregather.pipeline.chunks import Chunks, make_chunks
+from foregather.pipeline.chunks import Chunks, check_count, make_chunks
 from foregather.pipeline.link import Link
 from foregather.pipeline.local import Topology
 from foregather.pipeline.loss import Loss, default_loss
 from foregather.pipeline.options import Mode, Runtime
 from foregather.pipeline.probe import Widths, probe
 from foregather.pipeline.program import check_cuts, cut_layers, stage_program
+from foregather.pipeline.reach import Reach, own_chunks
 from foregather.pipeline.stage import FeatureTable, Stage, Targets
+from foregather.pipeline.tensor import whole_topology
 
 __all__ = ["make_link", "make_stage", "shared_chunks"]
 
@@ -27,49 +29,71 @@ __all__ = ["make_link", "make_stage", "shared_chunks"]
 def make_link(runtime: Runtime) -> Link:
     """The link of this rank; one stage where torch.distributed is not in use."""
     if not (dist.is_available() and dist.is_initialized()):
-        return Link(0, 1, runtime.timeout, None)
+        return _alone(runtime)
     # messages between pairs only, each with its own timeout: the given group serves as it is
     group = runtime.group or dist.group.WORLD
     ranks = dist.get_process_group_ranks(group)
     if dist.get_rank() not in ranks:
         raise InputError(f"rank {dist.get_rank()} is not in the group of ranks {ranks}")
     if len(ranks) == 1:
-        return Link(0, 1, runtime.timeout, None)
-    return Link(ranks.index(dist.get_rank()), len(ranks), runtime.timeout, group)
+        return _alone(runtime)
+    if len(ranks) % runtime.ways:
+        raise InputError(
+            f"there are {len(ranks)} ranks and {runtime.ways} ways in a stage; "
+            "start a multiple of the ways"
+        )
+    stage, way = divmod(ranks.index(dist.get_rank()), runtime.ways)
+    stages = len(ranks) // runtime.ways
+    return Link(stage, stages, runtime.timeout, group, way, runtime.ways)
 
 
-def shared_chunks(graph: Graph, count: int, partition: Any, seed: int, link: Link) -> Chunks:
-    """Chunks, cut by stage 0 and handed down the chain, so that all stages have the same.
+def _alone(runtime: Runtime) -> Link:
+    if runtime.ways != 1:
+        raise InputError(
+            f"ways is {runtime.ways} but there is one rank; start more with torchrun, or say "
+            "abreast for the same result on one rank"
+        )
+    return Link(0, 1, runtime.timeout, None)
+
+
+def shared_chunks(
+    graph: Graph, count: int, partition: Any, seed: int, abreast: int, link: Link
+) -> Chunks:
+    """Chunks, cut by the first rank and handed down the chain, so that all ranks have the same.
 
     Raises:
-        InputError: fewer chunks than stages, or an argument of `make_chunks`.
+        InputError: fewer ticks than stages, or an argument of `make_chunks`.
     """
-    if count < link.stages:
+    if abreast < 1 or abreast % link.ways:
         raise InputError(
-            f"there are {count} chunks but {link.stages} stages; "
-            "a stage would always wait, so ask for at least as many chunks as stages"
+            f"{abreast} chunks abreast in {link.ways} ways, expected a multiple of the ways"
         )
-    if link.stages == 1:
-        return make_chunks(graph, count, partition, seed)
+    if count // abreast < link.stages:
+        raise InputError(
+            f"there are {count} chunks, {abreast} abreast, but {link.stages} stages; a stage would "
+            "always wait, so ask for at least as many chunks one after the other as stages"
+        )
+    if link.peers == 1:
+        return make_chunks(graph, count, partition, seed, abreast)
+    check_count(graph, count, abreast)  # on all ranks, for only the first one cuts
     parts = torch.empty(graph.num_nodes, dtype=torch.int64)
-    method = "given"
-    if link.stage == 0:
-        chunks = make_chunks(graph, count, partition, seed)
-        method = chunks.method
+    chunks = None
+    if link.own == 0:
+        chunks = make_chunks(graph, count, partition, seed, abreast)
         parts = torch.from_numpy(chunks.chunk_of(chunks.number))
     else:
-        parts = link.receive(link.stage - 1, parts, "state")
-    if link.stage + 1 < link.stages:
-        link.send(link.stage + 1, parts, "state")
+        parts = link.receive(link.own - 1, parts, "state")
+    if link.own + 1 < link.peers:
+        link.send(link.own + 1, parts, "state")
         link.flush()
-    return chunks if method != "given" else make_chunks(graph, count, parts.numpy(), seed)
+    return chunks or make_chunks(graph, count, parts.numpy(), seed, abreast)
 
 
 def check_same(link: Link, *facts: object) -> None:
-    """All stages were given the same: otherwise they would wait for rows that never come.
+    """All ranks were given the same: otherwise they would wait for rows that never come.
 
     Raises:
-        InputError: on all stages, where any differs.
+        InputError: on all ranks, where any differs.
     """
     code = zlib.crc32(repr(facts).encode())
     own = torch.tensor([code, code], dtype=torch.float64)
@@ -105,13 +129,14 @@ def make_stage(
         missing = "features" if graph.features is None else "labels"
         raise InputError(f"the graph has no {missing}, which full-graph training needs")
     weight = next((p for layer in layers for p in layer.parameters()), torch.empty(0))
-    place = Topology(graph, chunks, weight.dtype, weight.device)
+    mine = own_chunks(len(chunks), link.way, link.ways)
+    place = Topology(graph, chunks, weight.dtype, weight.device, mine)
     edge_width = None if graph.edge_features is None else graph.edge_features.width
     widths = probe(layers, graph.features.width, edge_width, place.dtype, place.device)
     cuts = cut_layers(layers, link.stages)
     if runtime.cuts is not None:
         cuts = check_cuts(runtime.cuts, len(layers), link.stages)
-    same = (runtime.boundary, runtime.initial_again, split, seed, mode)
+    same = (runtime.boundary, runtime.initial_again, runtime.split, split, seed, mode)
     check_same(link, graph.num_nodes, graph.num_edges, widths, cuts, *same)
     _check_shared(layers, cuts)
     program = stage_program(layers, cuts, link.stage, runtime.initial_again)
@@ -119,13 +144,27 @@ def make_stage(
         layers,
         program,
         place,
+        Reach(place, link.way, link.ways),
         FeatureTable(graph.features, chunks, place.dtype, place.device),
         _targets(graph, chunks, split, loss, place),
         widths,
         link,
         runtime,
         seed,
+        whole_topology(place) if _columns(runtime, link, chunks) else None,
     )
+
+
+def _columns(runtime: Runtime, link: Link, chunks: Chunks) -> bool:
+    """Whether ways share out columns."""
+    if runtime.split != "columns":
+        return False
+    if link.stages > 1 or len(chunks) != link.ways:
+        raise InputError(
+            f"split 'columns' with {link.stages} stages and {len(chunks)} chunks, expected one "
+            "stage and one chunk a rank: ways and chunks equal to the ranks"
+        )
+    return True
 
 
 def shared_layers(layers: Sequence[GraphLayer], cuts: Sequence[int], again: bool) -> list[int]:
@@ -142,6 +181,16 @@ def boundary_widths(
     return [
         widths.x[p.last] + sum(widths.skip[name] for name in p.skips_out) for p in programs[:-1]
     ]
+
+
+def exchanged_widths(layers: Sequence[GraphLayer], widths: Widths) -> tuple[list[int], int | None]:
+    """Columns of the messages that ways exchange.
+
+    And of the graph's own features, where the first layer aggregates them.
+    """
+    raw = layers[0].aggregates and type(layers[0]).message is GraphLayer.message
+    messages = [widths.message[n] for n, layer in enumerate(layers) if layer.aggregates]
+    return (messages[1:], messages[0]) if raw else (messages, None)
 
 
 def _check_shared(layers: Sequence[GraphLayer], cuts: Sequence[int]) -> None:

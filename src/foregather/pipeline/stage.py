@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from foregather.graph.features import Features
-from foregather.nn.layer import GraphLayer
-from foregather.pipeline.aggregation import ChunkNear, Exchange, near_rows
+from foregather.nn.layer import GraphLayer, Near
+from foregather.pipeline.aggregation import ChunkNear, Exchange, run_dense
 from foregather.pipeline.chunks import Chunks
 from foregather.pipeline.link import Link
 from foregather.pipeline.local import Topology
@@ -20,11 +20,13 @@ from foregather.pipeline.loss import Loss
 from foregather.pipeline.options import Runtime
 from foregather.pipeline.probe import Widths
 from foregather.pipeline.program import Op, StageProgram
+from foregather.pipeline.reach import Reach
 from foregather.pipeline.schedule import draw_key
 
-__all__ = ["FeatureTable", "Stage", "Targets", "Values"]
+__all__ = ["FeatureTable", "NearOf", "Stage", "Targets", "Values"]
 
-ExchangeOf = Callable[[int, int], Exchange]
+#: what each of some chunks sees in a layer, from (layer, chunks, their messages)
+NearOf = Callable[[int, Sequence[int], Sequence[Tensor]], Sequence[Near]]
 
 
 @dataclass(slots=True)
@@ -82,8 +84,14 @@ class Targets:
     loss: Loss
 
     def of(self, chunk: int, scores: Tensor) -> Tensor:
-        """This chunk's part of the mean loss."""
-        return self.loss(scores[self.rows[chunk]], self.labels[chunk]) / self.total
+        """This chunk's part of the mean loss; it always depends on the scores.
+
+        Otherwise other ways would wait for gradients of a chunk without training nodes.
+        """
+        loss = self.loss(scores[self.rows[chunk]], self.labels[chunk]) / self.total
+        if scores.requires_grad and not loss.requires_grad:
+            return loss + 0 * scores.sum()
+        return loss
 
 
 @dataclass(slots=True)
@@ -94,23 +102,27 @@ class Stage:
         layers: all layers of the model; only those of the program are used.
         program: what this stage does.
         topology: edges of all chunks.
+        reach: the rows this way holds.
         features: feature rows.
         targets: for the loss.
         widths: columns of everything.
         link: to the neighbouring stages.
         runtime: recomputation and boundaries.
         seed: of random numbers.
+        whole: all edges as one chunk, where ways share out columns.
     """
 
     layers: Sequence[GraphLayer]
     program: StageProgram
     topology: Topology
+    reach: Reach
     features: FeatureTable
     targets: Targets
     widths: Widths
     link: Link
     runtime: Runtime
     seed: int
+    whole: Topology | None = None
 
     @property
     def last(self) -> bool:
@@ -127,37 +139,59 @@ class Stage:
         first = layer == 0 and self.program.segments[0] == ()
         return first and self.layers[0].aggregates
 
-    # ---- one chunk -------------------------------------------------------------------------
+    # ---- some chunks -----------------------------------------------------------------------
 
     def run(
         self,
         ops: Sequence[Op],
-        values: Values,
-        chunk: int,
-        exchange: ExchangeOf,
+        values: Sequence[Values],
+        chunks: Sequence[int],
+        nears: NearOf,
         epoch: int | None,
-    ) -> Values:
-        """Runs ops on a chunk; `epoch` None draws no random numbers (evaluation)."""
-        now = replace(values, skips=dict(values.skips))
+    ) -> list[Values]:
+        """Runs ops on chunks that pass together; `epoch` None draws no random numbers."""
+        now = [replace(one, skips=dict(one.skips)) for one in values]
         for op in ops:
-            layer = self.layers[op.layer]
-            if op.kind == "again":
-                self._again(op.layer, now, chunk, epoch)
-                continue
-            self._draw(op.layer, op.kind == "message", chunk, epoch)
-            if op.kind == "message":
-                now.message = layer.message(now.x)
-                continue
-            near = None
-            if layer.aggregates:
-                own = now.x if now.message is None else now.message
-                rows = near_rows(own, exchange(op.layer, chunk))
-                dense = self.runtime.recompute == "dense"
-                near, now.message = ChunkNear(self.topology, chunk, rows, dense), None
-            now.x = layer.update(now.x, near, **{name: now.skips[name] for name in layer.needs})
-            if layer.gives:
-                now.skips[layer.gives] = now.x
+            found: Sequence[Near | None] = [None] * len(now)
+            if op.kind == "update" and self.layers[op.layer].aggregates:
+                own = [one.x if one.message is None else one.message for one in now]
+                found = nears(op.layer, chunks, own)
+            for one, chunk, near in zip(now, chunks, found, strict=True):
+                self._step(op, one, chunk, near, epoch)
         return now
+
+    def near(self, chunk: int, own: Tensor, exchange: Exchange) -> ChunkNear:
+        """What a chunk sees."""
+        return ChunkNear(self.topology, chunk, own, exchange, self.runtime.recompute == "dense")
+
+    def dense(self, part: Callable[..., Tensor], *values: Tensor) -> Tensor:
+        """A dense part, recomputed in the backward pass where that was asked for."""
+        return run_dense(part, values, self.runtime.recompute == "dense")
+
+    def feature_nears(self, chunks: Sequence[int], owns: Sequence[Tensor]) -> list[Near]:
+        """What chunks see where the graph's features are aggregated: they are never stale."""
+        return [
+            self.near(
+                chunk,
+                own,
+                Exchange(None, self.topology.locals[chunk].others, table=self.features.rows),
+            )
+            for chunk, own in zip(chunks, owns, strict=True)
+        ]
+
+    def _step(self, op: Op, now: Values, chunk: int, near: Near | None, epoch: int | None) -> None:
+        layer = self.layers[op.layer]
+        if op.kind == "again":
+            self._again(op.layer, now, chunk, epoch)
+            return
+        self._draw(op.layer, op.kind == "message", chunk, epoch)
+        if op.kind == "message":
+            now.message = layer.message(now.x)
+            return
+        now.x = layer.update(now.x, near, **{name: now.skips[name] for name in layer.needs})
+        now.message = None
+        if layer.gives:
+            now.skips[layer.gives] = now.x
 
     def _again(self, last: int, now: Values, chunk: int, epoch: int | None) -> None:
         x, skips = self.features.chunk(chunk), dict[str, Tensor]()
@@ -187,7 +221,7 @@ class Stage:
             return lambda chunk: Values(self.features.chunk(chunk))
         names = self.program.skips_in
         widths = self._widths(self.program.first, names)
-        take = self._receiver(order, self.program.stage - 1, "forward", sum(widths))
+        take = self._receiver(order, self.link.stage - 1, "forward", sum(widths))
 
         def arrive(chunk: int) -> Values:
             x, *skips = torch.split(take(chunk), widths, 1)
@@ -203,7 +237,7 @@ class Stage:
     def gradients(self, order: Sequence[int]) -> Callable[[int], list[Tensor]]:
         """A function that returns gradients of rows and skip tensors sent on, in order."""
         widths = self._widths(self.program.last, self.program.skips_out)
-        take = self._receiver(order, self.program.stage + 1, "backward", sum(widths))
+        take = self._receiver(order, self.link.stage + 1, "backward", sum(widths))
         return lambda chunk: list(torch.split(take(chunk), widths, 1))
 
     def send_back(self, chunk: int, gradients: Sequence[Tensor]) -> None:
@@ -217,14 +251,13 @@ class Stage:
         return torch.bfloat16 if self.runtime.boundary else self.topology.dtype
 
     def _send(self, stage: int, purpose: str, chunk: int, parts: Sequence[Tensor]) -> None:
-        self.link.send(
-            stage, torch.cat([p.detach() for p in parts], 1).to(self._wire()), purpose, chunk
-        )
+        rows = torch.cat([p.detach() for p in parts], 1).to(self._wire())
+        self.link.send(self.link.stage_peer(stage), rows, purpose, chunk)
 
     def _receiver(
         self, order: Sequence[int], stage: int, purpose: str, width: int
     ) -> Callable[[int], Tensor]:
         coming = [(chunk, (self.chunks.size(chunk), width)) for chunk in order]
         like = torch.empty(0, dtype=self._wire(), device=self.topology.device)
-        take = self.link.receiver(stage, purpose, coming, like)
+        take = self.link.receiver(self.link.stage_peer(stage), purpose, coming, like)
         return lambda chunk: take(chunk).to(self.topology.dtype)

@@ -5,15 +5,18 @@ History is not in it: it is rebuilt by sweeps. So a run may go on with another n
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from foregather.errors import InputError
+from foregather.errors import FormatError, InputError, StorageError
 from foregather.pipeline.link import Link
 
-__all__ = ["collect", "load_optimizer", "optimizer_state"]
+__all__ = ["collect", "load_optimizer", "load_state", "optimizer_state", "save_state"]
 
 
 def optimizer_state(
@@ -73,31 +76,73 @@ def collect(own: dict[str, Tensor], link: Link) -> dict[str, Tensor]:
         return total
     last = link.stages - 1
     if link.stage > 0:
-        total = {**_receive(link, link.stage - 1), **total}
+        total = {**_receive(link, link.stage_peer(link.stage - 1)), **total}
     if link.stage < last:
-        _send(link, link.stage + 1, total)
-        total = _receive(link, link.stage + 1)
+        _send(link, link.stage_peer(link.stage + 1), total)
+        total = _receive(link, link.stage_peer(link.stage + 1))
     if link.stage > 0:
-        _send(link, link.stage - 1, total)
+        _send(link, link.stage_peer(link.stage - 1), total)
     link.flush()
     return total
 
 
-def _send(link: Link, stage: int, tensors: dict[str, Tensor]) -> None:
+def _send(link: Link, peer: int, tensors: dict[str, Tensor]) -> None:
     names = {k: [list(v.shape), str(v.dtype).removeprefix("torch.")] for k, v in tensors.items()}
     header = torch.frombuffer(bytearray(json.dumps(names).encode()), dtype=torch.uint8)
-    link.send(stage, torch.tensor([header.numel()]), "state")
-    link.send(stage, header, "state")
+    link.send(peer, torch.tensor([header.numel()]), "state")
+    link.send(peer, header, "state")
     for tensor in tensors.values():
-        link.send(stage, tensor.detach().clone().reshape(-1), "state")
+        link.send(peer, tensor.detach().clone().reshape(-1), "state")
 
 
-def _receive(link: Link, stage: int) -> dict[str, Tensor]:
-    size = int(link.receive(stage, torch.empty(1, dtype=torch.int64), "state"))
-    header = link.receive(stage, torch.empty(size, dtype=torch.uint8), "state")
+def _receive(link: Link, peer: int) -> dict[str, Tensor]:
+    size = int(link.receive(peer, torch.empty(1, dtype=torch.int64), "state"))
+    header = link.receive(peer, torch.empty(size, dtype=torch.uint8), "state")
     names: dict[str, Any] = json.loads(bytes(header.tolist()))
     tensors = {}
     for name, (shape, dtype) in names.items():
         like = torch.empty(shape, dtype=getattr(torch, dtype))
-        tensors[name] = link.receive(stage, like.reshape(-1), "state").reshape(shape)
+        tensors[name] = link.receive(peer, like.reshape(-1), "state").reshape(shape)
     return tensors
+
+
+def save_state(state: Mapping[str, Any], path: Path) -> None:
+    """Writes what `FullGraph.state_dict` gave as one safetensors file.
+
+    Raises:
+        StorageError: the file cannot be written.
+    """
+    tensors = {
+        f"{part}:{name}": value.contiguous()
+        for part in ("weights", "optimizer")
+        for name, value in state[part].items()
+    }
+    half = path.with_name(path.name + ".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_file(tensors, half, {"epoch": str(state["epoch"])})
+        half.replace(path)  # whole, or not there
+    except OSError as error:
+        raise StorageError(f"cannot write {path.name}: {error.strerror}") from error
+
+
+def load_state(path: Path) -> dict[str, Any]:
+    """Reads what `save_state` wrote.
+
+    Raises:
+        FormatError: no such file, or not one of these.
+    """
+    try:
+        with safe_open(path, "pt") as file:
+            epoch = int(file.metadata()["epoch"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise FormatError(
+            f"{path.name} is not a state of full-graph training ({error}); "
+            "give a file that train-full has saved"
+        ) from error
+    parts: dict[str, Any] = {"epoch": epoch, "weights": {}, "optimizer": {}}
+    for name, value in tensors.items():
+        part, _, rest = name.partition(":")
+        parts[part][rest] = value
+    return parts

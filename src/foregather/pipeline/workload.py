@@ -1,0 +1,162 @@
+"""workload: a graph and layers as numbers: widths, costs, weights; and what a rank must hold.
+
+Memory counts what a run makes beside the graph itself: buffers, what the backward pass keeps,
+matrices, weights with their gradients and two moments.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from foregather.nn.layer import GraphLayer
+from foregather.pipeline.cut import Cut
+from foregather.pipeline.probe import Widths
+from foregather.pipeline.profile import LayerCost
+from foregather.pipeline.program import StageProgram, stage_program
+from foregather.pipeline.reach import own_chunks
+from foregather.pipeline.setup import exchanged_widths
+
+__all__ = ["Setting", "Workload", "memory_of", "split_layers"]
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What is trained.
+
+    Attributes:
+        layers: the layers.
+        widths: columns of everything.
+        costs: of each layer.
+        nodes: N.
+        edges: E.
+        itemsize: b of rows.
+        wire: bytes of a value at a boundary.
+        again: dense layers that give a skip tensor are run again on each stage.
+    """
+
+    layers: Sequence[GraphLayer]
+    widths: Widths
+    costs: Sequence[LayerCost]
+    nodes: int
+    edges: int
+    itemsize: int
+    wire: int
+    again: bool
+
+    @property
+    def raw_first(self) -> bool:
+        """Whether layer 0 aggregates the graph's own features, which every rank has."""
+        return exchanged_widths(self.layers, self.widths)[1] is not None
+
+    def weights(self, numbers: Sequence[int]) -> int:
+        """Values of the weights of some layers."""
+        return sum(p.numel() for n in numbers for p in self.layers[n].parameters())
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One way to run it.
+
+    Attributes:
+        split: "nodes" or "columns".
+        mode: "exact" or "fast".
+        stages: S.
+        ways: G.
+        chunks: K.
+        cuts: first layers of all stages, and the number of layers.
+        recompute: "none" or "all".
+    """
+
+    split: Literal["nodes", "columns"]
+    mode: Literal["exact", "fast"]
+    stages: int
+    ways: int
+    chunks: int
+    cuts: tuple[int, ...]
+    recompute: Literal["none", "all"] = "none"
+
+    @property
+    def scheme(self) -> str:
+        """Its name for people."""
+        if self.split == "columns":
+            return "tensor"
+        if self.ways > 1:
+            one = self.stages == 1 and self.chunks == self.ways
+            return "graph" if one else "hybrid"
+        return "pipeline" if self.stages > 1 else "single"
+
+    def program(self, work: Workload, stage: int) -> StageProgram:
+        """What a stage does."""
+        return stage_program(work.layers, self.cuts, stage, work.again)
+
+    def shared(self, work: Workload) -> list[int]:
+        """Layers whose weights several stages hold."""
+        most = max(len(self.program(work, s).again) for s in range(self.stages))
+        return list(range(most))
+
+
+def split_layers(work: Workload, stages: int) -> tuple[int, ...]:
+    """First layers of all stages so that the slowest stage is as fast as can be."""
+    costs = [
+        cost.seconds(work.nodes, work.edges, False) + cost.seconds(work.nodes, work.edges, True)
+        for cost in work.costs
+    ]
+    total = [0.0, *itertools.accumulate(costs)]
+    count = len(costs)
+    best: list[tuple[float, tuple[int, ...]]] = [(total[n], (0, n)) for n in range(count + 1)]
+    for used in range(2, stages + 1):
+        following = []
+        for n in range(count + 1):
+            options = [
+                (max(best[m][0], total[n] - total[m]), (*best[m][1], n)) for m in range(used - 1, n)
+            ]
+            following.append(min(options, default=(float("inf"), (0, n))))
+        best = following
+    return best[count][1]
+
+
+def memory_of(work: Workload, setting: Setting, cut: Cut) -> int:
+    """Bytes of the rank that needs the most, beside the graph itself."""
+    return max(
+        _rank_memory(work, setting, cut, stage, way)
+        for stage in range(setting.stages)
+        for way in range(setting.ways)
+    )
+
+
+def _rank_memory(work: Workload, setting: Setting, cut: Cut, stage: int, way: int) -> int:
+    program = setting.program(work, stage)
+    mine = own_chunks(setting.chunks, way, setting.ways)
+    nodes, edges = sum(cut.nodes[c] for c in mine), sum(cut.edges[c] for c in mine)
+    columns = setting.split == "columns"
+    held = nodes + int(cut.crossing[:, :, way].sum())
+    numbers = [*range(program.first, program.last), *program.again]
+    aggregating = [n for n in program.aggregating if n or not work.raw_first]
+    size = work.itemsize
+    total = 4 * size * work.weights(numbers)
+    total += _matrices(work.nodes if columns else nodes, work.edges if columns else edges, size)
+    kept = [work.costs[n].kept for n in numbers]
+    if setting.recompute == "all":  # one tick at a time
+        ticks = setting.chunks // setting.ways
+        largest = max(cut.nodes[c] for c in mine), max(cut.edges[c] for c in mine)
+        layers = 1 if setting.mode == "exact" else len(numbers)
+        each = sorted(kn * largest[0] + ke * largest[1] for kn, ke in kept)[-layers:]
+        total += int(sum(each)) * (1 if ticks > 1 else max(1, len(numbers) // layers))
+    else:
+        total += int(sum(kn * nodes + ke * edges for kn, ke in kept))
+    if columns:
+        widest = max((work.widths.message[n] for n in aggregating), default=0)
+        return total + 4 * size * work.nodes * -(-widest // setting.ways)
+    buffers = sum(work.widths.message[n] for n in aggregating) * size * held
+    if setting.mode == "fast" or setting.scheme == "graph":
+        total += buffers * (2 if setting.chunks == setting.ways else 3)
+    else:  # rows (and messages) of all levels; gradients of two
+        rows = sum(work.widths.x[n] for n in aggregating) * size * held
+        total += buffers + rows + (2 * (buffers + rows) // max(1, len(aggregating)))
+    return total + size * nodes * (work.widths.x[program.first] if stage else 0)
+
+
+def _matrices(nodes: int, edges: int, itemsize: int) -> int:
+    """A matrix and its transpose, and the local edges they are made of."""
+    return 2 * (edges + nodes) * (4 + itemsize) + 24 * edges

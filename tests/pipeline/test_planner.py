@@ -1,0 +1,208 @@
+"""The planner and its simulator against closed forms, brute force and hand-made cases."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from foregather.errors import BudgetError, InputError
+from foregather.pipeline import FullGraph, Line, make_chunks, make_plan, measure_line
+from foregather.pipeline.cut import measure_cut
+from foregather.pipeline.options import Runtime
+from foregather.pipeline.planner import _settings, _workload
+from foregather.pipeline.profile import LayerCost
+from foregather.pipeline.programs import rank_programs
+from foregather.pipeline.simulate import Action, simulate
+from foregather.pipeline.volume import (
+    column_bytes,
+    exchange_bytes,
+    pipeline_bytes,
+    shared_weight_bytes,
+)
+from foregather.pipeline.workload import memory_of, split_layers
+from tests.pipeline.cases import model, small_graph
+
+GRAPH = small_graph()
+NO_TIME = Line(0.0, 1e18)
+
+
+def even(count: int, forward: float = 1.0, backward: float = 2.0) -> list[LayerCost]:
+    """Layers that cost seconds by call only."""
+    return [LayerCost((0, 0, forward), (0, 0, backward), (100.0, 10.0))] * count
+
+
+def test_simulated_messages():
+    """Two messages of 100 bytes at 100 bytes a second, half a second away."""
+    programs = [
+        [Action("compute", 1.0, name="f0"), Action("send", peer=1, bytes=100),
+         Action("send", peer=1, bytes=100)],
+        [Action("receive", peer=0), Action("receive", peer=0), Action("compute", 2.0, name="f0")],
+    ]  # fmt: skip
+    found = simulate(programs, Line(0.5, 100.0))
+    assert found.seconds == pytest.approx(1 + 0.5 + 1 + 1 + 2)  # one after the other on the line
+    assert found.bytes == 200 and found.busy == [1.0, 2.0]
+    assert found.bubble == pytest.approx(1 - 3 / 11)
+    assert [(r.rank, r.begin, r.end) for r in found.runs] == [(0, 0.0, 1.0), (1, 3.5, 5.5)]
+    with pytest.raises(InputError, match="rank 0 of the simulation waits"):
+        simulate([[Action("receive", peer=1)], []], Line())
+
+
+@pytest.mark.parametrize(("stages", "ticks"), [(2, 2), (2, 8), (3, 6), (4, 4), (4, 16)])
+def test_a_balanced_pipeline_takes_k_plus_s_minus_1_ticks(stages, ticks):
+    work = _workload(GRAPH, model("gcn") + model("gcn")[1:1], Runtime(), even(4))
+    setting = next(
+        s for s in _settings(work, stages, "fast")
+        if (s.mode, s.stages, s.chunks, s.recompute) == ("fast", stages, ticks, "none")
+    )  # fmt: skip
+    cut = measure_cut(GRAPH, make_chunks(GRAPH, ticks, "random"), 1)
+    found = simulate(rank_programs(work, setting, cut), NO_TIME)
+    layers = max(b - a for a, b in itertools.pairwise(setting.cuts))
+    assert layers == -(-4 // stages)
+    if 4 % stages == 0:
+        assert found.seconds == pytest.approx((ticks + stages - 1) * layers * 3)
+        assert found.bubble == pytest.approx((stages - 1) / (ticks + stages - 1))
+
+
+@pytest.mark.parametrize("name", ["gcn", "sage", "gcnii", "resgcn"])
+@pytest.mark.parametrize("again", [False, True])
+def test_simulated_bytes_are_the_closed_forms(name, again):
+    runtime = Runtime(initial_again=again)
+    layers = model(name)
+    work = _workload(GRAPH, layers, runtime, even(len(layers)))
+    whole = sum(p.numel() for layer in layers for p in layer.parameters())
+    for ranks in (2, 4, 6):
+        for setting in _settings(work, ranks, "fast"):
+            chunks = make_chunks(GRAPH, setting.chunks, "random", 0, setting.ways)
+            cut = measure_cut(GRAPH, chunks, setting.ways)
+            found = simulate(rank_programs(work, setting, cut), Line())
+            first = sum(work.weights([n]) for n in setting.shared(work))
+            expected = shared_weight_bytes(ranks, first, 8)
+            expected += shared_weight_bytes(setting.ways, whole - first, 8)
+            messages = [work.widths.message[n] for n in range(len(layers)) if layers[n].aggregates]
+            raw = messages.pop(0) if work.raw_first else None
+            if setting.split == "columns":
+                expected += column_bytes(cut.nodes, messages, 8, raw)
+            else:
+                expected += exchange_bytes(int(cut.crossing.sum()), messages, 8)
+            columns = []
+            for boundary in setting.cuts[1:-1]:
+                skip = name == "gcnii" and not again and 1 <= boundary <= 4
+                columns.append(work.widths.x[boundary] + (6 if skip else 0))
+            assert found.bytes == expected + pipeline_bytes(60, columns, 8)
+
+
+def slowest(costs, cuts) -> float:
+    return max(sum(c.forward[2] for c in costs[a:b]) for a, b in itertools.pairwise(cuts))
+
+
+def test_layers_are_split_as_brute_force_would():
+    rng = np.random.default_rng(0)
+    layers = model("resgcn")  # six layers
+    for _ in range(10):
+        costs = [LayerCost((0, 0, t), (0, 0, 0), (0, 0)) for t in rng.random(6)]
+        work = _workload(GRAPH, layers, Runtime(), costs)
+        for stages in (1, 2, 3, 4, 6):
+            best = min(
+                slowest(costs, (0, *inner, 6))
+                for inner in itertools.combinations(range(1, 6), stages - 1)
+            )
+            assert slowest(costs, split_layers(work, stages)) == pytest.approx(best)
+
+
+def test_the_cut_is_what_loops_find():
+    for ways, count in ((1, 5), (2, 8), (3, 9)):
+        chunks = make_chunks(GRAPH, count, "random", 1, ways)
+        cut = measure_cut(GRAPH, chunks, ways)
+        assert cut.between == pytest.approx(chunks.cut(GRAPH))
+        chunk = chunks.chunk_of(chunks.number)
+        edges, stale, read = np.zeros(count, int), 0, set()
+        for v in range(60):
+            for u in GRAPH.indices[slice(*GRAPH.indptr[v : v + 2])]:
+                edges[chunk[v]] += 1
+                stale += chunk[u] % (count // ways) != chunk[v] % (count // ways)
+                if chunk[u] * ways // count != chunk[v] * ways // count:
+                    read.add((chunk[v] * ways // count, int(u)))
+        assert list(cut.edges) == edges.tolist()
+        assert cut.stale == pytest.approx(stale / GRAPH.num_edges / 2)
+        assert int(cut.crossing.sum()) == len(read)
+        assert cut.alpha == len(read) / 60
+
+
+def plan(ranks, mode="exact", **options):
+    layers = model("gcnii")
+    costs = [LayerCost((1e-7, 1e-9, 1e-5), (2e-7, 2e-9, 2e-5), (100.0, 1.0))] * len(layers)
+    return make_plan(GRAPH, layers, ranks, mode, partition="random", costs=costs, **options)
+
+
+def test_the_choice_follows_mode_line_and_memory():
+    exact = plan(4, "exact", line=Line(1e-6, 1e12))
+    assert all(c.stale == 0 for c in exact.candidates)
+    fast = plan(4, "fast", line=Line(1e-6, 1e6))
+    fewest = min(fast.candidates, key=lambda c: c.bytes)
+    assert fast.chosen.seconds == min(c.seconds for c in fast.candidates)
+    assert fast.chosen.bytes == fewest.bytes  # a slow line: bytes are time
+    assert not any(c.setting.mode == "fast" for c in plan(4, "fast", stale=0.0).candidates
+                   if not c.refused)  # fmt: skip
+    limit = sorted(c.memory for c in fast.candidates)[1]
+    tight = plan(4, "fast", line=Line(1e-6, 1e6), memory=limit)
+    assert tight.chosen.memory <= limit
+    assert sum(c.refused == "over the memory limit" for c in tight.candidates) > 0
+    with pytest.raises(BudgetError, match="the least memory of any is") as told:
+        plan(4, memory=100)
+    assert told.value.least == min(c.memory for c in exact.candidates)
+    with pytest.raises(InputError, match="ranks is 0"):
+        plan(0)
+    with pytest.raises(InputError, match="a line of 0"):
+        Line(rate=0)
+    with pytest.raises(InputError, match="two ranks"):
+        measure_line()
+
+
+def test_explain_says_what_would_flip_the_choice():
+    made = plan(4, "fast", line=Line(1e-6, 1e7))
+    text = made.explain()
+    assert len([r for r in text.splitlines() if "%" in r]) == len(made.candidates)
+    for scheme in ("tensor", "graph", "hybrid", "pipeline"):
+        assert f"\n{scheme}" in text
+    flips = made.flips()
+    assert len(flips) == 3
+    named = [f for f in flips if f.startswith("at ")]
+    for flip in named:  # what it says is true
+        rate = float(flip.split()[1]) * 1e9
+        other = plan(4, "fast", line=Line(1e-6, rate)).chosen.setting
+        assert flip.split(": ")[1].startswith(other.scheme)
+
+
+def test_memory_of_the_plan_falls_with_chunks_and_recomputation():
+    made = plan(1)
+    by = {(c.setting.chunks, c.setting.recompute): c.memory for c in made.candidates}
+    assert by[16, "all"] < by[2, "all"] < by[1, "none"]
+    work, cuts = made.work, made.cuts
+    for candidate in made.candidates:
+        setting = candidate.setting
+        assert candidate.memory == memory_of(work, setting, cuts[setting.chunks, 1])
+
+
+def test_a_plan_on_one_rank_trains_as_it_says(tmp_path):
+    layers = model("gcnii")
+    made = make_plan(GRAPH, layers, memory="1MB", partition="random")  # profiled here
+    assert all(min(c.forward) >= 0 and c.kept[0] > 0 for c in made.work.costs)
+    options = made.options()
+    run = FullGraph(GRAPH, layers, **options)
+    assert len(run.chunks) == made.chosen.setting.chunks
+    assert np.isfinite(run.train_epoch().loss)
+    assert all(p.grad is not None for layer in layers for p in layer.parameters())
+    pytest.importorskip("matplotlib")
+    plan(4, "fast").draw(tmp_path / "stages.png")
+    assert (tmp_path / "stages.png").stat().st_size > 1000
+
+
+def test_profiling_leaves_layers_as_they_were():
+    layers = model("resgcn", 0.5)
+    before = [p.detach().clone() for layer in layers for p in layer.parameters()]
+    state = torch.random.get_rng_state()
+    make_plan(GRAPH, layers, partition="random")
+    assert torch.equal(state, torch.random.get_rng_state())
+    for old, new in zip(before, (p for layer in layers for p in layer.parameters()), strict=True):
+        assert torch.equal(old, new) and new.grad is None

@@ -1,0 +1,150 @@
+"""Stages of several ways as real gloo ranks: eight processes that run all cases once."""
+
+import os
+import traceback
+import warnings
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from foregather.nn import Conv
+from foregather.pipeline import FullGraph, Meter, Runtime, Techniques
+from tests.pipeline.cases import double, model, small_graph
+from tests.pipeline.ranks import start
+
+CHUNKS, ABREAST, EPOCHS = 8, 2, 3
+HYBRID = {  # name -> (model, dropout, mode, options)
+    "gcn-fast": ("gcn", 0.3, "fast", {}),
+    "gcnii-fast": (
+        "gcnii", 0.3, "fast",
+        {"techniques": Techniques.published(), "runtime": {"recompute": "all"}},
+    ),
+    "resgcn-fast": ("resgcn", 0.3, "fast", {"meter": Meter(every=2, error=9.0, cosine=-1.0)}),
+    "resgcn-exact": ("resgcn", 0.3, "exact", {"runtime": {"recompute": "all"}}),
+    "gcnii-exact": ("gcnii", 0.3, "exact", {"runtime": {"initial_again": True}}),
+}  # fmt: skip
+#: (stages, ways, cases); with abreast 2 and one way the chunks of a tick share a rank
+GRIDS = [
+    (2, 1, ("gcn-fast", "resgcn-fast")),
+    (1, 2, tuple(HYBRID)),
+    (2, 2, tuple(HYBRID)),
+    (3, 2, ("gcnii-fast", "gcnii-exact")),
+    (4, 2, ("gcn-fast", "resgcn-exact")),
+]
+PARALLEL = [("nodes", 2), ("nodes", 4), ("columns", 2), ("columns", 3)]
+MODELS = ("gcn", "sage", "gcnii", "resgcn")
+
+
+def train(kind, drop, mode, chunks, options, **runtime) -> dict:
+    """One run on this rank; what it found."""
+    options = dict(options)
+    options["runtime"] = Runtime(**options.get("runtime", {}), timeout=60.0, **runtime)
+    run = FullGraph(
+        small_graph(), model(kind, drop), chunks, mode, partition="random",
+        optimizer=lambda weights: torch.optim.Adam(weights, 0.05), **options,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        reports = run.fit(EPOCHS)
+    return {
+        "losses": [r.loss for r in reports],
+        "sent": [r.sent for r in reports],
+        "readings": [(r.reading.error, r.reading.cosine) for r in reports if r.reading],
+        "volume": run.volume(),
+        "crossing": run.engine.stage.reach.crossing,
+        "scores": run.infer(),
+        "accuracy": run.evaluate("valid"),
+        "weights": run.state_dict()["weights"],
+    }
+
+
+def hybrid(name: str, **runtime) -> dict:
+    kind, drop, mode, options = HYBRID[name]
+    return train(kind, drop, mode, CHUNKS, {**options, "abreast": ABREAST}, **runtime)
+
+
+def parallel(kind: str, drop: float, count: int, **runtime) -> dict:
+    """Graph- or tensor-parallel where `runtime` says so, else the same chunks on one rank."""
+    return train(kind, drop, "exact", count, {"abreast": count}, **runtime)
+
+
+def refused(group, ways: int) -> dict[str, str]:
+    """What cannot be run, and what each is told."""
+    found, base = {}, {"group": group, "ways": ways, "timeout": 20.0}
+    tries = {
+        "odd": (model("gcn"), 4, {**base, "ways": 3}, {}),
+        "abreast": (model("gcn"), 4, base, {"abreast": 3}),
+        "multiple": (model("gcn"), 5, base, {}),
+        "columns": (model("gcn"), 8, {**base, "split": "columns"}, {}),
+    }
+    for name, (layers, chunks, runtime, options) in tries.items():
+        try:
+            FullGraph(
+                small_graph(), layers, chunks, partition="random", runtime=Runtime(**runtime),
+                **options,
+            ).train_epoch()  # fmt: skip
+            found[name] = "no error"
+        except ValueError as error:
+            found[name] = str(error)
+    return found
+
+
+def attention(group) -> str:
+    """A convolution that reads in-neighbours one by one, where columns are split."""
+    from torch_geometric.nn import GATConv
+
+    with double():
+        layers = [Conv(GATConv(7, 3))]
+    runtime = Runtime(group=group, ways=2, split="columns")
+    try:
+        FullGraph(small_graph(), layers, 2, partition="random", runtime=runtime).train_epoch()
+    except ValueError as error:
+        return str(error)
+    return "no error"
+
+
+def fault(group) -> str:
+    """Rank 1 alone has an infinite feature row: all ranks must say where."""
+    graph = small_graph()
+    run = FullGraph(
+        graph, model("resgcn"), 4, "fast", partition="random", runtime=Runtime(group=group, ways=2)
+    )
+    if dist.get_rank() == 1:
+        own = run.chunks.order[run.chunks.span(run.engine.stage.reach.mine[0])]
+        graph.features.data[own[0]] = float("inf")
+    try:
+        run.train_epoch()
+    except ArithmeticError as error:
+        return str(error)
+    return "no error"
+
+
+def all_ways(rank: int, port: int, folder: Path) -> None:
+    """Every case; results go to files."""
+    start(rank, 8, port)
+    found: dict = {}
+    try:
+        for stages, ways, names in GRIDS:
+            group = dist.new_group(list(range(stages * ways)))
+            if rank < stages * ways:
+                for name in names:
+                    found[name, stages, ways] = hybrid(name, group=group, ways=ways)
+        for split, ways in PARALLEL:
+            group = dist.new_group(list(range(ways)))
+            if rank < ways:
+                options = {"group": group, "ways": ways, "split": split}
+                for kind in MODELS:
+                    drop = 0.3 if kind == "gcnii" else 0.0
+                    found[kind, split, ways] = parallel(kind, drop, ways, **options)
+                if (split, ways) == ("nodes", 4):
+                    found["refused"] = refused(group, 2)
+                    found["nan"] = fault(group)
+                if (split, ways) == ("columns", 2):
+                    found["attention"] = attention(group)
+    except BaseException:
+        found["error"] = traceback.format_exc()
+    torch.save(found, folder / f"rank{rank}.pt")
+    if "error" not in found:
+        dist.barrier()  # rank 0 holds the store; it must not end first
+    os._exit(0)
