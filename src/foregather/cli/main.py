@@ -16,6 +16,7 @@ import tyro
 from foregather.cli.bench import Bench
 from foregather.cli.convert import Convert
 from foregather.cli.doctor import Doctor
+from foregather.cli.infer import Infer
 from foregather.cli.info import Info
 from foregather.cli.plan import Plan
 from foregather.cli.quickstart import Quickstart
@@ -38,6 +39,7 @@ Command = (
     | Annotated[Doctor, tyro.conf.subcommand("doctor")]
     | Annotated[Plan, tyro.conf.subcommand("plan")]
     | Annotated[Train, tyro.conf.subcommand("train")]
+    | Annotated[Infer, tyro.conf.subcommand("infer")]
     | Annotated[Bench, tyro.conf.subcommand("bench")]
 )
 

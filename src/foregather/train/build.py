@@ -20,11 +20,19 @@ from foregather.nn import MLP, SAGE
 from foregather.sampling import Full, Labor, Neighbor, Sampler
 from foregather.train.auto import usable_memory
 from foregather.train.loader import Loader
-from foregather.train.score import check_classes, count_classes
 from foregather.train.settings import ModelSettings, OptimizerSettings, SamplerSettings, Settings
 from foregather.units import parse_count, parse_size
 
-__all__ = ["import_name", "make_loader", "make_model", "make_optimizer", "make_sampler"]
+__all__ = [
+    "budget_of",
+    "infer_options",
+    "count_layers",
+    "import_name",
+    "make_loader",
+    "make_model",
+    "make_optimizer",
+    "make_sampler",
+]
 
 _OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
 
@@ -98,11 +106,6 @@ def _known(kind: Any, options: dict[str, Any], name: str) -> dict[str, Any]:
 def make_loader(graph: Graph, settings: Settings) -> Loader:
     """The loader of the training split."""
     memory, bulk = settings.memory, settings.memory.bulk
-    budget: int | None = None
-    if memory.budget == "auto":
-        budget = usable_memory()
-    elif memory.budget != "none":
-        budget = parse_size(memory.budget)
     return Loader(
         graph,
         None,
@@ -112,7 +115,7 @@ def make_loader(graph: Graph, settings: Settings) -> Loader:
         shuffle=True,
         seed=settings.train.seed,
         bulk="auto" if bulk == "auto" else parse_count(bulk),
-        memory=budget,
+        memory=budget_of(settings),
         storage=memory.storage,
         threads=settings.train.threads,
         labels="seeds",
@@ -122,19 +125,32 @@ def make_loader(graph: Graph, settings: Settings) -> Loader:
     )
 
 
-def make_model(graph: Graph, settings: Settings, loader: Loader | None = None) -> nn.Module:
-    """The model, its weights drawn from the seed.
+def budget_of(settings: Settings) -> int | None:
+    """Bytes that may be used; None without a promise."""
+    budget = settings.memory.budget
+    if budget == "auto":
+        return usable_memory()
+    return None if budget == "none" else parse_size(budget)
 
-    With a loader, the model is called with one batch.
+
+def infer_options(settings: Settings) -> dict[str, Any]:
+    """Arguments of `infer` for a model that was trained with these settings."""
+    return {
+        "layers": count_layers(settings),
+        "memory": budget_of(settings),
+        "storage": settings.memory.storage,
+        "threads": settings.train.threads,
+        "norm": "gcn" if settings.sampler.norm == "gcn" else None,
+    }
+
+
+def make_model(settings: Settings, width: int, classes: int) -> nn.Module:
+    """The model for so many feature columns and classes, its weights drawn from the seed.
 
     Raises:
-        InputError: nobody knows it, or it does not fit the graph.
+        InputError: nobody knows it, or it cannot be made with these options.
     """
-    if graph.features is None:
-        raise InputError("the graph has no features; convert it with them to train on it")
-    wanted = settings.model
-    layers = wanted.layers or len(settings.sampler.fanouts)
-    width, classes = graph.features.width, count_classes(graph)
+    wanted, layers = settings.model, count_layers(settings)
     torch.manual_seed(settings.train.seed)
     widths = [width, *[wanted.hidden] * (layers - 1), classes]
     if wanted.kind in ("sage", "mlp"):
@@ -145,12 +161,12 @@ def make_model(graph: Graph, settings: Settings, loader: Loader | None = None) -
         model = _own_model(wanted, width, classes, layers)
     else:
         raise InputError(f"model.kind is {wanted.kind!r}, expected sage, mlp or module:Class")
-    if loader is not None:
-        batch = next(iter(loader))
-        check_classes(model, batch, classes)
-        loader.close()  # what was read for this does not count
-        loader.set_epoch(0)
     return model
+
+
+def count_layers(settings: Settings) -> int:
+    """Layers of the model."""
+    return settings.model.layers or len(settings.sampler.fanouts)
 
 
 def _own_model(wanted: ModelSettings, width: int, classes: int, layers: int) -> nn.Module:

@@ -12,13 +12,19 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import nn
 
 from foregather.errors import InputError, MissingDependencyError
+from foregather.graph.npy import map_array
 from foregather.observe.trace import Trace
+from foregather.train.build import infer_options
 from foregather.train.fit import Record, Training, evaluate, fit
+from foregather.train.infer import infer
 from foregather.train.run import Run
+from foregather.train.score import accuracy
 from foregather.units import format_bytes
 
 __all__ = ["conduct", "epoch_line"]
@@ -139,8 +145,22 @@ def _scorer(run: Run, split: str) -> Callable[[nn.Module], float] | None:
         return None  # a graph without it is trained without it
     if len(nodes) == 0:
         return None
+    if run.settings.train.evaluate == "exact":
+        return lambda model: _exact(run, model, nodes)
     loader = run.training.loader.beside(nodes)
     return lambda model: evaluate(model, loader)
+
+
+def _exact(run: Run, model: nn.Module, nodes: npt.NDArray[np.int64]) -> float:
+    """Accuracy by every edge; while it runs, the training loader's cache is given back."""
+    run.training.loader.close()
+    out, settings = run.folder / "scores.npy", run.settings
+    infer(model, run.graph, out, overwrite=True, **infer_options(settings))
+    try:
+        assert run.graph.labels is not None
+        return accuracy(map_array(out), run.graph.labels, nodes)
+    finally:
+        out.unlink()
 
 
 def _summary(run: Run) -> Record:

@@ -14,9 +14,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import nn
 
 from foregather.errors import FormatError, InputError, StorageError
 from foregather.graph.files import storage_error
@@ -31,9 +33,10 @@ from foregather.train.checkpoint import (
     write_safely,
 )
 from foregather.train.fit import Record, Training
+from foregather.train.score import check_classes, count_classes
 from foregather.train.settings import Settings, difference, read_settings, write_settings
 
-__all__ = ["Run", "free_folder"]
+__all__ = ["Run", "free_folder", "load_model"]
 
 #: Sections and keys that change no result, so a resumed run may have others.
 _FREE = ("graph", "run", "memory", "checkpoint", "watch")
@@ -57,6 +60,7 @@ class Run:
         settings: what was asked for.
         graph: what is trained on.
         training: model, optimiser, loader and history.
+        shape: feature columns and classes that the model was made for.
         say: called with every sentence for people.
     """
 
@@ -68,8 +72,14 @@ class Run:
         torch.set_num_threads(threads)
         self.folder, self.settings, self.say = folder, settings, say
         self.graph = Graph.open(settings.graph)
+        if self.graph.features is None:
+            raise InputError("the graph has no features; convert it with them to train on it")
+        self.shape = {"width": self.graph.features.width, "classes": count_classes(self.graph)}
         loader = make_loader(self.graph, settings)
-        model = make_model(self.graph, settings, loader)
+        model = make_model(settings, **self.shape)
+        check_classes(model, next(iter(loader)), self.shape["classes"])
+        loader.close()  # what was read for the check does not count
+        loader.set_epoch(0)
         optimizer, scheduler = make_optimizer(model, settings.optimizer, settings.train.epochs)
         self.training = Training(model, loader, optimizer, scheduler)
         torch.manual_seed(settings.train.seed)
@@ -99,6 +109,7 @@ class Run:
         final, partial = self.folder, self.folder.with_name(self.folder.name + ".partial")
         environment = {
             "graph": {"digest": self.graph.digest, "text": repr(self.graph)},
+            "model": self.shape,
             "threads": threads,
             "machine": describe_machine(self.graph.path or "."),
         }
@@ -213,8 +224,6 @@ class Run:
         Raises:
             StorageError: the disk is full; the checkpoints are there, so resume when it is not.
         """
-        from safetensors.torch import save
-
         weights = self.training.best or self.training.model.state_dict()
         plain = {name: value.detach().cpu().clone().contiguous() for name, value in weights.items()}
         write_safely(self.folder / "model.safetensors", save(plain))
@@ -239,7 +248,23 @@ class Run:
         self.close()
 
 
-def environment_of(folder: Path) -> dict[str, Any]:
-    """What a run was made on."""
-    facts: dict[str, Any] = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
-    return facts
+def load_model(folder: Path) -> tuple[nn.Module, Settings]:
+    """The best model of a finished run, and what it was trained with.
+
+    Raises:
+        FormatError: this is no run, or it has not finished.
+    """
+    if not (folder / "config.toml").is_file() or not (folder / "environment.json").is_file():
+        raise FormatError(f"{folder} is not the folder of a run; name one that train made")
+    if not (folder / "model.safetensors").is_file():
+        raise FormatError(f"{folder.name} has not finished; go on with train --resume {folder}")
+    settings = read_settings(folder / "config.toml")
+    facts = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
+    model = make_model(settings, **facts["model"])
+    try:
+        model.load_state_dict(load_file(folder / "model.safetensors"))
+    except (SafetensorError, RuntimeError) as error:
+        raise FormatError(
+            f"model.safetensors of {folder.name} does not fit its model: {error}"
+        ) from error
+    return model, settings

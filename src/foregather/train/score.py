@@ -9,6 +9,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -17,6 +18,7 @@ from foregather.errors import InputError
 from foregather.graph.graph import Graph
 
 __all__ = [
+    "accuracy",
     "check_classes",
     "count_classes",
     "count_right",
@@ -25,6 +27,8 @@ __all__ = [
     "plan_facts",
     "reads",
 ]
+
+Array = npt.NDArray[Any]
 
 _ROWS = 1 << 20
 #: Optional arguments of a model, and the field of the batch that they take.
@@ -103,6 +107,16 @@ def count_classes(graph: Graph) -> int:
         raise InputError(f"the labels are {labels.dtype}, expected classes as whole numbers")
     parts = (labels[first : first + _ROWS] for first in range(0, len(labels), _ROWS))
     return 1 + max((int(np.max(part)) for part in parts), default=0)
+
+
+def accuracy(scores: Array, labels: Array, nodes: npt.NDArray[np.int64]) -> float:
+    """The share of nodes whose class has the best score; arrays may be mapped."""
+    right = 0.0
+    for first in range(0, len(nodes), _ROWS):
+        part = np.sort(nodes[first : first + _ROWS])
+        given = torch.from_numpy(np.asarray(labels[part]))
+        right += count_right(torch.from_numpy(np.asarray(scores[part])), given)
+    return right / max(1, len(nodes))
 
 
 def check_classes(model: nn.Module, batch: Any, classes: int) -> None:

@@ -89,14 +89,14 @@ def layer_steps(model: nn.Module) -> list[Step] | None:
     "last"), and any model with a method `layer_steps`, which returns functions from
     `(x, edge_index, count)` to the next rows of the first `count` nodes.
     """
-    if isinstance(model, SAGE):
-        return [_sage_step(list(model.layers), k) for k in range(len(model.layers))]
-    if isinstance(model, MLP):
-        return [Step(lambda batch, _: model(_rows(batch)), neighbours=False)]
     shown: Any = getattr(model, "layer_steps", None)
     if shown is not None:
         return [_own_step(function) for function in shown()]
-    if hasattr(model, "inference_per_layer") and hasattr(model, "convs"):
+    if type(model) is SAGE:  # not a subclass, which may compute something else
+        return [_sage_step(list(model.layers), k) for k in range(len(model.layers))]
+    if type(model) is MLP:
+        return [Step(lambda batch, _: model(_rows(batch)), neighbours=False)]
+    if getattr(type(model).forward, "__qualname__", "") == "BasicGNN.forward":
         return _pyg_steps(model)
     return None
 
