@@ -8,14 +8,12 @@ for each the loss of every epoch (they are equal) and what was read. It draws ou
 """
 
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.nn import functional
 
-from foregather import Graph, Loader
+from foregather import Graph, Loader, Training, fit
 from foregather.graph.synthetic import synthesize
 from foregather.nn import SAGE
 from foregather.observe.plots import new_figure, save_figure
@@ -33,24 +31,9 @@ def train(graph: Graph, memory: int | None) -> dict[str, Any]:
         print(loader.plan(0).summary())
     model = SAGE([graph.features.width, 64, CLASSES])
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    found: dict[str, Any] = {"loss": [], "seconds": [], "bytes": []}
-    before = 0
-    for _ in range(EPOCHS):
-        started, total = time.perf_counter(), 0.0
-        for batch in loader:
-            optimizer.zero_grad()
-            scores = model(batch.x, batch.edge_index)[: batch.batch_size]
-            loss = functional.cross_entropy(scores, batch.y[: batch.batch_size])
-            loss.backward()
-            optimizer.step()
-            total += loss.item()
-        found["loss"].append(total / len(loader))
-        found["seconds"].append(time.perf_counter() - started)
-        read = loader.counters().get("features", {}).get("bytes", 0)
-        found["bytes"].append(read - before)
-        before = read
+    history = fit(Training(model, loader, optimizer), EPOCHS)
     loader.close()
-    return found
+    return {name: [epoch[name] for epoch in history] for name in ("loss", "seconds", "bytes")}
 
 
 def main(folder: str | None = None, plot: str = "out_of_core.png") -> dict[str, Any]:

@@ -20,12 +20,18 @@ if TYPE_CHECKING:
     from foregather.graph.convert.run import convert
     from foregather.graph.features import Features
     from foregather.graph.graph import Graph
+    from foregather.train.fit import Training, evaluate, fit
+    from foregather.train.infer import infer
     from foregather.train.loader import Loader
 
 __all__ = [
     "Graph",
     "Features",
     "Loader",
+    "Training",
+    "fit",
+    "evaluate",
+    "infer",
     "convert",
     "ForegatherError",
     "InputError",
@@ -41,8 +47,12 @@ _HOME = {
     "Graph": "foregather.graph.graph",
     "Features": "foregather.graph.features",
     "Loader": "foregather.train.loader",
+    "Training": "foregather.train.fit",
+    "fit": "foregather.train.fit",
+    "evaluate": "foregather.train.fit",
+    "infer": "foregather.train.infer",
     "convert": "foregather.graph.convert.run",
-    **dict.fromkeys(__all__[4:], "foregather.errors"),
+    **dict.fromkeys(__all__[8:], "foregather.errors"),
 }
 
 

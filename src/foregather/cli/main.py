@@ -16,11 +16,13 @@ import tyro
 from foregather.cli.bench import Bench
 from foregather.cli.convert import Convert
 from foregather.cli.doctor import Doctor
+from foregather.cli.infer import Infer
 from foregather.cli.info import Info
 from foregather.cli.partition import PartitionCommand
 from foregather.cli.plan import Plan
 from foregather.cli.quickstart import Quickstart
 from foregather.cli.synth import Synth
+from foregather.cli.train import Train, settings_default
 from foregather.cli.train_full import TrainFull
 from foregather.cli.verify import Verify
 from foregather.errors import ForegatherError
@@ -39,6 +41,8 @@ Command = (
     | Annotated[Verify, tyro.conf.subcommand("verify")]
     | Annotated[Doctor, tyro.conf.subcommand("doctor")]
     | Annotated[Plan, tyro.conf.subcommand("plan")]
+    | Annotated[Train, tyro.conf.subcommand("train")]
+    | Annotated[Infer, tyro.conf.subcommand("infer")]
     | Annotated[TrainFull, tyro.conf.subcommand("train-full")]
     | Annotated[Bench, tyro.conf.subcommand("bench")]
 )
@@ -47,15 +51,12 @@ Command = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
     try:
-        command = tyro.cli(
-            Command,
-            args=argv,
-            prog="foregather",
-            description=_ABOUT,
-            config=(tyro.conf.FlagCreatePairsOff,),
-        )
+        command = _parse(list(sys.argv[1:] if argv is None else argv))
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 2
+    except ForegatherError as error:  # a config file
+        print(f"foregather: {error}", file=sys.stderr)
+        return 2
     signal.signal(signal.SIGTERM, _terminate)
     try:
         if command.json:
@@ -71,13 +72,24 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(json.dumps({"error": str(error), "kind": type(error).__name__}))
         print(f"foregather: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("foregather: interrupted; nothing half-made was left behind", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        said = str(stop) or "interrupted; nothing half-made was left behind"
+        print(f"foregather: {said}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of our output went away, as in `| head`
         sys.stderr.close()
         return 141
     return 0
+
+
+def _parse(arguments: list[str]) -> Any:
+    """The command; of `train`, with the values of its config file as defaults."""
+    options: dict[str, Any] = {"config": (tyro.conf.FlagCreatePairsOff,)}
+    if arguments[:1] == ["train"] and (default := settings_default(arguments)) is not None:
+        return tyro.cli(
+            Train, args=arguments[1:], prog="foregather train", default=default, **options
+        )
+    return tyro.cli(Command, args=arguments, prog="foregather", description=_ABOUT, **options)
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:

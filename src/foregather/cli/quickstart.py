@@ -1,6 +1,5 @@
 """foregather quickstart: makes a graph, checks and describes it, and shows what a GNN gains."""
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -136,33 +135,21 @@ def train(graph: "Graph", epochs: int, seed: int) -> dict[str, dict[str, Any]]:
 def _train_one(model: "nn.Module", graph: "Graph", epochs: int, seed: int) -> dict[str, Any]:
     import torch
 
-    from foregather.observe.progress import Progress
+    from foregather.train.fit import Training, fit
     from foregather.train.loader import Loader
 
     options: dict[str, Any] = {"shuffle": True, "seed": seed, "labels": "seeds", "pyg": False}
     loader = Loader(graph, [10, 5], "train", 512, **options)
     score = _scorer(graph)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    curve: dict[str, Any] = {"loss": [], "valid": [], "seconds": []}
-    best = (-1.0, 0.0)
-    with Progress(f"training {type(model).__name__}", epochs * len(loader), "batches") as bar:
-        for _ in range(epochs):
-            started, total, count = time.perf_counter(), 0.0, 0
-            model.train()
-            for batch in loader:
-                optimizer.zero_grad()
-                scores = model(batch.x, batch.edge_index)[: batch.batch_size]
-                loss = torch.nn.functional.cross_entropy(scores, batch.y[: batch.batch_size])
-                torch.autograd.backward(loss)
-                optimizer.step()
-                total, count = total + loss.item() * batch.batch_size, count + batch.batch_size
-                bar.advance(1)
-            curve["seconds"].append(time.perf_counter() - started)
-            curve["loss"].append(total / count)
-            accuracy = score(model)
-            curve["valid"].append(accuracy["valid"])
-            best = max(best, (accuracy["valid"], accuracy["test"]))
-    return {**curve, "test": best[1]}
+
+    def after_epoch(training: Training, record: dict[str, Any]) -> None:
+        record.update(score(training.model))
+
+    history = fit(Training(model, loader, optimizer), epochs, after_epoch=after_epoch)
+    curve = {key: [epoch[key] for epoch in history] for key in ("loss", "valid", "seconds")}
+    best = max(history, key=lambda epoch: (epoch["valid"], epoch["test"]))
+    return {**curve, "test": best["test"]}
 
 
 def _scorer(graph: "Graph") -> "Callable[[nn.Module], dict[str, float]]":

@@ -1,6 +1,5 @@
 """tenth: the second half of the quickstart: training with a tenth of the feature rows cached."""
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +49,7 @@ def _train(graph: "Graph", seed: int, options: dict[str, Any]) -> dict[str, Any]
     import torch
 
     from foregather.nn import SAGE
+    from foregather.train.fit import Training, fit
     from foregather.train.loader import Loader
 
     assert graph.features is not None and graph.labels is not None
@@ -57,22 +57,11 @@ def _train(graph: "Graph", seed: int, options: dict[str, Any]) -> dict[str, Any]
     model = SAGE([graph.features.width, 64, int(graph.labels.max()) + 1])
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     loader = Loader(graph, [10, 5], "train", 512, **options)
-    found: dict[str, Any] = {"loss": [], "seconds": []}
-    for _ in range(_EPOCHS):
-        started, total = time.perf_counter(), 0.0
-        for batch in loader:
-            optimizer.zero_grad()
-            scores = model(batch.x, batch.edge_index)[: batch.batch_size]
-            loss = torch.nn.functional.cross_entropy(scores, batch.y[: batch.batch_size])
-            torch.autograd.backward(loss)
-            optimizer.step()
-            total += loss.item()
-        found["loss"].append(total / len(loader))
-        found["seconds"].append(time.perf_counter() - started)
-    read = loader.counters().get("features", {})
+    history = fit(Training(model, loader, optimizer), _EPOCHS)
     loader.close()
+    found: dict[str, Any] = {key: [epoch[key] for epoch in history] for key in ("loss", "seconds")}
     keys = ("requests", "bytes", "rows", "hits")
-    return {**found, **{key: read.get(key, 0) for key in keys}}
+    return found | {key: sum(epoch[key] for epoch in history) for key in keys}
 
 
 def plot_storage(runs: dict[str, dict[str, Any]], path: Path) -> None:

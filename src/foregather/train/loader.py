@@ -5,6 +5,7 @@ prefetch change when they are made, never what they are. So a position in traini
 integers, and resuming is exact.
 """
 
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace as replaced
 from typing import TYPE_CHECKING, Any, Literal
@@ -31,6 +32,9 @@ from foregather.units import parse_size
 
 if TYPE_CHECKING:
     import torch
+
+    from foregather.plan.cost import PlanCost
+    from foregather.plan.planner import PlanSummary
 
 __all__ = ["Loader"]
 
@@ -301,6 +305,26 @@ class Loader:
             **({} if self._ranks is None else {"ranks": self._ranks.size}),
         }
 
+    def beside(self, input_nodes: Any, batch_size: int | None = None) -> "Loader":
+        """A loader of other input nodes, in their order, with the same sampler and the same memory.
+
+        Cache, topology on disk and budget are shared, so only one of the two may be looping.
+
+        Args:
+            input_nodes: as for a new loader.
+            batch_size: None takes half of this one's, so that batches fit where this one's do even
+                where the nodes have more neighbours.
+
+        Raises:
+            InputError: as for a new loader.
+        """
+        size = max(1, self.batch_size // 2) if batch_size is None else batch_size
+        other = copy.copy(self)
+        seeds = Seeds.make(self.graph, input_nodes, size, seed=self.seed)
+        other._maker = replaced(self._maker, seeds=seeds)
+        other._position, other._begun = (0, 0), False
+        return other
+
     # ---- memory and disk -------------------------------------------------------------------
 
     @property
@@ -329,6 +353,12 @@ class Loader:
     def counters(self) -> dict[str, Any]:
         """What was read so far, by part; empty where nothing is read by plan."""
         return {} if self._disk is None else self._disk.counters()
+
+    def planned(self) -> "tuple[PlanSummary, PlanCost] | None":
+        """What the plans of the running or last epoch announce; None where nothing is planned."""
+        if self._disk is None or self._disk.planned is None or self._disk.predicted is None:
+            return None
+        return self._disk.planned, self._disk.predicted
 
     def explain(self) -> str:
         """The layout, the way of reading that was chosen, and predicted beside measured."""

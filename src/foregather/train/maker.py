@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather.graph.graph import Graph
+from foregather.observe.trace import span
 from foregather.sampling.bulk import Bulk
 from foregather.sampling.disk import DiskTopology
 from foregather.sampling.sampler import Sampler
@@ -69,9 +70,10 @@ class Maker:
             "first_batch": start,
             "threads": self.threads,
         }
-        if topology is not None:
-            return topology.sample_bulk(self.sampler, nodes, **options)
-        return self.sampler.sample_bulk(self.graph, nodes, **options)
+        with span("sample"):
+            if topology is not None:
+                return topology.sample_bulk(self.sampler, nodes, **options)
+            return self.sampler.sample_bulk(self.graph, nodes, **options)
 
     def make(self, epoch: int, first: int, bulk: int) -> Iterator[Any]:
         """Batches `first` to the last of an epoch, sampled `bulk` at a time, rows from memory."""
@@ -79,7 +81,8 @@ class Maker:
             dealt = self.deal(epoch, start, bulk)
             sampled = self.sample(dealt, epoch, start)
             for sample, (nodes, input_id) in zip(sampled, dealt, strict=True):
-                batch = self.assembler.batch(sample, nodes, input_id)
+                with span("assemble"):
+                    batch = self.assembler.batch(sample, nodes, input_id)
                 if self.budget is not None:
                     self.budget.check(sampled.nbytes, batch.nbytes)
                 yield self.finish(batch)

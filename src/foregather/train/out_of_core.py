@@ -16,6 +16,7 @@ from foregather.errors import BudgetError
 from foregather.gather.disk import DiskFeatures
 from foregather.gather.feature_file import FeatureFile
 from foregather.observe.calibration import Calibration, load_calibration
+from foregather.observe.trace import span
 from foregather.plan import Choice, choose
 from foregather.plan.cost import ASSUMED_DISK, PlanCost, plan_cost
 from foregather.plan.planner import Planner, PlanSummary, summarize
@@ -195,8 +196,9 @@ class OutOfCore:
     def _plan(self, bulk: Bulk, later: "Bulk | tuple[()]") -> "_core.Plan | None":
         if self._planner is None:
             return None
-        plan = self._planner.plan(bulk, later)
-        summary, cost = summarize(plan), plan_cost([plan], self.disk)
+        with span("plan"):
+            plan = self._planner.plan(bulk, later)
+            summary, cost = summarize(plan), plan_cost([plan], self.disk)
         self.planned = summary if self.planned is None else self.planned + summary
         self.predicted = cost if self.predicted is None else self.predicted + cost
         return plan
@@ -217,8 +219,10 @@ class OutOfCore:
                         self._append(upcoming)
                 rows = None
                 if self._features is not None:
-                    rows = self._features.step(maker.assembler.empty_rows(len(sample.node)))
-                batch = maker.assembler.batch(sample, nodes, input_id, rows)
+                    with span("gather"):
+                        rows = self._features.step(maker.assembler.empty_rows(len(sample.node)))
+                with span("assemble"):
+                    batch = maker.assembler.batch(sample, nodes, input_id, rows)
                 self._check(batch.nbytes)
                 yield maker.finish(batch)
                 del batch, rows

@@ -1,0 +1,67 @@
+"""infer: exact scores of every node of a graph with the model of a run: `foregather infer`."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from foregather.units import format_bytes, format_count
+
+__all__ = ["Infer"]
+
+
+@dataclass(frozen=True)
+class Infer:
+    """Write the scores of all nodes, by every edge of the graph, layer by layer from disk."""
+
+    run_folder: Annotated[Path, tyro.conf.Positional]
+    """The run whose best model is used."""
+    graph: Annotated[Path, tyro.conf.Positional]
+    """The graph folder; it may be another one than that of the run."""
+    out: Annotated[Path, tyro.conf.Positional]
+    """The array file to make (.npy): float32, a row for each node, a column for each class."""
+    memory: str | None = None
+    """Bytes (2GB) for graph, cache and batches; None: what the run was trained with."""
+    batch_size: int = 4096
+    """Targets that are computed together."""
+    overwrite: bool = False
+    """Replace OUT."""
+    json: bool = False
+    """Print the facts as JSON."""
+
+    def run(self) -> dict[str, Any]:
+        """Infers, and scores the splits where there are labels."""
+        from foregather.graph.graph import Graph
+        from foregather.graph.npy import map_array
+        from foregather.observe.progress import peak_memory
+        from foregather.train.build import infer_options
+        from foregather.train.infer import infer
+        from foregather.train.run import load_model
+        from foregather.train.score import accuracy
+
+        model, settings = load_model(self.run_folder)
+        if self.memory is not None:
+            settings = replace(settings, memory=replace(settings.memory, budget=self.memory))
+        graph = Graph.open(self.graph)
+        options = infer_options(settings) | {"batch_size": self.batch_size}
+        facts = infer(model, graph, self.out, overwrite=self.overwrite, **options)
+        facts["accuracy"] = {}
+        if graph.labels is not None and graph.labels.dtype.kind in "biu":
+            scores = map_array(self.out)
+            for name, nodes in graph.splits.items():
+                facts["accuracy"][name] = accuracy(scores, graph.labels, nodes)
+        return facts | {"peak_memory": peak_memory()}
+
+    def show(self, facts: dict[str, Any]) -> str:
+        """What was written, for people."""
+        lines = [
+            f"wrote     {facts['out']}: {format_count(facts['nodes'])} rows, "
+            f"{facts['sweeps']} sweeps over the graph by {facts['way']}",
+            f"moved     {format_bytes(facts['bytes'])} read by plan, "
+            f"{format_bytes(facts['written'])} written; peak {format_bytes(facts['peak_memory'])}",
+        ]
+        if facts["accuracy"]:
+            found = ", ".join(f"{name} {share:.4f}" for name, share in facts["accuracy"].items())
+            lines.append(f"accuracy  {found}")
+        return "\n".join(lines)

@@ -1,0 +1,220 @@
+"""checkpoint: the state of training in one file, written so that it is whole or not there.
+
+A file is a safetensors file: tensors by path, and everything else as JSON in its metadata, with a
+checksum of all of it. It is written under another name, synced, renamed, and the folder is synced;
+older ones go only after that. Nothing is pickled, so reading one runs no code.
+"""
+
+import json
+import os
+import random
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from foregather import _core
+from foregather.errors import FormatError, StorageError
+from foregather.graph.files import storage_error
+
+__all__ = [
+    "latest_checkpoint",
+    "list_checkpoints",
+    "random_state",
+    "read_checkpoint",
+    "set_random_state",
+    "write_checkpoint",
+    "write_safely",
+]
+
+_NAME = re.compile(r"checkpoint-(\d{8})-(\d{8})\.safetensors")
+_TENSOR, _TUPLE, _MAP = "$tensor", "$tuple", "$map"
+
+
+# ---- state as tensors and JSON ---------------------------------------------------------------
+
+
+def _split(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
+    """The value with tensors moved to `tensors`, in what JSON can say."""
+    if isinstance(value, Tensor):
+        path = path if path not in tensors else f"{path}#{len(tensors)}"
+        tensors[path] = value.detach().cpu().clone().contiguous()
+        return {_TENSOR: path}
+    if isinstance(value, Mapping):
+        if all(isinstance(key, str) and not key.startswith("$") for key in value):
+            return {key: _split(one, f"{path}/{key}", tensors) for key, one in value.items()}
+        return {_MAP: [[key, _split(one, f"{path}/{key}", tensors)] for key, one in value.items()]}
+    if isinstance(value, (list, tuple)):
+        parts = [_split(one, f"{path}/{k}", tensors) for k, one in enumerate(value)]
+        return {_TUPLE: parts} if isinstance(value, tuple) else parts
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise TypeError(f"{path} is a {type(value).__name__}, which a checkpoint cannot hold")
+
+
+def _join(value: Any, tensors: Mapping[str, Tensor]) -> Any:
+    if isinstance(value, list):
+        return [_join(one, tensors) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if _TENSOR in value:
+        return tensors[value[_TENSOR]]
+    if _TUPLE in value:
+        return tuple(_join(one, tensors) for one in value[_TUPLE])
+    if _MAP in value:
+        return {key: _join(one, tensors) for key, one in value[_MAP]}
+    return {key: _join(one, tensors) for key, one in value.items()}
+
+
+def random_state() -> dict[str, Any]:
+    """Where the random numbers of torch, NumPy and Python are."""
+    kind, keys, position, has_gauss, gauss = np.random.get_state(legacy=True)  # noqa: NPY002
+    version, internal, next_gauss = random.getstate()
+    found: dict[str, Any] = {
+        "torch": torch.get_rng_state(),
+        "numpy": [kind, torch.from_numpy(np.asarray(keys, np.int64)), position, has_gauss, gauss],
+        "python": [version, torch.tensor(internal), next_gauss],
+    }
+    if torch.cuda.is_available():
+        found["cuda"] = torch.cuda.get_rng_state_all()
+    return found
+
+
+def set_random_state(state: Mapping[str, Any]) -> None:
+    """Goes back there."""
+    torch.set_rng_state(state["torch"])
+    kind, keys, position, has_gauss, gauss = state["numpy"]
+    np.random.set_state(  # noqa: NPY002 - the user's model may use the global one
+        (kind, keys.numpy().astype(np.uint32), position, has_gauss, gauss)
+    )
+    version, internal, next_gauss = state["python"]
+    random.setstate((version, tuple(internal.tolist()), next_gauss))
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all(state["cuda"])
+
+
+# ---- files -------------------------------------------------------------------------------------
+
+
+def write_safely(path: Path, data: bytes) -> None:
+    """Writes a file so that after a crash it is the old one or the new one, whole.
+
+    Raises:
+        StorageError: the disk is full or refuses; nothing was changed.
+    """
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with open(partial, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise storage_error(error, path, "writing") from error
+
+
+def _checksum(text: str, tensors: Mapping[str, Tensor]) -> str:
+    total = _core.Xxh64()
+    total.update(np.frombuffer(text.encode(), np.uint8))
+    for name in sorted(tensors):
+        total.update(np.frombuffer(name.encode(), np.uint8))
+        flat = tensors[name].reshape(-1)
+        if flat.numel():
+            total.update(flat.view(torch.uint8).numpy())
+    return f"{total.digest():016x}"
+
+
+def write_checkpoint(
+    folder: Path, epoch: int, batch: int, state: Mapping[str, Any], keep: int = 3
+) -> Path:
+    """Writes a checkpoint, then removes all but the `keep` newest.
+
+    Args:
+        folder: of the checkpoints of one run.
+        epoch: epochs that are done.
+        batch: batches that are done of the next.
+        state: nested mappings and sequences of tensors, numbers and texts.
+        keep: how many stay.
+
+    Raises:
+        StorageError: the disk is full or refuses; the checkpoints before are all still there.
+    """
+    from safetensors.torch import save
+
+    tensors: dict[str, Tensor] = {}
+    text = json.dumps(_split(state, "", tensors))
+    data = save(tensors, {"state": text, "checksum": _checksum(text, tensors)})
+    path = folder / f"checkpoint-{epoch:08d}-{batch:08d}.safetensors"
+    write_safely(path, data)
+    for old in list_checkpoints(folder)[keep:]:
+        old.unlink(missing_ok=True)
+    for partial in folder.glob("*.partial"):  # of a process that was killed
+        partial.unlink(missing_ok=True)
+    return path
+
+
+def list_checkpoints(folder: Path) -> list[Path]:
+    """Those there are, the newest position first."""
+    try:
+        names = [entry.name for entry in folder.iterdir() if _NAME.fullmatch(entry.name)]
+    except OSError:
+        return []
+    return [folder / name for name in sorted(names, reverse=True)]
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """The state in a file, after its checksum was compared.
+
+    Raises:
+        FormatError: the file is truncated, damaged, or no checkpoint.
+        StorageError: it cannot be read.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            facts = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except OSError as error:
+        raise StorageError(f"cannot read {path.name}: {error.strerror or error}") from error
+    except (SafetensorError, ValueError, RuntimeError, MemoryError) as error:
+        raise FormatError(f"{path.name} is truncated or damaged ({error})") from error
+    if "state" not in facts or _checksum(facts["state"], tensors) != facts.get("checksum"):
+        raise FormatError(f"{path.name} does not have the checksum that is written in it")
+    try:
+        state = _join(json.loads(facts["state"]), tensors)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise FormatError(f"{path.name} holds no state of a training") from error
+    if not isinstance(state, dict):
+        raise FormatError(f"{path.name} holds no state of a training")
+    return state
+
+
+def latest_checkpoint(folder: Path) -> tuple[dict[str, Any], Path, list[str]]:
+    """The newest checkpoint that is whole; which were not, and why, as sentences.
+
+    Raises:
+        FormatError: there is none.
+    """
+    damaged: list[str] = []
+    for path in list_checkpoints(folder):
+        try:
+            return read_checkpoint(path), path, damaged
+        except (FormatError, StorageError) as error:
+            damaged.append(f"{error}; the one before it is used")
+    what = f"; {'; '.join(damaged)}" if damaged else ""
+    raise FormatError(
+        f"{folder.parent.name} has no checkpoint that can be read{what}; train it again"
+    )

@@ -1,0 +1,231 @@
+"""conduct: carries a run through: fit, with checkpoints, signals, trace and summaries around it.
+
+An interrupt or termination is looked at between two batches: a checkpoint is written, and then the
+process ends as the signal asks. A second interrupt ends it at once; the last checkpoint stays.
+"""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from foregather.errors import InputError, MissingDependencyError
+from foregather.graph.npy import map_array
+from foregather.observe.trace import Trace
+from foregather.train.build import infer_options
+from foregather.train.fit import Record, Training, evaluate, fit
+from foregather.train.infer import infer
+from foregather.train.run import Run
+from foregather.train.score import accuracy
+from foregather.units import format_bytes
+
+__all__ = ["conduct", "epoch_line"]
+
+
+class _Signals:
+    """Remembers the first interrupt or termination instead of ending the process."""
+
+    def __init__(self) -> None:
+        self.seen: int | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> "_Signals":
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.seen = number
+        self._restore()  # the next one is not waited with
+
+    def _restore(self) -> None:
+        while self._before:
+            number, handler = self._before.popitem()
+            signal.signal(number, handler)
+
+    def __exit__(self, *error: object) -> None:
+        self._restore()
+
+
+def conduct(run: Run) -> Record:
+    """Trains to the end, evaluates the best weights, and writes everything down.
+
+    Returns:
+        The summary: epochs, best epoch, accuracy by split, seconds, reads and the folder.
+
+    Raises:
+        KeyboardInterrupt: by SIGINT, after a checkpoint.
+        SystemExit: by SIGTERM, likewise.
+    """
+    settings, training = run.settings, run.training
+    valid = _scorer(run, settings.train.valid)
+    watch = settings.watch
+    with _Signals() as signals, _traced(watch.trace, watch.profile, run) as (trace, each_epoch):
+        board = _board(run) if watch.tensorboard else None
+        totals: dict[str, float] = {}
+
+        def after_batch(training: Training) -> None:
+            if training.loader.state_dict()["epoch"] > len(training.history):
+                return  # the epoch is complete: its record and checkpoint come next
+            if signals.seen is not None:
+                _stop(run, signals.seen)
+            run.save_when_due()
+
+        def after_epoch(training: Training, record: Record) -> None:
+            now = trace.totals()
+            record["stages"] = {name: now[name] - totals.get(name, 0.0) for name in now}
+            totals.update(now)
+            run.write_metrics()
+            run.try_to_save()
+            run.say(epoch_line(record, settings.train.epochs))
+            if board is not None:
+                for name in ("loss", "train", "valid", "seconds", "waited", "bytes"):
+                    if name in record:
+                        board.add_scalar(name, record[name], record["epoch"])
+            each_epoch()
+            if signals.seen is not None and len(training.history) < settings.train.epochs:
+                _stop(run, signals.seen)
+
+        fit(
+            training,
+            settings.train.epochs,
+            valid=valid,
+            patience=settings.train.patience,
+            after_batch=after_batch,
+            after_epoch=after_epoch,
+        )
+        if board is not None:
+            board.close()
+        facts = _summary(run)
+    run.write_metrics()
+    run.finish(facts)
+    return facts
+
+
+def epoch_line(record: Record, epochs: int) -> str:
+    """What an epoch came to, for people."""
+    parts = [f"epoch {record['epoch']:>{len(str(epochs))}}/{epochs}", f"loss {record['loss']:.4f}"]
+    parts.append(f"train {record['train']:.4f}")
+    if "valid" in record:
+        parts.append(f"valid {record['valid']:.4f}")
+    parts.append(f"{record['seconds']:.2f} s ({record['waited']:.2f} waiting for batches)")
+    if record.get("rows"):
+        hits = record["hits"] / record["rows"]
+        parts.append(f"{format_bytes(record['bytes'])} read, {hits:.0%} hits")
+    parts.append(f"peak {format_bytes(record['peak_memory'])}")
+    return "  ".join(parts)
+
+
+def _stop(run: Run, number: int) -> None:
+    saved = run.try_to_save()
+    where = "a checkpoint was written" if saved else "the last checkpoint is older"
+    text = f"stopped; {where}; go on with: foregather train --resume {run.folder}"
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt(text)
+    run.say(text)
+    raise SystemExit(128 + number)
+
+
+def _scorer(run: Run, split: str) -> Callable[[nn.Module], float] | None:
+    """What judges a model by a split: sampled, or by every edge."""
+    if not split:
+        return None
+    try:
+        nodes = run.graph.split(split)
+    except InputError:
+        return None  # a graph without it is trained without it
+    if len(nodes) == 0:
+        return None
+    if run.settings.train.evaluate == "exact":
+        return lambda model: _exact(run, model, nodes)
+    loader = run.training.loader.beside(nodes)
+    return lambda model: evaluate(model, loader)
+
+
+def _exact(run: Run, model: nn.Module, nodes: npt.NDArray[np.int64]) -> float:
+    """Accuracy by every edge; while it runs, the training loader's cache is given back."""
+    run.training.loader.close()
+    out, settings = run.folder / "scores.npy", run.settings
+    infer(model, run.graph, out, overwrite=True, **infer_options(settings))
+    try:
+        assert run.graph.labels is not None
+        return accuracy(map_array(out), run.graph.labels, nodes)
+    finally:
+        out.unlink()
+
+
+def _summary(run: Run) -> Record:
+    """Accuracy of the best weights, and the run in numbers."""
+    training, history = run.training, run.training.history
+    facts: Record = {"run": str(run.folder), "epochs": len(history)}
+    best = max(history, key=lambda record: record.get("valid", 0.0), default=None)
+    if best is not None and "valid" in best:
+        facts |= {"best_epoch": best["epoch"], "valid": best["valid"]}
+    score = _scorer(run, run.settings.train.test)
+    if score is not None:
+        last = {name: value.clone() for name, value in training.model.state_dict().items()}
+        if training.best is not None:
+            training.model.load_state_dict(training.best)
+        facts["test"] = score(training.model)
+        training.model.load_state_dict(last)
+    for name in ("seconds", "waited", "bytes", "requests"):
+        facts[name] = sum(record[name] for record in history)
+    facts["peak_memory"] = max((record["peak_memory"] for record in history), default=0)
+    return facts
+
+
+@contextmanager
+def _traced(trace: bool, profile: bool, run: Run) -> Iterator[tuple[Trace, Callable[[], None]]]:
+    """A trace of this process, written where the run goes to; torch's own of the first epoch."""
+    profiler: Any = None
+    ranges: Callable[[str], AbstractContextManager[Any]] | None = None
+    if profile:
+        from torch.profiler import record_function
+
+        ranges, profiler = record_function, torch.profiler.profile()
+    made = Trace(ranges) if trace or profile else Trace(most=0)
+
+    def write() -> None:
+        nonlocal profiler
+        if profiler is not None:
+            profiler.stop()
+            profiler.export_chrome_trace(str(run.folder / "profile.json"))
+            profiler, made.ranges = None, None
+        if trace and time.perf_counter() - written[0] > _TRACE_SECONDS:
+            made.write(run.folder / "trace.json")
+            written[0] = time.perf_counter()
+
+    written = [-_TRACE_SECONDS]
+    if profiler is not None:
+        profiler.start()
+    try:
+        with made if made is not None else nullcontext():
+            yield made, write
+    finally:
+        if trace:
+            try:
+                made.write(run.folder / "trace.json")
+            except OSError as error:
+                run.say(f"trace not written: {error.strerror}")
+
+
+_TRACE_SECONDS = 60.0  # between writes of the trace while training runs
+
+
+def _board(run: Run) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise MissingDependencyError(
+            "watch.tensorboard needs tensorboard; pip install 'foregather[tensorboard]'"
+        ) from error
+    return SummaryWriter(str(run.folder / "tensorboard"))

@@ -1,0 +1,191 @@
+"""fit: the training loop, and evaluation; plain enough to copy and change.
+
+All that a run goes on from is a `Training`: model, optimiser, schedule, loader, and what was
+counted so far. Its state after any batch, with the state of torch's random numbers, leads to the
+same weights as an undisturbed run.
+"""
+
+import copy
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from foregather.errors import NumericError
+from foregather.observe.progress import Progress, peak_memory
+from foregather.observe.trace import span
+from foregather.train.loader import Loader
+from foregather.train.score import count_right, forward, loss_of, plan_facts, reads
+
+__all__ = ["Training", "evaluate", "fit"]
+
+Record = dict[str, Any]
+
+
+@dataclass
+class Training:
+    """What is trained, by what, and how far it is.
+
+    Attributes:
+        model: any module that `forward` of `train.score` can call.
+        loader: yields the batches of an epoch.
+        optimizer: of torch.
+        scheduler: of torch; makes a step after each epoch.
+        history: the record of each finished epoch.
+        best: weights of the epoch with the best validation so far; None without validation.
+        counted: sums of the epoch that is running.
+    """
+
+    model: nn.Module
+    loader: Loader
+    optimizer: torch.optim.Optimizer
+    scheduler: torch.optim.lr_scheduler.LRScheduler | None = None
+    history: list[Record] = field(default_factory=list)
+    best: dict[str, Tensor] | None = None
+    counted: dict[str, float] = field(default_factory=dict)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but random numbers, which belong to the process."""
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
+            "loader": self.loader.state_dict(),
+            "history": self.history,
+            "best": self.best,
+            "counted": self.counted,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes to a saved state; the loader says where it does not fit."""
+        self.loader.load_state_dict(state["loader"])
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self.scheduler is not None:
+            self.scheduler.load_state_dict(state["scheduler"])
+        self.history, self.counted = list(state["history"]), dict(state["counted"])
+        self.best = state["best"]
+
+    def without_gain(self) -> int:
+        """Epochs since the best validation."""
+        scores = [record.get("valid", 0.0) for record in self.history]
+        return len(scores) - 1 - scores.index(max(scores)) if scores else 0
+
+
+def fit(
+    training: Training,
+    epochs: int,
+    *,
+    valid: Loader | Callable[[nn.Module], float] | None = None,
+    patience: int = 0,
+    after_batch: Callable[[Training], None] | None = None,
+    after_epoch: Callable[[Training, Record], None] | None = None,
+) -> list[Record]:
+    """Trains until `epochs` epochs are done, counting those done before.
+
+    Args:
+        training: changed in place.
+        epochs: in all.
+        valid: what the best epoch is chosen by: a loader, or a function that gives a score.
+        patience: stop after so many epochs without a better score; 0 never does.
+        after_batch: called after each step, where a checkpoint may be made; may raise to stop.
+        after_epoch: called with the record of each epoch, which it may add to.
+
+    Returns:
+        `training.history`: loss, accuracy, seconds, seconds waited for batches, reads, peak memory.
+    """
+    loader = training.loader
+    left = max(0, epochs - len(training.history)) * len(loader)
+    with Progress("training", left, "batches") as bar:
+        while len(training.history) < epochs:
+            if patience and training.without_gain() >= patience:
+                break
+            record = _epoch(training, bar, after_batch)
+            if valid is not None:
+                with span("evaluate"):
+                    record["valid"] = (
+                        valid(training.model)
+                        if callable(valid)
+                        else evaluate(training.model, valid)
+                    )
+                seen = [old["valid"] for old in training.history if "valid" in old]
+                if not seen or record["valid"] > max(seen):
+                    training.best = copy.deepcopy(training.model.state_dict())
+            training.history.append(record)
+            if after_epoch is not None:
+                after_epoch(training, record)
+    return training.history
+
+
+def _epoch(
+    training: Training, bar: Progress, after_batch: Callable[[Training], None] | None
+) -> Record:
+    """The batches that are left of an epoch."""
+    model, loader, optimizer = training.model, training.loader, training.optimizer
+    names = ("loss", "right", "seen", "seconds", "waited")
+    counted = training.counted = {name: training.counted.get(name, 0.0) for name in names}
+    epoch, before = len(training.history), reads(loader)
+    model.train()
+    batches = iter(loader)
+    last = time.perf_counter()
+    while True:
+        with span("wait"):
+            batch = next(batches, None)
+        counted["waited"] += time.perf_counter() - last
+        if batch is None:
+            break
+        optimizer.zero_grad()
+        with span("forward"):
+            scores, labels = forward(model, batch), batch.y[: batch.batch_size]
+            loss = loss_of(scores, labels)
+        with span("backward"):
+            torch.autograd.backward(loss)
+        with span("step"):
+            optimizer.step()
+        value = loss.item()
+        if not math.isfinite(value):
+            raise NumericError(
+                f"the loss is {value} at batch {batch.number} of epoch {epoch + 1}; try a smaller "
+                "learning rate, and look at the features"
+            )
+        counted["loss"] += value * batch.batch_size
+        counted["right"] += count_right(scores.detach(), labels)
+        counted["seen"] += batch.batch_size
+        bar.advance(1)
+        now = time.perf_counter()
+        counted["seconds"] += now - last
+        del batch
+        if after_batch is not None:
+            after_batch(training)
+        last = time.perf_counter()
+    if training.scheduler is not None:
+        training.scheduler.step()
+    record: Record = {"epoch": epoch + 1, "loss": counted["loss"] / max(1, counted["seen"])}
+    record["train"] = counted["right"] / max(1, counted["seen"])
+    record |= {name: counted[name] for name in ("seconds", "waited")}
+    record |= {name: value - before[name] for name, value in reads(loader).items()}
+    record |= plan_facts(loader)
+    record["peak_memory"] = peak_memory()
+    training.counted = {}
+    return record
+
+
+@torch.no_grad()
+def evaluate(model: nn.Module, loader: Loader) -> float:
+    """The share of a loader's input nodes whose class the model finds, by sampled neighbours.
+
+    The loader starts at its epoch 0, so equal weights have equal scores.
+    """
+    training = model.training
+    model.eval()
+    loader.set_epoch(0)
+    right, seen = 0.0, 0
+    for batch in loader:
+        right += count_right(forward(model, batch), batch.y[: batch.batch_size])
+        seen += batch.batch_size
+    model.train(training)
+    return right / max(1, seen)

@@ -1,0 +1,161 @@
+"""score: calls a model with a batch, and compares its scores with the labels.
+
+Labels of one integer a node are classes (-1: missing, not counted); several columns of 0 and 1 are
+classes that a node may have at the same time.
+"""
+
+import inspect
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from foregather.errors import InputError
+from foregather.graph.graph import Graph
+
+__all__ = [
+    "accuracy",
+    "check_classes",
+    "count_classes",
+    "count_right",
+    "forward",
+    "loss_of",
+    "plan_facts",
+    "reads",
+]
+
+Array = npt.NDArray[Any]
+
+_ROWS = 1 << 20
+#: Optional arguments of a model, and the field of the batch that they take.
+_OPTIONAL = {
+    "edge_weight": "edge_weight",
+    "edge_attr": "edge_attr",
+    "num_sampled_nodes": "num_sampled_nodes",
+    "num_sampled_edges": "num_sampled_edges",
+    "num_sampled_nodes_per_hop": "num_sampled_nodes",
+    "num_sampled_edges_per_hop": "num_sampled_edges",
+}
+_takes: WeakKeyDictionary[nn.Module, tuple[str, ...]] = WeakKeyDictionary()
+
+
+def forward(model: nn.Module, batch: Any) -> Tensor:
+    """Scores of the seeds [batch_size, classes].
+
+    A model whose `forward` has one argument, `batch`, gets the batch. Any other is called with
+    `x, edge_index` and, where its `forward` names them, `edge_weight`, `edge_attr` and the counts
+    of sampled nodes and edges (also under PyG's names, `..._per_hop`).
+
+    Raises:
+        InputError: the scores are not a row for each node.
+    """
+    if model not in _takes:
+        _takes[model] = tuple(inspect.signature(model.forward).parameters)
+    takes = _takes[model]
+    if takes == ("batch",):
+        scores = model(batch)
+    else:
+        given = {
+            name: value
+            for name, source in _OPTIONAL.items()
+            if name in takes and (value := getattr(batch, source, None)) is not None
+        }
+        if len(given.get("num_sampled_nodes_per_hop", ())) == 1:  # nothing to trim
+            given = {name: value for name, value in given.items() if "per_hop" not in name}
+        scores = model(batch.x.float(), batch.edge_index, **given)
+    if not isinstance(scores, Tensor) or scores.ndim != 2 or len(scores) < batch.batch_size:
+        shape = list(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+        raise InputError(
+            f"the model gave {shape} for a batch of {batch.batch_size} seeds, expected a tensor "
+            "with a row of scores for each node"
+        )
+    return scores[: batch.batch_size]
+
+
+def loss_of(scores: Tensor, labels: Tensor) -> Tensor:
+    """Cross entropy, or its binary form where a node may have several classes."""
+    if labels.ndim == 2:
+        return functional.binary_cross_entropy_with_logits(scores, labels.float())
+    if not bool((labels >= 0).any()):  # a batch without labels says nothing
+        return scores.sum() * 0.0
+    return functional.cross_entropy(scores, labels, ignore_index=-1)
+
+
+def count_right(scores: Tensor, labels: Tensor) -> float:
+    """Nodes whose class was found; with several classes a node, the sum of its right shares."""
+    if labels.ndim == 2:
+        return float(((scores > 0) == (labels > 0.5)).float().mean(dim=1).sum())
+    return float((scores.argmax(dim=1) == labels).sum())
+
+
+def count_classes(graph: Graph) -> int:
+    """Columns of scores that the labels of a graph ask for.
+
+    Raises:
+        InputError: the graph has no labels, or labels that are not classes.
+    """
+    labels = graph.labels
+    if labels is None:
+        raise InputError("the graph has no labels; convert it with them to train on it")
+    if labels.ndim == 2:
+        return int(labels.shape[1])
+    if labels.dtype.kind not in "iu":
+        raise InputError(f"the labels are {labels.dtype}, expected classes as whole numbers")
+    parts = (labels[first : first + _ROWS] for first in range(0, len(labels), _ROWS))
+    return 1 + max((int(np.max(part)) for part in parts), default=0)
+
+
+def accuracy(scores: Array, labels: Array, nodes: npt.NDArray[np.int64]) -> float:
+    """The share of nodes whose class has the best score; arrays may be mapped."""
+    right = 0.0
+    for first in range(0, len(nodes), _ROWS):
+        part = np.sort(nodes[first : first + _ROWS])
+        given = torch.from_numpy(np.asarray(labels[part]))
+        right += count_right(torch.from_numpy(np.asarray(scores[part])), given)
+    return right / max(1, len(nodes))
+
+
+def check_classes(model: nn.Module, batch: Any, classes: int) -> None:
+    """Calls the model once, without a trace in weights or random numbers.
+
+    Raises:
+        InputError: it gives fewer columns than there are classes.
+    """
+    training, random = model.training, torch.get_rng_state()
+    model.eval()
+    try:
+        with torch.no_grad():
+            width = int(forward(model, batch).shape[1])
+    finally:
+        model.train(training)
+        torch.set_rng_state(random)
+    several = batch.y.ndim == 2
+    if width < classes or (several and width != classes):
+        raise InputError(
+            f"the model gives {width} columns of scores, but the labels have {classes} classes; "
+            f"make its last layer {classes} wide"
+        )
+
+
+def reads(loader: Any) -> dict[str, int]:
+    """What a loader read from disk so far: bytes, requests, and feature rows with their hits."""
+    counters = loader.counters()
+    parts = [counters.get(name, {}) for name in ("features", "topology")]
+    found = {key: sum(int(part.get(key, 0)) for part in parts) for key in ("bytes", "requests")}
+    return found | {key: int(parts[0].get(key, 0)) for key in ("rows", "hits")}
+
+
+def plan_facts(loader: Any) -> dict[str, Any]:
+    """What the plans of the last epoch announced: blocks, their lower bound, seconds."""
+    planned = loader.planned()
+    if planned is None:
+        return {}
+    reads, cost = planned
+    facts: dict[str, Any] = {"blocks": reads.blocks, "predicted_bytes": cost.bytes}
+    if reads.block_bound >= 0:
+        facts["block_bound"] = reads.block_bound
+    return facts | {"predicted_seconds": cost.seconds, "predicted_requests": cost.requests}

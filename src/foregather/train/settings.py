@@ -1,0 +1,312 @@
+"""settings: what a training run is asked for, as typed values; read from TOML and written back.
+
+The same fields are the sections of a config file and the flags of `foregather train`. What is read
+was checked: an unknown key is named with the nearest known one, a value of another type is refused.
+"""
+
+import dataclasses
+import difflib
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field, is_dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from foregather.errors import InputError, StorageError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+__all__ = [
+    "CheckpointSettings",
+    "MemorySettings",
+    "ModelSettings",
+    "OptimizerSettings",
+    "SamplerSettings",
+    "Settings",
+    "TrainSettings",
+    "WatchSettings",
+    "difference",
+    "read_settings",
+    "with_options",
+    "write_settings",
+]
+
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True)
+class SamplerSettings:
+    """Which rule chooses the neighbours of a batch."""
+
+    kind: str = "neighbor"
+    """neighbor, labor, full, or module:Class of your own."""
+    fanouts: tuple[int, ...] = (10, 5)
+    """Neighbours kept at each layer; -1 for all."""
+    replace: bool = False
+    """Draw with replacement (neighbor only)."""
+    norm: Literal["none", "gcn"] = "none"
+    """gcn: edge weights 1 / sqrt(d_target d_source) of the whole graph."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Further keyword arguments of the sampler."""
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """What is trained."""
+
+    kind: str = "sage"
+    """sage, mlp, or module:Class of your own or of PyG (torch_geometric.nn:GCN)."""
+    hidden: int = 64
+    """Columns of hidden layers."""
+    layers: int = 0
+    """Layers; 0 takes as many as there are fan-outs."""
+    dropout: float = 0.5
+    """Share of hidden values dropped in training."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Further keyword arguments of the class."""
+
+
+@dataclass(frozen=True)
+class OptimizerSettings:
+    """How weights move."""
+
+    kind: Literal["adam", "adamw", "sgd"] = "adam"
+    """Which of torch's optimisers."""
+    lr: float = 0.01
+    """Learning rate."""
+    weight_decay: float = 0.0
+    """Decay of the weights."""
+    momentum: float = 0.0
+    """Of sgd."""
+    schedule: Literal["constant", "cosine", "linear"] = "constant"
+    """How the learning rate goes down to zero over the epochs."""
+    warmup: int = 0
+    """Epochs over which it first goes up."""
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """How long, on what, and by which random seed."""
+
+    epochs: int = 10
+    """Epochs at most."""
+    batch_size: int = 1024
+    """Input nodes of a batch."""
+    split: str = "train"
+    """The split that is trained on."""
+    valid: str = "valid"
+    """The split that chooses the best epoch; empty for none."""
+    test: str = "test"
+    """The split that is reported at the end; empty for none."""
+    evaluate: Literal["sampled", "exact"] = "sampled"
+    """sampled: by the fan-outs, quick. exact: by every edge, layer by layer."""
+    patience: int = 0
+    """Stop after so many epochs without a better validation; 0 never stops early."""
+    seed: int = 0
+    """Random seed of weights, order, samples and dropout."""
+    threads: int = 0
+    """Threads of torch, sampling and gathering; 0 for all. Exact resume needs the same number."""
+
+
+@dataclass(frozen=True)
+class MemorySettings:
+    """What may be held in memory; no value here changes a result."""
+
+    budget: str = "none"
+    """Bytes (2GB) for graph, cache and batches; auto: what the machine has; none: no promise."""
+    storage: Literal["auto", "memory", "features", "disk"] = "auto"
+    """What is read from disk by plan; auto: what does not fit."""
+    bulk: str = "auto"
+    """Batches sampled and planned together; auto: as many as the budget holds."""
+    prefetch: int = 2
+    """Batches made ahead."""
+
+
+@dataclass(frozen=True)
+class CheckpointSettings:
+    """When the state of training is put down; no value here changes a result."""
+
+    minutes: float = 10.0
+    """Minutes between checkpoints inside an epoch; 0: only where an epoch ends."""
+    keep: int = 3
+    """Checkpoints kept; older ones are removed once a newer one is safe."""
+
+
+@dataclass(frozen=True)
+class WatchSettings:
+    """What is recorded beside the metrics; no value here changes a result."""
+
+    trace: bool = True
+    """Write trace.json for Perfetto (of the first batches)."""
+    profile: bool = False
+    """Also record torch's operators, with ranges of the same names (slow; first epoch)."""
+    tensorboard: bool = False
+    """Also write metrics for TensorBoard."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A training run."""
+
+    graph: str = ""
+    """The graph folder."""
+    run: str = ""
+    """The folder of the run; empty: runs/ with the name of the graph and the next free number."""
+    sampler: SamplerSettings = field(default_factory=SamplerSettings)
+    model: ModelSettings = field(default_factory=ModelSettings)
+    optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
+    train: TrainSettings = field(default_factory=TrainSettings)
+    memory: MemorySettings = field(default_factory=MemorySettings)
+    checkpoint: CheckpointSettings = field(default_factory=CheckpointSettings)
+    watch: WatchSettings = field(default_factory=WatchSettings)
+
+    def __post_init__(self) -> None:
+        counts = {
+            "train.epochs": (self.train.epochs, 1),
+            "train.batch_size": (self.train.batch_size, 1),
+            "train.patience": (self.train.patience, 0),
+            "train.threads": (self.train.threads, 0),
+            "model.hidden": (self.model.hidden, 1),
+            "model.layers": (self.model.layers, 0),
+            "optimizer.warmup": (self.optimizer.warmup, 0),
+            "memory.prefetch": (self.memory.prefetch, 1),
+            "checkpoint.keep": (self.checkpoint.keep, 1),
+            "checkpoint.minutes": (self.checkpoint.minutes, 0),
+        }
+        for name, (value, least) in counts.items():
+            if not value >= least:
+                raise InputError(f"{name} is {value}, expected {least} or more")
+        if not self.optimizer.lr > 0:
+            raise InputError(f"optimizer.lr is {self.optimizer.lr}, expected more than 0")
+        if not 0 <= self.model.dropout < 1:
+            raise InputError(f"model.dropout is {self.model.dropout}, expected 0 to 1, without 1")
+
+
+# ---- from and to TOML ----------------------------------------------------------------------
+
+
+def read_settings(path: Path) -> Settings:
+    """Reads a config file.
+
+    Raises:
+        InputError: it is not TOML, has a key nobody knows, or a value of another type.
+        StorageError: it cannot be read.
+    """
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StorageError(f"cannot read {path.name}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path.name} is not TOML: {error}") from error
+    return _make(Settings, table, "", path.name)
+
+
+def _make(kind: type[Made], table: dict[str, Any], prefix: str, name: str) -> Made:
+    hints = get_type_hints(kind)
+    values = {}
+    for key, value in table.items():
+        if key not in hints:
+            near = difflib.get_close_matches(key, list(hints), 1, 0.5)
+            near = [f"{prefix}{one}" for one in near] or _far(key)
+            meant = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(hints)}"
+            raise InputError(f"{name} has an unknown key {prefix}{key}{meant}")
+        values[key] = _value(hints[key], value, f"{prefix}{key}", name)
+    return kind(**values)
+
+
+def _far(key: str) -> list[str]:
+    """The nearest key of any section, with the section's name."""
+    every = {name.split(".")[-1]: name for name in _flat(Settings())}
+    return [every[near] for near in difflib.get_close_matches(key, list(every), 1, 0.6)]
+
+
+def _value(kind: Any, value: Any, key: str, name: str) -> Any:
+    if is_dataclass(kind) and isinstance(kind, type):
+        if not isinstance(value, dict):
+            raise InputError(f"{name} has {key} = {value!r}, expected a section [{key}]")
+        return _make(kind, value, f"{key}.", name)
+    fits, wanted = False, getattr(kind, "__name__", str(kind))
+    if get_origin(kind) is Literal:
+        fits, wanted = value in get_args(kind), "one of " + ", ".join(get_args(kind))
+    elif get_origin(kind) is tuple:
+        fits, wanted = isinstance(value, list) and all(type(v) is int for v in value), "integers"
+        value = tuple(value) if fits else value
+    elif get_origin(kind) is dict:
+        fits, wanted = isinstance(value, dict), "a table"
+    elif kind is float:
+        fits, wanted = type(value) in (int, float), "a number"
+        value = float(value) if fits else value
+    elif kind is str and type(value) is int:  # sizes and counts may be plain numbers
+        fits, value = True, str(value)
+    else:
+        fits = type(value) is kind
+    if not fits:
+        raise InputError(f"{name} has {key} = {value!r}, expected {wanted}")
+    return value
+
+
+def with_options(settings: Settings, given: Sequence[str]) -> Settings:
+    """The settings with options of classes added, written as `model.heads=2`, `sampler.k=3`.
+
+    Raises:
+        InputError: it is written in another way.
+    """
+    for text in given:
+        name, equal, value = text.partition("=")
+        section, dot, key = name.partition(".")
+        if not equal or not dot or section not in ("model", "sampler"):
+            raise InputError(f"options has {text!r}, expected model.NAME=VALUE or sampler.NAME=...")
+        try:
+            parsed = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            parsed = value  # a text needs no quotes
+        old = getattr(settings, section)
+        new = dataclasses.replace(old, options={**old.options, key: parsed})
+        settings = dataclasses.replace(settings, **{section: new})
+    return settings
+
+
+def write_settings(settings: Settings) -> str:
+    """The settings as TOML; `read_settings` gives them back."""
+    plain = dataclasses.asdict(settings)
+    lines = [f"{key} = {_toml(v)}" for key, v in plain.items() if not isinstance(v, dict)]
+    for section, table in plain.items():
+        if isinstance(table, dict):
+            lines += ["", f"[{section}]"]
+            lines += [f"{key} = {_toml(value)}" for key, value in table.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        inside = ", ".join(f"{json.dumps(str(k))} = {_toml(v)}" for k, v in value.items())
+        return f"{{ {inside} }}" if inside else "{}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(_toml(one) for one in value)}]"
+    if isinstance(value, float):
+        return repr(value)
+    return json.dumps(value)  # strings, integers and booleans look the same in both
+
+
+def difference(old: Settings, new: Settings, free: tuple[str, ...] = ()) -> list[str]:
+    """The keys whose values differ, as sentences; sections named in `free` may."""
+    before, after = _flat(old), _flat(new)
+    return [
+        f"{key} was {before[key]!r} and is {after[key]!r}"
+        for key in before
+        if before[key] != after[key] and key.split(".")[0] not in free
+    ]
+
+
+def _flat(settings: Settings) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in dataclasses.asdict(settings).items():
+        if isinstance(value, dict):
+            flat |= {f"{key}.{inner}": one for inner, one in value.items()}
+        else:
+            flat[key] = value
+    return flat

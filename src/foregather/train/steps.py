@@ -1,0 +1,175 @@
+"""steps: a model as the list of steps that exact inference carries out one after the other.
+
+A step sees the rows of some targets and of all their in-neighbours, and gives the targets' next
+rows. What a convolution would take from the whole graph (the degrees of GCN's normalisation) comes
+as edge weights of the whole graph, so a part of the nodes gets what all of them at once would get.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from foregather.errors import InputError
+from foregather.graph.graph import Graph
+from foregather.nn import MLP, SAGE, Conv
+from foregather.train.batch import Batch
+
+__all__ = ["Step", "layer_steps", "whole_degree"]
+
+_ROWS = 1 << 18  # rows of the topology looked at together
+
+
+@dataclass(frozen=True)
+class Step:
+    """One sweep over the graph.
+
+    Attributes:
+        call: from a batch of targets with all their in-neighbours to the targets' next rows.
+        neighbours: False for steps that treat every row by itself.
+        norm: "gcn" or "sym" where `call` needs degrees of the whole graph, else None.
+    """
+
+    call: Callable[["Batch", "npt.NDArray[np.float64] | None"], Tensor]
+    neighbours: bool = True
+    norm: str | None = None
+
+
+class _Near:
+    """What a layer sees of a batch; see `foregather.nn.layer.Near`."""
+
+    def __init__(self, batch: Batch, degree: "npt.NDArray[np.float64] | None") -> None:
+        assert batch.x is not None and batch.edge_index is not None
+        self.rows = batch.x.float()
+        self.count = batch.batch_size
+        self._batch, self._degree = batch, degree
+
+    @property
+    def own(self) -> Tensor:
+        """The rows of the targets."""
+        return self.rows[: self.count]
+
+    def aggregate(self, norm: str = "mean") -> Tensor:
+        """Not asked for by convolutions of PyG."""
+        raise NotImplementedError
+
+    def edges(self, norm: str | None = None) -> tuple[Tensor, Tensor | None]:
+        """Edges over the rows, with the weights of the whole graph."""
+        edges, weight = self._batch.edge_index, self._batch.edge_weight
+        assert edges is not None
+        if norm is None:
+            return edges, weight
+        assert self._degree is not None
+        if weight is None:
+            weight = torch.ones(edges.shape[1], dtype=torch.float64)
+        weight = weight.double()
+        if norm == "gcn":
+            loop = edges[0] == edges[1]
+            own = torch.ones(self.count, dtype=torch.float64)
+            own[edges[1][loop]] = weight[loop]
+            nodes = torch.arange(self.count)
+            edges = torch.cat([edges[:, ~loop], torch.stack([nodes, nodes])], dim=1)
+            weight = torch.cat([weight[~loop], own])
+        degree = torch.from_numpy(self._degree[self._batch.n_id.numpy()])
+        scale = torch.where(degree > 0, degree.clamp(min=1e-300) ** -0.5, 0.0)
+        return edges, (weight * scale[edges[0]] * scale[edges[1]]).float()
+
+    def edge_attr(self) -> Tensor | None:
+        """Edge feature rows."""
+        return self._batch.edge_attr
+
+    def dense(self, part: Callable[..., Tensor], *values: Tensor) -> Tensor:
+        """`part(*values)`."""
+        return part(*values)
+
+
+def layer_steps(model: nn.Module) -> list[Step] | None:
+    """The steps of a model, or None where it does not show them.
+
+    Known are the models of `foregather.nn`, PyG's (GCN, GraphSAGE, GAT, GIN, ... with `jk` None or
+    "last"), and any model with a method `layer_steps`, which returns functions from
+    `(x, edge_index, count)` to the next rows of the first `count` nodes.
+    """
+    shown: Any = getattr(model, "layer_steps", None)
+    if shown is not None:
+        return [_own_step(function) for function in shown()]
+    if type(model) is SAGE:  # not a subclass, which may compute something else
+        return [_sage_step(list(model.layers), k) for k in range(len(model.layers))]
+    if type(model) is MLP:
+        return [Step(lambda batch, _: model(_rows(batch)), neighbours=False)]
+    if getattr(type(model).forward, "__qualname__", "") == "BasicGNN.forward":
+        return _pyg_steps(model)
+    return None
+
+
+def _rows(batch: Batch) -> Tensor:
+    assert batch.x is not None
+    return batch.x.float()
+
+
+def _sage_step(layers: list[nn.Module], number: int) -> Step:
+    def call(batch: Batch, degree: Any) -> Tensor:
+        x, count = _rows(batch), batch.batch_size
+        out: Tensor = layers[number]((x, x[:count]), batch.edge_index)
+        return out if number + 1 == len(layers) else out.relu()
+
+    return Step(call)
+
+
+def _own_step(function: Callable[..., Tensor]) -> Step:
+    return Step(lambda batch, _: function(_rows(batch), batch.edge_index, batch.batch_size))
+
+
+def _pyg_steps(model: Any) -> list[Step] | None:
+    if getattr(model, "jk_mode", None) not in (None, "last"):
+        return None
+    return [_pyg_step(model, k) for k in range(len(model.convs))]
+
+
+def _pyg_step(model: Any, number: int) -> Step:
+    layer, final = Conv(model.convs[number]), number + 1 == len(model.convs)
+    bare = final and getattr(model, "jk_mode", None) is None
+
+    def call(batch: Batch, degree: Any) -> Tensor:
+        x: Tensor = layer.update(_rows(batch)[: batch.batch_size], _Near(batch, degree))
+        if not bare:
+            if model.act is not None and model.act_first:
+                x = model.act(x)
+            if model.norms is not None:
+                x = model.norms[number](x)
+            if model.act is not None and not model.act_first:
+                x = model.act(x)
+        return model.lin(x) if final and hasattr(model, "lin") else x
+
+    return Step(call, norm=layer._norm())
+
+
+def whole_degree(graph: Graph, norm: str) -> npt.NDArray[np.float64]:
+    """The summed weights of the edges into each node, as `norm` counts them; one sweep.
+
+    Raises:
+        InputError: `norm` is neither "gcn" (with one self-loop a node) nor "sym".
+    """
+    if norm not in ("gcn", "sym"):
+        raise InputError(f"norm is {norm!r}, expected 'gcn' or 'sym'")
+    total = np.zeros(graph.num_nodes)
+    for first in range(0, graph.num_nodes, _ROWS):
+        bounds = np.asarray(graph.indptr[first : first + _ROWS + 1])
+        count = bounds.size - 1
+        target = np.repeat(np.arange(count), np.diff(bounds))
+        edges = slice(int(bounds[0]), int(bounds[-1]))
+        weight = np.ones(target.size)
+        if graph.edge_weight is not None:
+            weight = graph.edge_weight[edges].astype(np.float64)
+        part = np.zeros(count)
+        if norm == "gcn":
+            loop = graph.indices[edges].astype(np.int64) == target + first
+            part[:] = 1.0
+            part[target[loop]] = weight[loop]  # the last of several, as PyG has it
+            target, weight = target[~loop], weight[~loop]
+        total[first : first + count] = part + np.bincount(target, weight, count)
+    return total
