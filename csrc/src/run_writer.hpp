@@ -25,7 +25,12 @@ class RunWriter {
     const auto count = static_cast<std::int64_t>(run_ptr_.size()) - 1;
     piece_ = std::clamp((memory / std::max<std::int64_t>(count, 1) - kPage) / kPage, kLeast, kMost);
     piece_ *= kPage;
-    for (std::int64_t t = 0; t < count; ++t) add_run(t);
+    for (std::int64_t t = 0; t < count; ++t) {
+      add_run(t);
+      // Runs fill at about the same pace. Were they written at the same time, reading would stop
+      // for all of them; so the first piece of each is shorter, and they take turns.
+      runs_.back().limit = std::max(kPage, piece_ * (t + 1) / count / kPage * kPage);
+    }
     buffers_ = std::make_unique<Pages>(static_cast<std::size_t>(buffered_ * piece_));
     edges_ = std::make_unique<Pages>(edge_page_.size() * kPage);
   }
@@ -67,6 +72,7 @@ class RunWriter {
     std::int64_t at;                      ///< byte of the file that comes next
     std::int64_t inner_begin, inner_end;  ///< its whole pages
     std::int64_t flushed;                 ///< of those, written up to here
+    std::int64_t limit;                   ///< bytes in the buffer at which it is written
     std::int64_t buffer;                  ///< number of its buffer
     std::size_t edge_before, edge_after;  ///< number of the pages it shares
   };
@@ -104,10 +110,10 @@ class RunWriter {
       return count;
     }
     const std::int64_t used = run.at - run.flushed;
-    const std::int64_t count = std::min({left, run.inner_end - run.at, piece_ - used});
+    const std::int64_t count = std::min({left, run.inner_end - run.at, run.limit - used});
     std::memcpy(buffers_->data() + run.buffer * piece_ + used, from,
                 static_cast<std::size_t>(count));
-    if (used + count == piece_) flush(run, run.at + count);
+    if (used + count == run.limit) flush(run, run.at + count);
     return count;
   }
 
@@ -116,6 +122,7 @@ class RunWriter {
     write(run.flushed, buffers_->data() + run.buffer * piece_,
           static_cast<std::size_t>(end - run.flushed));
     run.flushed = end;
+    run.limit = piece_;
   }
 
   void write(std::int64_t offset, const std::byte* from, std::size_t bytes) {

@@ -178,7 +178,7 @@ def divide(
 def with_sweep(layout: Layout, row_bytes: int) -> Layout | None:
     """The same budget with room to sweep, from the cache if need be; None where it is too small."""
     plans = layout.bulk * layout.rows * _REPACK_BYTES
-    need = sweep_bytes(row_bytes) + write_bytes(layout.bulk) + plans
+    need = sweep_bytes(row_bytes) + write_bytes(layout) + plans
     free = layout.memory - sum(layout.shares.values())
     slots = layout.num_slots - max(0, -(-(need - free) // row_bytes))
     if slots < 1:
@@ -192,9 +192,10 @@ def sweep_bytes(row_bytes: int) -> int:
     return max(SWEEP_STAGING, 2 * _longest(row_bytes))
 
 
-def write_bytes(bulk: int) -> int:
-    """Buffers of a sweep, one for each batch of a bulk."""
-    return max(WRITE_BYTES, int(_core.Sweeper.least_write_bytes(bulk)))
+def write_bytes(layout: Layout) -> int:
+    """Buffers of a sweep, one for each batch of a bulk; longer writes where memory is plenty."""
+    least = int(_core.Sweeper.least_write_bytes(layout.bulk))
+    return max(WRITE_BYTES, least, min(4 * WRITE_BYTES, layout.memory // 32))
 
 
 def least_bytes(

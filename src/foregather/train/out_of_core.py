@@ -170,7 +170,7 @@ class OutOfCore:
             file,
             layout.num_slots,
             sweep_staging=sweep_bytes(file.row_bytes),
-            write_bytes=write_bytes(layout.bulk),
+            write_bytes=write_bytes(layout),
             folder=self.scratch,
             **common,
         )
