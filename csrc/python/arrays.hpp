@@ -8,6 +8,7 @@
 #include <span>
 
 #include "foregather/types.hpp"
+#include "gil.hpp"
 
 namespace foregather::python {
 
@@ -51,6 +52,7 @@ void bind_repack(nb::module_& m);
 void bind_row_sample(nb::module_& m);
 void bind_sample(nb::module_& m);
 void bind_spool(nb::module_& m);
+void bind_sweep(nb::module_& m);
 void bind_synth(nb::module_& m);
 void bind_text(nb::module_& m);
 void bind_walk(nb::module_& m);

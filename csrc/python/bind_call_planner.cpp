@@ -10,7 +10,7 @@ template <typename Id>
 nb::tuple plan(CallPlanner& self, const In<Id>& ids) {
   CallPlan made;
   {
-    nb::gil_scoped_release released;
+    Released released;
     made = self.plan<Id>(view(ids));
   }
   nb::object inverse = nb::none();

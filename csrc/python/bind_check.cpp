@@ -13,7 +13,7 @@ void bind_ids(nb::module_& m) {
   m.def(
       "check_ids",
       [](const In<Id>& ids, std::int64_t num_nodes, int threads) {
-        nb::gil_scoped_release released;
+        Released released;
         return check_ids<Id>(view(ids), num_nodes, threads);
       },
       nb::arg("ids").noconvert(), nb::arg("num_nodes"), nb::arg("threads") = 0,
@@ -21,7 +21,7 @@ void bind_ids(nb::module_& m) {
   m.def(
       "check_rows",
       [](const In<std::int64_t>& indptr, const In<Id>& indices, std::int64_t start) {
-        nb::gil_scoped_release released;
+        Released released;
         return check_rows<Id>(view(indptr), view(indices), start);
       },
       nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), nb::arg("start"),
@@ -29,7 +29,7 @@ void bind_ids(nb::module_& m) {
   m.def(
       "count_ids",
       [](const In<Id>& ids, const Out<std::int64_t>& counts) {
-        nb::gil_scoped_release released;
+        Released released;
         count_ids<Id>(view(ids), view(counts));
       },
       nb::arg("ids").noconvert(), nb::arg("counts").noconvert(),
@@ -40,7 +40,7 @@ void bind_ids(nb::module_& m) {
          std::int64_t start, std::int64_t skip, const In<std::int64_t>& labels, int threads) {
         EdgeCounts sum;
         {
-          nb::gil_scoped_release released;
+          Released released;
           sum = count_edges<Id>(view(indptr), first_row, view(indices), start, skip, view(labels),
                                 threads);
         }
@@ -58,7 +58,7 @@ void bind_check(nb::module_& m) {
   m.def(
       "check_indptr",
       [](const In<std::int64_t>& indptr, std::int64_t previous) {
-        nb::gil_scoped_release released;
+        Released released;
         return check_indptr(view(indptr), previous);
       },
       nb::arg("indptr").noconvert(), nb::arg("previous"),

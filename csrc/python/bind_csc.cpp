@@ -16,7 +16,7 @@ void bind_ids(nb::module_& m) {
       [](const In<Id>& source, const In<Id>& target, std::int64_t num_nodes,
          const Out<std::int64_t>& indptr, const Out<Id>& indices,
          const std::optional<Out<std::int64_t>>& order, int threads, bool sort_rows) {
-        nb::gil_scoped_release released;
+        Released released;
         if (order && order->shape(0) != source.shape(0)) {
           throw InputError("order does not have one entry for each edge");
         }
@@ -30,7 +30,7 @@ void bind_ids(nb::module_& m) {
   m.def(
       "dedup_rows",
       [](const In<std::int64_t>& indptr, const In<Id>& indices, const Out<std::uint8_t>& keep) {
-        nb::gil_scoped_release released;
+        Released released;
         return dedup_rows<Id>(view(indptr), view(indices), view(keep));
       },
       nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), nb::arg("keep").noconvert(),
@@ -39,7 +39,7 @@ void bind_ids(nb::module_& m) {
       "compact_rows",
       [](const In<std::int64_t>& indptr, const Out<Id>& indices, const In<std::uint8_t>& keep,
          const Out<std::int64_t>& new_indptr) {
-        nb::gil_scoped_release released;
+        Released released;
         return compact_rows<Id>(view(indptr), view(indices), view(keep), view(new_indptr));
       },
       nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), nb::arg("keep").noconvert(),

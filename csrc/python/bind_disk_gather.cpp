@@ -13,6 +13,10 @@ namespace {
 using OutMatrix = nb::ndarray<nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Facts = nb::typed<nb::dict, nb::str, nb::any>;
 
+struct Slots {
+  std::shared_ptr<Pages> pages;
+};
+
 Form parse_form(const std::string& name) {
   if (name == "stored") return Form::kStored;
   if (name == "half") return Form::kHalf;
@@ -23,20 +27,22 @@ Form parse_form(const std::string& name) {
 void make(DiskGather* self, const std::string& path, const std::string& name,
           const Geometry& geometry, std::int64_t num_slots, std::int64_t staging_bytes,
           const std::string& backend, int depth, const std::string& form,
-          const std::optional<In<float>>& scale, int threads, std::shared_ptr<Faults> faults) {
+          const std::optional<In<float>>& scale, int threads, std::shared_ptr<Faults> faults,
+          const Slots* slots) {
   DiskOptions options{staging_bytes, parse_backend(backend), depth, parse_form(form), {},
                       threads,       std::move(faults)};
+  if (slots != nullptr) options.slots = slots->pages;
   if (scale) options.scale.assign(scale->data(), scale->data() + scale->shape(0));
-  nb::gil_scoped_release released;
+  Released released;
   new (self) DiskGather(path, name, geometry, num_slots, std::move(options));
 }
 
 void step(DiskGather& self, const OutMatrix& out) {
   const std::span<std::byte> bytes{static_cast<std::byte*>(out.data()),
                                    out.size() * out.itemsize()};
-  nb::gil_scoped_release released;
+  Released released;
   self.step(bytes, [] {
-    nb::gil_scoped_acquire held;
+    Held held;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
   });
 }
@@ -44,7 +50,7 @@ void step(DiskGather& self, const OutMatrix& out) {
 Facts counters(const DiskGather& self) {
   GatherCounters counted;
   {
-    nb::gil_scoped_release released;
+    Released released;
     counted = self.counters();
   }
   Facts facts;
@@ -74,26 +80,30 @@ void bind_disk_gather(nb::module_& m) {
            nb::arg("times") = 1, "The next reads there bring at most so many bytes.")
       .def("delay", &Faults::delay, nb::arg("begin"), nb::arg("end"), nb::arg("milliseconds"),
            nb::arg("times") = 1, "The next reads there come late.");
-  using Released = nb::call_guard<nb::gil_scoped_release>;
+  nb::class_<Slots>(m, "Slots", "The cache of several executors that take turns.")
+      .def(
+          "__init__", [](Slots* self, std::int64_t bytes) { new (self) Slots{make_slots(bytes)}; },
+          nb::arg("bytes"));
+  using Unlocked = nb::call_guard<Released>;
   nb::class_<DiskGather>(m, "DiskGather", "Carries out plans on a file; see disk_gather.hpp.")
       .def("__init__", &make, nb::arg("path"), nb::arg("name"), nb::arg("geometry"),
            nb::arg("num_slots"), nb::arg("staging_bytes"), nb::arg("backend"),
            nb::arg("depth") = 64, nb::arg("form") = "stored",
            nb::arg("scale").noconvert().none() = nb::none(), nb::arg("threads") = 0,
-           nb::arg("faults").none() = nb::none())
+           nb::arg("faults").none() = nb::none(), nb::arg("slots").none() = nb::none())
       .def(
           "append",
           [](DiskGather& self, std::shared_ptr<Plan> plan) { self.append(std::move(plan)); },
-          nb::arg("plan"), Released(), "Queues a plan; its reads begin at once.")
+          nb::arg("plan"), Unlocked(), "Queues a plan; its reads begin at once.")
       // noconvert: a converted copy of out would take the rows and be thrown away
       .def("step", &step, nb::sig("def step(self, out: numpy.typing.NDArray[typing.Any]) -> None"),
            nb::arg("out").noconvert(), "Carries out the next step into out, [rows, columns].")
-      .def("close", &DiskGather::close, Released(), "Ends reading and frees the memory.")
-      .def_prop_ro("steps_left", &DiskGather::steps_left, Released())
-      .def_prop_ro("next_rows", &DiskGather::next_rows, Released(),
+      .def("close", &DiskGather::close, Unlocked(), "Ends reading and frees the memory.")
+      .def_prop_ro("steps_left", &DiskGather::steps_left, Unlocked())
+      .def_prop_ro("next_rows", &DiskGather::next_rows, Unlocked(),
                    "Rows of the next step, -1 where none is queued.")
       .def_prop_ro("memory_bytes", &DiskGather::memory_bytes, "Bytes of slots and staging.")
-      .def_prop_ro("pin_refusal", &DiskGather::pin_refusal, Released())
+      .def_prop_ro("pin_refusal", &DiskGather::pin_refusal, Unlocked())
       .def("counters", &counters, "Steps, rows, hits, riders, reads and seconds so far.");
 }
 

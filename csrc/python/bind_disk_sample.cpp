@@ -27,12 +27,12 @@ class DiskKernel {
 
   void append(const In<std::int64_t>& ends) {
     const auto rows = view(ends);
-    nb::gil_scoped_release released;
+    Released released;
     std::lock_guard<std::mutex> hold(lock_);
     sampler_.index().append(rows);
   }
   void finish() {
-    nb::gil_scoped_release released;
+    Released released;
     std::lock_guard<std::mutex> hold(lock_);
     sampler_.index().finish();
   }
@@ -43,7 +43,7 @@ class DiskKernel {
     const NeighborRule rule{std::move(fanouts), replace, once};
     std::vector<std::unique_ptr<SampleArrays<Id>>> results;
     {
-      nb::gil_scoped_release released;
+      Released released;
       std::lock_guard<std::mutex> hold(lock_);
       std::vector<SampleArrays<Id>*> places;
       for (std::size_t i = 0; i + 1 < ptr.shape(0); ++i) {
@@ -52,7 +52,7 @@ class DiskKernel {
       }
       // Ctrl-C is seen between windows; elsewhere than in the main thread this does nothing.
       sampler_.sample(rule, view(seeds), view(ptr), seed, epoch, first_batch, threads, places, [] {
-        nb::gil_scoped_acquire held;
+        Held held;
         if (PyErr_CheckSignals() != 0) throw nb::python_error();
       });
     }
@@ -66,7 +66,7 @@ class DiskKernel {
     PassCounters pass;
     ReadCounters read;
     {
-      nb::gil_scoped_release released;  // a call that samples has the lock and asks for the GIL
+      Released released;  // a call that samples has the lock and asks for the GIL
       std::lock_guard<std::mutex> hold(lock_);
       done = sampler_.counters();
       pass = sampler_.pass_counters();

@@ -37,12 +37,12 @@ void gather(const Matrix& data, const In<Id>& ids, const OutMatrix& out,
     if (!holds<float>(out.dtype()) || (scale && !holds<std::int8_t>(data.dtype()))) {
       throw InputError("a scale goes with int8 data and a float32 out");
     }
-    nb::gil_scoped_release released;
+    Released released;
     if (scale) return gather_scaled<Id>(rows, view(*scale), view(ids), floats, threads);
     return gather_half<Id>(rows, view(ids), floats, threads);
   }
   if (!(data.dtype() == out.dtype())) throw InputError("out does not have the dtype of the data");
-  nb::gil_scoped_release released;
+  Released released;
   const std::span<std::byte> bytes{static_cast<std::byte*>(out.data()), values * data.itemsize()};
   gather_rows<Id>(rows, view(ids), bytes, threads);
 }
@@ -70,7 +70,7 @@ void bind_gather(nb::module_& m) {
       "shuffled",
       [](std::int64_t count, std::uint64_t seed, std::uint64_t epoch, std::int64_t start,
          const Out<std::int64_t>& out) {
-        nb::gil_scoped_release released;
+        Released released;
         const auto size = static_cast<std::int64_t>(out.shape(0));
         if (start < 0 || count < 0 || start > count || size > count - start) {
           throw InputError("start and out do not lie inside the order of count positions");

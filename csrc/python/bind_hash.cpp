@@ -7,7 +7,7 @@ void bind_hash(nb::module_& m) {
   m.def(
       "xxh64",
       [](const Bytes& data, std::uint64_t seed) {
-        nb::gil_scoped_release released;
+        Released released;
         return xxh64(bytes(data), seed);
       },
       nb::arg("data").noconvert(), nb::arg("seed") = 0, "XXH64 of a uint8 array.");
@@ -16,7 +16,7 @@ void bind_hash(nb::module_& m) {
       .def(
           "update",
           [](Xxh64& self, const Bytes& data) {
-            nb::gil_scoped_release released;
+            Released released;
             self.update(bytes(data));
           },
           nb::arg("data").noconvert(), "Appends the bytes of a uint8 array.")

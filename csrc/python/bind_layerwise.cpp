@@ -35,7 +35,7 @@ void append(std::span<T> arena, std::size_t& at, const std::vector<T>& piece) {
 template <typename Id>
 void fill(const LayerwiseBulk<Id>& bulk, const Out<Id>& node, const Out<std::uint32_t>& row,
           const Out<std::uint32_t>& col, const Out<std::int64_t>& edge, const Out<float>& weight) {
-  nb::gil_scoped_release released;
+  Released released;
   std::size_t nodes = 0, rows = 0, cols = 0, edges = 0, weights = 0;
   for (const auto& sample : bulk.samples) {
     append(view(node), nodes, sample.node);
@@ -81,7 +81,7 @@ void bind_ids(nb::module_& m, const char* name, const char* shelf) {
          const std::string& debias, const HeldArrivals* columns, double total, const In<Id>& seeds,
          const In<std::int64_t>& seed_ptr, std::uint64_t seed, std::uint64_t epoch,
          std::uint64_t first_batch, int threads) {
-        nb::gil_scoped_release released;
+        Released released;
         const Topology<Id> graph{view(indptr), view(indices),
                                  edge_weight ? view(*edge_weight) : std::span<const float>{}};
         const LayerwiseRule rule{view(layer_sizes), debias_of(debias),

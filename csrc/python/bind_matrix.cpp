@@ -21,7 +21,7 @@ void bind_rows(nb::module_& m) {
   m.def(
       "count_rows",
       [](const In<std::int64_t>& indptr, const In<Id>& rows, const Out<std::int64_t>& ptr) {
-        nb::gil_scoped_release released;
+        Released released;
         count_rows<Id>(view(indptr), view(rows), view(ptr));
       },
       nb::arg("indptr").noconvert(), nb::arg("rows").noconvert(), nb::arg("ptr").noconvert(),
@@ -31,7 +31,7 @@ void bind_rows(nb::module_& m) {
       [](const In<std::int64_t>& indptr, const In<Id>& indices, const In<Id>& rows,
          const In<std::int64_t>& ptr, const Out<Id>& columns, const Out<std::int64_t>& edge,
          int threads) {
-        nb::gil_scoped_release released;
+        Released released;
         extract_rows<Id>(view(indptr), view(indices), view(rows), view(ptr), view(columns),
                          view(edge), threads);
       },
@@ -45,7 +45,7 @@ void bind_rows(nb::module_& m) {
          const In<std::uint64_t>& keys, std::int64_t s, bool replace,
          const In<std::int64_t>& picks_ptr, const Out<std::int64_t>& picks, const Out<double>& tau,
          int threads) {
-        nb::gil_scoped_release released;
+        Released released;
         sample_rows<Id>({view(rows), view(batch_ptr), view(ptr), view(columns)},
                         view_or_none<double>(weights), view(keys), s, replace, view(picks_ptr),
                         view(picks), view(tau), threads);
@@ -64,7 +64,7 @@ void bind_columns(nb::module_& m) {
       [](const In<std::int64_t>& entry_ptr, const In<Id>& columns, const In<double>& values,
          const Out<Id>& distinct, const Out<std::int64_t>& sums, const Out<std::int64_t>& counts,
          const Out<double>& unit, int threads) {
-        nb::gil_scoped_release released;
+        Released released;
         sum_columns<Id>(view(entry_ptr), view(columns), view(values),
                         {view(distinct), view(sums), view(counts), view(unit)}, threads);
       },
@@ -76,7 +76,7 @@ void bind_columns(nb::module_& m) {
       "square_columns",
       [](const In<std::int64_t>& indptr, const In<Id>& indices,
          const std::optional<In<float>>& edge_weight, const Out<std::int64_t>& sums, int threads) {
-        nb::gil_scoped_release released;
+        Released released;
         return square_columns<Id>(view(indptr), view(indices), view_or_none<float>(edge_weight),
                                   view(sums), threads);
       },
@@ -88,7 +88,7 @@ void bind_columns(nb::module_& m) {
       [](const In<std::int64_t>& column_ptr, const In<Id>& columns, const In<double>& weights,
          const In<std::uint64_t>& keys, std::int64_t s, const In<std::int64_t>& picks_ptr,
          const Out<std::int64_t>& picks, const Out<double>& tau, int threads) {
-        nb::gil_scoped_release released;
+        Released released;
         sample_columns<Id>(view(column_ptr), view(columns), view(weights), view(keys), s,
                            view(picks_ptr), view(picks), view(tau), threads);
       },
@@ -101,7 +101,7 @@ void bind_columns(nb::module_& m) {
       [](const In<std::int64_t>& entry_ptr, const In<Id>& columns,
          const In<std::int64_t>& selected_ptr, const In<Id>& selected,
          const Out<std::int64_t>& match, int threads) {
-        nb::gil_scoped_release released;
+        Released released;
         match_columns<Id>(view(entry_ptr), view(columns), view(selected_ptr), view(selected),
                           view(match), threads);
       },
@@ -114,7 +114,7 @@ void bind_columns(nb::module_& m) {
       [](const In<std::int64_t>& node_ptr, const In<Id>& nodes, const In<std::int64_t>& edge_ptr,
          const In<Id>& columns, const Out<std::uint32_t>& row, const Out<Id>& fresh,
          const Out<std::int64_t>& counts, int threads) {
-        nb::gil_scoped_release released;
+        Released released;
         compact<Id>(view(node_ptr), view(nodes), view(edge_ptr), view(columns), view(row),
                     view(fresh), view(counts), threads);
       },
@@ -135,7 +135,7 @@ void bind_matrix(nb::module_& m) {
       "count_picks",
       [](const In<std::int64_t>& ptr, const std::optional<In<double>>& weights, std::int64_t s,
          bool replace, const Out<std::int64_t>& picks_ptr) {
-        nb::gil_scoped_release released;
+        Released released;
         count_picks(view(ptr), view_or_none<double>(weights), s, replace, view(picks_ptr));
       },
       nb::arg("ptr").noconvert(), nb::arg("weights").noconvert().none(), nb::arg("s"),

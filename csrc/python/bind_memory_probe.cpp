@@ -8,7 +8,7 @@ void bind_memory_probe(nb::module_& m) {
       "read_lines",
       [](const In<std::uint64_t>& words, const In<std::uint32_t>& index, int distance,
          int threads) {
-        nb::gil_scoped_release released;
+        Released released;
         return read_lines(view(words), view(index), distance, threads);
       },
       nb::arg("words").noconvert(), nb::arg("index").noconvert(), nb::arg("distance"),

@@ -34,7 +34,7 @@ void bind_planner(nb::module_& m) {
           "plan",
           [](Planner& self, const BatchList& batches, const BatchList& ahead, bool fill) {
             const auto now = views(batches), later = views(ahead);
-            nb::gil_scoped_release released;
+            Released released;
             return self.plan(now, later, fill);
           },
           nb::arg("batches").noconvert(), nb::arg("ahead").noconvert() = BatchList{},
@@ -58,7 +58,7 @@ void bind_planner(nb::module_& m) {
       [](const Geometry& geometry, const BatchList& batches, std::int64_t num_slots,
          const In<std::uint32_t>& rows) {
         const auto spans = views(batches);
-        nb::gil_scoped_release released;
+        Released released;
         for (const auto& batch : spans) check_rows(geometry, batch);
         check_rows(geometry, view(rows));
         BlockScratch scratch;
@@ -73,7 +73,7 @@ void bind_planner(nb::module_& m) {
       [](const Geometry& geometry, const BatchList& batches, std::int64_t num_slots,
          const In<std::uint32_t>& rows, int rounds) {
         const auto spans = views(batches);
-        nb::gil_scoped_release released;
+        Released released;
         check_rows(geometry, view(rows));
         return priced_bound(geometry, spans, num_slots, view(rows), rounds);
       },

@@ -22,7 +22,7 @@ void bind_policies(nb::module_& m) {
           "plan",
           [](OnlinePlanner& self, const BatchList& batches) {
             const auto now = views(batches);
-            nb::gil_scoped_release released;
+            Released released;
             return self.plan(now);
           },
           nb::arg("batches").noconvert());
@@ -40,7 +40,7 @@ void bind_policies(nb::module_& m) {
           "plan",
           [](PagePlanner& self, const BatchList& batches, const BatchList& ahead) {
             const auto now = views(batches), later = views(ahead);
-            nb::gil_scoped_release released;
+            Released released;
             return self.plan(now, later);
           },
           nb::arg("batches").noconvert(), nb::arg("ahead").noconvert() = BatchList{});

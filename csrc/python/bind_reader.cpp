@@ -25,14 +25,14 @@ struct Reader {
 void read(Reader& self, const In<std::int64_t>& offset, const In<std::int64_t>& length,
           const In<std::int64_t>& destination, const Memory& buffer) {
   const Requests requests{view(offset), view(length), view(destination)};
-  nb::gil_scoped_release released;
+  Released released;
   self.core.read(requests, writable(buffer));
 }
 
 bool attach(Reader& self, const Memory& memory) {
   bool pinned;
   {
-    nb::gil_scoped_release released;
+    Released released;
     pinned = self.core.attach(writable(memory));
   }
   self.kept = memory;
@@ -53,7 +53,7 @@ Facts counters(const Reader& self) {
 Facts probe_reader(const std::string& path) {
   Probe found;
   {
-    nb::gil_scoped_release released;
+    Released released;
     found = probe(path);
   }
   nb::dict backends;
@@ -74,7 +74,7 @@ void bind_reader(nb::module_& m) {
   nb::class_<Reader>(m, "BlockReader", "Executes lists of reads of one file; see reader.hpp.")
       .def(nb::init<const std::string&, const std::string&, int, const std::string&>(),
            nb::arg("path"), nb::arg("backend"), nb::arg("depth") = 64, nb::arg("name") = "",
-           nb::call_guard<nb::gil_scoped_release>())
+           nb::call_guard<Released>())
       // noconvert: a converted copy of the buffer would take the bytes and be thrown away
       .def("read", &read, nb::arg("offset").noconvert(), nb::arg("length").noconvert(),
            nb::arg("destination").noconvert(), nb::arg("buffer").noconvert(),

@@ -19,7 +19,7 @@ void bind_repack(nb::module_& m) {
   m.def(
       "make_repack",
       [](const Plan& rows, std::int64_t merge_gap, std::int64_t max_request) {
-        nb::gil_scoped_release released;
+        Released released;
         return make_repack(rows, merge_gap, max_request);
       },
       nb::arg("rows"), nb::arg("merge_gap"), nb::arg("max_request"),

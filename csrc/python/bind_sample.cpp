@@ -36,7 +36,7 @@ class Kernel {
     const std::size_t count = ptr.shape(0) > 0 ? ptr.shape(0) - 1 : 0;
     std::vector<std::unique_ptr<SampleArrays<Id>>> results;
     {
-      nb::gil_scoped_release released;
+      Released released;
       std::lock_guard<std::mutex> hold(lock_);
       if (threads <= 0) threads = default_threads();
       if (workers_.size() < static_cast<std::size_t>(threads)) {
@@ -82,7 +82,7 @@ class NeighborKernel : public Kernel<Id, NeighborWorker<Id>, NeighborRule> {
       : Base(std::move(indptr), std::move(indices), {std::move(fanouts), replace, once, {}}),
         weights_(std::move(weights)) {
     if (!weights_) return;
-    nb::gil_scoped_release released;
+    Released released;
     prepare_weights(view(this->indptr_), view(*weights_), cells_, positive_, 0);
     this->rule_.weights = {view(*weights_), {cells_.data(), weights_->shape(0)}, positive_};
   }
@@ -147,7 +147,7 @@ void bind(nb::module_& m, const char* neighbor, const char* labor) {
       [](const In<Id>& rows, const In<std::int64_t>& batch_ptr, const In<std::int64_t>& ptr,
          const In<double>& weights, const In<std::uint64_t>& keys, std::int64_t s, bool replace,
          const In<std::int64_t>& picks_ptr, const Out<std::int64_t>& picks, int threads) {
-        nb::gil_scoped_release released;
+        Released released;
         draw_rows<Id>(view(rows), view(batch_ptr), view(ptr), view(weights), view(keys), s, replace,
                       view(picks_ptr), view(picks), threads > 0 ? threads : default_threads());
       },
@@ -159,7 +159,7 @@ void bind(nb::module_& m, const char* neighbor, const char* labor) {
       "column_draws",
       [](const In<std::int64_t>& entry_ptr, const In<Id>& columns, const In<std::uint64_t>& keys,
          const Out<std::uint32_t>& out, int threads) {
-        nb::gil_scoped_release released;
+        Released released;
         column_draws<Id>(view(entry_ptr), view(columns), view(keys), view(out),
                          threads > 0 ? threads : default_threads());
       },

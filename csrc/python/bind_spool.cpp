@@ -9,7 +9,7 @@ void bind_spool(nb::module_& m) {
       [](const Bytes& records, std::size_t record_bytes, std::size_t key_offset,
          std::size_t key_bytes, std::uint64_t base, int shift, const Out<std::int64_t>& offsets,
          const Out<std::uint8_t>& out, int threads) {
-        nb::gil_scoped_release released;
+        Released released;
         auto target = view(out);
         partition_records(bytes(records), {record_bytes, key_offset, key_bytes}, base, shift,
                           view(offsets),
@@ -23,7 +23,7 @@ void bind_spool(nb::module_& m) {
       "lookup_sorted",
       [](const In<std::uint64_t>& sorted, const In<std::uint64_t>& keys,
          const Out<std::int64_t>& positions, int threads) {
-        nb::gil_scoped_release released;
+        Released released;
         lookup_sorted(view(sorted), view(keys), view(positions), threads);
       },
       nb::arg("sorted").noconvert(), nb::arg("keys").noconvert(), nb::arg("positions").noconvert(),
@@ -33,7 +33,7 @@ void bind_spool(nb::module_& m) {
       "gather_slices",
       [](const Bytes& data, const In<std::int64_t>& starts, const In<std::int64_t>& lengths,
          const Out<std::uint8_t>& out) {
-        nb::gil_scoped_release released;
+        Released released;
         auto target = view(out);
         gather_slices(bytes(data), view(starts), view(lengths),
                       {reinterpret_cast<std::byte*>(target.data()), target.size()});

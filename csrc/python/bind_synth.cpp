@@ -7,25 +7,25 @@ namespace {
 template <typename Id>
 void rows(const Synth& self, std::int64_t begin, const In<std::int64_t>& offsets,
           const Out<Id>& out, int threads) {
-  nb::gil_scoped_release released;
+  Released released;
   self.rows<Id>(begin, view<std::int64_t>(offsets), view<Id>(out), threads);
 }
 
 template <typename Element>
 void features(const Synth& self, std::int64_t begin, const Out<Element>& out, int threads) {
-  nb::gil_scoped_release released;
+  Released released;
   self.features<Element>(begin, view<Element>(out), threads);
 }
 
 template <typename Label>
 void labels(const Synth& self, std::int64_t begin, const Out<Label>& out, int threads) {
-  nb::gil_scoped_release released;
+  Released released;
   self.labels<Label>(begin, view<Label>(out), threads);
 }
 
 template <auto method, typename Value>
 void each(const Synth& self, std::int64_t begin, const Out<Value>& out, int threads) {
-  nb::gil_scoped_release released;
+  Released released;
   (self.*method)(begin, view<Value>(out), threads);
 }
 

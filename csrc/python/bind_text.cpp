@@ -36,7 +36,7 @@ using TakenNames = std::tuple<std::int64_t, std::int64_t, std::size_t, std::int6
 
 template <typename T>
 Taken parse_numbers_into(const Lines& lines, const Bytes& text, int width, const Out<T>& out) {
-  nb::gil_scoped_release released;
+  Released released;
   const TextTaken taken = parse_numbers<T>(lines.piece(text), width, view(out));
   return {taken.rows, taken.lines, taken.bytes};
 }
@@ -53,7 +53,7 @@ void bind_text(nb::module_& m) {
           "parse_integers",
           [](const Lines& self, const Bytes& text, const std::vector<int>& columns,
              const Out<std::int64_t>& out, int weight_column, const Out<float>& weights) {
-            nb::gil_scoped_release released;
+            Released released;
             const TextTaken taken = parse_integers(self.piece(text), columns, view(out),
                                                    {weight_column, view(weights)});
             return Taken(taken.rows, taken.lines, taken.bytes);
@@ -66,7 +66,7 @@ void bind_text(nb::module_& m) {
           [](const Lines& self, const Bytes& text, const std::vector<int>& columns,
              const Out<std::uint64_t>& keys, const Out<std::uint8_t>& data,
              const Out<std::int64_t>& offsets, int weight_column, const Out<float>& weights) {
-            nb::gil_scoped_release released;
+            Released released;
             const TextTaken taken =
                 parse_strings(self.piece(text), columns, view(keys), {view(data), view(offsets)},
                               {weight_column, view(weights)});
@@ -96,7 +96,7 @@ void bind_text(nb::module_& m) {
       "hash_strings",
       [](const Bytes& data, const In<std::int64_t>& offsets, const Out<std::uint64_t>& keys,
          std::uint64_t seed) {
-        nb::gil_scoped_release released;
+        Released released;
         hash_strings({data.data(), data.shape(0)}, view(offsets), view(keys), seed);
       },
       nb::arg("data").noconvert(), nb::arg("offsets").noconvert(), nb::arg("keys").noconvert(),

@@ -36,7 +36,7 @@ class SubgraphKernel {
       throw InputError("the options of the subgraph sampler are out of range");
     }
     rule_ = {static_cast<SubgraphKind>(kind), size, length, walks, {}};
-    nb::gil_scoped_release released;
+    Released released;
     if (rule_.kind == SubgraphKind::kNode || rule_.kind == SubgraphKind::kEdge) {
       cumulative_.resize(indptr_.shape(0) - 1);
       if (rule_.kind == SubgraphKind::kNode) cumulate_nodes<Id>(graph(), cumulative_);
@@ -50,7 +50,7 @@ class SubgraphKernel {
     const std::size_t count = ptr.shape(0) > 0 ? ptr.shape(0) - 1 : 0;
     std::vector<std::unique_ptr<SampleArrays<Id>>> results;
     {
-      nb::gil_scoped_release released;
+      Released released;
       std::lock_guard<std::mutex> hold(lock_);
       if (threads <= 0) threads = default_threads();
       if (workers_.size() < static_cast<std::size_t>(threads)) {
@@ -104,7 +104,7 @@ void random_walk(const In<std::int64_t>& indptr, const In<Id>& indices,
   if (path.shape(0) != from.size() * stride) {
     throw InputError("path does not hold length + 1 nodes for each start");
   }
-  nb::gil_scoped_release released;
+  Released released;
   const Topology<Id> graph{view(indptr), view(indices)};
   if (threads <= 0) threads = default_threads();
   std::vector<Buffer<std::int64_t>> scratch(static_cast<std::size_t>(threads));
@@ -147,7 +147,7 @@ void bind_walk(nb::module_& m) {
       "draw_roots",
       [](std::int64_t population, std::int64_t size, std::uint64_t seed, std::uint64_t first,
          const Out<std::int64_t>& out) {
-        nb::gil_scoped_release released;
+        Released released;
         draw_sets(population, size, epoch_key(seed, Purpose::kRoots, 0), first, view(out));
       },
       nb::arg("population"), nb::arg("size"), nb::arg("seed"), nb::arg("first"),

@@ -15,13 +15,21 @@ void raise(const char* name, const char* what) {
   PyErr_SetString(type.ptr(), what);
 }
 
+// An OSError with its errno, which is not part of what it says.
+void raise_storage(const StorageError& thrown) {
+  nb::object type = nb::module_::import_("foregather.errors").attr("StorageError");
+  nb::object error = type(thrown.what());
+  if (thrown.code > 0) error.attr("errno") = thrown.code;
+  PyErr_SetObject(type.ptr(), error.ptr());
+}
+
 void translate(const std::exception_ptr& thrown, void*) {
   try {
     std::rethrow_exception(thrown);
   } catch (const InputError& error) {
     raise("InputError", error.what());
   } catch (const StorageError& error) {
-    raise("StorageError", error.what());
+    raise_storage(error);
   } catch (const FormatError& error) {
     raise("FormatError", error.what());
   } catch (const BudgetError& error) {
@@ -35,6 +43,9 @@ NB_MODULE(_core, m) {
   m.doc() = "foregather's C++ core; arrays in, arrays out, no torch.";
   nb::register_exception_translator(translate);
   m.def("default_threads", &default_threads, "Hardware threads this process may use.");
+  m.def(
+      "expect_leaks", [] { nb::set_leak_warnings(false); },
+      "Says that threads will still run at the end of the process and keep what they hold.");
   python::bind_check(m);
   python::bind_csc(m);
   python::bind_disk_gather(m);
@@ -54,6 +65,7 @@ NB_MODULE(_core, m) {
   python::bind_row_sample(m);
   python::bind_sample(m);
   python::bind_spool(m);
+  python::bind_sweep(m);
   python::bind_synth(m);
   python::bind_text(m);
   python::bind_walk(m);

@@ -74,7 +74,12 @@ DiskGather::DiskGather(const std::string& path, std::string name, const Geometry
   }
   out_row_bytes_ = static_cast<std::int64_t>(
       std::visit([](const auto& copy) { return copy.out_bytes(); }, row_copy(geometry_, options_)));
-  slots_ = std::make_unique<Pages>(static_cast<std::size_t>(num_slots * geometry_.row_bytes));
+  const auto bytes = static_cast<std::size_t>(num_slots * geometry_.row_bytes);
+  slots_ = options_.slots ? std::move(options_.slots) : std::make_shared<Pages>(bytes);
+  if (slots_->size() != bytes) {
+    throw InputError("shared slots have " + std::to_string(slots_->size()) + " bytes, expected " +
+                     std::to_string(bytes));
+  }
   reader_ = std::make_unique<ReadAhead>(path, name_, options_.backend, options_.depth,
                                         options_.staging_bytes, options_.faults);
   if (reader_->file_bytes() != geometry_.file_bytes) {
@@ -83,6 +88,10 @@ DiskGather::DiskGather(const std::string& path, std::string name, const Geometry
                            "; it is truncated or not the file that was described",
                        ESTALE);
   }
+}
+
+std::shared_ptr<Pages> make_slots(std::int64_t bytes) {
+  return std::make_shared<Pages>(static_cast<std::size_t>(bytes));
 }
 
 DiskGather::~DiskGather() {
@@ -293,7 +302,7 @@ void DiskGather::close() {
   if (closed_.empty()) closed_ = "is closed";
   last_reads_ = reader_->counters();
   reader_.reset();
-  slots_->release();
+  slots_.reset();
   plans_.clear();
   early_.clear();
   step_ = 0;

@@ -11,6 +11,11 @@ from numpy.typing import NDArray
 def default_threads() -> int:
     """Hardware threads this process may use."""
 
+def expect_leaks() -> None:
+    """
+    Says that threads will still run at the end of the process and keep what they hold.
+    """
+
 def check_indptr(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], previous: int) -> int:
     """Position of the first value below its predecessor, or -1."""
 
@@ -87,10 +92,15 @@ class Faults:
     def delay(self, begin: int, end: int, milliseconds: int, times: int = 1) -> None:
         """The next reads there come late."""
 
+class Slots:
+    """The cache of several executors that take turns."""
+
+    def __init__(self, bytes: int) -> None: ...
+
 class DiskGather:
     """Carries out plans on a file; see disk_gather.hpp."""
 
-    def __init__(self, path: str, name: str, geometry: Geometry, num_slots: int, staging_bytes: int, backend: str, depth: int = 64, form: str = 'stored', scale: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, threads: int = 0, faults: Faults | None = None) -> None: ...
+    def __init__(self, path: str, name: str, geometry: Geometry, num_slots: int, staging_bytes: int, backend: str, depth: int = 64, form: str = 'stored', scale: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, threads: int = 0, faults: Faults | None = None, slots: Slots | None = None) -> None: ...
 
     def append(self, plan: Plan) -> None:
         """Queues a plan; its reads begin at once."""
@@ -689,6 +699,38 @@ def lookup_sorted(sorted: Annotated[NDArray[numpy.uint64], dict(shape=(None,), o
 
 def gather_slices(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> None:
     """Concatenates slices of a byte array."""
+
+class ScratchFile:
+    """A file without a name; see scratch_file.hpp."""
+
+    @property
+    def path(self) -> str:
+        """What opens it, in this process, while it lives."""
+
+    @property
+    def bytes(self) -> int: ...
+
+    @property
+    def direct(self) -> bool:
+        """Whether it was written past the page cache."""
+
+class Sweeper:
+    """Carries out the sweeps of repacked bulks; see sweep.hpp."""
+
+    def __init__(self, path: str, name: str, geometry: Geometry, staging_bytes: int, write_bytes: int, backend: str, depth: int = 16, faults: Faults | None = None, write_faults: Faults | None = None) -> None: ...
+
+    def sweep(self, plan: RepackPlan, folder: str) -> ScratchFile:
+        """Sweeps the file into a new scratch file."""
+
+    def cancel(self) -> None:
+        """Ends a sweep that runs, and all later ones."""
+
+    def counters(self) -> dict[str, Any]:
+        """Reads, writes and seconds of finished sweeps."""
+
+    @staticmethod
+    def least_write_bytes(batches: int) -> int:
+        """The least write_bytes for bulks of so many batches."""
 
 class Synth:
     """A synthetic graph as a pure function of its options."""

@@ -94,11 +94,11 @@ def check_counters(counted, plans):
     assert counted["waiting"] + counted["copying"] <= counted["seconds"] + 1e-3
 
 
-def disk_bytes():
+def disk_bytes(name="read_bytes"):
     for line in Path("/proc/self/io").read_text().splitlines():
-        if line.startswith("read_bytes"):
+        if line.startswith(name):
             return int(line.split()[1])
-    raise AssertionError("no read_bytes")
+    raise AssertionError(f"no {name}")
 
 
 def test_kernel_counts_the_bytes_of_the_plan(tmp_path, backend):

@@ -109,6 +109,21 @@ def test_split_budget_gives_memory_where_it_saves_most():
         split_budget(needs, -1)
 
 
+def test_repack_must_win_clearly():
+    """Where it is first by little, the next way is used; `using` can still ask for it."""
+    bulk, geometry = bulk_of(40_000, 60, 3000), file_geometry(40_000, 512)
+    for iops in (100.0, 300.0, 1000.0, 3000.0, 10_000.0, 100_000.0):
+        rates = tuple(dataclasses.replace(r, iops=iops) for r in ASSUMED_DISK.rates)
+        choice = choose([bulk], geometry, 2000, dataclasses.replace(ASSUMED_DISK, rates=rates))
+        repack = choice.using("repack").best.predicted.seconds
+        other = min(w.predicted.seconds for w in choice.alternatives if w.caching != "repack")
+        assert (choice.best.caching == "repack") == (other >= 1.5 * repack)
+    fewer = choose([bulk], geometry, 2000, repack_slots=10)
+    assert fewer.using("repack").best.predicted.bytes > choice.using("repack").best.predicted.bytes
+    with pytest.raises(InputError, match="repack was not among the ways"):
+        choose([bulk], geometry, 2000, repack=False).using("repack")
+
+
 def test_repacked_bulks_deliver_the_batches():
     """Executes the sweep and the plan over the scratch file with Python lists."""
     rng = np.random.default_rng(6)

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from foregather import Graph, Loader
+from foregather import Graph, Loader, _core
 from foregather.errors import BudgetError, InputError, StorageError
 from foregather.graph.synthetic import synthesize
 from foregather.sampling import Ladies, Neighbor
 from foregather.train.feed import THREAD_NAME
+from tests.gather.test_disk import disk_bytes
 
 MB = 1_000_000
 
@@ -72,6 +73,34 @@ def test_counters_equal_the_plan(graph):
     assert (counted["rows"], counted["hits"]) == (planned.rows, planned.hits)
     assert 0 < planned.block_bound <= planned.blocks
     assert "predicted" in loader.explain() and "measured" in loader.explain()
+
+
+@pytest.mark.parametrize("storage", ["features", "disk"])
+@pytest.mark.parametrize("way", ["row", "repack"])
+def test_the_kernel_counts_the_bytes_of_the_plan(graph, storage, way):
+    """All that the process reads from disk in an epoch is what was planned."""
+    if _core.probe_reader(str(graph.path))["backends"]["pread"] is not None:
+        pytest.skip("no direct reads here: the page cache hides reads from the count")
+    memory = least(graph, storage=storage, bulk=4) + 60 * MB
+    loader = make(graph, storage=storage, memory=memory, bulk=4)
+    loader._disk.forced = way
+    list(loader)  # what is mapped (labels, seeds) is in the page cache after it
+    loader._disk._backend = loader._disk._features.backend  # or probing it would read 8 KiB
+    start = _read(loader)
+    loader.close()  # an empty cache: the second epoch reads as well
+    before = disk_bytes()
+    for _ in loader:
+        pass
+    moved, counted = disk_bytes() - before, _read(loader)
+    if moved == 0:
+        pytest.skip("this file system reports no disk reads (in memory, network or overlay)")
+    assert moved == counted["features"] + counted["topology"] - start["topology"]
+    assert counted["features"] == loader._disk.planned.bytes > 0
+
+
+def _read(loader):
+    counters = loader.counters()
+    return {part: counters.get(part, {}).get("bytes", 0) for part in ("features", "topology")}
 
 
 def test_the_plan_before_is_the_plan_of_the_first_epoch(graph):

@@ -56,7 +56,13 @@ struct DiskOptions {
   std::vector<float> scale = {};             ///< one factor a column, with kScaled
   int threads = 0;                           ///< for copying hits; <= 0: default_threads()
   std::shared_ptr<Faults> faults = nullptr;  ///< tests only
+  /// Slots that several executors use in turn, num_slots * row_bytes bytes; null: its own.
+  std::shared_ptr<Pages> slots = nullptr;
 };
+
+/// Slots for DiskOptions::slots. Executors that share them must take turns: the plans of one are
+/// finished before the next one steps, in the order in which their planner made them.
+std::shared_ptr<Pages> make_slots(std::int64_t bytes);
 
 /// Since the executor was opened. The first three are of finished steps.
 struct GatherCounters {
@@ -115,11 +121,11 @@ class DiskGather {
   const std::string name_;
   const Geometry geometry_;
   const std::int64_t num_slots_;
-  const DiskOptions options_;
+  DiskOptions options_;
   const int process_;
   std::atomic<bool> closing_{false};
   std::int64_t out_row_bytes_;
-  std::unique_ptr<Pages> slots_;
+  std::shared_ptr<Pages> slots_;
   std::unique_ptr<ReadAhead> reader_;
 
   mutable std::mutex turn_;  ///< held by append, step and what asks about them

@@ -20,7 +20,7 @@ from foregather.units import parse_size
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["DEPTH", "STAGING", "DiskFeatures"]
+__all__ = ["DEPTH", "STAGING", "DiskFeatures", "form_of", "whole_pages"]
 
 Array = npt.NDArray[Any]
 
@@ -28,6 +28,28 @@ Array = npt.NDArray[Any]
 DEPTH = 64
 STAGING = 16 << 20
 _PAGE = 4096
+
+
+def form_of(file: FeatureFile, dtype: npt.DTypeLike | None) -> tuple[np.dtype[Any], str]:
+    """The dtype of gathered rows, and how the core makes them from stored ones.
+
+    Raises:
+        InputError: the file does not give this dtype.
+    """
+    given = file.gathered_dtype if dtype is None else np.dtype(dtype)
+    if given == file.gathered_dtype:
+        return given, "stored" if file.scale is None else "scaled"
+    if file.dtype == np.float16 and given == np.float32:
+        return given, "half"
+    raise InputError(
+        f"dtype is {given}, but {file.name} gives {file.gathered_dtype}"
+        f"{' or float32' if file.dtype == np.float16 else ''}"
+    )
+
+
+def whole_pages(size: str | int) -> int:
+    """Bytes, rounded up to pages of 4096."""
+    return -(-parse_size(size) // _PAGE) * _PAGE
 
 
 class DiskFeatures:
@@ -66,17 +88,8 @@ class DiskFeatures:
         threads: int = 0,
         faults: _core.Faults | None = None,
     ) -> None:
-        self.file = file
-        self.num_slots = num_slots
-        self.dtype = file.gathered_dtype if dtype is None else np.dtype(dtype)
-        form = "stored" if file.scale is None else "scaled"
-        if self.dtype != file.gathered_dtype:
-            if file.dtype != np.float16 or self.dtype != np.float32:
-                raise InputError(
-                    f"dtype is {self.dtype}, but {file.name} gives {file.gathered_dtype}"
-                    f"{' or float32' if file.dtype == np.float16 else ''}"
-                )
-            form = "half"
+        self.file, self.num_slots = file, num_slots
+        self.dtype, form = form_of(file, dtype)
         path = str(file.path)
         #: How the file is read.
         self.backend = backend or first_backend(_core.probe_reader(path)["backends"])
@@ -85,11 +98,11 @@ class DiskFeatures:
             file.name,
             file.geometry(),
             num_slots,
-            -(-parse_size(staging) // _PAGE) * _PAGE,
+            whole_pages(staging),
             self.backend,
             depth,
             form,
-            None if file.scale is None else np.ascontiguousarray(file.scale),
+            self._scale(),
             threads,
             faults,
         )
@@ -116,7 +129,7 @@ class DiskFeatures:
         """
         import torch
 
-        rows = self._core.next_rows
+        rows = self._next_rows()
         if rows < 0:
             raise InputError("no step is queued; append a plan first")
         if out is None:
@@ -159,6 +172,12 @@ class DiskFeatures:
         and of them waiting and copying.
         """
         return self._core.counters()
+
+    def _next_rows(self) -> int:
+        return self._core.next_rows
+
+    def _scale(self) -> Array | None:
+        return None if self.file.scale is None else np.ascontiguousarray(self.file.scale)
 
     def close(self) -> None:
         """Ends reading and frees the memory; a step that waits in another thread fails."""

@@ -22,12 +22,16 @@ from foregather.plan.cost import (
 from foregather.plan.planner import MAX_REQUEST, PAGE, Rows, to_rows, with_block
 from foregather.units import format_bytes, format_count
 
-__all__ = ["BLOCK_SIZES", "Alternative", "Choice", "choose"]
+__all__ = ["BLOCK_SIZES", "Alternative", "Caching", "Choice", "choose"]
 
 #: Block sizes that are tried, 4 to 256 KiB.
 BLOCK_SIZES = tuple(PAGE << k for k in range(7))
 
 Caching = Literal["row", "page", "repack"]
+
+# Repacking must be predicted this many times as fast as the best other way: it copies every row
+# twice, which the seconds of the disk leave out, and it takes space and wear.
+_REPACK_MARGIN = 1.5
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class Choice:
     """The cheapest alternative and all others.
 
     Attributes:
-        best: the one to use.
+        best: the one to use: the cheapest, but repacking only where it wins clearly.
         alternatives: all that were tried, cheapest first.
         rows: feature rows of the sample.
         seconds: what choosing took.
@@ -68,6 +72,17 @@ class Choice:
     seconds: float
     assumed: bool
     measured: PlanCost | None = None
+
+    def using(self, caching: Caching) -> "Choice":
+        """The same with the cheapest alternative of this kind as the one to use.
+
+        Raises:
+            InputError: none of this kind was tried.
+        """
+        ways = [way for way in self.alternatives if way.caching == caching]
+        if not ways:
+            raise InputError(f"{caching} was not among the ways that were tried; choose another")
+        return replace(self, best=ways[0])
 
     def with_measured(self, cost: PlanCost) -> "Choice":
         """The same with what was measured, for `explain`."""
@@ -119,8 +134,8 @@ class _Sample:
         cost = plan_cost((planner.plan(*pair) for pair in self._pairs()), self.disk)
         return Alternative(caching, block, gap, best_depth(block, self.disk), cost)
 
-    def try_repack(self, gap: int) -> Alternative:
-        planner = _core.Planner(self.geometry, self.slots, riders=False, bounds=False)
+    def try_repack(self, gap: int, slots: int) -> Alternative:
+        planner = _core.Planner(self.geometry, slots, riders=False, bounds=False)
         cost = PlanCost(0, 0, 0.0)
         for pair in self._pairs():
             repack = _core.make_repack(planner.plan(*pair), gap, MAX_REQUEST)
@@ -142,6 +157,7 @@ def choose(
     disk: Calibration | None = None,
     *,
     repack: bool = True,
+    repack_slots: int | None = None,
 ) -> Choice:
     """Plans the bulks in every way that is worth it and returns the cheapest.
 
@@ -153,6 +169,7 @@ def choose(
         num_slots: feature rows the cache holds.
         disk: the disk's calibration; None uses default figures, and `explain` says so.
         repack: consider repacking, which writes a scratch file.
+        repack_slots: feature rows the cache holds then, where buffers take some of its memory.
 
     Raises:
         InputError: there is no bulk, or a row is out of range.
@@ -169,15 +186,24 @@ def choose(
     ways += [sample.try_blocks("row", block, gap) for block in {PAGE, best} if gap > 0]
     ways += [sample.try_blocks("page", block, 0) for block in {PAGE, best}]
     if repack:
-        ways.append(sample.try_repack(gap))
+        slots = num_slots if repack_slots is None else repack_slots
+        ways.append(sample.try_repack(gap, slots))
     ways.sort(key=_seconds)
     return Choice(
-        best=ways[0],
+        best=_best(ways),
         alternatives=tuple(ways),
         rows=sum(len(batch) for bulk in rows for batch in bulk),
         seconds=time.perf_counter() - start,
         assumed=disk is None,
     )
+
+
+def _best(ways: list[Alternative]) -> Alternative:
+    """The cheapest; but another than repacking where that wins by little."""
+    first = ways[0]
+    other = next((way for way in ways if way.caching != "repack"), first)
+    close = _seconds(other) < _REPACK_MARGIN * _seconds(first)
+    return other if first.caching == "repack" and close else first
 
 
 def _seconds(way: Alternative) -> float:

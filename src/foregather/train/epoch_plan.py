@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from foregather.plan import Choice
-from foregather.plan.cost import PlanCost, plan_cost
-from foregather.plan.planner import PlanSummary, summarize
+from foregather.plan.cost import PlanCost
+from foregather.plan.planner import PlanSummary
+from foregather.plan.repack import announce
 from foregather.train.layout import Layout
 from foregather.train.maker import Maker
 from foregather.train.out_of_core import OutOfCore
@@ -68,7 +69,7 @@ def plan_epoch(disk: OutOfCore, maker: Maker, epoch: int, batches: int | None) -
         for start in range(0, end, step):
             later = disk.sample(maker, epoch, start + step)[0] if start + step < total else ()
             plan = planner.plan(bulk, later)
-            one, price = summarize(plan), plan_cost([plan], rates)
+            one, price = announce(plan, rates)
             reads = one if reads is None else reads + one
             cost = price if cost is None else cost + price
             if later:

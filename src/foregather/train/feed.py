@@ -3,6 +3,10 @@
 However the consumer ends (done, break, exception, KeyboardInterrupt, garbage collection, end of the
 interpreter), the thread ends too and is joined. An exception of the producer is raised in the
 consumer with its own traceback. Nothing waits without asking whether the other side still lives.
+
+When the interpreter ends, only daemon threads are left to ask for more. They get nothing and sleep
+until the process is gone: to say that there is nothing left would be a lie, and a new producer
+would run into the end of the interpreter (torch aborts there).
 """
 
 import atexit
@@ -12,6 +16,7 @@ from collections import deque
 from collections.abc import Generator, Iterator
 from typing import Any, Generic, TypeVar
 
+from foregather import _core
 from foregather.errors import ForegatherError
 
 __all__ = ["THREAD_NAME", "ahead"]
@@ -21,6 +26,10 @@ Item = TypeVar("Item")
 THREAD_NAME = "foregather-feed"
 _ASK = 1.0  # seconds between questions whether the producer still lives
 _open: "weakref.WeakSet[_Feed[Any]]" = weakref.WeakSet()
+_over = threading.Event()  # the interpreter ends
+# Its registry is walked at exit, before what was registered earlier: arrays that are still being
+# lent would change it meanwhile. So it registers first, and feeds are closed before the walk.
+weakref.finalize(_over, lambda: None).atexit = False
 
 
 class _Feed(Generic[Item]):
@@ -36,8 +45,11 @@ class _Feed(Generic[Item]):
         self._thread = threading.Thread(
             target=self._produce, args=(source,), name=THREAD_NAME, daemon=True
         )
-        self._thread.start()
         _open.add(self)
+        self._thread.start()
+        if _over.is_set():  # perhaps too late for _close_all to have seen it
+            self.close()
+            _rest_at_the_end()
 
     def _produce(self, source: Iterator[Item]) -> None:
         try:
@@ -75,6 +87,7 @@ class _Feed(Generic[Item]):
                 item = self._ready.popleft()
                 self._changed.notify_all()
                 return item
+        _rest_at_the_end()
         if self._error is not None:
             error, self._error = self._error, None
             try:
@@ -89,7 +102,8 @@ class _Feed(Generic[Item]):
             self._stop = True
             self._ready.clear()
             self._changed.notify_all()
-        if self._thread is not threading.current_thread():  # a collection can run in any thread
+        # a collection can run in any thread; one that did not start yet will find that it may not
+        if self._thread is not threading.current_thread() and self._thread.ident is not None:
             self._thread.join()
 
 
@@ -104,7 +118,20 @@ def ahead(source: Iterator[Item], capacity: int) -> Generator[Item, None, None]:
         feed.close()
 
 
+def _rest_at_the_end() -> None:
+    """Does not return in a daemon thread once the interpreter ends; those of feeds are joined."""
+    thread = threading.current_thread()
+    if not _over.is_set() or thread.name == THREAD_NAME:
+        return
+    if thread is threading.main_thread():
+        raise ForegatherError("the interpreter is ending; loop over a loader before that")
+    threading.Event().wait()
+
+
 @atexit.register
 def _close_all() -> None:
+    _over.set()
     for feed in list(_open):
         feed.close()
+    if threading.active_count() > 1:  # daemon threads of the program, which may go on until the end
+        _core.expect_leaks()

@@ -6,18 +6,31 @@ nothing is allocated or read here.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from foregather import _core
 from foregather.errors import BudgetError
 from foregather.gather.disk import DEPTH, STAGING
+from foregather.gather.repack import SWEEP_STAGING, WRITE_BYTES
 from foregather.graph.graph import Graph
+from foregather.plan.choice import Caching
 from foregather.plan.planner import MAX_REQUEST, PAGE
 from foregather.train.budget import MOST_BULK
 from foregather.units import format_bytes
 
-__all__ = ["BatchSize", "Layout", "Place", "divide", "held_bytes", "least_bytes", "topology_bytes"]
+__all__ = [
+    "BatchSize",
+    "Layout",
+    "Place",
+    "divide",
+    "held_bytes",
+    "least_bytes",
+    "sweep_bytes",
+    "topology_bytes",
+    "with_sweep",
+    "write_bytes",
+]
 
 #: "memory": in memory, or mapped with room for all of it in the budget. "mapped": mapped, and the
 #: kernel keeps what it can. "disk": read by plan.
@@ -28,6 +41,9 @@ Place = Literal["memory", "mapped", "disk"]
 PLAN_BYTES = 32
 #: Bulks alive at once: in the executor's hands, waiting for it, and sampled ahead of their plan.
 BULKS = 3
+# What repacking holds beside that for a row of the bulk it works on: the plan by rows with its
+# requests, the moves, and the place to sort them in.
+_REPACK_BYTES = 64
 _BULK_SHARE = 0.2  # of what is free: spent on seeing far ahead
 _BLOCK = 32 << 10  # until a choice was made
 
@@ -56,7 +72,8 @@ class Layout:
         depth: requests in flight.
         block: bytes of a block of the feature file.
         gap: bytes that may be read in vain to merge two requests.
-        caching: what a slot is given for: single rows, or rows of whole blocks.
+        caching: what a slot is given for: single rows, or rows of whole blocks; or "repack".
+        rows: of a batch, with a reserve.
         shares: bytes by purpose; their sum is at most `memory`.
     """
 
@@ -71,7 +88,8 @@ class Layout:
     depth: int = DEPTH
     block: int = _BLOCK
     gap: int = 0
-    caching: Literal["row", "page", "repack"] = "row"
+    caching: Caching = "row"
+    rows: int = 0
 
     def summary(self) -> str:
         """The division, for people."""
@@ -152,7 +170,32 @@ def divide(
         "cache": slots * need.row,
     }
     place: Place = "disk" if geometry is not None else "memory"
-    return Layout(memory, topology, place, asked, flight, slots, need.staging, shares)
+    return Layout(
+        memory, topology, place, asked, flight, slots, need.staging, shares, rows=size.rows
+    )
+
+
+def with_sweep(layout: Layout, row_bytes: int) -> Layout | None:
+    """The same budget with room to sweep, from the cache if need be; None where it is too small."""
+    plans = layout.bulk * layout.rows * _REPACK_BYTES
+    need = sweep_bytes(row_bytes) + write_bytes(layout) + plans
+    free = layout.memory - sum(layout.shares.values())
+    slots = layout.num_slots - max(0, -(-(need - free) // row_bytes))
+    if slots < 1:
+        return None
+    shares = layout.shares | {"cache": slots * row_bytes, "sweep": need}
+    return replace(layout, num_slots=slots, shares=shares, caching="repack")
+
+
+def sweep_bytes(row_bytes: int) -> int:
+    """Staging of a sweep: at least two of the longest requests."""
+    return max(SWEEP_STAGING, 2 * _longest(row_bytes))
+
+
+def write_bytes(layout: Layout) -> int:
+    """Buffers of a sweep, one for each batch of a bulk; longer writes where memory is plenty."""
+    least = int(_core.Sweeper.least_write_bytes(layout.bulk))
+    return max(WRITE_BYTES, least, min(4 * WRITE_BYTES, layout.memory // 32))
 
 
 def least_bytes(
@@ -188,8 +231,11 @@ class _Need:
 
 def _staging(row: int) -> int:
     """Room for many requests, and at least for two of the longest."""
-    longest = max(MAX_REQUEST, -(-row // PAGE) * PAGE + 2 * PAGE)
-    return max(STAGING, 2 * longest)
+    return max(STAGING, 2 * _longest(row))
+
+
+def _longest(row: int) -> int:
+    return max(MAX_REQUEST, -(-row // PAGE) * PAGE + 2 * PAGE)
 
 
 def _most(count: int, fits: Callable[[int], bool]) -> int:

@@ -251,6 +251,8 @@ class Loader:
                 yield batch
                 del batch
         finally:
+            if self._disk is not None:
+                self._disk.cancel()
             made.close()
         self._position, self._begun = (epoch + 1, 0), False
 

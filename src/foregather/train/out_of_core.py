@@ -6,24 +6,30 @@ bit for bit. The cache is carried over from bulk to bulk and from epoch to epoch
 was left early it starts empty.
 """
 
+import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from dataclasses import replace as replaced
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from foregather import _core
 from foregather.errors import BudgetError
 from foregather.gather.disk import DiskFeatures
 from foregather.gather.feature_file import FeatureFile
+from foregather.gather.repack import RepackFeatures, Swept
 from foregather.observe.calibration import Calibration, load_calibration
 from foregather.observe.trace import span
 from foregather.plan import Choice, choose
-from foregather.plan.cost import ASSUMED_DISK, PlanCost, plan_cost
-from foregather.plan.planner import Planner, PlanSummary, summarize
+from foregather.plan.choice import Caching
+from foregather.plan.cost import ASSUMED_DISK, PlanCost
+from foregather.plan.planner import Planner, PlanSummary
+from foregather.plan.repack import Repacked, RepackPlanner, announce
 from foregather.sampling.bulk import Bulk
 from foregather.sampling.disk import DiskTopology
 from foregather.train.feed import ahead
-from foregather.train.layout import Layout
+from foregather.train.layout import Layout, sweep_bytes, with_sweep, write_bytes
 from foregather.units import format_bytes
 
 if TYPE_CHECKING:
@@ -40,7 +46,7 @@ class _Planned:
 
     bulk: Bulk
     dealt: "Dealt"
-    plan: "_core.Plan | None"
+    plan: "_core.Plan | Swept | None"
 
 
 class OutOfCore:
@@ -65,7 +71,10 @@ class OutOfCore:
         self._file = file
         self._backend = backend
         self._features: DiskFeatures | None = None
-        self._planner: Planner | None = None
+        self._planner: Planner | RepackPlanner | None = None
+        #: A way of reading to use whatever it costs, and where scratch files are made; for tests.
+        self.forced: Caching | None = None
+        self.scratch: Path | None = None
         self._clean = True  # nothing planned that was not carried out
         #: How blocks are read and why; None before the first loop.
         self.choice: Choice | None = None
@@ -83,6 +92,7 @@ class OutOfCore:
             yield from self._run(maker, source)
             self._clean = True
         finally:
+            self.cancel()
             source.close()
 
     def counters(self) -> dict[str, Any]:
@@ -102,14 +112,20 @@ class OutOfCore:
         if self.planned is not None and self.predicted is not None:
             parts.append(self.planned.explain())
             parts.append(self._compare(self.predicted))
+        if isinstance(self._features, RepackFeatures) and self._features.refused:
+            parts.append(
+                f"{self._features.refused} bulks were read row by row: {self._features.refusal}"
+            )
         return "\n".join(parts)
 
     def _compare(self, predicted: PlanCost) -> str:
         now = self.counters()["features"]
         seconds = now["seconds"] - self._before.get("seconds", 0.0)
         waiting = now["waiting"] - self._before.get("waiting", 0.0)
-        requests = now["requests"] - self._before.get("requests", 0)
-        count = now["bytes"] - self._before.get("bytes", 0)
+        requests, count = (
+            sum(now.get(name, 0) - self._before.get(name, 0) for name in names)
+            for names in (("requests", "writes"), ("bytes", "written"))
+        )
         return (
             f"           {'requests':>12} {'bytes':>10} {'seconds':>8}\n"
             f"predicted  {predicted.requests:>12,} {format_bytes(predicted.bytes):>10} "
@@ -117,6 +133,11 @@ class OutOfCore:
             f"measured   {requests:>12,} {format_bytes(count):>10} {seconds:>8.2f} "
             f"({waiting:.2f} s waiting for the disk)"
         )
+
+    def cancel(self) -> None:
+        """Ends the sweep of a loop that is left early; else its thread would finish it first."""
+        if not self._clean and isinstance(self._features, RepackFeatures):
+            self._features.cancel()
 
     def close(self) -> None:
         """Ends reading and frees the cache; a next loop starts with an empty one."""
@@ -134,14 +155,26 @@ class OutOfCore:
         if self._file is None or self._features is not None:
             return
         self.decide(maker, epoch, first)
-        self._features = DiskFeatures(
-            self._file,
-            self.layout.num_slots,
-            staging=self.layout.staging,
-            backend=self._backend,
-            depth=self.layout.depth,
-        )
+        self._features = self._open(self._file)
         self._planner = self.new_planner()
+
+    def _open(self, file: FeatureFile) -> DiskFeatures:
+        layout = self.layout
+        common: dict[str, Any] = {
+            "staging": layout.staging,
+            "backend": self._backend,
+            "depth": layout.depth,
+        }
+        if layout.caching != "repack":
+            return DiskFeatures(file, layout.num_slots, **common)
+        return RepackFeatures(
+            file,
+            layout.num_slots,
+            sweep_staging=sweep_bytes(file.row_bytes),
+            write_bytes=write_bytes(layout),
+            folder=self.scratch,
+            **common,
+        )
 
     @property
     def disk(self) -> Calibration:
@@ -156,19 +189,44 @@ class OutOfCore:
         bulk, _ = self.sample(maker, epoch, first)
         disk = load_calibration(self._file.path.parent)
         geometry, slots = self._file.geometry(), self.layout.num_slots
-        self.choice = choose([bulk.samples], geometry, slots, disk, repack=False)
+        swept = self._with_sweep(self._file)
+        self.choice = choose(
+            [bulk.samples],
+            geometry,
+            slots,
+            disk,
+            repack=swept is not None,
+            repack_slots=None if swept is None else swept.num_slots,
+        )
+        if self.forced is not None:
+            self.choice = self.choice.using(self.forced)
         best = self.choice.best
         self.layout = replaced(
-            self.layout,
+            swept if swept is not None and best.caching == "repack" else self.layout,
             caching=best.caching,
             block=best.block_bytes,
             gap=best.merge_gap,
             depth=best.depth,
         )
 
-    def new_planner(self) -> Planner:
+    def _with_sweep(self, file: FeatureFile) -> Layout | None:
+        """The layout with which bulks are repacked; None where there is no room to, or no right."""
+        folder = self.scratch or file.path.parent
+        if not os.access(folder, os.W_OK):
+            return None
+        # alive at once: read from, waiting, and being swept
+        need = 3 * self.layout.bulk * self.layout.rows * file.row_bytes
+        if shutil.disk_usage(folder).free < need:
+            return None
+        return with_sweep(self.layout, file.row_bytes)
+
+    def new_planner(self) -> Planner | RepackPlanner:
         """A planner of this layout, with an empty cache."""
         assert self._file is not None
+        if self.layout.caching == "repack":
+            return RepackPlanner(
+                self._file.geometry(), self.layout.num_slots, merge_gap=self.layout.gap
+            )
         return Planner(
             self._file.geometry(self.layout.block),
             self.layout.num_slots,
@@ -193,15 +251,25 @@ class OutOfCore:
             if later is not None:
                 bulk, dealt = later
 
-    def _plan(self, bulk: Bulk, later: "Bulk | tuple[()]") -> "_core.Plan | None":
+    def _plan(self, bulk: Bulk, later: "Bulk | tuple[()]") -> "_core.Plan | Swept | None":
         if self._planner is None:
             return None
         with span("plan"):
             plan = self._planner.plan(bulk, later)
-            summary, cost = summarize(plan), plan_cost([plan], self.disk)
+        ready: _core.Plan | Swept
+        if isinstance(plan, Repacked):
+            assert isinstance(self._features, RepackFeatures)
+            with span("sweep"):
+                ready = self._features.sweep(plan)
+            if ready.scratch is None:  # nothing missed, or no room
+                plan = plan.rows
+        else:
+            ready = plan
+        with span("plan"):
+            summary, cost = announce(plan, self.disk)
         self.planned = summary if self.planned is None else self.planned + summary
         self.predicted = cost if self.predicted is None else self.predicted + cost
-        return plan
+        return ready
 
     def _run(self, maker: "Maker", source: Iterator[_Planned]) -> Iterator[Any]:
         current = next(source, None)
@@ -239,5 +307,11 @@ class OutOfCore:
             )
 
     def _append(self, planned: _Planned) -> None:
-        if self._features is not None and planned.plan is not None:
-            self._features.append(planned.plan)
+        plan = planned.plan
+        if self._features is None or plan is None:
+            return
+        if isinstance(plan, Swept):
+            assert isinstance(self._features, RepackFeatures)
+            self._features.append(plan)
+        else:
+            self._features.append(plan)

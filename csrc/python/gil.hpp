@@ -1,0 +1,57 @@
+// GIL: gives Python's lock away for the length of a block, or takes it back inside one.
+//
+// Once the interpreter is ending, CPython (before 3.14) ends a daemon thread that asks for the lock
+// by pthread_exit, inside the call that asks. glibc unwinds the stack for that, and the unwinding
+// would meet a destructor or a catch-all that cannot let it pass: the process aborts. So it is
+// caught where the lock is asked for, and the thread sleeps until the process is gone, as it does
+// from CPython 3.14 on. Nothing it holds is missed: its frames are never cleared.
+#pragma once
+
+#include <Python.h>
+#include <cxxabi.h>
+#include <unistd.h>
+
+namespace foregather::python {
+
+[[noreturn]] inline void sleep_until_the_end() {
+  while (true) ::pause();
+}
+
+/// Others may run Python while it lives; use it as nb::gil_scoped_release.
+class Released {
+ public:
+  Released() : state_(PyEval_SaveThread()) {}
+  ~Released() {
+    try {
+      PyEval_RestoreThread(state_);
+    } catch (abi::__forced_unwind&) {
+      sleep_until_the_end();
+    }
+  }
+  Released(const Released&) = delete;
+  Released& operator=(const Released&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
+/// This thread may use Python while it lives; use it as nb::gil_scoped_acquire.
+class Held {
+ public:
+  Held() : state_(take()) {}
+  ~Held() { PyGILState_Release(state_); }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+
+ private:
+  static PyGILState_STATE take() {
+    try {
+      return PyGILState_Ensure();
+    } catch (abi::__forced_unwind&) {
+      sleep_until_the_end();
+    }
+  }
+  PyGILState_STATE state_;
+};
+
+}  // namespace foregather::python

@@ -1,0 +1,83 @@
+"""repack: plans of bulks that are swept into a scratch file first, and read from there in order.
+
+A repacked bulk has two plans that give the same batches and leave the same rows in the cache: one
+over the scratch file, once the sweep is over, and one by rows over the feature file, for the case
+that there is no room for a scratch file.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from foregather import _core
+from foregather.observe.calibration import Calibration
+from foregather.plan.cost import PlanCost, plan_cost, repack_cost
+from foregather.plan.planner import MAX_REQUEST, PAGE, PlanSummary, summarize, to_rows, with_block
+
+__all__ = ["RepackPlanner", "Repacked", "announce"]
+
+
+@dataclass(frozen=True, eq=False)
+class Repacked:
+    """The plans of one bulk.
+
+    Attributes:
+        rows: over the feature file, row by row.
+        repack: the sweep, and the plan over the scratch file; None where the bulk misses no row.
+    """
+
+    rows: _core.Plan
+    repack: _core.RepackPlan | None
+
+    def summary(self) -> PlanSummary:
+        """What both halves read: requests and bytes are those of the sweep and of reading back.
+
+        Bounds on blocks are for reading from the feature file alone, so there is none here.
+        """
+        if self.repack is None:
+            return summarize(self.rows)
+        swept, back = self.repack.request_length, summarize(self.repack.scratch)
+        total = int(swept.sum())
+        return replace(
+            back,
+            requests=back.requests + len(swept),
+            blocks=back.blocks + total // PAGE,
+            bytes=back.bytes + total,
+            longest=max(back.longest, int(swept.max())),
+        )
+
+    def cost(self, disk: Calibration) -> PlanCost:
+        """Predicted requests, bytes and seconds, writing included."""
+        if self.repack is None:
+            return plan_cost([self.rows], disk)
+        return repack_cost(self.repack, disk)
+
+
+class RepackPlanner:
+    """Plans bulk after bulk for one feature file and one cache, as `Planner` does.
+
+    Args:
+        geometry: where the rows lie.
+        num_slots: feature rows the cache holds.
+        merge_gap: bytes that the sweep may read in vain rather than start a new request.
+    """
+
+    def __init__(self, geometry: _core.Geometry, num_slots: int, *, merge_gap: int = 0) -> None:
+        #: Where the rows lie, and how many the cache holds.
+        self.geometry, self.num_slots = with_block(geometry, PAGE), num_slots
+        self._gap = merge_gap
+        self._core = _core.Planner(self.geometry, num_slots, riders=False, bounds=False)
+
+    def plan(self, batches: Iterable[Any], ahead: Iterable[Any] = ()) -> Repacked:
+        """The plans of a bulk; arguments and errors as in `Planner.plan`."""
+        count = self.geometry.num_rows
+        rows = self._core.plan(to_rows(batches, count), to_rows(ahead, count))
+        missed = rows.copy_row.size > 0
+        return Repacked(rows, _core.make_repack(rows, self._gap, MAX_REQUEST) if missed else None)
+
+
+def announce(plan: "_core.Plan | Repacked", disk: Calibration) -> tuple[PlanSummary, PlanCost]:
+    """What a plan of either kind says it will do, and what that is predicted to cost."""
+    if isinstance(plan, Repacked):
+        return plan.summary(), plan.cost(disk)
+    return summarize(plan), plan_cost([plan], disk)
