@@ -4,14 +4,17 @@ A power-law graph (1M nodes, 20M edges, 32 float32 features); fan-out [15, 10, 5
 minibatch of each rank, every layer expands all nodes so far; an epoch of a few steps; the feature
 rows by one all-to-all a minibatch in both modes. Each rank has a network namespace of its own, and
 its link is shaped by tc tbf in both directions, or not at all. Seconds are wall-clock, from the
-first step to the last, with one thread a rank, the next bulk sampled while this one is gathered; no
-model is trained, which would be the same in both. With more ranks than cores wall-clock means
-little without shaping: the ranks then wait for each other's turn, not for the links.
+first step to the last, median and range of epochs in which the modes take turns, with one thread a
+rank, the next bulk sampled while this one is gathered; no model is trained, which would be the same
+in both. CPU seconds are of the slowest rank. With more ranks than cores wall-clock means little:
+the ranks then wait for each other's turn as well as for the links.
 """
 
 import argparse
 import json
 import os
+import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -19,8 +22,9 @@ import time
 from pathlib import Path
 
 import numpy as np
+import torch
 from common.namespaces import Namespaces, why_not
-from common.report import Report
+from common.report import Report, median_spread
 
 from foregather import Graph, Loader
 from foregather.dist import Grid
@@ -31,35 +35,50 @@ from foregather.units import format_bytes
 
 SEEDS = 1024
 PORT = 29555
+MODES = ("owner", "paper")
 RULE = Neighbor([15, 10, 5], expand="per-layer")
 
 
-def one_rank(folder: Path, steps: int, bulk: int) -> None:
+def cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def one_rank(folder: Path, steps: int, bulk: int, repeats: int) -> None:
     """Both modes; rank 0 writes what was found."""
     graph = Graph.open(folder / "graph")
-    found = {}
+    found: dict[str, dict] = {}
     with Grid(timeout=300) as grid:
         seeds = np.random.default_rng(0).permutation(graph.num_nodes)[: steps * grid.size * SEEDS]
-        for mode in ("owner", "paper"):
+        loaders = {}
+        for mode in MODES:
             options = {"sampler": RULE, "bulk": bulk, "threads": 1, "pyg": False, "mode": mode}
-            loader = Loader(graph, None, seeds, SEEDS, grid=grid, prefetch=1, **options)
-            grid.agree("start", mode)
-            began, nodes = time.perf_counter(), 0
-            for batch in loader:
-                nodes += batch.num_nodes
-            grid.agree("end", mode)
-            seconds = time.perf_counter() - began
+            loaders[mode] = Loader(graph, None, seeds, SEEDS, grid=grid, prefetch=1, **options)
+            found[mode] = {"seconds": [], "cpu": []}
+        for _ in range(repeats):
+            for mode, loader in loaders.items():
+                loader.set_epoch(0)
+                grid.agree("start", mode)
+                began, used = time.perf_counter(), cpu()
+                for _ in loader:
+                    pass
+                found[mode]["cpu"].append(largest(cpu() - used))
+                found[mode]["seconds"].append(time.perf_counter() - began)
+        for mode, loader in loaders.items():
             table = loader.ranks.gather_ledger()
             features = total(table, ["features: ids", "features: rows"])
-            found[mode] = {
-                "seconds": seconds,
-                "nodes": nodes,
-                "features": features.bytes,
-                "sampling": total(table).bytes - features.bytes,
-                "messages": total(table).messages,
-            }
+            found[mode]["features"] = features.bytes // repeats
+            found[mode]["sampling"] = (total(table).bytes - features.bytes) // repeats
+            found[mode]["messages"] = total(table).messages // repeats
         if grid.rank == 0:
             (folder / "found.json").write_text(json.dumps(found))
+
+
+def largest(value: float) -> float:
+    """Over all ranks."""
+    made = torch.tensor([value])
+    torch.distributed.all_reduce(made, torch.distributed.ReduceOp.MAX)
+    return float(made)
 
 
 def run_world(size: int, rate: str | None, folder: Path, arguments: list[str]) -> dict:
@@ -92,29 +111,41 @@ def main() -> None:
     parser.add_argument("--rates", nargs="+", default=["1gbit", "none"])
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--bulk", type=int, default=1)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--keep", type=Path, help="JSON of rows that were measured before")
     args = parser.parse_args()
     if args.folder:
-        one_rank(args.folder, args.steps, args.bulk)
+        one_rank(args.folder, args.steps, args.bulk, args.repeats)
         return
     if reason := why_not():
         raise SystemExit(f"this benchmark cannot run here: {reason}")
-    rows = []
+    rows: list[list] = []
+    if args.keep and args.keep.exists():
+        rows = json.loads(args.keep.read_text())
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         synthesize(folder / "graph", args.nodes, edges=args.edges, features=32, classes=2)
         options = ["--steps", str(args.steps), "--bulk", str(args.bulk)]
+        options += ["--repeats", str(args.repeats)]
         for size in args.ranks:
             for rate in args.rates:
+                if any(row[:2] == [size, rate] for row in rows):
+                    continue
                 found = run_world(size, None if rate == "none" else rate, folder, options)
                 for mode, one in found.items():
-                    ratio = found["paper"]["seconds"] / one["seconds"]
+                    middle = statistics.median(one["seconds"])
+                    ratio = statistics.median(found["paper"]["seconds"]) / middle
                     cells = [format_bytes(one["sampling"]), format_bytes(one["features"])]
-                    times = [f"{one['seconds']:.1f}", f"{ratio:.2f}"]
-                    rows.append([size, rate, mode, *cells, one["messages"], *times])
+                    cells += [one["messages"], f"{statistics.median(one['cpu']):.1f}"]
+                    cells += [median_spread(one["seconds"]), f"{ratio:.2f}"]
+                    rows.append([size, rate, mode, *cells])
                 print(rows[-2:], flush=True)
+                if args.keep:
+                    args.keep.write_text(json.dumps(rows))
     report = Report("dist_epoch", __doc__)
     report.line(f"{args.steps} steps, bulks of {args.bulk}; bytes and messages over all ranks.")
-    head = ["p", "link", "mode", "sampling", "features", "messages", "seconds", "paper / this"]
+    head = ["p", "link", "mode", "sampling", "features", "messages", "CPU s", "seconds"]
+    head.append("paper / this")
     report.table(head, rows)
     report.write()
 

@@ -189,7 +189,8 @@ def lines(found: list[dict]) -> list[list[object]]:
         assert own["digests"] == paper["digests"], "the modes differ"
         payload = paper["bytes"] - paper["purposes"].get("lengths", [0])[0]
         assert not paper["formula"] or paper["formula"] == payload, "the formula is wrong"
-        cells += [format_bytes(paper["bytes"]), format_bytes(paper["formula"])]
+        cells += [format_bytes(paper["bytes"])]
+        cells += [format_bytes(paper["formula"]) if paper["formula"] else ""]
         cells += [paper["messages"], f"{paper['seconds']:.2f}"]
         rows.append([*cells, f"{paper['bytes'] / own['bytes']:.1f}" if own["bytes"] else ""])
     return rows
@@ -230,6 +231,7 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument("--each", type=int, nargs="+", default=[4])
     parser.add_argument("--replications", type=int, nargs="+", default=[1])
+    parser.add_argument("--keep", type=Path, help="JSON of worlds that were measured before")
     parser.add_argument("--rules", nargs="+", default=["per-layer", "ladies"])
     args = parser.parse_args()
     if args.folder:
@@ -237,15 +239,20 @@ def main() -> None:
         return
     report = Report("dist_sampling", __doc__)
     found: list[dict] = []
+    if args.keep and args.keep.exists():
+        found = json.loads(args.keep.read_text())
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary, "graph")
         synthesize(folder, args.nodes, edges=args.edges, features=0, classes=2)
         for size in args.ranks:
+            if any(row["p"] == size for row in found):
+                continue
             replications = ["1", "2"] if size % 4 == 0 else ["1"]
             sizes = sorted({1, max(1, TOTAL // size), *(args.each if size >= 4 else [])})
             options = ["--replications", *replications, "--each", *map(str, sizes)]
             found += run_world(size, folder, [*options, "--rules", *args.rules])
-            print(f"{size} ranks done", flush=True)
+            if args.keep:
+                args.keep.write_text(json.dumps(found))
     report.table(HEAD, lines(found))
     for name, wanted in (("Weak", lambda p: 1), ("Strong", lambda p: TOTAL // p)):
         report.line(f"{name} scaling, c = 1:")

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -130,3 +131,14 @@ def no_seeds(folder):
 def undisturbed(folder):
     """The run of restarting.py in which nobody dies."""
     restarting.main(folder, "none")
+
+
+def loop_forever(folder):
+    """Epochs of a Loader until something goes wrong."""
+    with Grid(timeout=float(os.environ["TEST_TIMEOUT"])) as grid:
+        loader = loader_of(train_graph(), "once", 7, 2, grid=grid)
+        for epoch in range(100_000):
+            for _ in loader:
+                time.sleep(0.01)
+            if epoch == 0:
+                print("under way", flush=True)

@@ -67,7 +67,7 @@ class OverRanks:
             held = self._partition(graph)
             starts = held.row_starts
         grid.agree("input nodes and batches", _describe(seeds, bulk))
-        self.sampler = DistSampler(maker.sampler, held, grid, mode=mode, threads=max(1, threads))
+        self.sampler = DistSampler(maker.sampler, held, grid, mode=mode, threads=threads)
         self.rows: RowSource | None = rows
         if rows is None and graph.features is not None:
             self.rows = BlockFetch(graph.features, starts, grid, threads, graph.path is not None)
