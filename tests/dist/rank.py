@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.distributed as dist
+from dist import cases, rank_features
 
-from dist import cases
 from foregather.dist import DistSampler, Grid, Partition
 from foregather.dist import grid as grid_module
 from foregather.errors import ForegatherError
@@ -55,9 +55,7 @@ def same(folder):
             graphs[name] = cases.graph(name)
         key = (name, c, topology, rule)
         if key not in samplers:
-            samplers[key] = sampler_of(
-                graphs[name], grids[c], rule, topology, channel=channels[c]
-            )
+            samplers[key] = sampler_of(graphs[name], grids[c], rule, topology, channel=channels[c])
         sampler = samplers[key]
         sampler.ledger.clear()
         made = own_bulk(sampler, graphs[name], bulk)
@@ -118,7 +116,7 @@ def other_version(folder):
 
 def main(task, folder):
     try:
-        globals()[task](folder)
+        (globals().get(task) or getattr(rank_features, task))(folder)
     except ForegatherError as error:
         print(f"{type(error).__name__}: {error}", flush=True)
         return 3

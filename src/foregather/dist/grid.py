@@ -6,6 +6,7 @@ make grids in the same order and have the same version, replication and timeout;
 """
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from importlib.metadata import version
@@ -37,6 +38,7 @@ class Channel:
         row: links to the ranks of this rank's row.
         ledger: what was sent.
         thread: runs one task at a time.
+        before_close: called before the thread ends, to wait for what other ranks count on.
     """
 
     def __init__(self, grid: "Grid") -> None:
@@ -47,6 +49,7 @@ class Channel:
         self.column = self._join(grid, columns, grid.column)
         self.row = self._join(grid, across, grid.row)
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="foregather-dist")
+        self.before_close: list[Callable[[], None]] = []
 
     def _join(self, grid: "Grid", groups: list[list[int]], own: int) -> Wire:
         joined: Any = None
@@ -63,6 +66,8 @@ class Channel:
 
     def close(self) -> None:
         """Waits for the task under way and ends the thread."""
+        while self.before_close:
+            self.before_close.pop()()
         self.thread.shutdown(wait=True, cancel_futures=True)
 
 
