@@ -8,11 +8,15 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.distributed as dist
+from dist import cases as sampling_cases
 from dist import feature_cases as cases
 
 from foregather import Graph
-from foregather.dist import FeatureBlock, FeatureExchange, Grid
+from foregather.dist import DistSampler, FeatureBlock, FeatureExchange, Grid, Partition
+from foregather.dist.ledger import total
+from foregather.dist.model import Link, Model
 from foregather.gather.store import open_store
+from foregather.sampling import Neighbor
 
 
 def save(folder, features):
@@ -130,3 +134,60 @@ def too_large(folder):
         block = FeatureBlock.of(whole, grid.num_rows, grid.row)
         exchange = FeatureExchange(grid, block, memory="20MB", wire="float16")
         exchange.fetch([np.arange(cases.ROWS)])
+
+
+def epoch(folder):
+    """An epoch of sampling and features in both modes; writes bytes and messages of all ranks."""
+    sampler_rule, graph, found = epoch_rule(), sampling_cases.graph("plain"), {}
+    for c in [c for c in (1, 2) if int(os.environ["WORLD_SIZE"]) % (c * c) == 0]:
+        grid = Grid(c, timeout=60)
+        part = Partition.of(graph, grid.num_rows, grid.row)
+        block = FeatureBlock.of(
+            cases.matrix("float32").data[: graph.num_nodes], grid.num_rows, grid.row
+        )
+        model = epoch_model(grid.size, c)
+        for mode in ("default", "paper"):
+            sampler = DistSampler(
+                sampler_rule, part, grid, mode="owner" if mode == "default" else "paper"
+            )
+            exchange = FeatureExchange(
+                grid, block, memory=model.memory, mode="planned" if mode == "default" else "paper"
+            )
+            bulks = []
+            for number in range(model.epoch_bulks):
+                batches = model.numbers(grid.rank, number)
+                first = number * grid.size * model.bulk + grid.rank
+                seeds = [model.seeds_of(b) for b in batches]
+                bulks.append(
+                    sampler.sample_bulk(seeds, seed=model.seed, first_batch=first, step=grid.size)
+                )
+            for bulk, later in zip(bulks, [*bulks[1:], []], strict=True):
+                exchange.fetch(bulk, later)
+            exchange._settle()
+            for name, ledger in (("sampling", sampler.ledger), ("features", exchange.ledger)):
+                entry = total(grid.gather_ledger(ledger))
+                found[f"{c} {mode} {name}"] = [entry.bytes, entry.messages]
+    Path(folder, f"epoch{grid.rank}.json").write_text(json.dumps(found))
+
+
+def epoch_rule():
+    return Neighbor([4, 3, 2])
+
+
+def epoch_model(size, c):
+    """An epoch of 11 minibatches: bulks and ranks do not come out even."""
+    graph = sampling_cases.graph("plain")
+    seeds = np.random.default_rng(8).permutation(graph.num_nodes)[:105]
+    return Model(
+        graph,
+        epoch_rule(),
+        seeds,
+        size,
+        c,
+        Link.parse("1GB/s,10us"),
+        batch_size=10,
+        bulk=2,
+        row_bytes=4 * cases.WIDTH,
+        memory=cases.MEMORY["some"],
+        seed=4,
+    )

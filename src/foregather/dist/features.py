@@ -127,7 +127,8 @@ class FeatureBlock:
     def dtype(self) -> np.dtype[Any]:
         """Of what `take` gives."""
         stored: np.dtype[Any] = self.rows.dtype
-        return stored.newbyteorder("=")
+        native: np.dtype[Any] = stored.newbyteorder("=")
+        return native
 
     @property
     def gathered_dtype(self) -> np.dtype[Any]:
