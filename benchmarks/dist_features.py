@@ -34,10 +34,10 @@ from common.report import Report
 
 from foregather import Graph
 from foregather.dist import FeatureBlock, FeatureExchange, Grid
-from foregather.dist.fetch import shares
 from foregather.dist.fetch_paper import predict_paper
 from foregather.dist.fetch_plan import FetchPlanner, predict
 from foregather.dist.ledger import total
+from foregather.dist.planned import shares
 from foregather.graph.synthetic import synthesize
 from foregather.sampling import Neighbor
 from foregather.units import format_bytes
@@ -76,7 +76,7 @@ def one_rank(folder: str, c: int, each: int, bulks: int, seeds: int) -> None:
             exchange = FeatureExchange(grid, block, memory=memory, wire=wire, mode=mode)
             before, began = cpu(), time.perf_counter()
             for ids, ahead in pairwise(batches):
-                for rows, nodes in zip(exchange.begin(ids, ahead), ids, strict=True):
+                for rows, nodes in zip(exchange.fetch(ids, ahead), ids, strict=True):
                     right = whole[nodes]
                     assert wire != "exact" or np.array_equal(rows.numpy(), right)
             exchange.close()

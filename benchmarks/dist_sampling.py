@@ -6,7 +6,12 @@ rule), one bulk. Both modes make the same minibatches (compared by digest). Byte
 payload as the ledger counts it, summed over all ranks; CPU seconds are of the slowest rank, for one
 bulk, with one thread. The paper's mode sends ids of 4 bytes and no values, as the graph has none
 (the published code sends 4 more bytes for each entry). "unpacked" is the default mode if every id,
-degree and begin in it had 4 bytes: what is left without the packing of numbers.
+degree and begin in it had 4 bytes: what is left without the packing of numbers. "formula" is the
+paper's mode for c = 1 computed from the minibatches alone: a layer costs a rank, for each other
+rank, 8 + 4 n bytes for n needed rows and 32 + 12 n + 4 (their edges) for the rows.
+
+Weak scaling: one minibatch a rank. Strong scaling: 8 minibatches over all ranks. Wall-clock is not
+given, as it means little with more ranks than cores.
 """
 
 import argparse
@@ -30,6 +35,7 @@ from foregather.units import format_bytes
 
 FANOUT = [15, 10, 5]
 SEEDS = 1024
+TOTAL = 8  # minibatches of strong scaling
 RULES = {
     "per-layer": Neighbor(FANOUT, expand="per-layer"),
     "once": Neighbor(FANOUT),
@@ -61,7 +67,6 @@ def one_rank(folder: str, replications: list[int], sizes: list[int], rules: list
                     for mode, sampler in samplers.items():
                         row[mode] = measure(sampler, each)
                     found.append(row)
-            grid._started = grid._started and c == replications[-1]
     if grid.rank == 0:
         Path(folder, "found.json").write_text(json.dumps(found))
 
@@ -78,7 +83,8 @@ def measure(sampler: DistSampler, each: int) -> dict:
     grid.agree("digest for the log", "")
     store = grid.watch.store
     key = f"bench/{id_of(sampler)}/{each}"
-    store.set(f"{key}/{grid.rank}", json.dumps([seconds, bulk.digest, unpacked(sampler, bulk)]))
+    own = [seconds, bulk.digest, unpacked(sampler, bulk), formula(sampler, bulk)]
+    store.set(f"{key}/{grid.rank}", json.dumps(own))
     grid.agree(f"end of {key}", "")
     parts = [json.loads(store.get(f"{key}/{rank}")) for rank in range(grid.size)]
     by_purpose: dict[str, list[int]] = {}
@@ -93,6 +99,7 @@ def measure(sampler: DistSampler, each: int) -> dict:
         "seconds": max(part[0] for part in parts),
         "digests": [part[1] for part in parts],
         "unpacked": sum(part[2] for part in parts),
+        "formula": sum(part[3] for part in parts),
     }
 
 
@@ -119,6 +126,29 @@ def unpacked(sampler: DistSampler, bulk) -> int:
         words += sum(len(p) for p in pairs) + 2 * len(np.unique(np.concatenate(pairs)))
         words += len(np.unique(np.concatenate(edges)))
     return 4 * words
+
+
+def formula(sampler: DistSampler, bulk) -> int:
+    """Bytes of the paper's mode for this rank's minibatches, without lengths, for c = 1."""
+    grid, part, rule = sampler.grid, sampler.topology, sampler.sampler
+    if grid.replication > 1 or not isinstance(rule, Neighbor):
+        return 0
+    degree = np.load(Path(part_folder(), "indptr.npy"), mmap_mode="r")
+    made = 0
+    for layer in range(rule.num_layers):
+        begin = [s.num_nodes[layer - 1] if rule.expand == "once" and layer else 0 for s in bulk]
+        rows = [s.node[b : s.num_nodes[layer]] for s, b in zip(bulk, begin, strict=True)]
+        needed = np.unique(np.concatenate(rows)).astype(np.int64)
+        low, high = part.row_starts[grid.row], part.row_starts[grid.row + 1]
+        needed = needed[(needed < low) | (needed >= high)]
+        edges = int((degree[needed + 1] - degree[needed]).sum())
+        made += (grid.size - 1) * 40 + 16 * len(needed) + 4 * edges
+    return made
+
+
+def part_folder() -> str:
+    """The folder of the graph, as the command line says."""
+    return sys.argv[sys.argv.index("--folder") + 1]
 
 
 def run_world(size: int, folder: Path, arguments: list[str]) -> list[dict]:
@@ -154,12 +184,26 @@ def lines(found: list[dict]) -> list[list[object]]:
         cells += [format_bytes(own["unpacked"]) if own["unpacked"] else "", own["messages"]]
         cells.append(f"{own['seconds']:.2f}")
         if paper is None:
-            rows.append([*cells, "", "", "", ""])
+            rows.append([*cells, "", "", "", "", ""])
             continue
         assert own["digests"] == paper["digests"], "the modes differ"
-        cells += [format_bytes(paper["bytes"]), paper["messages"], f"{paper['seconds']:.2f}"]
-        rows.append([*cells, f"{paper['bytes'] / max(1, own['bytes']):.1f}"])
+        payload = paper["bytes"] - paper["purposes"].get("lengths", [0])[0]
+        assert not paper["formula"] or paper["formula"] == payload, "the formula is wrong"
+        cells += [format_bytes(paper["bytes"])]
+        cells += [format_bytes(paper["formula"]) if paper["formula"] else ""]
+        cells += [paper["messages"], f"{paper['seconds']:.2f}"]
+        rows.append([*cells, f"{paper['bytes'] / own['bytes']:.1f}" if own["bytes"] else ""])
     return rows
+
+
+MODES = ("owner", "paper")
+SCALING = ["mode", "sampler", "p", "minibatches a rank", "bytes a rank", "messages a rank", "CPU s"]
+
+
+def scaling(row: dict, mode: str) -> list[object]:
+    one, p = row[mode], row["p"]
+    cells = [format_bytes(one["bytes"] // p), one["messages"] // p, f"{one['seconds']:.2f}"]
+    return [mode, row["rule"], p, row["each"], *cells]
 
 
 HEAD = [
@@ -172,6 +216,7 @@ HEAD = [
     "messages",
     "CPU s",
     "paper",
+    "formula",
     "messages",
     "CPU s",
     "paper / default",
@@ -184,23 +229,35 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1_000_000)
     parser.add_argument("--edges", type=int, default=20_000_000)
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4, 8])
-    parser.add_argument("--each", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--each", type=int, nargs="+", default=[4])
     parser.add_argument("--replications", type=int, nargs="+", default=[1])
-    parser.add_argument("--rules", nargs="+", default=list(RULES))
+    parser.add_argument("--keep", type=Path, help="JSON of worlds that were measured before")
+    parser.add_argument("--rules", nargs="+", default=["per-layer", "ladies"])
     args = parser.parse_args()
     if args.folder:
         one_rank(args.folder, args.replications, args.each, args.rules)
         return
     report = Report("dist_sampling", __doc__)
     found: list[dict] = []
+    if args.keep and args.keep.exists():
+        found = json.loads(args.keep.read_text())
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary, "graph")
         synthesize(folder, args.nodes, edges=args.edges, features=0, classes=2)
         for size in args.ranks:
+            if any(row["p"] == size for row in found):
+                continue
             replications = ["1", "2"] if size % 4 == 0 else ["1"]
-            options = ["--replications", *replications, "--each", *map(str, args.each)]
+            sizes = sorted({1, max(1, TOTAL // size), *(args.each if size >= 4 else [])})
+            options = ["--replications", *replications, "--each", *map(str, sizes)]
             found += run_world(size, folder, [*options, "--rules", *args.rules])
+            if args.keep:
+                args.keep.write_text(json.dumps(found))
     report.table(HEAD, lines(found))
+    for name, wanted in (("Weak", lambda p: 1), ("Strong", lambda p: TOTAL // p)):
+        report.line(f"{name} scaling, c = 1:")
+        own = [r for r in found if r["c"] == 1 and r["each"] == wanted(r["p"])]
+        report.table(SCALING, [scaling(row, mode) for mode in MODES for row in own])
     report.line("By purpose, bytes and messages, 1 minibatch a rank, the largest p, c = 1:")
     for row in found:
         if row["p"] == max(args.ranks) and row["c"] == 1 and row["each"] == args.each[0]:

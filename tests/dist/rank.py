@@ -1,5 +1,6 @@
 """What one rank of a test world does; the functions are the tasks."""
 
+import ctypes
 import json
 import os
 import time
@@ -8,10 +9,12 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.distributed as dist
-from dist import cases, rank_features
+from dist import cases, rank_features, rank_train
 
+from foregather import Features
 from foregather.dist import DistSampler, Grid, Partition
 from foregather.dist import grid as grid_module
+from foregather.dist.fetch import BlockFetch
 from foregather.errors import ForegatherError
 from foregather.sampling.bulk import Bulk
 
@@ -114,9 +117,42 @@ def other_version(folder):
         pass
 
 
+def count(folder):
+    """Fetches rows between two marks, so that others can count what crosses meanwhile."""
+    graph, here = rank_train.train_graph(), Path(folder)
+    wide = np.random.default_rng(1).random((graph.num_nodes, 600), np.float32)
+    with Grid(timeout=60) as grid:
+        sampler = sampler_of(graph, grid, "once")
+        rows = BlockFetch(Features(wide), sampler.topology.row_starts, grid)
+        (here / f"ready{grid.rank}").touch()
+        while not (here / "go").exists():
+            time.sleep(0.02)
+        began = time.monotonic()
+        for _ in range(4):
+            for _ in rows.fetch(own_bulk(sampler, graph, 8)):
+                pass
+        entries = [*sampler.ledger.entries().values(), *rows.ledger.entries().values()]
+        totals = [sum(e.bytes for e in entries), sum(e.messages for e in entries)]
+        part = here / f"part{grid.rank}"
+        part.write_text(json.dumps([*totals, time.monotonic() - began]))
+        part.replace(here / f"done{grid.rank}.json")
+        while not (here / "end").exists():
+            time.sleep(0.02)
+
+
+def enter(namespace):
+    """Moves this process, which has one thread, into a network namespace."""
+    with open(f"/run/netns/{namespace}") as file:
+        if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), 0):
+            raise OSError(ctypes.get_errno(), "setns")
+
+
 def main(task, folder):
+    if namespace := os.environ.get("TEST_NETNS"):
+        enter(namespace)
     try:
-        (globals().get(task) or getattr(rank_features, task))(folder)
+        tasks = {**vars(rank_train), **vars(rank_features), **globals()}
+        tasks[task](folder)
     except ForegatherError as error:
         print(f"{type(error).__name__}: {error}", flush=True)
         return 3

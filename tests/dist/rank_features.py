@@ -50,7 +50,7 @@ def case(grid, channel, folder, stored, where, memory, wire, mode, ahead):
         ids = cases.batches(bulk, grid.rank, grid.size)
         later = cases.batches(bulk + 1, grid.rank, grid.size) if ahead and bulk < 2 else []
         exchange.ledger.clear()
-        rows = exchange.fetch(ids, later)
+        rows = list(exchange.fetch(ids, later))
         exchange._settle()  # the ledger is whole when others have their rows
         assert len(rows) == len(ids)
         low, high = block.first_row, block.first_row + block.num_rows
@@ -106,7 +106,7 @@ def overlapped(folder):
         total, read = torch.zeros(1), 0
         for bulk in range(cases.BULKS):
             ids = cases.batches(bulk, grid.rank, grid.size)
-            rows = exchange.begin(ids)
+            rows = exchange.fetch(ids)
             for step in range(3):  # as many on every rank, as training has
                 if step < len(ids):
                     assert torch.equal(next(rows), torch.from_numpy(whole[ids[step]]))
@@ -133,7 +133,7 @@ def too_large(folder):
         whole[:, 0] = 1e6
         block = FeatureBlock.of(whole, grid.num_rows, grid.row)
         exchange = FeatureExchange(grid, block, memory="20MB", wire="float16")
-        exchange.fetch([np.arange(cases.ROWS)])
+        next(exchange.fetch([np.arange(cases.ROWS)]))
 
 
 def epoch(folder):
@@ -162,7 +162,7 @@ def epoch(folder):
                     sampler.sample_bulk(seeds, seed=model.seed, first_batch=first, step=grid.size)
                 )
             for bulk, later in zip(bulks, [*bulks[1:], []], strict=True):
-                exchange.fetch(bulk, later)
+                assert len(list(exchange.fetch(bulk, later))) == len(bulk)
             exchange._settle()
             for name, ledger in (("sampling", sampler.ledger), ("features", exchange.ledger)):
                 entry = total(grid.gather_ledger(ledger))

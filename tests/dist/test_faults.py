@@ -58,6 +58,15 @@ def test_a_killed_rank_is_named_everywhere(launcher, tmp_path, victim, topology)
             assert f"rank {victim}" in text and "layer" in text and "step" in text
 
 
+def test_a_rank_killed_in_the_loop_of_a_loader_is_named(launcher, tmp_path):
+    with World(launcher, 3, "loop_forever", tmp_path, TEST_TIMEOUT=str(TIMEOUT)) as world:
+        world.wait_for("under way", 1, END)
+        world.signal(1, signal.SIGKILL)
+        for text in errors(world, [0, 2]):
+            assert text.startswith("RankError: rank ") and "rank 1 (last seen in step" in text
+            assert "epoch" in text and "minibatch" in text
+
+
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_stopped_rank_is_named_everywhere(slow, victim):
     for text in errors(slow[f"stop {victim}"], [rank for rank in range(3) if rank != victim]):

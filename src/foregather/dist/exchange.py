@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from foregather.dist.codec import Codec, WireError, WireFormat
 from foregather.dist.features import FeatureBlock
-from foregather.dist.fetch import PlannedFetcher, shares
+from foregather.dist.planned import PlannedFetcher, shares
 from foregather.dist.fetch_paper import PaperFetcher
 from foregather.dist.grid import Channel, Grid
 from foregather.dist.ledger import Ledger
@@ -141,12 +141,15 @@ class FeatureExchange:
         self._number = 0
         self._last: Fetch | None = None
 
-    def begin(self, bulk: Iterable[Any], ahead: Iterable[Any] = ()) -> Fetch:
+    def fetch(self, bulk: Iterable[Any], later: Iterable[Any] | None = None) -> Fetch:
         """Starts to fetch this rank's minibatches, in the background.
+
+        What comes out, one tensor [nodes, width] a minibatch, is `features[ids]` of the whole
+        matrix.
 
         Args:
             bulk: a `Bulk`, or the ids of each minibatch; a rank may have none.
-            ahead: the minibatches after these, where they are known: rows they want are kept.
+            later: the bulk after it, where it is known: rows it wants are kept.
 
         Raises (here or when rows are read):
             InputError: an id is out of range, or twice in a minibatch.
@@ -154,20 +157,16 @@ class FeatureExchange:
         """
         if self._last is not None:
             self._last.go_on()
-        batches, later = list(bulk), list(ahead)
-        rows = self._run(batches, later, self._number)
+        batches, ahead = list(bulk), [] if later is None else list(later)
+        rows = self._run(batches, ahead, self._number)
         self._number += 1
         self._last = Fetch(self.channel.thread, rows, len(batches))
         return self._last
 
-    def _run(self, batches: Sequence[Any], later: Sequence[Any], number: int) -> Iterator[Array]:
+    def _run(self, batches: Sequence[Any], ahead: Sequence[Any], number: int) -> Iterator[Array]:
         rank = self.grid.rank
         self.grid.watch.where = f"features of bulk {number}, rank {rank}"
-        yield from self.fetcher.run(batches, later)
-
-    def fetch(self, bulk: Iterable[Any], ahead: Iterable[Any] = ()) -> "list[torch.Tensor]":
-        """The rows of each minibatch, [nodes, width]: as `features[ids]` of the whole matrix."""
-        return list(self.begin(bulk, ahead))
+        yield from self.fetcher.run(batches, ahead)
 
     @property
     def ledger(self) -> Ledger:

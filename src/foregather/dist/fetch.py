@@ -1,212 +1,111 @@
-"""fetch: carries out a fetch plan: answers the column, receives rows round by round, keeps some.
+"""fetch: feature rows of minibatches from the ranks that hold them, one exchange a minibatch.
 
-A generator over the minibatches of one bulk. It runs in the thread of a channel, so the rows of the
-next minibatch cross while the last one is used.
+Rows are cut into the blocks of the grid's rows; block i lies with all ranks of grid row i, so a
+rank finds every row in its own column. This is the published feature fetch: an all-to-all of ids
+and one of rows for each minibatch. Whoever moves rows in another way keeps to `RowSource`.
 """
 
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from foregather import _core
-from foregather.dist.codec import Codec
-from foregather.dist.features import FeatureBlock
-from foregather.dist.fetch_plan import (
-    REPLY,
-    REQUEST,
-    FetchPlan,
-    FetchPlanner,
-    Round,
-    cut_rounds,
-    in_round,
-    row_geometry,
-)
-from foregather.dist.pieces import pack, unpack
-from foregather.dist.wire import Wire
-from foregather.errors import BudgetError
+from foregather.dist.grid import Channel, Grid
+from foregather.dist.ledger import Ledger
+from foregather.dist.wire import as_bytes
+from foregather.errors import InputError
+from foregather.gather.memory import gather, gathered_dtype
+from foregather.graph.features import Features
+from foregather.sampling.bulk import Bulk
 
-__all__ = ["PlannedFetcher", "put_local", "shares"]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["BlockFetch", "RowSource"]
 
 Array = npt.NDArray[Any]
-Bytes = npt.NDArray[np.uint8]
 Int = npt.NDArray[np.int64]
-_NONE = 2**32 - 1
-_CHUNK = 2048  # rows that are decoded at a time, so that they are still in the CPU's cache
-_MOST_STAGING = 64 << 20
+IDS, ROWS = "features: ids", "features: rows"
 
 
-def shares(memory: int, rows: int, row_bytes: int, peers: int) -> tuple[int, int]:
-    """Slots of the cache and rows of staging for each peer, under a budget.
+class RowSource(Protocol):
+    """Where a Loader over ranks gets its feature rows from."""
 
-    The planner's tables come first; then an eighth of the rest, at most 64 MiB, is staging for rows that are
-    sent and received; what is left is cache.
+    @property
+    def ledger(self) -> Ledger:
+        """What this rank sent."""
 
-    Raises:
-        BudgetError: the budget is below the minimum.
-    """
-    geometry = row_geometry(rows)
-    fixed = _core.planner_bytes(geometry, 0, 0, 0)
-    pair = 2 * max(1, peers) * row_bytes
-    if memory < fixed + pair:
-        raise BudgetError(
-            f"the memory is {memory} bytes, but fetching {rows} rows of {row_bytes} bytes from "
-            f"{peers} ranks needs at least {fixed + pair}"
-        )
-    staging = max(1, min((memory - fixed) // 8, _MOST_STAGING) // pair)
-    rest = memory - staging * pair
+    def fetch(self, bulk: Bulk, later: Bulk | None = None) -> "Iterator[Tensor]":
+        """The rows of each minibatch of a bulk, in their order.
 
-    def fits(slots: int) -> bool:
-        return slots * row_bytes + _core.planner_bytes(geometry, slots, 0, 0) <= rest
+        All ranks call this together, with equally many minibatches, and take as many items.
 
-    return bisect_left(range(1, rows + 1), True, key=lambda slots: not fits(slots)), staging
+        Args:
+            bulk: the minibatches.
+            later: the bulk after it, for those who plan.
+        """
 
 
-class PlannedFetcher:
-    """Fetches bulk after bulk by plan; made once, so that the cache is carried over.
+class BlockFetch:
+    """Rows from memory where they are this rank's own, from their owners where they are not.
 
     Args:
-        wire: links to the column.
-        block: the rows this rank has.
-        codec: what rows are while they cross and in the cache.
-        num_slots: rows the cache holds.
-        staging: rows of one peer that there is room for.
+        features: the whole matrix, in memory or memory-mapped.
+        starts: int64 [num_rows + 1]: block i has the rows [starts[i], starts[i + 1]).
+        grid: the ranks.
+        threads: threads of the gather.
+        keep: copy this rank's block into memory; False reads it through the map each time.
+
+    Attributes:
+        block: the rows that this rank holds.
     """
 
     def __init__(
-        self, wire: Wire, block: FeatureBlock, codec: Codec, num_slots: int, staging: int
+        self, features: Features, starts: Int, grid: Grid, threads: int = 1, keep: bool = True
     ) -> None:
-        self.wire, self.block, self.codec, self.staging = wire, block, codec, staging
-        self.planner = FetchPlanner(block.row_starts, block.block, num_slots)
-        self.cache = np.empty((num_slots, codec.row_bytes), np.uint8)
-        room = (wire.size - 1) * staging if wire.size > 1 else 0
-        self._sent = np.empty((room, codec.row_bytes), np.uint8)
-        self._got = np.empty((room, codec.row_bytes), np.uint8)
-        #: The plan under way, or the last one.
-        self.last: FetchPlan | None = None
-        #: Rows so far: of the own block, from the cache, and fetched.
-        self.counts = {"local": 0, "hits": 0, "misses": 0}
+        if len(starts) != grid.num_rows + 1 or starts[-1] != features.num_rows:
+            raise InputError(
+                f"starts cut {int(starts[-1])} rows into {len(starts) - 1} blocks, expected "
+                f"{features.num_rows} rows and {grid.num_rows} blocks"
+            )
+        self.grid, self.starts, self.threads = grid, starts, threads
+        self.first = int(starts[grid.row])
+        own = features.data[self.first : int(starts[grid.row + 1])]
+        self.block = Features(np.array(own) if keep else own, features.scale)
+        self.dtype = gathered_dtype(features)
+        grid.agree("features", f"{features.num_rows} x {features.width} {features.dtype}")
+        self.channel: Channel = grid.channel()
 
     @property
-    def memory_bytes(self) -> int:
-        """Bytes of cache, staging and the planner's tables."""
-        slots = self.cache.shape[0]
-        tables = _core.planner_bytes(row_geometry(self.block.total_rows), slots, 0, 0)
-        return self.cache.nbytes + self._sent.nbytes + self._got.nbytes + tables
+    def ledger(self) -> Ledger:
+        """What this rank sent for feature rows."""
+        return self.channel.ledger
 
-    def run(self, batches: Sequence[Any], ahead: Sequence[Any]) -> Iterator[Array]:
-        """The rows of each minibatch; ranks of the column run this together."""
-        plan = self.last = self.planner.plan(batches, ahead)
-        counts = plan.core.counts()
-        self.counts["local"] += sum(map(len, plan.local))
-        self.counts["hits"] += counts["hits"]
-        self.counts["misses"] += counts["misses"]
-        asked = self._ask(plan)
-        rounds = cut_rounds([most for most, _, _ in asked], self.staging)
-        outputs: dict[int, Array] = {}
-        for this in rounds:
-            self._move(plan, this, asked)
-            begin = 0
-            ends = np.zeros(self.wire.size, np.int64)
-            for owner in range(self.wire.size):
-                ends[owner] = begin
-                begin += int(in_round(plan.needs[:, owner], this).sum())
-            for step in range(this.first, min(this.last, plan.steps)):
-                if this.skip == 0:
-                    outputs[step] = self._start(plan, step)
-                self._finish(plan, this, step, outputs[step], ends)
-                if this.done:
-                    yield outputs.pop(step)
+    def fetch(self, bulk: Bulk, later: Bulk | None = None) -> "Iterator[Tensor]":
+        """Rows of each minibatch; see `RowSource.fetch`."""
+        for sample in bulk:
+            where = f"epoch {bulk.epoch}, features of minibatch {sample.batch}"
+            yield self.channel.thread.submit(self.rows, sample.node, where).result()
 
-    # ---- request and replies -------------------------------------------------------------------
+    def rows(self, ids: Array, where: str = "features") -> "Tensor":
+        """Rows of some nodes; all ranks of the column call this together."""
+        import torch
 
-    def _ask(self, plan: FetchPlan) -> list[tuple[Int, Int, Array]]:
-        """By place: the most misses of its steps, and what it wants of this rank: counts, ids."""
-        own = plan.place
-        needs = plan.needs.astype(np.int32)
-        requests = [
-            np.empty(0, np.uint8)
-            if owner == own
-            else pack(plan.most, np.ascontiguousarray(needs[:, owner]), plan.ids_of(owner))
-            for owner in range(self.wire.size)
-        ]
-        asked = []
-        for place, message in enumerate(self.wire.exchange(requests, REQUEST)):
-            if place == own:
-                nothing = np.zeros(plan.steps, np.int64)
-                asked.append((plan.most.astype(np.int64), nothing, np.empty(0, np.uint32)))
-                continue
-            most, counts, ids = unpack(message, np.int32, np.int32, np.uint32)
-            asked.append((most.astype(np.int64), counts.astype(np.int64), ids))
-        return asked
+        wire = self.channel.column
+        wire.watch.where = where
+        owner = np.searchsorted(self.starts, ids, side="right") - 1
+        order = np.argsort(owner, kind="stable")
+        cut = np.searchsorted(owner[order], np.arange(wire.size + 1))
+        parts = [order[cut[i] : cut[i + 1]] for i in range(wire.size)]
+        asked = wire.exchange([as_bytes(ids[part]) for part in parts], IDS)
+        sent = [self._own(part.view(ids.dtype)) for part in asked]
+        got = wire.exchange([as_bytes(rows.numpy()) for rows in sent], ROWS)
+        out = np.empty((len(ids), self.block.width), self.dtype)
+        for part, rows in zip(parts, got, strict=True):
+            out[part] = rows.view(self.dtype).reshape(-1, self.block.width)
+        return torch.from_numpy(out)
 
-    def _move(self, plan: FetchPlan, this: Round, asked: list[tuple[Int, Int, Array]]) -> None:
-        """One reply collective, unless nobody has rows in it."""
-        if self.wire.size == 1 or this.take == 0:
-            return
-        lengths, at, size = [], 0, self.codec.row_bytes
-        for _, counts, ids in asked:
-            begin = int(counts[: this.first].sum()) + this.skip
-            rows = int(in_round(counts, this).sum())
-            for low in range(begin, begin + rows, _CHUNK):
-                some = ids[low : min(low + _CHUNK, begin + rows)]
-                self.codec.encode(self.block.take(some), self._sent[at : at + len(some)])
-                at += len(some)
-            lengths.append(rows * size)
-        expected = [
-            int(in_round(plan.needs[:, owner], this).sum()) * size
-            for owner in range(self.wire.size)
-        ]
-        sent, got = self._sent.reshape(-1), self._got.reshape(-1)
-        self.wire.swap(sent[: at * size], lengths, got[: sum(expected)], expected, REPLY)
-
-    # ---- outputs -------------------------------------------------------------------------------
-
-    def _start(self, plan: FetchPlan, step: int) -> Array:
-        """An output with the rows that are here: of the own block, and those in the cache."""
-        local, remote = plan.local[step], plan.remote[step]
-        out = np.empty((len(local) + len(remote), self.block.width), self.block.gathered_dtype)
-        put_local(self.block, plan.local_ids[step], local, out)
-        begin, end = (int(plan.core.hit_ptr[step + i]) for i in (0, 1))
-        slots = np.asarray(plan.core.hit_slot)[begin:end]
-        position = remote[np.asarray(plan.core.hit_position)[begin:end]]
-        self._put(self.cache, slots, position, out)
-        return out
-
-    def _finish(self, plan: FetchPlan, this: Round, step: int, out: Array, ends: Int) -> None:
-        """Copies what a round brought for one step to the output and to slots."""
-        core, remote = plan.core, plan.remote[step]
-        for owner in range(self.wire.size):
-            first = int(plan.cut[step, owner])
-            count = int(plan.cut[step, owner + 1]) - first - this.skip
-            count = max(0, min(count, this.take))
-            if not count:
-                continue
-            span = slice(first + this.skip, first + this.skip + count)
-            rows = self._got[ends[owner] : ends[owner] + count]
-            ends[owner] += count
-            position = remote[np.asarray(core.copy_position)[span]]
-            self._put(rows, np.arange(count), position, out)
-            slots = np.asarray(core.copy_slot)[span]
-            kept = np.flatnonzero(slots != _NONE)
-            self.cache[slots[kept]] = rows[kept]
-
-    def _put(self, coded: Bytes, ids: Array, position: Int, out: Array) -> None:
-        if not len(ids):
-            return
-        buffer = np.empty((min(_CHUNK, len(ids)), out.shape[1]), out.dtype)
-        for low in range(0, len(ids), _CHUNK):
-            some = ids[low : low + _CHUNK]
-            self.codec.decode(coded, some, buffer[: len(some)])
-            out[position[low : low + _CHUNK]] = buffer[: len(some)]
-
-
-def put_local(block: FeatureBlock, ids: Array, position: Int, out: Array) -> None:
-    """Copies rows of the own block to their places in an output; nothing crosses."""
-    for low in range(0, len(ids), _CHUNK):
-        rows = block.take(ids[low : low + _CHUNK])
-        if block.scale is not None:
-            rows = rows.astype(np.float32) * block.scale
-        out[position[low : low + _CHUNK]] = rows
+    def _own(self, ids: Array) -> "Tensor":
+        local = (ids.astype(np.int64) - self.first).astype(np.int64)
+        return gather(self.block, local, threads=self.threads)

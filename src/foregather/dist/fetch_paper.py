@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from foregather.dist.codec import Codec
 from foregather.dist.features import FeatureBlock
-from foregather.dist.fetch import put_local
+from foregather.dist.planned import put_local
 from foregather.dist.ledger import Entry
 from foregather.dist.wire import LENGTHS, Wire, as_bytes
 from foregather.plan.planner import to_rows
@@ -20,7 +20,7 @@ from foregather.plan.planner import to_rows
 __all__ = ["COUNT", "IDS", "ROWS", "PaperFetcher", "predict_paper"]
 
 Array = npt.NDArray[Any]
-COUNT, IDS, ROWS = "H: minibatches", "H: ids", "H: rows"
+COUNT, IDS, ROWS = "features: minibatches", "features: ids", "features: rows"
 
 
 class PaperFetcher:

@@ -5,6 +5,7 @@ the ranks of one column together hold everything, so a rank asks only its own co
 make grids in the same order and have the same version, replication and timeout; this is checked.
 """
 
+import atexit
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,15 +13,21 @@ from datetime import timedelta
 from importlib.metadata import version
 from itertools import count
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
+from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined] # not in __all__
 
 from foregather.dist.deadline import within
 from foregather.dist.ledger import Entry, Ledger, Link
 from foregather.dist.watch import Watch
 from foregather.dist.wire import Wire
 from foregather.errors import InputError, RankError
+from foregather.train.ranks import Mode, Topology
+
+if TYPE_CHECKING:
+    from foregather.dist.over_ranks import OverRanks
+    from foregather.train.maker import Maker
 
 __all__ = ["Channel", "Grid"]
 
@@ -65,10 +72,14 @@ class Channel:
         return Wire(joined, groups[own], grid.rank, grid.watch, self.ledger)
 
     def close(self) -> None:
-        """Waits for the task under way and ends the thread."""
+        """Waits for the task under way, ends the thread and leaves the groups."""
         while self.before_close:
             self.before_close.pop()()
         self.thread.shutdown(wait=True, cancel_futures=True)
+        for wire in (self.column, self.row):
+            if wire.group is not None and dist.is_initialized():
+                dist.destroy_process_group(wire.group)
+            wire.group = None
 
 
 class Grid:
@@ -99,11 +110,10 @@ class Grid:
             )
         self.row, self.column = divmod(self.rank, replication)
         self.num_rows = self.size // replication
-        prefix = f"foregather/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}/{next(_grids)}"
+        prefix = f"{_attempt()}/{next(_grids)}"
         self._agreed = 0
-        self._started = not dist.is_initialized()
-        if self._started:
-            _start(backend, timeout, port)
+        if not dist.is_initialized():
+            _start(backend, timeout, self.rank, self.size, host, port)
         try:
             self.watch = within(
                 timeout, lambda: Watch(self.rank, self.size, host, port, prefix, timeout)
@@ -119,6 +129,14 @@ class Grid:
         made = Channel(self)
         self._channels.append(made)
         return made
+
+    def deal(
+        self, maker: "Maker", topology: Topology = "partitioned", mode: Mode = "owner", bulk: int = 8
+    ) -> "OverRanks":
+        """What a `Loader` makes its batches with; all ranks call this together."""
+        from foregather.dist.over_ranks import OverRanks
+
+        return OverRanks(maker, self, topology, mode, bulk)
 
     def agree(self, name: str, value: str) -> None:
         """Checks that all ranks have the same value.
@@ -165,13 +183,14 @@ class Grid:
         return {link: entry for part in everybody for link, entry in part.items()}
 
     def close(self) -> None:
-        """Ends threads and groups; what this grid started of torch.distributed, too."""
+        """Ends threads and groups. torch.distributed itself runs on to the end of the process.
+
+        It cannot be started twice without a race: a rank that is early would meet the store of
+        the run before.
+        """
         for channel in self._channels:
             channel.close()
         self.watch.close()
-        if self._started and dist.is_initialized():
-            dist.destroy_process_group()
-            self._started = False
 
     def __enter__(self) -> "Grid":
         return self
@@ -197,11 +216,25 @@ def _environment() -> tuple[int, int, str, int]:
         raise InputError(f"RANK, WORLD_SIZE or MASTER_PORT is not a number: {error}") from error
 
 
-def _start(backend: str, timeout: float, port: int) -> None:
+def _attempt() -> str:
+    """Before all keys of this start: torchrun keeps its store, with what is in it, at a restart."""
+    return f"foregather/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}"
+
+
+def _start(backend: str, timeout: float, rank: int, size: int, host: str, port: int) -> None:
+    limit = timedelta(seconds=timeout)
+
+    def start() -> None:
+        if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+            return dist.init_process_group(backend, timeout=limit)
+        # Torch itself would read the addresses of the start before (pytorch issue 135712).
+        store = PrefixStore(_attempt(), TCPStore(host, port, size, False, limit))
+        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=limit)
+
     try:
-        limit = timedelta(seconds=timeout)
         # Torch's own timeouts come first, except where it waits for an answer of a foreign program.
-        within(timeout + 2, lambda: dist.init_process_group(backend, timeout=limit))
+        within(timeout + 2, start)
+        atexit.register(_end)
     except RuntimeError as error:
         text = str(error)
         if "EADDRINUSE" in text or "address already in use" in text.lower():
@@ -212,3 +245,8 @@ def _start(backend: str, timeout: float, port: int) -> None:
             f"not all ranks met at port {port} within {timeout:g} s; is each running, and is the "
             f"port not another program's? ({text.splitlines()[0]})"
         ) from error
+
+
+def _end() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()

@@ -9,7 +9,7 @@ give the same bits.
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,14 +29,11 @@ from foregather.sampling.matrix import LayerGraph, MatrixSampler, checked_picks
 from foregather.sampling.neighbor import Neighbor
 from foregather.sampling.sampler import Sampler
 from foregather.sampling.seeds import distinct_seeds
+from foregather.train.ranks import Mode
 
 __all__ = ["DistSampler", "Mode"]
 
 Array = npt.NDArray[Any]
-
-#: "owner": one request and one reply a layer and bulk, node-wise picks made by the owner of the
-#: row. "paper": the staged 1.5D product of the publication, as a baseline.
-Mode = Literal["owner", "paper"]
 
 
 class DistSampler:

@@ -52,6 +52,9 @@ class Batch:
         layers: one LayerGraph a layer in the order a model applies them (the widest first), for
             `expand="per-layer"`; else None.
         number: number of the batch in its epoch.
+        share: over ranks, the seeds of this batch over the mean of the step's batches: the mean
+            over ranks of (mean loss times share) is the mean over all seeds of the step. 0 for a
+            batch that only fills up the last step; 1 on one rank.
     """
 
     batch_size: int
@@ -69,6 +72,7 @@ class Batch:
     seed_position: "Tensor | None" = None
     layers: list[LayerGraph] | None = None
     number: int = 0
+    share: float = 1.0
 
     @property
     def num_nodes(self) -> int:

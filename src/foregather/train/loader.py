@@ -24,6 +24,7 @@ from foregather.train.layout import Layout, held_bytes
 from foregather.train.maker import Maker
 from foregather.train.out_of_core import OutOfCore
 from foregather.train.pyg_batch import has_pyg, need_pyg
+from foregather.train.ranks import Dealer, Mode, RankGrid, Topology
 from foregather.train.seeds import Seeds
 from foregather.train.storage import Storage, arrange
 from foregather.units import parse_size
@@ -77,6 +78,12 @@ class Loader:
             self-loops if the model wants them (`self_loops=True` when it is made).
         pyg: yield PyG's Data: "auto" where PyG is installed, True, or False for a plain Batch.
         prefetch: batches made ahead.
+        grid: the ranks of a run under torchrun: each takes its own batches, one a step, and all
+            take the same number of steps; `batch_size` is that of one rank, and `len` counts
+            steps. Together they are the batches of one rank; see `Batch.share` for the last step.
+        topology: with `grid`: "partitioned" holds a block of the neighbour lists on each rank,
+            "replicated" all of them. Feature rows are always in blocks.
+        mode: with `grid`: how ranks sample together, see `train.ranks.Mode`.
         unsupported: other arguments of PyG; refused unless they ask for nothing. One is understood:
             weight_attr="edge_weight" samples neighbours by the graph's edge weights.
 
@@ -113,6 +120,9 @@ class Loader:
         norm: Literal["gcn"] | None = None,
         pyg: Literal["auto"] | bool = "auto",
         prefetch: int = 2,
+        grid: RankGrid | None = None,
+        topology: Topology = "partitioned",
+        mode: Mode = "owner",
         **unsupported: Any,
     ) -> None:
         refuse(unsupported)
@@ -156,7 +166,10 @@ class Loader:
         self._position = (0, 0)  # epoch and batch that come next
         self._begun = False  # whether a loop has started at that epoch
         self._disk: OutOfCore | None = None
-        if memory is not None:
+        self._ranks: Dealer | None = None
+        if grid is not None:
+            self._join(grid, topology, mode, memory)
+        elif memory is not None:
             self._arrange(parse_size(memory), storage)
         elif storage not in ("auto", "memory"):
             raise InputError(f"storage is {storage!r}; say with memory= how much may be used")
@@ -164,7 +177,8 @@ class Loader:
     # ---- what can be asked -----------------------------------------------------------------
 
     def __len__(self) -> int:
-        return len(self._maker.seeds)
+        seeds = self._maker.seeds
+        return len(seeds) if self._ranks is None else self._ranks.steps(seeds)
 
     @property
     def graph(self) -> Graph:
@@ -219,7 +233,10 @@ class Loader:
         return self._loop(epoch, first)
 
     def _loop(self, epoch: int, first: int) -> Iterator[Any]:
-        made = ahead(self._make(epoch, first), self.prefetch)
+        if self._ranks is not None:
+            made = self._ranks.batches(self._maker, epoch, first, self.prefetch)
+        else:
+            made = ahead(self._make(epoch, first), self.prefetch)
         try:
             for number, batch in enumerate(made, first):
                 if self.device is not None:
@@ -281,6 +298,7 @@ class Loader:
             "shuffle": seeds.shuffle,
             "drop_last": seeds.drop_last,
             "input_nodes": nodes,
+            **({} if self._ranks is None else {"ranks": self._ranks.size}),
         }
 
     # ---- memory and disk -------------------------------------------------------------------
@@ -316,10 +334,24 @@ class Loader:
         """The layout, the way of reading that was chosen, and predicted beside measured."""
         return "all of the graph is in memory" if self._disk is None else self._disk.explain()
 
+    @property
+    def ranks(self) -> Dealer | None:
+        """What batches are made with over ranks, its ledger among it; None on one rank."""
+        return self._ranks
+
     def close(self) -> None:
         """Frees the cache and ends reading; loops that run must have ended."""
         if self._disk is not None:
             self._disk.close()
+
+    def _join(
+        self, grid: RankGrid, topology: Topology, mode: Mode, memory: str | int | None
+    ) -> None:
+        if memory is not None or self._bulk == "auto":
+            raise InputError(
+                "memory= and bulk='auto' do not go with grid=; give bulk= as a number of batches"
+            )
+        self._ranks = grid.deal(self._maker, topology, mode, self.bulk)
 
     def _arrange(self, memory: int, storage: Storage) -> None:
         asked = None if self._bulk == "auto" else int(self._bulk)

@@ -1,0 +1,194 @@
+"""over_ranks: makes this rank's batches of an epoch; what a Loader with a grid runs on.
+
+Minibatches are those of one rank: the epoch has the same batches, and step t takes the batches
+t p, ..., t p + p - 1, one a rank. Where the last step has fewer than p, the ranks that are left
+over take batches from the start of the epoch again, marked by `share` 0: every rank takes the same
+number of steps. The next bulk is sampled while this one is gathered and trained on.
+"""
+
+from collections.abc import Generator, Iterator
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from foregather.dist.fetch import BlockFetch, RowSource
+from foregather.dist.grid import Grid
+from foregather.dist.ledger import Entry, Link
+from foregather.dist.partition import Partition, cut_rows
+from foregather.dist.sampling import DistSampler
+from foregather.errors import InputError
+from foregather.graph.graph import Graph
+from foregather.sampling.bulk import Bulk
+from foregather.train.feed import ahead
+from foregather.train.ranks import Mode, Topology
+from foregather.train.seeds import Seeds
+
+if TYPE_CHECKING:
+    from foregather.train.maker import Dealt, Maker
+
+__all__ = ["OverRanks"]
+
+Int = npt.NDArray[np.int64]
+
+
+class OverRanks:
+    """How a Loader makes its batches over ranks; all ranks make it and loop together.
+
+    Args:
+        maker: graph, rule and input nodes.
+        grid: the ranks.
+        topology: see `Topology`.
+        mode: of sampling over a partition, see `Mode`.
+        bulk: batches of this rank sampled together.
+        rows: where feature rows come from; None exchanges them minibatch by minibatch.
+    """
+
+    def __init__(
+        self,
+        maker: "Maker",
+        grid: Grid,
+        topology: Topology = "partitioned",
+        mode: Mode = "owner",
+        bulk: int = 8,
+        rows: RowSource | None = None,
+    ) -> None:
+        self.grid, self.bulk = grid, bulk
+        graph, seeds, threads = maker.graph, maker.seeds, maker.threads
+        if topology not in ("partitioned", "replicated"):
+            raise InputError(
+                f"topology is {topology!r}, expected 'partitioned' or 'replicated'"
+            )
+        held: Graph | Partition = graph
+        starts = cut_rows(graph.indptr, grid.num_rows, "nodes")
+        if topology == "partitioned":
+            held = self._partition(graph)
+            starts = held.row_starts
+        grid.agree("input nodes and batches", _describe(seeds, bulk))
+        self.sampler = DistSampler(maker.sampler, held, grid, mode=mode, threads=threads)
+        self.rows: RowSource | None = rows
+        if rows is None and graph.features is not None:
+            self.rows = BlockFetch(graph.features, starts, grid, threads, graph.path is not None)
+
+    def _partition(self, graph: Graph) -> Partition:
+        if graph.path is None:
+            return Partition.of(graph, self.grid.num_rows, self.grid.row)
+        return Partition.open(graph.path, self.grid.num_rows, self.grid.row)
+
+    @property
+    def size(self) -> int:
+        """Ranks."""
+        return self.grid.size
+
+    def steps(self, seeds: Seeds) -> int:
+        """Steps of an epoch, the same on all ranks."""
+        return -(-len(seeds) // self.grid.size)
+
+    # ---- one epoch -----------------------------------------------------------------------------
+
+    def batches(
+        self, maker: "Maker", epoch: int, first: int, prefetch: int
+    ) -> Generator[Any, None, None]:
+        """Batches of the steps `first` to the last, made up to `prefetch` ahead.
+
+        A loop that is left early goes on, without a consumer, to where every rank is certain to
+        come: what one rank has asked of the others by then is answered, and nothing is left over
+        that a later loop could take for its own.
+        """
+        source = self._make(maker, epoch, first)
+        counted = _Counted(source)
+        made = ahead(counted, prefetch)
+        taken, ended = 0, False
+        try:
+            for batch in made:
+                taken += 1
+                yield batch
+                del batch
+            ended = True
+        finally:
+            made.close()
+            if not ended and not counted.failed:
+                while counted.count < taken + prefetch and next(counted, None) is not None:
+                    pass
+            source.close()
+
+    def _make(self, maker: "Maker", epoch: int, first: int) -> Generator[Any, None, None]:
+        steps = self.steps(maker.seeds)
+        if first >= steps:
+            return
+        current = self._sample(maker, epoch, first)
+        for start in range(first, steps, self.bulk):
+            bulk, dealt = current[0].result(), current[1]
+            if start + self.bulk < steps:
+                current = self._sample(maker, epoch, start + self.bulk)
+            yield from self._finish(maker, bulk, dealt, start)
+
+    def _sample(self, maker: "Maker", epoch: int, start: int) -> "tuple[Future[Bulk], Dealt]":
+        """Begins to sample this rank's batches of the steps from `start` on."""
+        seeds, size = maker.seeds, self.grid.size
+        end = min(start + self.bulk, self.steps(seeds))
+        numbers = [step * size + self.grid.rank for step in range(start, end)]
+        dealt = [seeds.batch(epoch, number % len(seeds)) for number in numbers]
+        options = {"seed": seeds.seed, "epoch": epoch, "first_batch": numbers[0], "step": size}
+        return self.sampler.sample_bulk_async([nodes for nodes, _ in dealt], **options), dealt
+
+    def _finish(
+        self, maker: "Maker", bulk: Bulk, dealt: "Dealt", start: int
+    ) -> Iterator[Any]:
+        rows = iter(self.rows.fetch(bulk)) if self.rows is not None else None
+        for step, (sample, (nodes, input_id)) in enumerate(zip(bulk, dealt, strict=True), start):
+            own = next(rows) if rows is not None else None
+            batch = maker.assembler.batch(sample, nodes, input_id, own)
+            yield maker.finish(replace(batch, share=self.share(maker.seeds, step)))
+            del batch, own
+
+    def share(self, seeds: Seeds, step: int) -> float:
+        """What this rank's mean loss counts in the step: its seeds over the mean of all ranks."""
+        size = self.grid.size
+        counts = [
+            max(0, min(seeds.batch_size, seeds.count - number * seeds.batch_size))
+            for number in range(step * size, min((step + 1) * size, len(seeds)))
+        ]
+        own = counts[self.grid.rank] if self.grid.rank < len(counts) else 0
+        return own * size / sum(counts)
+
+    # ---- what can be asked ---------------------------------------------------------------------
+
+    def gather_ledger(self) -> dict[Link, Entry]:
+        """What all ranks sent for samples and features; all ranks call this together."""
+        table = dict(self.grid.gather_ledger(self.sampler.ledger))
+        if self.rows is not None:
+            table |= self.grid.gather_ledger(self.rows.ledger)
+        return table
+
+
+class _Counted:
+    """An iterator that knows how many items it gave, and whether it raised."""
+
+    def __init__(self, source: Iterator[Any]) -> None:
+        self.source, self.count, self.failed = source, 0, False
+
+    def __iter__(self) -> "_Counted":
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            item = next(self.source)
+        except StopIteration:
+            raise
+        except BaseException:
+            self.failed = True
+            raise
+        self.count += 1
+        return item
+
+
+def _describe(seeds: Seeds, bulk: int) -> str:
+    order = "shuffled" if seeds.shuffle else "in order"
+    last = ", last one dropped" if seeds.drop_last else ""
+    return (
+        f"{seeds.count} input nodes {order}, {seeds.batch_size} a batch{last}, seed {seeds.seed}, "
+        f"{bulk} batches a bulk"
+    )
