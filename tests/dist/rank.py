@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.distributed as dist
+from dist import cases, rank_features, rank_train
 
-from dist import cases, rank_train
 from foregather import Features
 from foregather.dist import DistSampler, Grid, Partition
 from foregather.dist import grid as grid_module
@@ -151,7 +151,8 @@ def main(task, folder):
     if namespace := os.environ.get("TEST_NETNS"):
         enter(namespace)
     try:
-        (globals().get(task) or getattr(rank_train, task))(folder)
+        tasks = {**vars(rank_train), **vars(rank_features), **globals()}
+        tasks[task](folder)
     except ForegatherError as error:
         print(f"{type(error).__name__}: {error}", flush=True)
         return 3

@@ -35,6 +35,18 @@ class Plan:
     """Random seed of the samples."""
     plot: Path | None = None
     """Draw requests against memory to this file (.png, .pdf or .svg)."""
+    ranks: int = 1
+    """Forecast what crosses between so many ranks instead (both modes; see docs/howto/ranks.md)."""
+    replication: int = 1
+    """With --ranks: how many ranks hold the same block."""
+    link: str = "25GB/s,2us"
+    """With --ranks: bandwidth and latency of a rank's link."""
+    bulk: int = 8
+    """With --ranks: batches that a rank samples together."""
+    rank_memory: str = "1GB"
+    """With --ranks: a rank's budget for feature rows of others."""
+    rehearse: tuple[int, int] = (2, 2)
+    """With --ranks: grid rows and bulks that are counted and stand for all."""
     explain: bool = False
     """Show the ways of reading that were considered at each budget."""
     json: bool = False
@@ -46,6 +58,8 @@ class Plan:
             raise InputError("give at least one budget, and 0 or more batches")
         budgets = sorted(parse_size(text) for text in self.memory)
         graph = Graph.open(self.path)
+        if self.ranks != 1:
+            return self._forecast(graph)
         points = []
         with Progress("planning", len(budgets), "budgets") as bar:
             for memory in budgets:
@@ -60,6 +74,28 @@ class Plan:
             _draw(points, self.plot)
             facts["plot"] = str(self.plot)
         return facts
+
+    def _forecast(self, graph: Graph) -> dict[str, Any]:
+        from foregather.cli.plan_ranks import forecast_facts
+
+        grid_rows, bulks = self.rehearse
+        if min(self.ranks, grid_rows, bulks) < 1:
+            raise InputError("give at least one rank, one grid row and one bulk to rehearse")
+        facts = forecast_facts(
+            graph,
+            fanouts=self.fanouts,
+            split=self.split,
+            batch_size=self.batch_size,
+            seed=self.seed,
+            ranks=self.ranks,
+            replication=self.replication,
+            link=self.link,
+            bulk=self.bulk,
+            memory=parse_size(self.rank_memory),
+            grid_rows=grid_rows,
+            bulks=bulks,
+        )
+        return {"graph": str(self.path), **facts}
 
     def _point(self, graph: Graph, memory: int) -> dict[str, Any]:
         from foregather.train.loader import Loader
@@ -106,6 +142,10 @@ class Plan:
 
     def show(self, facts: dict[str, Any]) -> str:
         """The table for people."""
+        if "ranks" in facts:
+            from foregather.cli.plan_ranks import show_forecast
+
+            return show_forecast(facts)
         lines = [
             f"{'memory':>10} {'topology':>9} {'hits':>6} {'requests':>10} {'bytes':>10} "
             f"{'ratio':>6} {'s/batch':>8}"

@@ -1,4 +1,4 @@
-"""dist: sampling across ranks: the same minibatches, whoever holds the rows.
+"""dist: sampling and features across ranks: the same minibatches, whoever holds the rows.
 
 The names below are loaded when they are first used.
 """
@@ -7,17 +7,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from foregather.dist.exchange import FeatureExchange
+    from foregather.dist.features import FeatureBlock
     from foregather.dist.grid import Grid
     from foregather.dist.ledger import Ledger
     from foregather.dist.partition import Partition
     from foregather.dist.sampling import DistSampler
 
-__all__ = ["Grid", "Partition", "DistSampler", "Ledger"]
+__all__ = ["Grid", "Partition", "DistSampler", "FeatureBlock", "FeatureExchange", "Ledger"]
 
 _HOME = {
     "Grid": "grid",
     "Partition": "partition",
     "DistSampler": "sampling",
+    "FeatureBlock": "features",
+    "FeatureExchange": "exchange",
     "Ledger": "ledger",
 }
 

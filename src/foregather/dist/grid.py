@@ -7,6 +7,7 @@ make grids in the same order and have the same version, replication and timeout;
 
 import atexit
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from importlib.metadata import version
@@ -44,6 +45,7 @@ class Channel:
         row: links to the ranks of this rank's row.
         ledger: what was sent.
         thread: runs one task at a time.
+        before_close: called before the thread ends, to wait for what other ranks count on.
     """
 
     def __init__(self, grid: "Grid") -> None:
@@ -54,6 +56,7 @@ class Channel:
         self.column = self._join(grid, columns, grid.column)
         self.row = self._join(grid, across, grid.row)
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="foregather-dist")
+        self.before_close: list[Callable[[], None]] = []
 
     def _join(self, grid: "Grid", groups: list[list[int]], own: int) -> Wire:
         joined: Any = None
@@ -70,6 +73,8 @@ class Channel:
 
     def close(self) -> None:
         """Waits for the task under way, ends the thread and leaves the groups."""
+        while self.before_close:
+            self.before_close.pop()()
         self.thread.shutdown(wait=True, cancel_futures=True)
         for wire in (self.column, self.row):
             if wire.group is not None and dist.is_initialized():

@@ -17,7 +17,7 @@ from foregather.errors import FormatError, InputError, StorageError
 from foregather.graph.graph import Graph
 from foregather.graph.npy import read_file_header
 
-__all__ = ["Balance", "Partition", "cut_rows"]
+__all__ = ["Balance", "Partition", "cut_rows", "read_span"]
 
 Array = npt.NDArray[Any]
 Int = npt.NDArray[np.int64]
@@ -134,7 +134,7 @@ def _take(graph: Graph, starts: Int, block: int, path: Path | None) -> Partition
     first, last = int(starts[block]), int(starts[block + 1])
 
     def piece(name: str, values: Array, begin: int, end: int) -> Array:
-        return values[begin:end] if path is None else _read(path / f"{name}.npy", begin, end)
+        return values[begin:end] if path is None else read_span(path / f"{name}.npy", begin, end)
 
     indptr = piece("indptr", graph.indptr, first, last + 1)
     begin, end = int(indptr[0]), int(indptr[-1])
@@ -153,7 +153,7 @@ def _take(graph: Graph, starts: Int, block: int, path: Path | None) -> Partition
     )
 
 
-def _read(path: Path, begin: int, end: int) -> Array:
+def read_span(path: Path, begin: int, end: int) -> Array:
     """Elements begin to end - 1 of an array file, read (not mapped)."""
     try:
         with open(path, "rb") as file:

@@ -96,6 +96,37 @@ class Wire:
                 received[i] = piece
         return received
 
+    def swap(
+        self,
+        outgoing: Bytes,
+        lengths: Sequence[int],
+        incoming: Bytes,
+        expected: Sequence[int],
+        purpose: str,
+    ) -> None:
+        """As `exchange` where every length is known beforehand: one collective, no copies.
+
+        Args:
+            outgoing: bytes for each rank of the group, one after the other.
+            lengths: how many for each; 0 for this rank.
+            incoming: filled with what each rank sent, one after the other.
+            expected: how many from each; 0 for this rank.
+            purpose: for the ledger.
+
+        Raises:
+            RankError: a rank died or stalled.
+        """
+        with self.watch.step(purpose):
+            dist.all_to_all_single(
+                torch.from_numpy(incoming),
+                torch.from_numpy(outgoing),
+                list(expected),
+                list(lengths),
+                group=self.group,
+            )
+        for to, length in zip(self.ranks, lengths, strict=True):
+            self.ledger.note(to, purpose, length)
+
     def share(self, part: Bytes, purpose: str) -> list[Bytes]:
         """Sends the same part to every rank of the group; returns everybody's."""
         return self.exchange([part] * self.size, purpose)

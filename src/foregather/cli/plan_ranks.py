@@ -1,0 +1,109 @@
+"""plan_ranks: what training over many ranks moves, before there are any: `foregather plan --ranks`.
+
+Bytes and messages are counted with the real graph for some ranks and stand for all; seconds are a
+model of the links. The text says which is which.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from foregather.dist.model import Cost, Forecast, Link, Model
+from foregather.errors import InputError
+from foregather.graph.graph import Graph
+from foregather.sampling.neighbor import Neighbor
+from foregather.units import format_bytes, format_count
+
+__all__ = ["forecast_facts", "show_forecast"]
+
+_MODES = ("default", "paper")
+
+
+def forecast_facts(
+    graph: Graph,
+    *,
+    fanouts: tuple[int, ...],
+    split: str,
+    batch_size: int,
+    seed: int,
+    ranks: int,
+    replication: int,
+    link: str,
+    bulk: int,
+    memory: int,
+    grid_rows: int,
+    bulks: int,
+) -> dict[str, Any]:
+    """The forecast as JSON.
+
+    Raises:
+        InputError: the graph has no such split, or an option is impossible.
+        BudgetError: the budget is below the minimum.
+    """
+    if split not in graph.splits:
+        raise InputError(
+            f"the graph has no split {split!r}; it has {', '.join(graph.splits) or 'none'}"
+        )
+    nodes = np.random.default_rng(seed).permutation(np.asarray(graph.splits[split]))
+    features = graph.features
+    model = Model(
+        graph,
+        Neighbor(list(fanouts)),
+        nodes,
+        ranks,
+        replication,
+        Link.parse(link),
+        batch_size=batch_size,
+        bulk=bulk,
+        row_bytes=0 if features is None else features.width * features.dtype.itemsize,
+        memory=memory,
+        seed=seed,
+    )
+    made = model.forecast(grid_rows, bulks)
+    return {
+        "ranks": ranks,
+        "replication": replication,
+        "link": {"bandwidth": model.link.bandwidth, "latency": model.link.latency},
+        "batches": model.batches,
+        "epoch_bulks": made.epoch_bulks,
+        "rehearsed": {"ranks": made.ranks, "bulks": made.bulks},
+        "exact_bytes": made.exact,
+        "seconds_are": "modelled",
+        **{mode: _costs(made, mode) for mode in _MODES},
+    }
+
+
+def _costs(made: Forecast, mode: str) -> dict[str, Any]:
+    parts: dict[str, Cost] = getattr(made, mode)
+    return {
+        name: {"bytes": cost.bytes, "messages": cost.messages, "seconds": cost.seconds}
+        for name, cost in parts.items()
+    }
+
+
+def show_forecast(facts: dict[str, Any]) -> str:
+    """The table for people."""
+    head = f"{'':<10} {'mode':<8} {'bytes':>10} {'messages':>14} {'seconds':>10}"
+    lines = [
+        f"an epoch of {format_count(facts['batches'])} batches over {facts['ranks']} ranks, "
+        f"replication {facts['replication']}",
+        head,
+    ]
+    for mode in _MODES:
+        for name, cost in facts[mode].items():
+            lines.append(
+                f"{name:<10} {mode:<8} {format_bytes(cost['bytes']):>10} "
+                f"{format_count(cost['messages']):>14} {cost['seconds']:>10.3g}"
+            )
+    if not facts["paper"]:
+        lines.append("paper      does not have this grid: replication² must divide the ranks")
+    seen = facts["rehearsed"]
+    if facts["exact_bytes"]:
+        lines.append("bytes and messages are exact; seconds of the links are modelled")
+    else:
+        lines.append(
+            f"modelled: {seen['ranks']} of {facts['ranks']} ranks and {seen['bulks']} of "
+            f"{facts['epoch_bulks']} bulks were rehearsed and stand for all; seconds are those of "
+            "the links alone"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,193 @@
+"""What one rank does in the tests of features; the functions are the tasks."""
+
+import json
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from dist import cases as sampling_cases
+from dist import feature_cases as cases
+
+from foregather import Graph
+from foregather.dist import DistSampler, FeatureBlock, FeatureExchange, Grid, Partition
+from foregather.dist.ledger import total
+from foregather.dist.model import Link, Model
+from foregather.gather.store import open_store
+from foregather.sampling import Neighbor
+
+
+def save(folder, features):
+    ptr, none = np.zeros(len(features) + 1, np.int64), np.empty(0, np.uint32)
+    Graph(len(features), 0, ptr, none, features=features).save(folder)
+
+
+def block_of(stored, where, grid, folder):
+    whole = cases.matrix(stored)
+    blocks, row = grid.num_rows, grid.row
+    block = FeatureBlock.of(whole, blocks, row)
+    if where == "memory":
+        return block
+    if where == "opened":
+        return FeatureBlock.open(folder / stored, blocks, row)
+    if where == "disk":
+        return FeatureBlock.of(open_store(Graph.open(folder / stored), 30_000), blocks, row)
+    own = folder / f"{stored}-{grid.size}-{blocks}-{grid.rank}"  # a folder of the rank's rows only
+    save(own, block.rows)
+    return FeatureBlock(block.row_starts, row, open_store(Graph.open(own), 30_000))
+
+
+def case(grid, channel, folder, stored, where, memory, wire, mode, ahead):
+    block = block_of(stored, where, grid, folder)
+    budget = None if memory is None else cases.MEMORY[memory]
+    exchange = FeatureExchange(grid, block, memory=budget, wire=wire, mode=mode, channel=channel)
+    whole, found, off = cases.matrix(stored), [], 0.0
+    if budget is not None:
+        assert exchange.memory_bytes <= budget
+    for bulk in range(cases.BULKS):
+        ids = cases.batches(bulk, grid.rank, grid.size)
+        later = cases.batches(bulk + 1, grid.rank, grid.size) if ahead and bulk < 2 else []
+        exchange.ledger.clear()
+        rows = list(exchange.fetch(ids, later))
+        exchange._settle()  # the ledger is whole when others have their rows
+        assert len(rows) == len(ids)
+        low, high = block.first_row, block.first_row + block.num_rows
+        for got, wanted in zip(rows, ids, strict=True):
+            right = torch.from_numpy(whole[wanted])
+            assert got.dtype == right.dtype and got.shape == right.shape
+            exact = (wanted >= low) & (wanted < high) if wire != "exact" else wanted >= 0
+            assert torch.equal(got[exact], right[exact]), (stored, where, memory, wire, mode)
+            if wire != "exact" and len(wanted):
+                limit = bound(wire, right)
+                assert (np.abs(got.numpy() - right.numpy()) <= limit).all()
+                off = max(off, float((got - right).abs().max()))
+        sent = exchange.ledger.entries().items()
+        found.append([[*link, entry.bytes, entry.messages] for link, entry in sent])
+    counts = exchange.fetcher.counts
+    error = exchange.error
+    return {"ledger": found, "counts": counts, "off": off, "error": [error.largest, error.numbers]}
+
+
+def bound(wire, right):
+    """Half a unit in the last place of float16; half a scale of the row for int8."""
+    values = np.abs(right.numpy().astype(np.float64))
+    if wire == "float16":
+        return np.maximum(values * 2.0**-11, 2.0**-25)
+    return np.broadcast_to(values.max(axis=1, keepdims=True) / 127 * 0.5001, values.shape)
+
+
+def features(folder):
+    """All cases of a world; writes ledgers and counts."""
+    folder = Path(folder)
+    size, rank = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"])
+    results, grids = [], {}
+    for c, *options in cases.options(size):
+        if c not in grids:
+            grid = Grid(c, timeout=60)
+            grids[c] = grid, grid.channel()
+            if c == 1 and rank == 0:
+                for stored in ("float32", "scaled"):
+                    save(folder / stored, cases.matrix(stored))
+            grid.agree("folders are written", "")
+        results.append(case(*grids[c], folder, *options))
+    (folder / f"features{rank}.json").write_text(json.dumps(results))
+    for grid, _ in grids.values():
+        grid.close()
+
+
+def overlapped(folder):
+    """Fetches read slowly and partly, while this thread makes collectives of its own."""
+    with Grid(timeout=60) as grid:
+        whole = cases.matrix("float32")
+        block = FeatureBlock.of(whole, grid.num_rows, grid.row)
+        exchange = FeatureExchange(grid, block, memory=cases.MEMORY["some"])
+        total, read = torch.zeros(1), 0
+        for bulk in range(cases.BULKS):
+            ids = cases.batches(bulk, grid.rank, grid.size)
+            rows = exchange.fetch(ids)
+            for step in range(3):  # as many on every rank, as training has
+                if step < len(ids):
+                    assert torch.equal(next(rows), torch.from_numpy(whole[ids[step]]))
+                    read += 1
+                if grid.rank == 0:
+                    time.sleep(0.02)
+                one = torch.ones(1)
+                dist.all_reduce(one)
+                total += one
+        Path(folder, f"overlapped{grid.rank}.json").write_text(json.dumps([float(total), read]))
+
+
+def wrong_memory(folder):
+    """Ranks with different budgets are told so."""
+    with Grid(timeout=20) as grid:
+        block = FeatureBlock.of(cases.matrix("float32"), grid.num_rows, grid.row)
+        FeatureExchange(grid, block, memory=cases.MEMORY["all"] + grid.rank)
+
+
+def too_large(folder):
+    """A number that float16 cannot hold."""
+    with Grid(timeout=4) as grid:
+        whole = cases.matrix("float32").data.copy()
+        whole[:, 0] = 1e6
+        block = FeatureBlock.of(whole, grid.num_rows, grid.row)
+        exchange = FeatureExchange(grid, block, memory="20MB", wire="float16")
+        next(exchange.fetch([np.arange(cases.ROWS)]))
+
+
+def epoch(folder):
+    """An epoch of sampling and features in both modes; writes bytes and messages of all ranks."""
+    sampler_rule, graph, found = epoch_rule(), sampling_cases.graph("plain"), {}
+    for c in [c for c in (1, 2) if int(os.environ["WORLD_SIZE"]) % (c * c) == 0]:
+        grid = Grid(c, timeout=60)
+        part = Partition.of(graph, grid.num_rows, grid.row)
+        block = FeatureBlock.of(
+            cases.matrix("float32").data[: graph.num_nodes], grid.num_rows, grid.row
+        )
+        model = epoch_model(grid.size, c)
+        for mode in ("default", "paper"):
+            sampler = DistSampler(
+                sampler_rule, part, grid, mode="owner" if mode == "default" else "paper"
+            )
+            exchange = FeatureExchange(
+                grid, block, memory=model.memory, mode="planned" if mode == "default" else "paper"
+            )
+            bulks = []
+            for number in range(model.epoch_bulks):
+                batches = model.numbers(grid.rank, number)
+                first = number * grid.size * model.bulk + grid.rank
+                seeds = [model.seeds_of(b) for b in batches]
+                bulks.append(
+                    sampler.sample_bulk(seeds, seed=model.seed, first_batch=first, step=grid.size)
+                )
+            for bulk, later in zip(bulks, [*bulks[1:], []], strict=True):
+                assert len(list(exchange.fetch(bulk, later))) == len(bulk)
+            exchange._settle()
+            for name, ledger in (("sampling", sampler.ledger), ("features", exchange.ledger)):
+                entry = total(grid.gather_ledger(ledger))
+                found[f"{c} {mode} {name}"] = [entry.bytes, entry.messages]
+    Path(folder, f"epoch{grid.rank}.json").write_text(json.dumps(found))
+
+
+def epoch_rule():
+    return Neighbor([4, 3, 2])
+
+
+def epoch_model(size, c):
+    """An epoch of 11 minibatches: bulks and ranks do not come out even."""
+    graph = sampling_cases.graph("plain")
+    seeds = np.random.default_rng(8).permutation(graph.num_nodes)[:105]
+    return Model(
+        graph,
+        epoch_rule(),
+        seeds,
+        size,
+        c,
+        Link.parse("1GB/s,10us"),
+        batch_size=10,
+        bulk=2,
+        row_bytes=4 * cases.WIDTH,
+        memory=cases.MEMORY["some"],
+        seed=4,
+    )
