@@ -85,7 +85,7 @@ def one(graph: Graph, mode: str, seed: int, given: argparse.Namespace) -> dict[s
         "epoch": best[2],
         "loss": report.loss,
         "flagged": flagged,
-        "ran": {name: sum(r.ran == name for r in run.reports) for name in ("fast", "exact")},
+        "ran": {name: sum(r.ran == name for r in run.reports) for name in ("fast", "swept", "exact")},
         "seconds": time.perf_counter() - begin,
         **worst,
     }
