@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from foregather.pipeline import FullGraph, Meter, Runtime, Techniques
+from foregather.pipeline import FullGraph, Meter, Runtime, Techniques, load_state, save_state
 from tests.pipeline.cases import model, sgd, small_graph
 
 CASES = {  # name -> (model, dropout, mode, options)
@@ -88,6 +88,9 @@ def all_cases(rank: int, port: int, folder: Path) -> None:
                 found["nan", stages] = fault(group, stages)
                 found["resume", stages] = resume(group)
                 found["differ", stages] = differ(group, rank)
+                found["few", stages] = few_chunks(group, stages)
+                found["deep", stages] = more_stages_than_layers(group, stages)
+        found["fewer"] = fewer_stages(rank, group)
     except BaseException:
         found["error"] = traceback.format_exc()
     torch.save(found, folder / f"rank{rank}.pt")
@@ -135,16 +138,60 @@ def differ(group, rank: int) -> str:
     return "no error"
 
 
+def few_chunks(group, stages: int) -> str:
+    """Fewer chunks than stages."""
+    try:
+        FullGraph(small_graph(), model("gcnii"), stages - 1, runtime=Runtime(group=group))
+    except ValueError as error:
+        return str(error)
+    return "no error"
+
+
+def more_stages_than_layers(group, stages: int) -> str:
+    """One layer less than there are stages."""
+    try:
+        FullGraph(small_graph(), model("gcn")[: stages - 1], CHUNKS, runtime=Runtime(group=group))
+    except ValueError as error:
+        return str(error)
+    return "no error"
+
+
+def fewer_stages(rank: int, four) -> dict:
+    """A fast run in four stages is saved to a file and goes on in two."""
+    options = {"optimizer": lambda w: torch.optim.Adam(w, 0.05), "partition": "random"}
+    path = Path(os.environ["RESUME"]).with_name("four.safetensors")
+    before = FullGraph(
+        small_graph(), model("gcnii", 0.3), CHUNKS, "fast", runtime=Runtime(group=four), **options
+    )
+    before.fit(2)
+    state = before.state_dict()
+    if rank == 0:
+        save_state(state, path)
+    two = dist.new_group([0, 1])  # all ranks wait for the file here
+    dist.barrier()
+    if rank > 1:
+        return {}
+    after = FullGraph(
+        small_graph(), model("gcnii", 0.3, seed=3), CHUNKS, "fast", runtime=Runtime(group=two),
+        **options,
+    )  # fmt: skip
+    after.load_state_dict(load_state(path))
+    report = after.train_epoch()
+    return {"state": state, "loss": report.loss, "sent": report.sent, "volume": after.volume(1),
+            "weights": after.state_dict()}  # fmt: skip
+
+
 def failing_pair(rank: int, port: int, folder: Path, how: str) -> None:
     """Rank 1 is killed or sleeps in its second epoch; rank 0 writes what it is told, and when."""
     start(rank, 2, port)
+    ways = 2 if "way" in how else 1
     run = FullGraph(
-        small_graph(), model("gcn"), CHUNKS, "fast", optimizer=sgd(), partition="random",
-        runtime=Runtime(timeout=3.0),
+        small_graph(), model("gcn"), 4, "fast", optimizer=sgd(), partition="random",
+        runtime=Runtime(timeout=3.0, ways=ways),
     )  # fmt: skip
     run.train_epoch()
     if rank == 1:
-        if how == "killed":
+        if "killed" in how:
             os.kill(os.getpid(), 9)
         time.sleep(6)  # twice the timeout
         os._exit(0)

@@ -21,7 +21,7 @@ from foregather.pipeline.volume import (
     shared_weight_bytes,
 )
 from foregather.pipeline.workload import memory_of, split_layers
-from tests.pipeline.cases import model, small_graph
+from tests.pipeline.cases import double, model, small_graph
 
 GRAPH = small_graph()
 NO_TIME = Line(0.0, 1e18)
@@ -157,6 +157,15 @@ def test_the_choice_follows_mode_line_and_memory():
         Line(rate=0)
     with pytest.raises(InputError, match="two ranks"):
         measure_line()
+
+
+def test_columns_are_not_split_where_layers_read_rows():
+    from torch_geometric.nn import GATConv
+
+    with double():
+        layers = [GATConv(7, 6), GATConv(6, 3)]
+    found = make_plan(GRAPH, layers, 2, partition="random", costs=even(2))
+    assert {c.setting.scheme for c in found.candidates} == {"graph", "pipeline"}
 
 
 def test_explain_says_what_would_flip_the_choice():

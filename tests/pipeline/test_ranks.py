@@ -19,6 +19,7 @@ from tests.pipeline.ranks import (
 )
 
 STAGES = (2, 3, 4)
+FAILURES = ("killed", "stalled", "killed way")
 NODES, WIDTH, DOUBLE = 60, 6, 8
 
 
@@ -35,7 +36,7 @@ def ranks(tmp_path_factory, alone):
     os.environ["RESUME"] = str(folder / "state.pt")
     torch.save(alone["gcnii-exact"]["state"], folder / "state.pt")
     started = launch(all_cases, 4, folder / "all")
-    for how in ("killed", "stalled"):
+    for how in FAILURES:
         started += launch(failing_pair, 2, folder / how, how)
     for process in started:
         process.join(120)
@@ -43,7 +44,7 @@ def ranks(tmp_path_factory, alone):
     found = [torch.load(folder / "all" / f"rank{rank}.pt") for rank in range(4)]
     for one in found:
         assert "error" not in one, one.get("error")
-    told = {how: torch.load(folder / how / "told.pt") for how in ("killed", "stalled")}
+    told = {how: torch.load(folder / how / "told.pt") for how in FAILURES}
     return found, told
 
 
@@ -130,8 +131,32 @@ def test_ranks_with_different_arguments_are_refused(stages, ranks):
         assert "different graphs, layers or options" in ranks[0][rank]["differ", stages]
 
 
-@pytest.mark.parametrize("how", ["killed", "stalled"])
+@pytest.mark.parametrize("stages", STAGES)
+def test_too_few_chunks_or_layers_are_refused_on_all_ranks(stages, ranks):
+    for rank in range(stages):
+        told = ranks[0][rank]["few", stages]
+        assert f"{stages - 1} chunks, 1 abreast, but {stages} stages" in told
+        told = ranks[0][rank]["deep", stages]
+        assert f"{stages} stages but {stages - 1} layers" in told
+
+
+def test_four_stages_go_on_as_two_with_rebuilt_history(ranks):
+    found = ranks[0][0]["fewer"]
+    run = FullGraph(
+        small_graph(), model("gcnii", 0.3, seed=4), CHUNKS, "fast", partition="random",
+        optimizer=lambda w: torch.optim.Adam(w, 0.05),
+    )  # fmt: skip
+    run.load_state_dict(found["state"])
+    assert run.train_epoch().loss == pytest.approx(found["loss"], abs=1e-11)
+    assert torch.allclose(flat(run.state_dict()), flat(found["weights"]), atol=1e-9, rtol=0)
+    sent = [ranks[0][rank]["fewer"]["sent"] for rank in range(2)]
+    rows = sum(s["forward"] + s["backward"] for s in sent)
+    assert rows == found["volume"]["rows"]  # with a sweep: history is rebuilt
+
+
+@pytest.mark.parametrize("how", FAILURES)
 def test_a_dead_or_silent_rank_is_a_named_error(how, ranks):
     message, seconds = ranks[1][how]
-    assert message.startswith("RankError: stage 0 waited for stage 1 (rank 1) to ")
+    own, other = ("stage 0 way 0", "stage 0 way 1") if "way" in how else ("stage 0", "stage 1")
+    assert message.startswith(f"RankError: {own} waited for {other} (rank 1) to ")
     assert seconds < 10  # the timeout is 3 s; this only says that it ended

@@ -209,6 +209,15 @@ def test_simulated_bytes_equal_what_ranks_sent(ways):
             assert found.bytes == sum(sent(ways, (name, stages, count), stages * count, 2).values())
 
 
+def test_ways_begin_with_the_same_weights(ways):
+    run = FullGraph(GRAPH, model("gcn"), 2, partition="random", abreast=2)
+    run.train_epoch()
+    weights = run.state_dict()["weights"]
+    true = torch.cat([weights[name].flatten() for name in sorted(weights)])
+    for rank in range(2):
+        assert torch.allclose(ways[rank]["seeds"], true, atol=1e-10, rtol=0)
+
+
 def test_what_ways_cannot_do_is_refused(ways):
     told = [ways[rank]["refused"] for rank in range(4)]
     for one in told:

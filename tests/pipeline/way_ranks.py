@@ -90,6 +90,17 @@ def refused(group, ways: int) -> dict[str, str]:
     return found
 
 
+def other_seeds(group, rank: int) -> torch.Tensor:
+    """Ranks that made different layers: all must go on with those of the first."""
+    run = FullGraph(
+        small_graph(), model("gcn", seed=rank), 2, partition="random",
+        runtime=Runtime(group=group, ways=2),
+    )  # fmt: skip
+    run.train_epoch()
+    weights = run.state_dict()["weights"]
+    return torch.cat([weights[name].flatten() for name in sorted(weights)])
+
+
 def attention(group) -> str:
     """A convolution that reads in-neighbours one by one, where columns are split."""
     from torch_geometric.nn import GATConv
@@ -142,6 +153,7 @@ def all_ways(rank: int, port: int, folder: Path) -> None:
                     found["nan"] = fault(group)
                 if (split, ways) == ("columns", 2):
                     found["attention"] = attention(group)
+                    found["seeds"] = other_seeds(group, rank)
     except BaseException:
         found["error"] = traceback.format_exc()
     torch.save(found, folder / f"rank{rank}.pt")

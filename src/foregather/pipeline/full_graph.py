@@ -301,13 +301,18 @@ class FullGraph:
         self._filled = False
 
     def _share_first_weights(self) -> None:
-        """Stages that run the first layers again begin with the weights of stage 0."""
-        if not self._shared or self.link.peers == 1:
+        """Ranks that hold the same weights begin with those of the first of them."""
+        if self._shared and self.link.peers > 1:
+            self._take_over([p for n in self._shared for p in self.layers[n].parameters()], None)
+        if self.link.ways > 1:
+            held = {id(p): p for p in self.engine.parameters().values()}
+            self._take_over(list(held.values()), self.link.way_chain)
+
+    def _take_over(self, weights: Sequence[nn.Parameter], chain: Sequence[int] | None) -> None:
+        if not weights:
             return
-        weights = [p for n in self._shared for p in self.layers[n].parameters()]
         flat = torch.cat([p.detach().flatten() for p in weights])
-        flat = self.link.around(flat, lambda first, _: first, "state")
-        for weight, part in zip(
-            weights, torch.split(flat, [p.numel() for p in weights]), strict=True
-        ):
+        flat = self.link.around(flat, lambda first, _: first, "state", chain)
+        parts = torch.split(flat, [p.numel() for p in weights])
+        for weight, part in zip(weights, parts, strict=True):
             weight.data.copy_(part.view_as(weight))

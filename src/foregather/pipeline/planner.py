@@ -23,6 +23,7 @@ from foregather.pipeline.profile import LayerCost, profile_layers
 from foregather.pipeline.program import as_layers
 from foregather.pipeline.programs import rank_programs
 from foregather.pipeline.simulate import Line, Timeline, draw_timeline, simulate
+from foregather.pipeline.tensor import only_sums
 from foregather.pipeline.workload import Setting, Workload, memory_of, split_layers
 from foregather.units import format_bytes, parse_size
 
@@ -281,7 +282,8 @@ def _settings(work: Workload, ranks: int, mode: Mode) -> list[Setting]:
         made += [Setting("nodes", "exact", 1, 1, chunks, (0, count)) for chunks in _SINGLE]
     else:
         made.append(Setting("nodes", "exact", 1, ranks, ranks, (0, count)))
-        made.append(Setting("columns", "exact", 1, ranks, ranks, (0, count)))
+        if only_sums(work.layers, work.widths):
+            made.append(Setting("columns", "exact", 1, ranks, ranks, (0, count)))
     kinds: tuple[Literal["exact", "fast"], ...]
     kinds = ("exact",) if mode == "exact" else ("fast", "exact")
     for stages in range(2, min(ranks, count) + 1):

@@ -38,6 +38,7 @@ class Reach:
         gives: for each tick and way, positions of own rows that the other way reads.
         takes: for each tick and way, positions of the other way's rows that are read here.
         crossing: rows that cross between all ways together: alpha_G N.
+        others: for each own chunk, positions of the rows it reads of other chunks.
     """
 
     def __init__(self, topology: Topology, way: int = 0, ways: int = 1) -> None:
@@ -52,7 +53,7 @@ class Reach:
         self._outside = reads[way]
         self.held = self.own + self._outside.size
         self.crossing = sum(r.size for r in reads)
-        self.others = {c: self.position(topology.locals[c].others.cpu().numpy()) for c in self.mine}
+        self.others = {c: self._others(topology.locals[c].others) for c in self.mine}
         self.gives = [self._of_tick(tick, reads, True) for tick in range(chunks.ticks)]
         self.takes = [self._of_tick(tick, reads, False) for tick in range(chunks.ticks)]
 
@@ -67,6 +68,10 @@ class Reach:
         inside = (numbers >= self.first) & (numbers < self.first + self.own)
         outside = self.own + np.searchsorted(self._outside, numbers)
         return torch.from_numpy(np.where(inside, numbers - self.first, outside)).to(self.device)
+
+    def _others(self, numbers: Tensor) -> Tensor:
+        """Positions of what a chunk reads of others; one way holds all rows by number."""
+        return numbers if self.ways == 1 else self.position(numbers.cpu().numpy())
 
     def _read_by(self, topology: Topology, way: int) -> Ids:
         """What a way reads of the others."""

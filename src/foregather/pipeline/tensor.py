@@ -13,15 +13,16 @@ import torch
 from torch import Tensor
 
 from foregather.errors import InputError
-from foregather.nn.layer import Near
+from foregather.nn.layer import GraphLayer, Near
 from foregather.pipeline.aggregation import product
 from foregather.pipeline.chunks import Chunks
 from foregather.pipeline.chunkwise import Outcome, run_backward
 from foregather.pipeline.link import Link
 from foregather.pipeline.local import Topology
+from foregather.pipeline.probe import Widths
 from foregather.pipeline.stage import Stage, Values
 
-__all__ = ["TensorPass", "column_bounds", "whole_topology"]
+__all__ = ["TensorPass", "column_bounds", "only_sums", "whole_topology"]
 
 _Function: Any = torch.autograd.Function  # untyped in torch
 
@@ -162,6 +163,37 @@ class _TensorNear:
             "in-neighbours one by one, which split 'columns' does not have; use split 'nodes', or "
             "layers that only call near.aggregate"
         )
+
+
+class _Sums:
+    """A `Near` of three nodes without in-neighbours that has sums and nothing else."""
+
+    def __init__(self, own: Tensor) -> None:
+        self.own, self.count = own, int(own.shape[0])
+
+    def aggregate(self, norm: str = "mean") -> Tensor:
+        """Nothing comes in."""
+        return torch.zeros_like(self.own)
+
+    def dense(self, part: Callable[..., Tensor], *values: Tensor) -> Tensor:
+        """`part(*values)`."""
+        return part(*values)
+
+
+def only_sums(layers: Sequence[GraphLayer], widths: Widths) -> bool:
+    """Whether no layer reads rows of in-neighbours one by one: then columns can be split."""
+    weight = next((p for layer in layers for p in layer.parameters()), torch.empty(0))
+    for number, layer in enumerate(layers):
+        if layer.aggregates:
+            x = weight.new_zeros(3, widths.x[number])
+            skips = {name: weight.new_zeros(3, widths.skip[name]) for name in layer.needs}
+            try:
+                with torch.no_grad(), torch.random.fork_rng():
+                    near: Any = _Sums(layer.message(x))
+                    layer.update(x, near, **skips)
+            except AttributeError:  # it asked for rows or edges
+                return False
+    return True
 
 
 class TensorPass:

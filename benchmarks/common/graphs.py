@@ -1,0 +1,77 @@
+"""Graphs: the real graphs of the data folder as values, undirected, with or without features."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from foregather import Graph
+
+__all__ = ["NAMES", "data_folder", "load_graph"]
+
+NAMES = (
+    "cora",
+    "citeseer",
+    "pubmed",
+    "photo",
+    "coauthor_cs",
+    "coauthor_physics",
+    "squirrel",
+    "tolokers",
+    "musae_facebook",
+    "blogcatalog",
+    "ogbn_arxiv",
+    "cnr2000",
+    "actors_collab",
+)
+
+
+def data_folder() -> Path:
+    """Where the graphs are: the environment variable FOREGATHER_DATA."""
+    folder = os.environ.get("FOREGATHER_DATA")
+    if not folder:
+        raise SystemExit("set FOREGATHER_DATA to the folder of the real graphs (NAME.npz)")
+    return Path(folder)
+
+
+def load_graph(name: str, features: bool = True, seed: int = 0) -> Graph:
+    """One graph; bags of words get rows of sum 1.
+
+    Without a split of its own a graph gets a random one, 60/20/20, by `seed`.
+    """
+    with np.load(data_folder() / f"{name}.npz", allow_pickle=False) as file:
+        z = dict(file)
+    nodes = int(z["num_nodes"])
+    if not features:
+        return Graph.from_edge_index(z["edge_index"], nodes, undirected=True)
+    splits = {k.removesuffix("_idx").replace("val", "valid"): z[k] for k in z if k[-4:] == "_idx"}
+    labels = z["y"].astype("i8")
+    if not splits:
+        order = np.random.default_rng(seed).permutation(nodes)
+        ends = [int(nodes * 0.6), int(nodes * 0.8)]
+        splits = dict(zip(("train", "valid", "test"), np.split(order, ends), strict=True))
+    return Graph.from_edge_index(
+        z["edge_index"],
+        nodes,
+        x=_features(name, z),
+        y=labels,
+        splits={k: np.sort(v.astype("i8")) for k, v in splits.items()},
+        undirected=True,
+    )
+
+
+def _features(name: str, z: dict[str, np.ndarray]) -> np.ndarray:
+    if "x_data" in z:
+        parts = (z["x_data"].astype("f4"), z["x_indices"].astype("i4"), z["x_indptr"])
+        words = sp.csr_matrix(parts, shape=z["x_shape"])
+        total = np.maximum(np.asarray(words.sum(1)).ravel(), 1e-9)
+        return (sp.diags(1 / total) @ words).toarray().astype("f4")
+    if "x" in z:
+        x = z["x"].astype("f4")
+        return (x - x.mean(0)) / np.maximum(x.std(0), 1e-6)
+    surrogate = data_folder() / f"{name}_surrogate_x.npz"
+    if not surrogate.exists():
+        raise SystemExit(f"{name} has no features")
+    x = np.load(surrogate)["x"].astype("f4")
+    return x / x.std()
