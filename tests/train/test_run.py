@@ -88,7 +88,7 @@ def test_a_run_is_one_folder(folder, tmp_path):
     names = {entry.name for entry in (tmp_path / "r").iterdir()}
     assert names == {
         ".lock", "checkpoints", "config.toml", "environment.json", "metrics.jsonl",
-        "model.safetensors", "summary.json", "trace.json",
+        "model.safetensors", "plots", "summary.json", "trace.json",
     }  # fmt: skip
     made = records(tmp_path / "r")
     assert [record["epoch"] for record in made] == [1, 2, 3]

@@ -20,6 +20,7 @@ from foregather.cli.infer import Infer
 from foregather.cli.info import Info
 from foregather.cli.plan import Plan
 from foregather.cli.quickstart import Quickstart
+from foregather.cli.report import Report
 from foregather.cli.synth import Synth
 from foregather.cli.train import Train, settings_default
 from foregather.cli.verify import Verify
@@ -40,6 +41,7 @@ Command = (
     | Annotated[Plan, tyro.conf.subcommand("plan")]
     | Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Infer, tyro.conf.subcommand("infer")]
+    | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[Bench, tyro.conf.subcommand("bench")]
 )
 

@@ -19,6 +19,7 @@ from torch import nn
 
 from foregather.errors import InputError, MissingDependencyError
 from foregather.graph.npy import map_array
+from foregather.observe.report import charts_of, read_run
 from foregather.observe.trace import Trace
 from foregather.train.build import infer_options
 from foregather.train.fit import Record, Training, evaluate, fit
@@ -108,7 +109,18 @@ def conduct(run: Run) -> Record:
         facts = _summary(run)
     run.write_metrics()
     run.finish(facts)
+    _plot(run)
     return facts
+
+
+def _plot(run: Run) -> None:
+    """Draws the charts; a disk that refuses is only reported."""
+    try:
+        (run.folder / "plots").mkdir(exist_ok=True)
+        for name, chart in charts_of(read_run(run.folder)).items():
+            (run.folder / "plots" / f"{name}.svg").write_text(chart, encoding="utf-8")
+    except OSError as error:
+        run.say(f"plots not written: {error.strerror}")
 
 
 def epoch_line(record: Record, epochs: int) -> str:
