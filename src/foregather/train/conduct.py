@@ -21,6 +21,7 @@ from foregather.errors import InputError, MissingDependencyError
 from foregather.graph.npy import map_array
 from foregather.observe.report import charts_of, read_run
 from foregather.observe.trace import Trace
+from foregather.train.auto import compare_measured
 from foregather.train.build import infer_options
 from foregather.train.fit import Record, Training, evaluate, fit
 from foregather.train.infer import infer
@@ -88,6 +89,8 @@ def conduct(run: Run) -> Record:
             run.write_metrics()
             run.try_to_save()
             run.say(epoch_line(record, settings.train.epochs))
+            if record["epoch"] == 1 and (table := compare_measured(training.loader, record)):
+                run.say(table)
             if board is not None:
                 for name in ("loss", "train", "valid", "seconds", "waited", "bytes"):
                     if name in record:
