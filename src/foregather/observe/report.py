@@ -17,6 +17,10 @@ from foregather.units import format_bytes
 __all__ = ["charts_of", "read_run", "write_report"]
 
 _EVENTS = 400  # of the timeline
+_NEEDED = (
+    "epoch", "loss", "train", "seconds", "waited", "bytes", "rows", "hits", "peak_memory",
+)  # fmt: skip
+_KNOWN = ("valid", "test", "best_epoch", "blocks", "block_bound")
 _HEAD = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
@@ -47,10 +51,26 @@ def read_run(folder: Path) -> dict[str, Any]:
     facts: dict[str, Any] = {"name": folder.name, "config": _read(folder / "config.toml")}
     for name in ("summary", "environment", "trace", "curve"):
         facts[name] = _json(_read(folder / f"{name}.json"))
+    if not _numbers(facts["summary"], ()):
+        facts["summary"] = None
+    if not (
+        isinstance(facts["curve"], list)
+        and all(_numbers(point, ("memory", "blocks", "bound")) for point in facts["curve"])
+    ):
+        facts["curve"] = None
     lines = (_read(folder / "metrics.jsonl") or "").splitlines()
-    records = [_json(line) for line in lines]
-    facts["records"] = [record for record in records if isinstance(record, dict)]
+    facts["records"] = [r for r in map(_json, lines) if _numbers(r, _NEEDED)]
     return facts
+
+
+def _numbers(value: Any, needed: Sequence[str]) -> bool:
+    """Whether this is a table whose needed entries are there, and its known ones are numbers."""
+    if not isinstance(value, dict) or not all(name in value for name in needed):
+        return False
+    stages = value.get("stages", {})
+    known = [value[name] for name in (*needed, *_KNOWN) if name in value]
+    known += stages.values() if isinstance(stages, dict) else [None]
+    return all(type(one) in (int, float) and abs(one) < 1e300 for one in known)
 
 
 def _read(path: Path) -> str | None:
@@ -82,7 +102,7 @@ def charts_of(facts: Mapping[str, Any]) -> dict[str, str]:
         if any(behind):
             title = "What was done beside it, ahead of time"
             charts["ahead"] = bar_chart(title, "epoch", "seconds of threads", behind)
-    bounded = [record for record in records if "block_bound" in record]
+    bounded = [record for record in records if "block_bound" in record and "blocks" in record]
     if bounded:
         lines = {
             "blocks read": [(r["epoch"], r["blocks"]) for r in bounded],
@@ -118,16 +138,23 @@ def _curve(points: Sequence[Mapping[str, float]]) -> str:
     return line_chart(title, "cache (MB)", "blocks a batch", lines, zero=True)
 
 
-def _lanes(trace: Mapping[str, Any]) -> dict[str, list[tuple[str, float, float]]]:
-    events = trace.get("traceEvents", [])
-    names = {e["tid"]: e["args"]["name"] for e in events if e.get("ph") == "M"}
-    spans = [e for e in events if e.get("ph") == "X" and e["name"] != "evaluate"][:_EVENTS]
+def _lanes(trace: Any) -> dict[str, list[tuple[str, float, float]]]:
+    events = trace.get("traceEvents") if isinstance(trace, dict) else None
+    events = [e for e in events if isinstance(e, dict)] if isinstance(events, list) else []
+    names = {
+        str(e.get("tid")): str(e["args"].get("name"))
+        for e in events
+        if e.get("ph") == "M" and isinstance(e.get("args"), dict)
+    }
+    spans = [e for e in events if e.get("ph") == "X" and _numbers(e, ("ts", "dur"))]
+    spans = [e for e in spans if str(e.get("name")) != "evaluate"][:_EVENTS]
     lanes: dict[str, list[tuple[str, float, float]]] = {}
     short = {"MainThread": "training"}
     for event in spans:
-        name = names.get(event["tid"], "")
-        lane = short.get(name, f"ahead {event['tid']}")
-        lanes.setdefault(lane, []).append((event["name"], event["ts"] / 1e6, event["dur"] / 1e6))
+        thread = str(event.get("tid"))
+        lane = short.get(names.get(thread, ""), f"ahead {thread}")
+        span = (str(event.get("name")), event["ts"] / 1e6, event["dur"] / 1e6)
+        lanes.setdefault(lane, []).append(span)
     return dict(list(lanes.items())[:6])
 
 
