@@ -59,6 +59,11 @@ def forward(model: nn.Module, batch: Any) -> Tensor:
     if takes == ("batch",):
         scores = model(batch)
     else:
+        if batch.edge_index is None:
+            raise InputError(
+                "the sampler expands per layer, so batches have layers and no edge_index; use "
+                'expand="once", or a model whose forward takes the batch'
+            )
         given = {
             name: value
             for name, source in _OPTIONAL.items()
