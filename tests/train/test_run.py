@@ -280,6 +280,25 @@ def test_resume_refuses_other_settings_and_graphs(folder, tmp_path):
         Run.resume(tmp_path / "a")
 
 
+def test_flags_beside_resume(folder, tmp_path, capsys):
+    train(settings_of(folder, tmp_path / "a"))
+    resume = ["train", "--resume", str(tmp_path / "a"), "--json"]
+    assert main([*resume, "--memory.budget", "60MB", "--memory.storage", "features"]) == 0
+    capsys.readouterr()
+    assert main([*resume, "--optimizer.lr", "0.5"]) == 2
+    assert "optimizer.lr was 0.01 and is 0.5" in capsys.readouterr().err
+    assert main([*resume[:1], f"--resume={tmp_path / 'a'}", "--train.epochs", "9", "--json"]) == 2
+    assert "train.epochs was 3 and is 9" in capsys.readouterr().err
+    assert main(["train", "--resume", str(tmp_path), "--json"]) == 2
+    assert "is not the folder of a run" in capsys.readouterr().err
+
+
+def test_patience_without_validation_never_stops(folder, tmp_path):
+    settings = settings_of(folder, tmp_path / "r")
+    settings = replace(settings, train=replace(settings.train, valid="", patience=1))
+    assert train(settings)["epochs"] == 3
+
+
 class Narrow(torch.nn.Module):
     """A user's model with too few columns for the labels."""
 
