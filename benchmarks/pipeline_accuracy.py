@@ -44,6 +44,8 @@ MODES: dict[str, dict[str, Any]] = {
     "bounded": {"mode": "bounded", "meter": Meter(every=10)},
 }
 
+KINDS = ("fast", "swept", "exact")  # of epochs
+
 
 def layers_of(model: str, graph: Graph, given: argparse.Namespace) -> list[torch.nn.Module]:
     width, classes = graph.features.width, int(graph.labels.max()) + 1
@@ -85,7 +87,9 @@ def one(graph: Graph, mode: str, seed: int, given: argparse.Namespace) -> dict[s
         "epoch": best[2],
         "loss": report.loss,
         "flagged": flagged,
-        "ran": {name: sum(r.ran == name for r in run.reports) for name in ("fast", "swept", "exact")},
+        "ran": {
+            name: sum(r.ran == name for r in run.reports) for name in ("fast", "swept", "exact")
+        },
         "seconds": time.perf_counter() - begin,
         **worst,
     }

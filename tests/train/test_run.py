@@ -88,7 +88,7 @@ def test_a_run_is_one_folder(folder, tmp_path):
     names = {entry.name for entry in (tmp_path / "r").iterdir()}
     assert names == {
         ".lock", "checkpoints", "config.toml", "environment.json", "metrics.jsonl",
-        "model.safetensors", "summary.json", "trace.json",
+        "model.safetensors", "plots", "summary.json", "trace.json",
     }  # fmt: skip
     made = records(tmp_path / "r")
     assert [record["epoch"] for record in made] == [1, 2, 3]
@@ -236,6 +236,31 @@ def test_a_disk_that_stays_full_loses_nothing(folder, tmp_path, monkeypatch):
     assert_same(tmp_path / "a", tmp_path / "b")
 
 
+def test_a_file_system_that_is_really_full(folder, tmp_path):
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(place)]
+    if subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("cannot mount a small file system (root)")
+    try:
+        many = CheckpointSettings(minutes=0, keep=100)
+        heard = []
+        settings = settings_of(folder, place / "r", checkpoint=many)
+        settings = replace(settings, train=replace(settings.train, epochs=12))
+        with pytest.raises(StorageError, match="no space left on the disk"):
+            train(settings, heard.append)
+        assert any("training goes on" in text for text in heard)
+        mount = ["mount", "-o", "remount,size=64M", str(place)]
+        subprocess.run(mount, check=True, capture_output=True)
+        with Run.resume(place / "r", say=heard.append) as run:
+            assert 0 < len(run.training.history) < 12
+            conduct(run)
+        train(replace(settings, run=str(tmp_path / "a")))
+        assert_same(tmp_path / "a", place / "r")
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
 def test_resume_refuses_other_settings_and_graphs(folder, tmp_path):
     settings = settings_of(folder, tmp_path / "a")
     train(settings)
@@ -253,6 +278,25 @@ def test_resume_refuses_other_settings_and_graphs(folder, tmp_path):
         Run.create(settings)
     with Run.resume(tmp_path / "a"), pytest.raises(StorageError, match="by another process"):
         Run.resume(tmp_path / "a")
+
+
+def test_flags_beside_resume(folder, tmp_path, capsys):
+    train(settings_of(folder, tmp_path / "a"))
+    resume = ["train", "--resume", str(tmp_path / "a"), "--json"]
+    assert main([*resume, "--memory.budget", "60MB", "--memory.storage", "features"]) == 0
+    capsys.readouterr()
+    assert main([*resume, "--optimizer.lr", "0.5"]) == 2
+    assert "optimizer.lr was 0.01 and is 0.5" in capsys.readouterr().err
+    assert main([*resume[:1], f"--resume={tmp_path / 'a'}", "--train.epochs", "9", "--json"]) == 2
+    assert "train.epochs was 3 and is 9" in capsys.readouterr().err
+    assert main(["train", "--resume", str(tmp_path), "--json"]) == 2
+    assert "is not the folder of a run" in capsys.readouterr().err
+
+
+def test_patience_without_validation_never_stops(folder, tmp_path):
+    settings = settings_of(folder, tmp_path / "r")
+    settings = replace(settings, train=replace(settings.train, valid="", patience=1))
+    assert train(settings)["epochs"] == 3
 
 
 class Narrow(torch.nn.Module):
@@ -311,6 +355,24 @@ def test_models_that_are_refused(folder, tmp_path, model, words):
     with pytest.raises(InputError, match=words):
         Run.create(settings_of(folder, tmp_path / "r", model=model))
     assert not (tmp_path / "r").exists()
+
+
+def test_batches_that_the_model_cannot_take(folder, tmp_path):
+    layers = SamplerSettings("full", (1, 1), options={"expand": "per-layer"})
+    with pytest.raises(InputError, match="no edge_index"):
+        Run.create(settings_of(folder, tmp_path / "r", sampler=layers))
+    unknown = SamplerSettings("full", (1, 1), options={"expnad": "once"})
+    with pytest.raises(InputError, match="sampler.options has expnad, but full takes"):
+        Run.create(settings_of(folder, tmp_path / "r", sampler=unknown))
+    assert not (tmp_path / "r").exists()
+
+
+def test_profile_has_ranges_of_the_same_names(folder, tmp_path):
+    settings = settings_of(folder, tmp_path / "r")
+    train(replace(settings, watch=replace(settings.watch, profile=True)))
+    events = json.loads((tmp_path / "r" / "profile.json").read_text())["traceEvents"]
+    names = {event.get("name") for event in events}
+    assert {"forward", "backward", "step", "wait"} <= names and "aten::addmm" in names
 
 
 def test_patience_stops_early(folder, tmp_path):

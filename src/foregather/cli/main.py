@@ -21,6 +21,7 @@ from foregather.cli.info import Info
 from foregather.cli.partition import PartitionCommand
 from foregather.cli.plan import Plan
 from foregather.cli.quickstart import Quickstart
+from foregather.cli.report import Report
 from foregather.cli.synth import Synth
 from foregather.cli.train import Train, settings_default
 from foregather.cli.train_full import TrainFull
@@ -44,6 +45,7 @@ Command = (
     | Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Infer, tyro.conf.subcommand("infer")]
     | Annotated[TrainFull, tyro.conf.subcommand("train-full")]
+    | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[Bench, tyro.conf.subcommand("bench")]
 )
 

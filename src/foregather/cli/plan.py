@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -12,17 +12,20 @@ from foregather.observe.plots import new_figure, save_figure
 from foregather.observe.progress import Progress
 from foregather.units import format_bytes, format_count, parse_size
 
+if TYPE_CHECKING:
+    from foregather.train.loader import Loader
+
 __all__ = ["Plan"]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Print what an epoch reads at several budgets: the miss curve, with its lower bound."""
+    """Print what is kept in memory at several budgets, what an epoch reads, and the runner-up."""
 
     path: Annotated[Path, tyro.conf.Positional]
     """The graph folder."""
-    memory: tuple[str, ...] = ("0.5GB", "1GB", "2GB", "4GB")
-    """Budgets to plan for."""
+    memory: tuple[str, ...] = ("auto", "0.5GB", "1GB", "2GB", "4GB")
+    """Budgets to plan for; auto: most of what this machine has free."""
     fanouts: tuple[int, ...] = (10, 10)
     """Neighbours kept at each layer; -1 for all."""
     batch_size: int = 1024
@@ -56,7 +59,9 @@ class Plan:
         """Samples and plans at each budget."""
         if self.batches < 0 or not self.memory:
             raise InputError("give at least one budget, and 0 or more batches")
-        budgets = sorted(parse_size(text) for text in self.memory)
+        from foregather.train.usable import usable_memory
+
+        budgets = sorted(usable_memory() if m == "auto" else parse_size(m) for m in self.memory)
         graph = Graph.open(self.path)
         if self.ranks != 1:
             return self._forecast(graph)
@@ -64,6 +69,7 @@ class Plan:
         with Progress("planning", len(budgets), "budgets") as bar:
             for memory in budgets:
                 points.append({"memory": memory, **self._point(graph, memory)})
+                points[-1]["ways"] = self._ways(graph, memory)
                 bar.advance(1)
         facts: dict[str, Any] = {
             "graph": str(self.path),
@@ -97,21 +103,29 @@ class Plan:
         )
         return {"graph": str(self.path), **facts}
 
-    def _point(self, graph: Graph, memory: int) -> dict[str, Any]:
+    def _loader(self, graph: Graph, **options: Any) -> "Loader":
         from foregather.train.loader import Loader
 
+        fixed: dict[str, Any] = {"shuffle": True, "seed": self.seed, "bulk": "auto", "pyg": False}
+        fixed |= {"input_nodes": self.split, "batch_size": self.batch_size, "labels": "seeds"}
+        return Loader(graph, list(self.fanouts), **fixed, **options)
+
+    def _ways(self, graph: Graph, memory: int) -> list[dict[str, Any]]:
+        """The choice, the runner-up and the others."""
+        from foregather.train.auto import prospects
+
+        def make(**options: Any) -> "Loader":
+            return self._loader(graph, **options)
+
+        found, ranks = [], iter(("runner-up", "third"))
+        for one in prospects(make, memory, self.batches):
+            rank = "choice" if one.chosen else "not" if one.error else next(ranks)
+            found.append({**vars(one), "rank": rank, "line": one.line(rank)})
+        return found
+
+    def _point(self, graph: Graph, memory: int) -> dict[str, Any]:
         try:
-            loader = Loader(
-                graph,
-                list(self.fanouts),
-                self.split,
-                self.batch_size,
-                shuffle=True,
-                seed=self.seed,
-                bulk="auto",
-                memory=memory,
-                pyg=False,
-            )
+            loader = self._loader(graph, memory=memory)
         except BudgetError as error:
             return {"error": str(error)}
         if loader.layout is None:
@@ -157,6 +171,14 @@ class Plan:
         lines.append(
             "ratio: blocks read / the fewest that any policy could read with this memory; "
             "s/batch: predicted seconds of the disk"
+        )
+        for point in facts["points"]:
+            head = f"memory {format_bytes(point['memory'])}:"
+            lines += ["", f"{head:<48}{'bytes':>9} {'seconds':>10} {'peak':>9}"]
+            lines += [way["line"] for way in point["ways"]]
+        lines.append(
+            "bytes, seconds of the disk: of an epoch (in memory: read once); peak: beside the "
+            "interpreter, torch and the model"
         )
         if "plot" in facts:
             lines.append(f"plotted    {facts['plot']}")

@@ -1,5 +1,6 @@
 """train: trains a model on a graph folder as a config file or flags say: `foregather train`."""
 
+import itertools
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,8 +41,7 @@ class Train:
         say = _say_nothing if self.json else _say
         settings = with_options(self.settings, self.options)
         if self.resume is not None:
-            given = None if settings == Settings() else settings
-            run = Run.resume(self.resume, given, say)
+            run = Run.resume(self.resume, None if settings == Settings() else settings, say)
         else:
             if not settings.graph:
                 raise InputError(
@@ -75,13 +75,17 @@ def _say_nothing(text: str) -> None:
 
 
 def settings_default(arguments: list[str]) -> "Train | None":
-    """What the flags of `train` stand beside: the config file among the arguments, if any.
+    """What the flags of `train` stand beside: a config file, or that of the run to resume.
 
     Raises:
         InputError: the file has an unknown key or a wrong value.
         StorageError: it cannot be read.
     """
     named = [text for text in arguments if text.endswith(".toml") and not text.startswith("-")]
-    if not named:
-        return None
-    return Train(config=Path(named[0]), settings=read_settings(Path(named[0])))
+    if named:
+        return Train(config=Path(named[0]), settings=read_settings(Path(named[0])))
+    for flag, value in itertools.pairwise([*arguments, ""]):
+        folder = value if flag == "--resume" else flag.removeprefix("--resume=")
+        if folder != flag and (Path(folder) / "config.toml").is_file():
+            return Train(settings=read_settings(Path(folder) / "config.toml"))
+    return None

@@ -31,6 +31,11 @@ def _map(folder: Path, entry: ArrayEntry) -> Array:
         raise FormatError(
             f"{entry.file} is missing, though meta.json lists it; the folder is incomplete"
         )
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise FormatError(
+            f"{entry.file} is a link out of the folder, which could show any file of this machine; "
+            "put the file itself there"
+        )
     values = map_array(path, entry.file)
     if values.dtype != entry.dtype or values.shape != entry.shape:
         raise FormatError(

@@ -18,9 +18,9 @@ from foregather.errors import InputError, MissingDependencyError
 from foregather.graph.graph import Graph
 from foregather.nn import MLP, SAGE
 from foregather.sampling import Full, Labor, Neighbor, Sampler
-from foregather.train.auto import usable_memory
 from foregather.train.loader import Loader
 from foregather.train.settings import ModelSettings, OptimizerSettings, SamplerSettings, Settings
+from foregather.train.usable import usable_memory
 from foregather.units import parse_count, parse_size
 
 __all__ = [

@@ -26,6 +26,7 @@ __all__ = [
     "list_checkpoints",
     "random_state",
     "read_checkpoint",
+    "seed_everything",
     "set_random_state",
     "write_checkpoint",
     "write_safely",
@@ -70,6 +71,13 @@ def _join(value: Any, tensors: Mapping[str, Tensor]) -> Any:
     if _MAP in value:
         return {key: _join(one, tensors) for key, one in value[_MAP]}
     return {key: _join(one, tensors) for key, one in value.items()}
+
+
+def seed_everything(seed: int) -> None:
+    """Starts the random numbers of torch, NumPy and Python."""
+    torch.manual_seed(seed)
+    np.random.seed(seed % (1 << 32))  # noqa: NPY002 - the user's model may use the global one
+    random.seed(seed)
 
 
 def random_state() -> dict[str, Any]:

@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -19,7 +19,9 @@ from torch import nn
 
 from foregather.errors import InputError, MissingDependencyError
 from foregather.graph.npy import map_array
+from foregather.observe.report import charts_of, read_run
 from foregather.observe.trace import Trace
+from foregather.train.auto import compare_measured
 from foregather.train.build import infer_options
 from foregather.train.fit import Record, Training, evaluate, fit
 from foregather.train.infer import infer
@@ -28,6 +30,8 @@ from foregather.train.score import accuracy
 from foregather.units import format_bytes
 
 __all__ = ["conduct", "epoch_line"]
+
+_TRACE_SECONDS = 60.0  # between writes of the trace while training runs
 
 
 class _Signals:
@@ -87,6 +91,8 @@ def conduct(run: Run) -> Record:
             run.write_metrics()
             run.try_to_save()
             run.say(epoch_line(record, settings.train.epochs))
+            if record["epoch"] == 1 and (table := compare_measured(training.loader, record)):
+                run.say(table)
             if board is not None:
                 for name in ("loss", "train", "valid", "seconds", "waited", "bytes"):
                     if name in record:
@@ -108,7 +114,19 @@ def conduct(run: Run) -> Record:
         facts = _summary(run)
     run.write_metrics()
     run.finish(facts)
+    _plot(run)
     return facts
+
+
+def _plot(run: Run) -> None:
+    """Draws the charts; a disk that refuses is only reported."""
+
+    def write() -> None:
+        (run.folder / "plots").mkdir(exist_ok=True)
+        for name, chart in charts_of(read_run(run.folder)).items():
+            (run.folder / "plots" / f"{name}.svg").write_text(chart, encoding="utf-8")
+
+    _try(run, "plots", write)
 
 
 def epoch_line(record: Record, epochs: int) -> str:
@@ -185,40 +203,43 @@ def _summary(run: Run) -> Record:
 
 @contextmanager
 def _traced(trace: bool, profile: bool, run: Run) -> Iterator[tuple[Trace, Callable[[], None]]]:
-    """A trace of this process, written where the run goes to; torch's own of the first epoch."""
+    """A trace of this process, written where the run goes to; torch's own of the first epoch.
+
+    Yields:
+        The trace, and what to call after each epoch.
+    """
     profiler: Any = None
-    ranges: Callable[[str], AbstractContextManager[Any]] | None = None
+    made = Trace() if trace else Trace(most=0)
     if profile:
-        from torch.profiler import record_function
+        profiler = torch.profiler.profile()
+        made.ranges = torch.profiler.record_function
+        profiler.start()
+    written = time.perf_counter() - _TRACE_SECONDS
 
-        ranges, profiler = record_function, torch.profiler.profile()
-    made = Trace(ranges) if trace or profile else Trace(most=0)
-
-    def write() -> None:
-        nonlocal profiler
+    def after_epoch() -> None:
+        nonlocal profiler, written
         if profiler is not None:
             profiler.stop()
-            profiler.export_chrome_trace(str(run.folder / "profile.json"))
+            _try(run, "profile", lambda: profiler.export_chrome_trace(f"{run.folder}/profile.json"))
             profiler, made.ranges = None, None
-        if trace and time.perf_counter() - written[0] > _TRACE_SECONDS:
-            made.write(run.folder / "trace.json")
-            written[0] = time.perf_counter()
+        if trace and time.perf_counter() - written > _TRACE_SECONDS:
+            _try(run, "trace", lambda: made.write(run.folder / "trace.json"))
+            written = time.perf_counter()
 
-    written = [-_TRACE_SECONDS]
-    if profiler is not None:
-        profiler.start()
     try:
-        with made if made is not None else nullcontext():
-            yield made, write
+        with made:
+            yield made, after_epoch
     finally:
         if trace:
-            try:
-                made.write(run.folder / "trace.json")
-            except OSError as error:
-                run.say(f"trace not written: {error.strerror}")
+            _try(run, "trace", lambda: made.write(run.folder / "trace.json"))
 
 
-_TRACE_SECONDS = 60.0  # between writes of the trace while training runs
+def _try(run: Run, what: str, write: Callable[[], None]) -> None:
+    """Writes what training can do without; a disk that refuses is only reported."""
+    try:
+        write()
+    except (OSError, RuntimeError) as error:
+        run.say(f"{what} not written: {error}")
 
 
 def _board(run: Run) -> Any:

@@ -1,9 +1,12 @@
 """epoch_plan: what an epoch will read, made by sampling and planning it and nothing else."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from foregather.gather.feature_file import FeatureFile
 from foregather.plan import Choice
 from foregather.plan.cost import PlanCost
+from foregather.plan.curve import miss_curve
 from foregather.plan.planner import PlanSummary
 from foregather.plan.repack import announce
 from foregather.train.layout import Layout
@@ -11,7 +14,10 @@ from foregather.train.maker import Maker
 from foregather.train.out_of_core import OutOfCore
 from foregather.units import format_bytes
 
-__all__ = ["EpochPlan", "plan_epoch"]
+if TYPE_CHECKING:
+    from foregather.train.loader import Loader
+
+__all__ = ["EpochPlan", "epoch_curve", "plan_epoch"]
 
 
 @dataclass(frozen=True)
@@ -76,3 +82,36 @@ def plan_epoch(disk: OutOfCore, maker: Maker, epoch: int, batches: int | None) -
                 bulk = later
         end = min(total, -(-end // step) * step)  # whole bulks
     return EpochPlan(epoch, end, total, disk.layout, reads, cost, disk.choice)
+
+
+_SHARES = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1)  # of all rows, in the cache
+_CURVE_BULK = 16
+
+
+def epoch_curve(loader: "Loader", batches: int) -> list[dict[str, Any]]:
+    """What the first batches of epoch 0 would read with caches of several sizes.
+
+    Nothing is read for it but the topology.
+
+    Returns:
+        For each size: memory (bytes), blocks a batch, and their lower bound (-1: not known).
+
+    Raises:
+        InputError: the graph is not from a folder, or has no features.
+    """
+    maker = loader._maker
+    file = FeatureFile.of(maker.graph)
+    end = min(batches, len(maker.seeds))
+    bulks = []
+    for start in range(0, end, _CURVE_BULK):
+        dealt = maker.deal(0, start, min(_CURVE_BULK, end - start))
+        bulks.append(maker.sample(dealt, 0, start).samples)
+    slots = sorted({max(1, int(file.num_rows * share)) for share in _SHARES})
+    return [
+        {
+            "memory": point.memory,
+            "blocks": point.summary.blocks / max(1, end),
+            "bound": -1.0 if (bound := point.summary.block_bound) < 0 else bound / max(1, end),
+        }
+        for point in miss_curve(bulks, file.geometry(), slots)
+    ]

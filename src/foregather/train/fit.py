@@ -71,8 +71,8 @@ class Training:
         self.best = state["best"]
 
     def without_gain(self) -> int:
-        """Epochs since the best validation."""
-        scores = [record.get("valid", 0.0) for record in self.history]
+        """Epochs since the best validation; 0 where nothing was validated."""
+        scores = [record["valid"] for record in self.history if "valid" in record]
         return len(scores) - 1 - scores.index(max(scores)) if scores else 0
 
 

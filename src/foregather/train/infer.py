@@ -267,8 +267,8 @@ def _with_rows(graph: Graph, rows: Path, entry: dict[str, Any], sweep: _Sweep) -
 
 
 def _link(source: Path, target: Path) -> None:
-    """A second name of a file; a symbolic one where the disks differ."""
+    """A second name of a file; a copy where the disk has no such thing, or is another one."""
     try:
         os.link(source, target)
     except OSError:
-        target.symlink_to(source.resolve())
+        shutil.copyfile(source, target)

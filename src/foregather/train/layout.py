@@ -154,6 +154,8 @@ def divide(
         more = need.each + need.tables(2, 1) - need.tables(1, 1)
         wanted = int((memory - fixed) * _BULK_SHARE / max(more, 1))
         asked = max(1, min(MOST_BULK, batches, wanted))
+        while asked > 1 and topology_share + need.least(asked) > memory:
+            asked -= 1  # the planner's tables grow in steps, so the share can overshoot
     spent = fixed + asked * need.each
     slots = 0
     if geometry is not None:

@@ -28,6 +28,7 @@ from foregather.train.pyg_batch import has_pyg, need_pyg
 from foregather.train.ranks import Dealer, Mode, RankGrid, Topology
 from foregather.train.seeds import Seeds
 from foregather.train.storage import Storage, arrange
+from foregather.train.usable import usable_memory
 from foregather.units import parse_size
 
 if TYPE_CHECKING:
@@ -62,9 +63,10 @@ class Loader:
         expand: "once" (PyG's rule, one edge_index) or "per-layer" (the papers' rule, `layers`).
         seed: what order and samples are derived from.
         bulk: batches sampled together, or "auto": as many as `memory` holds.
-        memory: bytes ("2GB"). For a graph from a folder: for everything, the graph included; what
-            does not fit is read from disk by plan (see `storage`). For a graph in memory: for what
-            the Loader holds beside it; see `train.budget`.
+        memory: bytes ("2GB"), or "auto": most of what the machine has free. For a graph from a
+            folder: for everything, the graph included; what does not fit is read from disk by plan
+            (see `storage`). For a graph in memory: for what the Loader holds beside it; see
+            `train.budget`.
         storage: with `memory`: "auto" keeps in memory what fits, "features" reads feature rows
             from disk, "disk" neighbour lists too, "memory" nothing (then `memory` covers what is
             beside the graph).
@@ -174,7 +176,7 @@ class Loader:
         if grid is not None:
             self._join(grid, topology, mode, memory)
         elif memory is not None:
-            self._arrange(parse_size(memory), storage)
+            self._arrange(usable_memory() if memory == "auto" else parse_size(memory), storage)
         elif storage not in ("auto", "memory"):
             raise InputError(f"storage is {storage!r}; say with memory= how much may be used")
 

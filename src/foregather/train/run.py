@@ -28,6 +28,7 @@ from foregather.train.build import make_loader, make_model, make_optimizer
 from foregather.train.checkpoint import (
     latest_checkpoint,
     random_state,
+    seed_everything,
     set_random_state,
     write_checkpoint,
     write_safely,
@@ -82,7 +83,7 @@ class Run:
         loader.set_epoch(0)
         optimizer, scheduler = make_optimizer(model, settings.optimizer, settings.train.epochs)
         self.training = Training(model, loader, optimizer, scheduler)
-        torch.manual_seed(settings.train.seed)
+        seed_everything(settings.train.seed)
         self._saved = time.monotonic()
         self._lock: int | None = None
 

@@ -59,6 +59,11 @@ def forward(model: nn.Module, batch: Any) -> Tensor:
     if takes == ("batch",):
         scores = model(batch)
     else:
+        if batch.edge_index is None:
+            raise InputError(
+                "the sampler expands per layer, so batches have layers and no edge_index; use "
+                'expand="once", or a model whose forward takes the batch'
+            )
         given = {
             name: value
             for name, source in _OPTIONAL.items()
@@ -142,10 +147,11 @@ def check_classes(model: nn.Module, batch: Any, classes: int) -> None:
 
 
 def reads(loader: Any) -> dict[str, int]:
-    """What a loader read from disk so far: bytes, requests, and feature rows with their hits."""
+    """What a loader read from disk so far: bytes, requests (of feature rows alone too), hits."""
     counters = loader.counters()
     parts = [counters.get(name, {}) for name in ("features", "topology")]
     found = {key: sum(int(part.get(key, 0)) for part in parts) for key in ("bytes", "requests")}
+    found |= {f"feature_{key}": int(parts[0].get(key, 0)) for key in ("bytes", "requests")}
     return found | {key: int(parts[0].get(key, 0)) for key in ("rows", "hits")}
 
 

@@ -1,0 +1,212 @@
+"""report: what a training run came to, as one page that needs nothing else.
+
+The page holds its charts and its style, has no script, and forbids itself every request. What is
+read (metrics, settings, traces) is text from a disk: it is escaped; what is missing is left out.
+"""
+
+import html
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from foregather.errors import FormatError
+from foregather.observe.svg import bar_chart, line_chart, timeline
+from foregather.units import format_bytes
+
+__all__ = ["charts_of", "read_run", "write_report"]
+
+_EVENTS = 400  # of the timeline
+_NEEDED = (
+    "epoch", "loss", "train", "seconds", "waited", "bytes", "rows", "hits", "peak_memory",
+)  # fmt: skip
+_KNOWN = ("valid", "test", "best_epoch", "blocks", "block_bound")
+_HEAD = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+:root {{ color-scheme: light dark }}
+body {{ font: 16px/1.45 system-ui, sans-serif; margin: 0 auto; padding: 1rem; max-width: 70rem }}
+h1 {{ font-size: 1.4rem; overflow-wrap: anywhere }} h2 {{ font-size: 1.1rem }}
+.charts {{ display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr)) }}
+.charts svg {{ width: 100%; height: auto; border: 1px solid #8884; border-radius: 6px }}
+.wide {{ overflow-x: auto }} table {{ border-collapse: collapse }}
+td, th {{ padding: .2rem .6rem; text-align: right; border-bottom: 1px solid #8884; white-space: nowrap }}
+td:first-child, th:first-child {{ text-align: left }}
+pre {{ overflow-x: auto; padding: .5rem; border: 1px solid #8884; border-radius: 6px; font-size: .8rem }}
+</style></head><body>
+"""  # noqa: E501 - style
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """What the folder of a run holds, by name; parts that are missing or damaged are None.
+
+    Raises:
+        FormatError: it is not the folder of a run.
+    """
+    if not (folder / "config.toml").is_file():
+        raise FormatError(f"{folder} is not the folder of a run; name one that train made")
+    facts: dict[str, Any] = {"name": folder.name, "config": _read(folder / "config.toml")}
+    for name in ("summary", "environment", "trace", "curve"):
+        facts[name] = _json(_read(folder / f"{name}.json"))
+    if not _numbers(facts["summary"], ()):
+        facts["summary"] = None
+    if not (
+        isinstance(facts["curve"], list)
+        and all(_numbers(point, ("memory", "blocks", "bound")) for point in facts["curve"])
+    ):
+        facts["curve"] = None
+    lines = (_read(folder / "metrics.jsonl") or "").splitlines()
+    facts["records"] = [r for r in map(_json, lines) if _numbers(r, _NEEDED)]
+    return facts
+
+
+def _numbers(value: Any, needed: Sequence[str]) -> bool:
+    """Whether this is a table whose needed entries are there, and its known ones are numbers."""
+    if not isinstance(value, dict) or not all(name in value for name in needed):
+        return False
+    stages = value.get("stages", {})
+    known = [value[name] for name in (*needed, *_KNOWN) if name in value]
+    known += stages.values() if isinstance(stages, dict) else [None]
+    return all(type(one) in (int, float) and abs(one) < 1e300 for one in known)
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+
+
+def _json(text: str | None) -> Any:
+    try:
+        return None if text is None else json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def charts_of(facts: Mapping[str, Any]) -> dict[str, str]:
+    """The charts that the facts allow, as SVG by name."""
+    records: Sequence[dict[str, Any]] = facts["records"]
+    charts: dict[str, str] = {}
+    if records:
+        points = {"loss": [(r["epoch"], r["loss"]) for r in records]}
+        charts["loss"] = line_chart("Loss", "epoch", "loss", points, whole=True)
+        shown = {k: [(r["epoch"], r[k]) for r in records if k in r] for k in ("train", "valid")}
+        charts["accuracy"] = line_chart("Accuracy", "epoch", "share right", shown, whole=True)
+        bars = [_stages(record) for record in records]
+        charts["stages"] = bar_chart("Where the training thread was", "epoch", "seconds", bars)
+        behind = [_behind(record) for record in records]
+        if any(behind):
+            title = "What was done beside it, ahead of time"
+            charts["ahead"] = bar_chart(title, "epoch", "seconds of threads", behind)
+    bounded = [record for record in records if "block_bound" in record and "blocks" in record]
+    if bounded:
+        lines = {
+            "blocks read": [(r["epoch"], r["blocks"]) for r in bounded],
+            "lower bound": [(r["epoch"], r["block_bound"]) for r in bounded],
+        }
+        title = "Reads against the lower bound"
+        charts["bound"] = line_chart(title, "epoch", "blocks", lines, zero=True, whole=True)
+    if facts.get("curve"):
+        charts["curve"] = _curve(facts["curve"])
+    if facts.get("trace"):
+        charts["timeline"] = timeline("Pipeline of the first batches", _lanes(facts["trace"]))
+    return charts
+
+
+def _stages(record: Mapping[str, Any]) -> dict[str, float]:
+    """Seconds of the thread that trains, by what it did."""
+    given = record.get("stages", {})
+    names = ("wait", "forward", "backward", "step", "evaluate")
+    return {name: given[name] for name in names if name in given}
+
+
+def _behind(record: Mapping[str, Any]) -> dict[str, float]:
+    given = record.get("stages", {})
+    return {name: given[name] for name in ("sample", "plan", "gather", "assemble") if name in given}
+
+
+def _curve(points: Sequence[Mapping[str, float]]) -> str:
+    lines = {
+        "blocks read": [(p["memory"] / 1e6, p["blocks"]) for p in points],
+        "lower bound": [(p["memory"] / 1e6, p["bound"]) for p in points if p["bound"] >= 0],
+    }
+    title = "Miss curve: reads a batch against the cache"
+    return line_chart(title, "cache (MB)", "blocks a batch", lines, zero=True)
+
+
+def _lanes(trace: Any) -> dict[str, list[tuple[str, float, float]]]:
+    events = trace.get("traceEvents") if isinstance(trace, dict) else None
+    events = [e for e in events if isinstance(e, dict)] if isinstance(events, list) else []
+    names = {
+        str(e.get("tid")): str(e["args"].get("name"))
+        for e in events
+        if e.get("ph") == "M" and isinstance(e.get("args"), dict)
+    }
+    spans = [e for e in events if e.get("ph") == "X" and _numbers(e, ("ts", "dur"))]
+    spans = [e for e in spans if str(e.get("name")) != "evaluate"][:_EVENTS]
+    lanes: dict[str, list[tuple[str, float, float]]] = {}
+    short = {"MainThread": "training"}
+    for event in spans:
+        thread = str(event.get("tid"))
+        lane = short.get(names.get(thread, ""), f"ahead {thread}")
+        span = (str(event.get("name")), event["ts"] / 1e6, event["dur"] / 1e6)
+        lanes.setdefault(lane, []).append(span)
+    return dict(list(lanes.items())[:6])
+
+
+def write_report(folder: Path, facts: Mapping[str, Any]) -> str:
+    """The page as text."""
+    summary, records = facts.get("summary") or {}, facts["records"]
+    title = f"foregather: {facts['name']}"
+    parts = [_HEAD.format(title=html.escape(title)), f"<h1>{html.escape(title)}</h1>"]
+    if records:
+        parts.append(_overview(summary, records))
+    else:
+        parts.append("<p>No epoch is finished yet.</p>")
+    parts.append(f'<div class="charts">{"".join(charts_of(facts).values())}</div>')
+    if records:
+        parts.append(f"<h2>Epochs</h2>{_epochs(records)}")
+    parts.append(f"<h2>Settings</h2><pre>{html.escape(facts['config'] or '')}</pre>")
+    environment = json.dumps(facts.get("environment"), indent=1)
+    parts.append(f"<h2>Environment</h2><pre>{html.escape(environment)}</pre></body></html>\n")
+    return "".join(parts)
+
+
+def _overview(summary: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> str:
+    rows = [("epochs", str(len(records)))]
+    for name in ("best_epoch", "valid", "test"):
+        if name in summary:
+            value = summary[name]
+            rows.append((name.replace("_", " "), f"{value:.4f}" if name != "best_epoch" else value))
+    seconds, waited = (sum(r[name] for r in records) for name in ("seconds", "waited"))
+    rows.append(("training", f"{seconds:.1f} s"))
+    rows.append(("of it waiting for batches", f"{waited:.1f} s"))
+    total, hits = sum(r["rows"] for r in records), sum(r["hits"] for r in records)
+    rows.append(("read from disk by plan", format_bytes(sum(r["bytes"] for r in records))))
+    if total:
+        rows.append(("rows found in the cache", f"{hits / total:.1%}"))
+    rows.append(("peak memory", format_bytes(max(r["peak_memory"] for r in records))))
+    cells = "".join(
+        f"<tr><td>{html.escape(a)}</td><td>{html.escape(str(b))}</td></tr>" for a, b in rows
+    )
+    return f'<div class="wide"><table>{cells}</table></div>'
+
+
+def _epochs(records: Sequence[Mapping[str, Any]]) -> str:
+    head = ("epoch", "loss", "train", "valid", "seconds", "waiting", "read", "hits", "peak")
+    lines = ["<tr>" + "".join(f"<th>{name}</th>" for name in head) + "</tr>"]
+    step = max(1, -(-len(records) // 200))  # a page stays small after thousands of epochs
+    for record in records[::step]:
+        hits = f"{record['hits'] / record['rows']:.0%}" if record["rows"] else ""
+        valid = f"{record['valid']:.4f}" if "valid" in record else ""
+        cells = (
+            str(record["epoch"]), f"{record['loss']:.4f}", f"{record['train']:.4f}", valid,
+            f"{record['seconds']:.2f}", f"{record['waited']:.2f}",
+            format_bytes(record["bytes"]), hits, format_bytes(record["peak_memory"]),
+        )  # fmt: skip
+        lines.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
+    return f'<div class="wide"><table>{"".join(lines)}</table></div>'

@@ -1,0 +1,60 @@
+"""plan: the choice is what the Loader does, the runner-up is the next cheapest, and it fits."""
+
+import json
+
+from foregather import Graph, Loader
+from foregather.cli.main import main
+from foregather.graph.synthetic import synthesize
+from foregather.train.auto import compare_measured, prospects
+from foregather.train.fit import Training, fit
+
+
+def test_ways_side_by_side(tmp_path, capsys):
+    synthesize(tmp_path / "g", 20_000, degree=8, features=1024, classes=5, seed=0)
+    budgets = ["--memory", "60MB", "1GB", "auto"]
+    flags = ["--fanouts", "5", "5", "--batch-size", "50", "--batches", "8", "--json"]
+    assert main(["plan", str(tmp_path / "g"), *budgets, *flags]) == 0
+    points = json.loads(capsys.readouterr().out)["points"]
+    graph = Graph.open(tmp_path / "g")
+    kinds = set()
+    for point in points:
+        choice, *others = point["ways"]
+        assert choice["rank"] == "choice" and len(point["ways"]) == 3
+        loader = Loader(
+            graph, [5, 5], "train", 50, shuffle=True, bulk="auto", pyg=False, labels="seeds",
+            memory=point["memory"],
+        )  # fmt: skip
+        place = "memory" if loader.layout is None else loader.layout.topology
+        expected = {"memory": "features", "disk": "disk"}[place] if loader.layout else "memory"
+        assert choice["storage"] == expected
+        kinds.add(expected)
+        assert choice["peak"] <= point["memory"]
+        possible = [way["seconds"] for way in others if not way["error"]]
+        assert possible == sorted(possible)
+        assert all(way["peak"] <= point["memory"] for way in others if not way["error"])
+    assert {"memory", "features"} <= kinds
+    assert main(["plan", str(tmp_path / "g"), *budgets, *flags[:-1]]) == 0
+    out = capsys.readouterr().out
+    assert "choice" in out and "runner-up" in out and "needs" in out
+
+
+def test_the_prediction_of_a_whole_epoch_is_what_is_read(tmp_path):
+    import torch
+
+    from foregather.nn import SAGE
+
+    synthesize(tmp_path / "g", 5_000, degree=8, features=128, classes=5, seed=0)
+    graph = Graph.open(tmp_path / "g")
+
+    def make(**options):
+        fixed = {"shuffle": True, "bulk": "auto", "pyg": False, "labels": "seeds"}
+        return Loader(graph, [5, 5], "train", 100, **fixed, **options)
+
+    ways = {way.storage: way for way in prospects(make, 40_000_000, 0)}
+    loader = make(memory=40_000_000, storage="features")
+    model = SAGE([128, 8, 5])
+    record = fit(Training(model, loader, torch.optim.SGD(model.parameters(), 0.1)), 1)[0]
+    assert record["feature_bytes"] == ways["features"].bytes > 0
+    table = compare_measured(loader, record)
+    assert table.count(f"{record['feature_requests']:,}") == 2
+    loader.close()

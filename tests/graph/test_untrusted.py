@@ -1,0 +1,61 @@
+"""Graph folders from strangers: they run nothing and show nothing but themselves."""
+
+import json
+import os
+import pickle
+
+import numpy as np
+import pytest
+
+from foregather import FormatError, Graph
+from foregather.graph.writer import meta_digest
+
+
+@pytest.fixture
+def folder(tmp_path):
+    graph = Graph.from_edge_index(np.array([[0, 1], [1, 2]]), 3, x=np.ones((3, 2), np.float32))
+    return graph.save(tmp_path / "g")
+
+
+def test_links_out_of_the_folder_are_refused(folder, tmp_path):
+    secret = tmp_path / "secret.npy"
+    os.rename(folder / "features.npy", secret)
+    os.symlink(secret, folder / "features.npy")
+    with pytest.raises(FormatError, match="features.npy is a link out of the folder"):
+        Graph.open(folder)
+
+
+def test_a_link_to_the_folder_itself_is_fine(folder, tmp_path):
+    os.symlink(folder, tmp_path / "name")
+    os.rename(folder / "features.npy", folder / "rows.npy")
+    os.symlink("rows.npy", folder / "features.npy")
+    assert Graph.open(tmp_path / "name").features.width == 2
+
+
+@pytest.mark.parametrize("name", ["../secret.npy", "/etc/passwd", "splits/../../secret.npy", ""])
+def test_names_out_of_the_folder_are_refused(folder, tmp_path, name):
+    os.rename(folder / "features.npy", tmp_path / "secret.npy")
+    meta = json.loads((folder / "meta.json").read_text())
+    meta["arrays"]["features"]["file"] = name
+    meta["digest"] = meta_digest(meta)
+    (folder / "meta.json").write_text(json.dumps(meta))
+    with pytest.raises(FormatError):
+        Graph.open(folder)
+
+
+class Evil:
+    ran = False
+
+    def __reduce__(self):
+        return (setattr, (Evil, "ran", True))
+
+
+def test_pickles_are_never_loaded(folder):
+    array = np.array([Evil(), Evil(), Evil()], object)
+    np.save(folder / "features.npy", array, allow_pickle=True)
+    with pytest.raises(FormatError):
+        Graph.open(folder)
+    (folder / "features.npy").write_bytes(pickle.dumps(Evil()))
+    with pytest.raises(FormatError):
+        Graph.open(folder)
+    assert not Evil.ran
