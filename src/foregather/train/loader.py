@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace as replaced
 from typing import TYPE_CHECKING, Any, Literal
 
-from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.graph.stamp import Stamp
@@ -24,6 +23,7 @@ from foregather.train.feed import ahead
 from foregather.train.layout import Layout, held_bytes
 from foregather.train.maker import Maker
 from foregather.train.out_of_core import OutOfCore
+from foregather.train.position import identity, read_position
 from foregather.train.pyg_batch import has_pyg, need_pyg
 from foregather.train.ranks import Dealer, Mode, RankGrid, Topology
 from foregather.train.seeds import Seeds
@@ -284,30 +284,12 @@ class Loader:
         Raises:
             InputError: the state belongs to another graph, sampler, or way of making batches.
         """
-        for name, mine in self._identity().items():
-            if state.get(name) != mine:
-                raise InputError(
-                    f"the state was saved with {name} {state.get(name)!r}, but this loader has "
-                    f"{mine!r}; make the loader as it was made then"
-                )
-        epoch, batch, seed = (int(state[name]) for name in ("epoch", "batch", "seed"))
-        if epoch < 0 or not 0 <= batch <= len(self):
-            raise InputError(f"the state is at batch {batch} of epoch {epoch}, which is not there")
+        epoch, batch, seed = read_position(state, self._identity(), len(self))
         self._maker = replaced(self._maker, seeds=replaced(self._maker.seeds, seed=seed))
         self._position, self._begun = (epoch, batch), False
 
     def _identity(self) -> dict[str, Any]:
-        seeds = self._maker.seeds
-        nodes = "all" if seeds.nodes is None else f"{_core.xxh64(seeds.nodes.view('u1')):016x}"
-        return {
-            "graph": self.graph.digest,
-            "sampler": repr(self.sampler),
-            "batch_size": seeds.batch_size,
-            "shuffle": seeds.shuffle,
-            "drop_last": seeds.drop_last,
-            "input_nodes": nodes,
-            **({} if self._ranks is None else {"ranks": self._ranks.size}),
-        }
+        return identity(self._maker, None if self._ranks is None else self._ranks.size)
 
     def beside(self, input_nodes: Any, batch_size: int | None = None) -> "Loader":
         """A loader of other input nodes, in their order, with the same sampler and the same memory.
@@ -323,8 +305,8 @@ class Loader:
             InputError: as for a new loader.
         """
         size = max(1, self.batch_size // 2) if batch_size is None else batch_size
-        other = copy.copy(self)
         seeds = Seeds.make(self.graph, input_nodes, size, seed=self.seed)
+        other = copy.copy(self)
         other._maker = replaced(self._maker, seeds=seeds)
         other._position, other._begun = (0, 0), False
         return other

@@ -1,0 +1,45 @@
+"""position: where a Loader is in its batches, as a few numbers that only fit the same batches."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from foregather import _core
+from foregather.errors import InputError
+from foregather.train.maker import Maker
+
+__all__ = ["identity", "read_position"]
+
+
+def identity(maker: Maker, ranks: int | None) -> dict[str, Any]:
+    """All that batches depend on besides the position and the seed."""
+    seeds = maker.seeds
+    nodes = "all" if seeds.nodes is None else f"{_core.xxh64(seeds.nodes.view('u1')):016x}"
+    return {
+        "graph": maker.graph.digest,
+        "sampler": repr(maker.sampler),
+        "batch_size": seeds.batch_size,
+        "shuffle": seeds.shuffle,
+        "drop_last": seeds.drop_last,
+        "input_nodes": nodes,
+        **({} if ranks is None else {"ranks": ranks}),
+    }
+
+
+def read_position(
+    state: Mapping[str, Any], mine: Mapping[str, Any], steps: int
+) -> tuple[int, int, int]:
+    """Epoch, batch and seed of a saved state.
+
+    Raises:
+        InputError: the state belongs to other batches, or is at a place that is not there.
+    """
+    for name, value in mine.items():
+        if state.get(name) != value:
+            raise InputError(
+                f"the state was saved with {name} {state.get(name)!r}, but this loader has "
+                f"{value!r}; make the loader as it was made then"
+            )
+    epoch, batch, seed = (int(state[name]) for name in ("epoch", "batch", "seed"))
+    if epoch < 0 or not 0 <= batch <= steps:
+        raise InputError(f"the state is at batch {batch} of epoch {epoch}, which is not there")
+    return epoch, batch, seed
