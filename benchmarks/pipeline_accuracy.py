@@ -33,6 +33,7 @@ from foregather.nn import gcn_layers, gcnii_layers, resgcn_layers, sage_layers
 from foregather.pipeline import FullGraph, Meter, Runtime, Techniques
 
 MODELS = ("gcn", "sage", "gcnii", "resgcn")
+RUNGS = ("fast", "swept", "exact")
 MODES: dict[str, dict[str, Any]] = {
     "exact": {"mode": "exact"},
     "fast": {"mode": "fast", "meter": Meter(every=10)},
@@ -85,7 +86,9 @@ def one(graph: Graph, mode: str, seed: int, given: argparse.Namespace) -> dict[s
         "epoch": best[2],
         "loss": report.loss,
         "flagged": flagged,
-        "ran": {name: sum(r.ran == name for r in run.reports) for name in ("fast", "swept", "exact")},
+        "ran": {
+            name: sum(r.ran == name for r in run.reports) for name in ("fast", "swept", "exact")
+        },
         "seconds": time.perf_counter() - begin,
         **worst,
     }
