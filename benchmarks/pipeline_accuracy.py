@@ -33,6 +33,7 @@ from foregather.nn import gcn_layers, gcnii_layers, resgcn_layers, sage_layers
 from foregather.pipeline import FullGraph, Meter, Runtime, Techniques
 
 MODELS = ("gcn", "sage", "gcnii", "resgcn")
+RUNGS = ("fast", "swept", "exact")
 MODES: dict[str, dict[str, Any]] = {
     "exact": {"mode": "exact"},
     "fast": {"mode": "fast", "meter": Meter(every=10)},
