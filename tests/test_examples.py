@@ -36,7 +36,7 @@ def test_out_of_core(monkeypatch, capsys, tmp_path):
 def test_full_graph(monkeypatch, capsys):
     example = load("4_full_graph")
     monkeypatch.setattr(example, "NODES", 3_000)
-    monkeypatch.setattr(example, "EPOCHS", 15)
+    monkeypatch.setattr(example, "EPOCHS", 30)
     monkeypatch.setattr(example, "DEPTH", 4)
     found = example.main()
     assert found["test"] > 0.5 > 5 / example.CLASSES
