@@ -79,6 +79,9 @@ def test_converters_need_no_torch():
 
 def test_the_core_links_no_torch_and_no_openmp():
     needed = subprocess.run(["ldd", _core.__file__], capture_output=True, text=True, check=True)
+    # without the addresses, which are random and may well hold a "c10"
+    names = " ".join(line.split("(")[0] for line in needed.stdout.splitlines())
+    assert "libc.so" in names
     for library in ("torch", "c10", "omp", "gomp"):
-        assert library not in needed.stdout
+        assert library not in names
     assert _core.__file__.endswith(".abi3.so"), "one module for every CPython from 3.10 on"

@@ -48,7 +48,7 @@ def train_graph(kind="plain"):
 
 
 def loader_of(graph, rule, batch_size, bulk, **options):
-    rest = {"shuffle": True, "seed": 3, "labels": "seeds", "pyg": False, "threads": 1}
+    rest = {"shuffle": True, "seed": 3, "labels": "seeds", "pyg": False, "threads": 0}
     return Loader(
         graph, None, "train", batch_size, sampler=RULES[rule], bulk=bulk, **rest, **options
     )
