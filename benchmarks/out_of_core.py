@@ -19,6 +19,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -82,49 +83,83 @@ def gather_by_map(folder: Path, system: str) -> dict[str, Any]:
 
 
 def gather_by_plan(folder: Path, system: str, memory: int) -> dict[str, Any]:
+    """Gathers by plan: "ginex", "ours" (what the cost model chooses), or a way that is forced.
+
+    Those are "ours:repack", and "ours:65536" for rows read in blocks of that size.
+    """
     from foregather.gather.disk import STAGING, DiskFeatures
     from foregather.gather.feature_file import FeatureFile
+    from foregather.gather.repack import SWEEP_STAGING, WRITE_BYTES, RepackFeatures
     from foregather.observe.calibration import load_calibration
     from foregather.plan import choose
-    from foregather.plan.planner import summarize
     from foregather.plan.policies import Setting, run_policy
+    from foregather.plan.repack import RepackPlanner, announce
 
     file = FeatureFile.of(Graph.open(folder / "graph"))
     trace = load_trace(folder)
+    disk = load_calibration(folder)
     most = max(len(b) for bulk in trace for b in bulk)
-    slots = (memory - STAGING - 2 * most * file.row_bytes) // file.row_bytes
-    geometry, gap, depth = file.geometry(), 0, 128
-    if system == "ours":
-        disk = load_calibration(folder)
-        best = choose(trace[:1], geometry, slots, disk, repack=False).best
-        geometry, gap, depth = file.geometry(best.block_bytes), best.merge_gap, best.depth
+    room = memory - STAGING - 2 * most * file.row_bytes
+    slots = room // file.row_bytes
+    geometry, gap, depth, repack = file.geometry(), 0, 128, False
+    name, _, forced = system.partition(":")
+    if name == "ours":
+        choice = choose(trace[:1], geometry, slots, disk)
+        best = choice.using("repack").best if forced == "repack" else choice.best
+        repack = best.caching == "repack" and not forced.isdigit()
+        gap, depth = best.merge_gap if not forced.isdigit() else 0, best.depth
+        geometry = file.geometry(int(forced) if forced.isdigit() else best.block_bytes)
     started = time.perf_counter()
-    plans = list(run_policy(system, trace, Setting(geometry, slots, gap, bounds=system == "ours")))
+    if repack:
+        slots = (room - SWEEP_STAGING - WRITE_BYTES) // file.row_bytes
+        planner = RepackPlanner(file.geometry(), slots, merge_gap=gap)
+        later = [*trace[1:], []]
+        plans = [planner.plan(bulk, ahead) for bulk, ahead in zip(trace, later, strict=True)]
+    else:
+        setting = Setting(geometry, slots, gap, bounds=name == "ours")
+        plans = list(run_policy(name, trace, setting))
     planning = time.perf_counter() - started
-    with DiskFeatures(file, slots, depth=depth) as features:
+    make = RepackFeatures if repack else DiskFeatures
+    with make(file, slots, depth=depth) as features:
         outs = [np.zeros((most, file.width), file.gathered_dtype) for _ in range(2)]
         started = time.perf_counter()
-        for plan in plans:
+        for plan in ready(features, plans) if repack else plans:
             features.append(plan)
-            for number, count in enumerate(plan.num_rows):
+            for number, count in enumerate((plan.plan if repack else plan).num_rows):
                 features.step_into(outs[number % 2][:count])
         seconds = time.perf_counter() - started
         counted = features.counters()
-    total = None
-    for plan in plans:
-        total = summarize(plan) if total is None else total + summarize(plan)
+    total, cost = announce(plans[0], disk)
+    for plan in plans[1:]:
+        more = announce(plan, disk)
+        total, cost = total + more[0], cost + more[1]
     assert (counted["requests"], counted["bytes"]) == (total.requests, total.bytes)
     batches = sum(len(bulk) for bulk in trace)
     return {
         "seconds": seconds / batches,
         "planning": planning / batches,
         "requests": total.requests / batches,
-        "bytes": total.bytes / batches,
+        "bytes": (total.bytes + counted.get("written", 0)) / batches,
         "hits": total.hits / total.rows,
-        "ratio": total.ratio,
-        "block": geometry.block_bytes,
+        "ratio": None if repack else total.ratio,
+        "way": "repack" if repack else f"rows, {geometry.block_bytes >> 10} KiB",
+        "predicted": cost.seconds / batches,
+        "waiting": counted["waiting"] / batches,
+        "copying": counted["copying"] / batches,
+        "sweeping": counted.get("sweeping", 0.0) / batches,
         "accesses": total.rows / planning,
     }
+
+
+def ready(features: Any, plans: list[Any]) -> Iterator[Any]:
+    """Swept bulks; the next one is swept while this one is read, as the Loader does."""
+    with ThreadPoolExecutor(1) as pool:
+        swept = pool.submit(features.sweep, plans[0])
+        for plan in [*plans[1:], None]:
+            now = swept.result()
+            if plan is not None:
+                swept = pool.submit(features.sweep, plan)
+            yield now
 
 
 def train_epoch(folder: Path, memory: int | None, batches: int) -> dict[str, Any]:
