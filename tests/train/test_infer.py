@@ -116,6 +116,9 @@ def test_out_of_core_is_the_same(tmp_path, storage):
     before = sorted(path.stat().st_mtime_ns for path in (tmp_path / "g").iterdir())
     facts = assert_equal_to_whole(model, graph, tmp_path / "s.npy", memory="80MB", storage=storage)
     assert (facts["bytes"] > 0) == (storage != "auto")
+    fixed = np.load(tmp_path / "s.npy")
+    infer(model, graph, tmp_path / "s.npy", memory="80MB", storage=storage, overwrite=True)
+    np.testing.assert_allclose(np.load(tmp_path / "s.npy"), fixed, rtol=1e-5, atol=1e-6)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["g", "s.npy"]
     assert sorted(path.stat().st_mtime_ns for path in (tmp_path / "g").iterdir()) == before
     graph.verify()

@@ -23,8 +23,8 @@ class Infer:
     """The array file to make (.npy): float32, a row for each node, a column for each class."""
     memory: str | None = None
     """Bytes (2GB) for graph, cache and batches; None: what the run was trained with."""
-    batch_size: int = 4096
-    """Targets that are computed together."""
+    batch_size: int | None = None
+    """Targets that are computed together; None: what the budget holds."""
     overwrite: bool = False
     """Replace OUT."""
     json: bool = False

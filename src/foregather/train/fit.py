@@ -135,8 +135,10 @@ def _epoch(
     while True:
         with span("wait"):
             batch = next(batches, None)
-        counted["waited"] += time.perf_counter() - last
+        waited = time.perf_counter() - last
+        counted["waited"] += waited
         if batch is None:
+            counted["seconds"] += waited
             break
         optimizer.zero_grad()
         with span("forward"):
@@ -149,15 +151,14 @@ def _epoch(
         value = loss.item()
         if not math.isfinite(value):
             raise NumericError(
-                f"the loss is {value} at batch {batch.number} of epoch {epoch + 1}; try a smaller "
-                "learning rate, and look at the features"
+                f"the loss is {value} after {counted['seen']:.0f} seeds of epoch {epoch + 1}; try "
+                "a smaller learning rate, and look at the features"
             )
         counted["loss"] += value * batch.batch_size
         counted["right"] += count_right(scores.detach(), labels)
         counted["seen"] += batch.batch_size
         bar.advance(1)
-        now = time.perf_counter()
-        counted["seconds"] += now - last
+        counted["seconds"] += time.perf_counter() - last
         del batch
         if after_batch is not None:
             after_batch(training)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from foregather.errors import InputError, NumericError, StorageError
+from foregather.errors import BudgetError, InputError, NumericError, StorageError
 from foregather.graph.files import storage_error
 from foregather.graph.graph import Graph
 from foregather.graph.npy import map_array
@@ -33,6 +33,8 @@ from foregather.units import parse_size
 
 __all__ = ["infer"]
 
+_BATCH = 4096  # targets of a part without a budget
+_FLIGHT, _RESERVE = 3, 1.5  # batches alive at once, and room for larger ones
 _LINKED = ("indptr", "indices", "edge_weight", "edge_features", "edge_features_scale")
 
 
@@ -44,7 +46,7 @@ class _Sweep:
         scratch: where rows between layers go.
         memory: the budget; None: none.
         storage: as of `Loader`.
-        batch_size: targets of a part.
+        batch_size: targets of a part; None chooses.
         threads: of sampling and gathering.
         options: further arguments of the Loader.
     """
@@ -52,7 +54,7 @@ class _Sweep:
     scratch: Path
     memory: int | None
     storage: Any
-    batch_size: int
+    batch_size: int | None
     threads: int
     options: dict[str, Any]
 
@@ -65,7 +67,7 @@ def infer(
     layers: int | None = None,
     memory: str | int | None = None,
     storage: Any = "auto",
-    batch_size: int = 4096,
+    batch_size: int | None = None,
     threads: int = 0,
     norm: Any = None,
     overwrite: bool = False,
@@ -80,7 +82,8 @@ def infer(
         layers: of a model that does not show its steps.
         memory: bytes for graph, cache and batches, as of `Loader`.
         storage: likewise.
-        batch_size: targets computed together.
+        batch_size: targets computed together; None: as many as half of the budget holds, since
+            every part may have to pass over all rows.
         threads: of sampling and gathering, 0 for all.
         norm: "gcn" where the model was trained with a loader of `norm="gcn"`.
         overwrite: replace `out`.
@@ -141,8 +144,7 @@ def _by_layers(steps: list[Step], graph: Graph, sweep: _Sweep) -> dict[str, Any]
         sweep = replace(sweep, memory=max(1, sweep.memory - kept))
     facts: dict[str, Any] = {"way": "layers", "sweeps": len(steps), "bytes": 0, "written": 0}
     current = graph
-    parts = -(-graph.num_nodes // sweep.batch_size)
-    with Progress("inferring", parts * len(steps), "parts") as bar:
+    with Progress("inferring", graph.num_nodes * len(steps), "nodes") as bar:
         for number, step in enumerate(steps):
             final = number + 1 == len(steps)
             name = sweep.scratch / ("scores.npy" if final else f"rows-{number}.npy")
@@ -162,8 +164,9 @@ def _rows_of(
     """The next rows of all nodes, in order."""
     if not step.neighbours:
         assert graph.features is not None
-        for first in range(0, graph.num_nodes, sweep.batch_size):
-            ids = np.arange(first, min(first + sweep.batch_size, graph.num_nodes))
+        size = sweep.batch_size or _BATCH
+        for first in range(0, graph.num_nodes, size):
+            ids = np.arange(first, min(first + size, graph.num_nodes))
             batch: Any = _Rows(torch.from_numpy(np.asarray(graph.features[ids], np.float32)))
             yield step.call(batch, None).float().numpy()
         return
@@ -197,7 +200,7 @@ def _by_neighbourhoods(
             yield forward(model, batch).float().numpy()
 
     try:
-        with Progress("inferring", len(loader), "parts") as bar:
+        with Progress("inferring", graph.num_nodes, "nodes") as bar:
             _write(sweep.scratch / "scores.npy", rows(), bar)
         facts["written"] = (sweep.scratch / "scores.npy").stat().st_size
         facts["bytes"] = reads(loader)["bytes"]
@@ -207,11 +210,38 @@ def _by_neighbourhoods(
 
 
 def _loader(graph: Graph, sweep: _Sweep, fanouts: list[int]) -> Loader:
+    """The loader of a sweep; where the size of parts is free, the largest that was found to fit."""
+    if sweep.batch_size is not None:
+        return _sized(graph, sweep, fanouts, sweep.batch_size)
+    size = _guess(graph, sweep.memory)
+    while True:
+        try:
+            return _sized(graph, sweep, fanouts, size)
+        except BudgetError:
+            if size == 1:
+                raise
+            size = max(1, size // 2)
+
+
+def _guess(graph: Graph, memory: int | None) -> int:
+    """Targets whose batches, several in flight, take about half of the budget."""
+    if memory is None:
+        return min(_BATCH, graph.num_nodes)
+    assert graph.features is not None
+    degree = graph.num_edges / max(1, graph.num_nodes)
+    row = 4 * graph.features.width + 24 * degree + 16
+    most = memory / 2 / (_FLIGHT * _RESERVE * row)  # rows of a batch
+    if most >= graph.num_nodes:
+        return graph.num_nodes
+    return max(1, int(most / (1 + degree)))
+
+
+def _sized(graph: Graph, sweep: _Sweep, fanouts: list[int], size: int) -> Loader:
     return Loader(
         graph,
         None,
         None,
-        sweep.batch_size,
+        size,
         sampler=Neighbor(fanouts),
         memory=sweep.memory,
         storage=sweep.storage if sweep.memory is not None else "auto",
@@ -219,6 +249,7 @@ def _loader(graph: Graph, sweep: _Sweep, fanouts: list[int]) -> Loader:
         threads=sweep.threads,
         labels="seeds",
         edge_attr=graph.edge_features is not None,
+        prefetch=1,
         pyg=False,
         **sweep.options,
     )
@@ -237,7 +268,7 @@ def _write(path: Path, parts: Iterator[npt.NDArray[np.float32]], bar: Progress) 
             if writer is None:
                 writer = ArrayWriter(path, np.float32, rows.shape[1:])
             writer.append(np.ascontiguousarray(rows))
-            bar.advance(1)
+            bar.advance(len(rows))
         if writer is None:
             raise InputError("the graph has no nodes, so there is nothing to infer")
         return writer.close()
