@@ -5,10 +5,10 @@ link is shaped by tc tbf in both directions. An epoch of sampling (over a partit
 (planned, and by minibatch), in the default mode and in the paper's, one after the other. The model
 is given the graph, the grid and the link: its bandwidth and latency are measured first, by an
 exchange of 8 MB a rank between all ranks and by one of a byte, the middle of five. Bytes and
-messages must be equal. Seconds of the model are those of the links alone; measured ones are wall-clock of the
-slowest rank and contain the work of the ranks too, which is shown as the same epoch without
-shaping; so the links are slow enough that they matter. Beyond the grids measured here, what the
-model says is modelled and not measured.
+messages must be equal. Seconds of the model are those of the links alone; measured ones are
+wall-clock of the slowest rank and contain the work of the ranks too, which is shown as the same
+epoch without shaping; so the links are slow enough that they matter. Beyond the grids measured
+here, what the model says is modelled and not measured.
 """
 
 import argparse
