@@ -119,6 +119,18 @@ def overlapped(folder):
         Path(folder, f"overlapped{grid.rank}.json").write_text(json.dumps([float(total), read]))
 
 
+def fetch_forever(folder):
+    """Fetches until something goes wrong."""
+    with Grid(timeout=5) as grid:
+        block = FeatureBlock.of(cases.matrix("float32"), grid.num_rows, grid.row)
+        exchange = FeatureExchange(grid, block, memory=cases.MEMORY["few"])
+        for number in range(100_000):
+            if number == 2:
+                print("under way", flush=True)
+            for _ in exchange.fetch(cases.batches(0, grid.rank, grid.size)):
+                time.sleep(0.01)
+
+
 def wrong_memory(folder):
     """Ranks with different budgets are told so."""
     with Grid(timeout=20) as grid:

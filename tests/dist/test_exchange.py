@@ -1,6 +1,7 @@
 """Features over ranks: rows are exact, what crossed is what the plans said, budgets hold."""
 
 import json
+import signal
 from functools import cache
 
 import numpy as np
@@ -146,6 +147,16 @@ def test_partly_read_fetches_do_not_block_others(launcher, tmp_path):
     parts = [json.loads((tmp_path / f"overlapped{rank}.json").read_text()) for rank in range(4)]
     assert [part[0] for part in parts] == [36.0] * 4
     assert parts[0][1] == 9 and parts[3][1] < 9
+
+
+def test_a_rank_that_is_killed_is_named(launcher, tmp_path):
+    with World(launcher, 3, "fetch_forever", tmp_path) as world:
+        world.wait_for("under way", 1, 60)
+        world.signal(1, signal.SIGKILL)
+        assert world.wait(40, ranks=[0, 2])[::2] == [3, 3]
+        for rank in (0, 2):
+            assert "rank 1 (last seen" in world.output(rank), world.output(rank)
+            assert "features" in world.output(rank)
 
 
 def test_ranks_that_differ_are_refused(launcher, tmp_path):

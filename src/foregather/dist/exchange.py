@@ -19,7 +19,7 @@ from foregather.dist.planned import PlannedFetcher, shares
 from foregather.dist.fetch_paper import PaperFetcher
 from foregather.dist.grid import Channel, Grid
 from foregather.dist.ledger import Ledger
-from foregather.errors import InputError
+from foregather.errors import InputError, RankError
 from foregather.units import parse_size
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Fetch:
 
     def _submit(self, count: int) -> None:
         for _ in range(min(count, self._left)):
-            self._futures.append(self._thread.submit(next, self._rows))
+            self._futures.append(self._thread.submit(_next, self._rows))
             self._left -= 1
         if not self._left and self._rest is None:  # other ranks may have more minibatches
             self._rest = self._thread.submit(_exhaust, self._rows)
@@ -69,6 +69,12 @@ class Fetch:
             raise StopIteration
         self._submit(1)
         return torch.from_numpy(self._futures.popleft().result())
+
+
+def _next(rows: Iterator[Array]) -> Array:
+    for found in rows:
+        return found
+    raise RankError("these rows do not come: an earlier minibatch of the bulk failed")
 
 
 def _exhaust(rows: Iterator[Array]) -> None:

@@ -1,0 +1,208 @@
+"""Does the model of larger clusters say what ranks on slow links do, in bytes and in seconds?
+
+A power-law graph, fan-out [10, 5], real gloo ranks, each in a network namespace of its own whose
+link is shaped by tc tbf in both directions. An epoch of sampling (over a partition) and of features
+(planned, and by minibatch), in the default mode and in the paper's, one after the other. The model
+is given the graph, the grid and the link: its bandwidth and latency are measured first, by an
+exchange of 8 MB a rank between all ranks and by one of a byte, the middle of five. Bytes and
+messages must be equal. Seconds of the model are those of the links alone; measured ones are
+wall-clock of the slowest rank and contain the work of the ranks too, which is shown as the same
+epoch without shaping; so the links are slow enough that they matter. Beyond the grids measured
+here, what the model says is modelled and not measured.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from common.namespaces import Namespaces, why_not
+from common.report import Report
+
+from foregather import Graph
+from foregather.dist import DistSampler, FeatureBlock, FeatureExchange, Grid, Partition
+from foregather.dist.ledger import total
+from foregather.dist.model import Link, Model
+from foregather.graph.synthetic import synthesize
+from foregather.sampling import Neighbor
+from foregather.units import format_bytes
+
+WIDTH, PORT, PROBE = 64, 29577, 8 << 20
+
+
+def model_of(graph: Graph, size: int, c: int, link: Link, batches: int) -> Model:
+    """What is trained."""
+    seeds = np.random.default_rng(0).permutation(graph.num_nodes)[: batches * 256]
+    return Model(
+        graph,
+        Neighbor([10, 5]),
+        seeds,
+        size,
+        c,
+        link,
+        batch_size=256,
+        bulk=4,
+        row_bytes=4 * WIDTH,
+        memory=graph.num_nodes * 4 * WIDTH // 4 + (16 << 20),
+    )
+
+
+def measure_link(grid: Grid) -> list[float]:
+    """Payload bytes a second of a rank, and seconds a message, while all ranks send."""
+    wire, took = grid.channel().column, []
+    peers = max(1, wire.size - 1)
+    for size in (1, PROBE // peers):
+        parts, runs = [np.zeros(size, np.uint8)] * wire.size, []
+        for number in range(6):
+            grid.agree("probe", f"{size} {number}")
+            began = time.perf_counter()
+            wire.swap(
+                np.concatenate([p for i, p in enumerate(parts) if i != wire.place]),
+                [size * (i != wire.place) for i in range(wire.size)],
+                np.empty(size * peers, np.uint8),
+                [size * (i != wire.place) for i in range(wire.size)],
+                "probe",
+            )
+            runs.append(time.perf_counter() - began)
+        took.append(statistics.median(runs[1:]))
+    return [size * peers / max(1e-9, took[1] - took[0]), took[0] / peers]
+
+
+def one_rank(folder: Path, c: int, batches: int) -> None:
+    """An epoch in each mode; every rank writes what it found."""
+    graph = Graph.open(folder / "graph")
+    rows = np.zeros((graph.num_nodes, WIDTH), np.float32)
+    with Grid(c, timeout=200) as grid:
+        found = {"link": measure_link(grid)}
+        part = Partition.of(graph, grid.num_rows, grid.row)
+        block = FeatureBlock.of(rows, grid.num_rows, grid.row)
+        model = model_of(graph, grid.size, c, Link(1.0, 0.0), batches)
+        for mode, (sampling, fetching) in {
+            "default": ("owner", "planned"),
+            "paper": ("paper", "paper"),
+        }.items():
+            sampler = DistSampler(model.sampler, part, grid, mode=sampling)
+            exchange = FeatureExchange(grid, block, memory=model.memory, mode=fetching)
+            grid.agree("start", mode)
+            began, bulks = time.perf_counter(), []
+            for number in range(model.epoch_bulks):
+                seeds = [model.seeds_of(b) for b in model.numbers(grid.rank, number)]
+                first = number * grid.size * model.bulk + grid.rank
+                bulks.append(sampler.sample_bulk(seeds, seed=0, first_batch=first, step=grid.size))
+            grid.agree("sampled", mode)
+            middle = time.perf_counter()
+            for bulk, later in zip(bulks, [*bulks[1:], None], strict=True):
+                for _ in exchange.fetch(bulk, later):
+                    pass
+            exchange._settle()
+            grid.agree("fetched", mode)
+            ended = time.perf_counter()
+            for name, ledger, took in (
+                ("sampling", sampler.ledger, middle - began),
+                ("features", exchange.ledger, ended - middle),
+            ):
+                sent = total(grid.gather_ledger(ledger))
+                found[f"{mode} {name}"] = [sent.bytes, sent.messages, took]
+        (folder / f"found{grid.rank}.json").write_text(json.dumps(found))
+
+
+def run_world(size: int, rate: str | None, folder: Path, arguments: list[str]) -> dict:
+    """One world in namespaces: the middle of the ranks' links, the slowest of their seconds."""
+    with Namespaces(size, rate) as spaces:
+        script = [sys.executable, __file__, "--folder", str(folder), *arguments]
+        own = {**os.environ, "OMP_NUM_THREADS": "1"}
+        ranks = [
+            subprocess.Popen(
+                [*spaces.command(rank), *script], env={**own, **spaces.environment(rank, PORT)}
+            )
+            for rank in range(size)
+        ]
+        try:
+            if any(process.wait(300) for process in ranks):
+                raise SystemExit("a rank failed")
+        finally:
+            for process in ranks:
+                process.kill()
+                process.wait()
+    parts = [json.loads((folder / f"found{rank}.json").read_text()) for rank in range(size)]
+    found = {
+        name: [*parts[0][name][:2], max(part[name][2] for part in parts)]
+        for name in parts[0]
+        if name != "link"
+    }
+    found["link"] = [statistics.median(part["link"][i] for part in parts) for i in (0, 1)]
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--replication", type=int, default=1)
+    parser.add_argument("--nodes", type=int, default=200_000)
+    parser.add_argument("--edges", type=int, default=4_000_000)
+    parser.add_argument("--batches", type=int, default=32)
+    parser.add_argument("--rates", nargs="+", default=["200mbit"])
+    parser.add_argument("--grids", nargs="+", default=["2x1", "4x1", "4x2"])
+    args = parser.parse_args()
+    if args.folder:
+        one_rank(args.folder, args.replication, args.batches)
+        return
+    if reason := why_not():
+        raise SystemExit(f"this benchmark cannot run here: {reason}")
+    report, rows = Report("dist_model", __doc__), []
+    alone: list[float] = []
+    added: list[float] = []
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        synthesize(folder / "graph", args.nodes, edges=args.edges, features=0, classes=2)
+        graph = Graph.open(folder / "graph")
+        for shape in args.grids:
+            size, c = map(int, shape.split("x"))
+            options = ["--replication", str(c), "--batches", str(args.batches)]
+            free = run_world(size, None, folder, options)
+            for rate in args.rates:
+                found = run_world(size, rate, folder, options)
+                made = model_of(graph, size, c, Link(*found["link"]), args.batches).forecast(
+                    grid_rows=size, bulks=10**6
+                )
+                for name in [name for name in found if name != "link"]:
+                    sent, messages, took = found[name]
+                    mode, part = name.split()
+                    cost = getattr(made, mode)[part]
+                    assert (cost.bytes, cost.messages) == (sent, messages), (shape, name)
+                    work = free[name][2]
+                    alone.append(cost.seconds / took - 1)
+                    added.append((cost.seconds + work) / took - 1)
+                    speed = f"{found['link'][0] / 1e6:.3g} MB/s, {found['link'][1] * 1e6:.0f} us"
+                    cells = [
+                        size,
+                        c,
+                        f"{rate}: {speed}",
+                        mode,
+                        part,
+                        format_bytes(sent),
+                        f"{messages:,}",
+                    ]
+                    seconds = [f"{s:.2f}" for s in (took, cost.seconds, work)]
+                    rows.append([*cells, *seconds, f"{alone[-1]:+.0%}", f"{added[-1]:+.0%}"])
+                print(*rows[-4:], sep="\n", flush=True)
+    head = ["p", "c", "link", "mode", "part", "bytes = model's", "messages", "measured s"]
+    report.table([*head, "model's s", "unshaped s", "model off", "model + unshaped off"], rows)
+    good = [sum(abs(value) <= 0.2 for value in off) for off in (alone, added)]
+    report.line(
+        f"Bytes and messages are equal in all {len(rows)} cells. Within 20 % of the measured "
+        f"seconds: {good[0]} cells by the model alone, {good[1]} if the unshaped seconds are added "
+        "(work and links then one after the other). The model knows links only: where a part takes "
+        "a tenth of a second, it is the work of the ranks that is measured. One run of each cell."
+    )
+    report.write()
+
+
+if __name__ == "__main__":
+    main()
