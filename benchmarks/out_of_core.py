@@ -162,14 +162,14 @@ def ready(features: Any, plans: list[Any]) -> Iterator[Any]:
             yield now
 
 
-def train_epoch(folder: Path, memory: int | None, batches: int) -> dict[str, Any]:
+def train_epoch(folder: Path, name: str, memory: int | None, batches: int) -> dict[str, Any]:
     import torch
 
     from foregather import Loader
     from foregather.nn import SAGE
 
     torch.manual_seed(0)
-    graph = Graph.open(folder / "graph")
+    graph = Graph.open(folder / ("graph16" if "float16" in name else "graph"))
     if memory is None:  # everything in memory, touched before the clock starts
         kept = graph.features.data
         for first in range(0, len(kept), 1 << 18):
@@ -202,8 +202,9 @@ def train_epoch(folder: Path, memory: int | None, batches: int) -> dict[str, Any
 
 def run(folder: Path, system: str, memory: int | None, batches: int) -> dict[str, Any]:
     """One run in a child, under a limit where there is a memory."""
-    for name in ("features.npy", "indices.npy"):
-        with open(folder / "graph" / name, "rb") as file:
+    names = ("graph/features.npy", "graph/indices.npy", "graph16/features.npy")
+    for name in names:
+        with open(folder / name, "rb") as file:
             if memory is not None:
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     command = [sys.executable, __file__, str(folder), "--child", system, "--batches", str(batches)]
@@ -222,6 +223,9 @@ def prepare(folder: Path, nodes: int) -> Graph:
     """The graph and the trace, made once."""
     if not (folder / "graph").exists():
         synthesize(folder / "graph", nodes, degree=16, features=128, classes=16, seed=0)
+    if not (folder / "graph16").exists():
+        shape = {"degree": 16, "features": 128, "classes": 16, "seed": 0}
+        synthesize(folder / "graph16", nodes, dtype="float16", **shape)
     graph = Graph.open(folder / "graph")
     if not (folder / "trace.npy").exists():
         seeds = np.random.default_rng(0).permutation(graph.num_nodes)[: BULK * BULKS * BATCH]
@@ -273,14 +277,18 @@ def epoch_table(report: Report, folder: Path, graph: Graph, quick: bool) -> None
     memory = graph.features.nbytes // 10 + graph.indices.nbytes + graph.indptr.nbytes + (400 << 20)
     found: dict[str, list[dict[str, Any]]] = {}
     for _ in range(2 if quick else 3):
-        for name, limit in (("memory", None), ("a tenth", memory)):
+        for name, limit in (("memory", None), ("a tenth", memory), ("a tenth, float16", memory)):
             found.setdefault(name, []).append(run(folder, f"train:{name}", limit, batches))
     best = {name: [r["seconds"] for r in runs] for name, runs in found.items()}
-    ratio = statistics.median(best["a tenth"]) / statistics.median(best["memory"])
+    memory_seconds = statistics.median(best["memory"])
+    ratio, half = (
+        statistics.median(best[name]) / memory_seconds for name in ("a tenth", "a tenth, float16")
+    )
     report.line(
         f"**Training**, GraphSAGE with 64 hidden columns, {batches} batches; budget of the second: "
         f"{format_bytes(memory)} for topology, batches, plans and a cache of about a tenth of the "
-        f"features. Ratio {ratio:.2f}; losses of the last batch "
+        f"features; features in float16 have the same budget. Ratio {ratio:.2f}, with float16 "
+        f"{half:.2f}; losses of the last batch "
         f"{[round(r[0]['loss'], 6) for r in found.values()]}."
     )
     rows = [[name, median_spread(values)] for name, values in best.items()]
@@ -298,7 +306,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.child:
         if options.child.startswith("train:"):
-            made = train_epoch(options.folder, options.memory, options.batches)
+            made = train_epoch(options.folder, options.child, options.memory, options.batches)
         elif options.child in MAPS:
             made = gather_by_map(options.folder, options.child)
         else:
