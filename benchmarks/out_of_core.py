@@ -255,6 +255,7 @@ def gather_table(report: Report, folder: Path, graph: Graph, quick: bool) -> Non
         rows = [
             [
                 name,
+                runs[0].get("way", ""),
                 median_spread(best[name]),
                 f"{statistics.median(best[name]) / ours:.2f}",
                 f"{runs[0].get('requests', 0):,.0f}" if "requests" in runs[0] else "",
@@ -267,7 +268,7 @@ def gather_table(report: Report, folder: Path, graph: Graph, quick: bool) -> Non
             for name, runs in found.items()
         ]
         report.line(f"**Memory {share:.0%} of the features ({format_bytes(memory)})**, gather only")
-        head = "system,s a batch,times ours,requests,bytes,hits,blocks/bound,planning s,peak"
+        head = "system,way,s a batch,times ours,requests,bytes,hits,blocks/bound,planning s,peak"
         report.table(head.split(","), rows)
 
 
