@@ -12,19 +12,17 @@ the ranks then wait for each other's turn as well as for the links.
 
 import argparse
 import json
-import os
 import resource
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 import torch
-from common.namespaces import Namespaces, why_not
+from common.namespaces import why_not
 from common.report import Report, median_spread
+from common.world import run_over_links
 
 from foregather import Graph, Loader
 from foregather.dist import Grid
@@ -34,7 +32,6 @@ from foregather.sampling import Neighbor
 from foregather.units import format_bytes
 
 SEEDS = 1024
-PORT = 29555
 MODES = ("owner", "paper")
 RULE = Neighbor([15, 10, 5], expand="per-layer")
 
@@ -83,22 +80,7 @@ def largest(value: float) -> float:
 
 def run_world(size: int, rate: str | None, folder: Path, arguments: list[str]) -> dict:
     """One world in namespaces."""
-    with Namespaces(size, rate) as spaces:
-        script = [sys.executable, __file__, "--folder", str(folder), *arguments]
-        own = {**os.environ, "OMP_NUM_THREADS": "1"}
-        ranks = [
-            subprocess.Popen(
-                [*spaces.command(rank), *script], env={**own, **spaces.environment(rank, PORT)}
-            )
-            for rank in range(size)
-        ]
-        try:
-            if any(process.wait(450) for process in ranks):
-                raise SystemExit("a rank failed")
-        finally:
-            for process in ranks:
-                process.kill()
-                process.wait()
+    run_over_links(__file__, size, rate, ["--folder", str(folder), *arguments], 450)
     return json.loads((folder / "found.json").read_text())
 
 

@@ -19,11 +19,7 @@ any policy fetches with that cache, knowing the future.
 
 import argparse
 import json
-import os
 import resource
-import socket
-import subprocess
-import sys
 import tempfile
 import time
 from itertools import pairwise
@@ -31,6 +27,7 @@ from pathlib import Path
 
 import numpy as np
 from common.report import Report
+from common.world import run_on_loopback
 
 from foregather import Graph
 from foregather.dist import FeatureBlock, FeatureExchange, Grid
@@ -104,27 +101,7 @@ def cpu() -> float:
 
 
 def run_world(size: int, folder: Path, arguments: list[str]) -> list[list]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    shared = {
-        "WORLD_SIZE": str(size),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "OMP_NUM_THREADS": "1",
-    }
-    command = [sys.executable, __file__, "--folder", str(folder), *arguments]
-    ranks = [
-        subprocess.Popen(command, env={**os.environ, **shared, "RANK": str(rank)})
-        for rank in range(size)
-    ]
-    try:
-        if any(process.wait(500) for process in ranks):
-            raise SystemExit("a rank failed")
-    finally:
-        for process in ranks:
-            process.kill()
-            process.wait()
+    run_on_loopback(__file__, size, ["--folder", str(folder), *arguments], 500)
     return json.loads((folder / "found.json").read_text())
 
 

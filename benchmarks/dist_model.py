@@ -13,17 +13,15 @@ here, what the model says is modelled and not measured.
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
-from common.namespaces import Namespaces, why_not
+from common.namespaces import why_not
 from common.report import Report
+from common.world import run_over_links
 
 from foregather import Graph
 from foregather.dist import DistSampler, FeatureBlock, FeatureExchange, Grid, Partition
@@ -33,7 +31,7 @@ from foregather.graph.synthetic import synthesize
 from foregather.sampling import Neighbor
 from foregather.units import format_bytes
 
-WIDTH, PORT, PROBE = 64, 29577, 8 << 20
+WIDTH, PROBE = 64, 8 << 20
 
 
 def model_of(graph: Graph, size: int, c: int, link: Link, batches: int) -> Model:
@@ -114,22 +112,7 @@ def one_rank(folder: Path, c: int, batches: int) -> None:
 
 def run_world(size: int, rate: str | None, folder: Path, arguments: list[str]) -> dict:
     """One world in namespaces: the middle of the ranks' links, the slowest of their seconds."""
-    with Namespaces(size, rate) as spaces:
-        script = [sys.executable, __file__, "--folder", str(folder), *arguments]
-        own = {**os.environ, "OMP_NUM_THREADS": "1"}
-        ranks = [
-            subprocess.Popen(
-                [*spaces.command(rank), *script], env={**own, **spaces.environment(rank, PORT)}
-            )
-            for rank in range(size)
-        ]
-        try:
-            if any(process.wait(300) for process in ranks):
-                raise SystemExit("a rank failed")
-        finally:
-            for process in ranks:
-                process.kill()
-                process.wait()
+    run_over_links(__file__, size, rate, ["--folder", str(folder), *arguments], 300)
     parts = [json.loads((folder / f"found{rank}.json").read_text()) for rank in range(size)]
     found = {
         name: [*parts[0][name][:2], max(part[name][2] for part in parts)]

@@ -16,16 +16,14 @@ given, as it means little with more ranks than cores.
 
 import argparse
 import json
-import os
 import resource
-import socket
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 from common.report import Report
+from common.world import run_on_loopback
 
 from foregather.dist import DistSampler, Grid, Partition
 from foregather.dist.ledger import total
@@ -152,27 +150,7 @@ def part_folder() -> str:
 
 
 def run_world(size: int, folder: Path, arguments: list[str]) -> list[dict]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    shared = {
-        "WORLD_SIZE": str(size),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "OMP_NUM_THREADS": "1",
-    }
-    command = [sys.executable, __file__, "--folder", str(folder), *arguments]
-    ranks = [
-        subprocess.Popen(command, env={**os.environ, **shared, "RANK": str(rank)})
-        for rank in range(size)
-    ]
-    try:
-        if any(process.wait(900) for process in ranks):
-            raise SystemExit("a rank failed")
-    finally:
-        for process in ranks:
-            process.kill()
-            process.wait()
+    run_on_loopback(__file__, size, ["--folder", str(folder), *arguments], 900)
     return json.loads((folder / "found.json").read_text())
 
 
