@@ -101,6 +101,8 @@ class Loader:
             each loop.
     """
 
+    batch_sampler = None  # torch's name: none of its samplers deals; Lightning asks for it
+
     def __init__(
         self,
         graph: Graph,
@@ -298,8 +300,7 @@ class Loader:
 
         Args:
             input_nodes: as for a new loader.
-            batch_size: None takes half of this one's, so that batches fit where this one's do even
-                where the nodes have more neighbours.
+            batch_size: None takes half of this one's: room for nodes with more neighbours.
 
         Raises:
             InputError: as for a new loader.
@@ -333,8 +334,7 @@ class Loader:
                 "this loader reads nothing by plan; give it a graph from a folder and memory= "
                 "with less than the graph takes"
             )
-        number = self.epoch if epoch is None else epoch
-        return plan_epoch(self._disk, self._maker, number, batches)
+        return plan_epoch(self._disk, self._maker, self.epoch if epoch is None else epoch, batches)
 
     def counters(self) -> dict[str, Any]:
         """What was read so far, by part; empty where nothing is read by plan."""
@@ -396,6 +396,5 @@ class Loader:
         tables = table_bytes(maker.sampler, maker.graph) * count_threads(maker.threads)
         need = Need.judged(tables, samples, batches, self.prefetch)
         asked = None if self._bulk == "auto" else int(self._bulk)
-        bulk = choose_bulk(need, memory, asked, len(self))
         self._maker = replaced(maker, budget=Budget(memory, need))
-        return bulk
+        return choose_bulk(need, memory, asked, len(self))
