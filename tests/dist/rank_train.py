@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from dist import cases, restarting
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
-from dist import cases, restarting
 from foregather import Features, ForegatherError, Graph, Loader
 from foregather.dist import Grid
 from foregather.nn import SAGE
@@ -80,7 +80,7 @@ def batches(folder):
             over = {"grid": grid, "topology": topology, "mode": mode, "memory": memory}
             loader = loader_of(graph, rule, size, bulk, **over)
             epochs = [[digest(batch) for batch in loader] for _ in range(EPOCHS)]
-            for number, batch in enumerate(loader):  # left early: epoch 2
+            for number, _ in enumerate(loader):  # left early: epoch 2
                 if number == 0:
                     state = loader.state_dict()
                     break
@@ -114,7 +114,11 @@ def rounded(folder):
             loader.close()
         for name, options in (("small", {"memory": 100}), ("closed", None)):
             try:
-                list(loader if options is None else loader_of(graph, "once", 7, 3, grid=grid, **options))
+                list(
+                    loader
+                    if options is None
+                    else loader_of(graph, "once", 7, 3, grid=grid, **options)
+                )
             except ForegatherError as error:
                 found[name] = [type(error).__name__, str(error)]
         Path(folder, f"rounded{grid.rank}.json").write_text(json.dumps(found))

@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from foregather.dist.codec import Codec, WireError, WireFormat
 from foregather.dist.features import FeatureBlock
-from foregather.dist.planned import PlannedFetcher, shares
 from foregather.dist.fetch_paper import PaperFetcher
 from foregather.dist.grid import Channel, Grid
 from foregather.dist.ledger import Ledger
+from foregather.dist.planned import PlannedFetcher, shares
 from foregather.errors import InputError, RankError
 from foregather.units import parse_size
 

@@ -64,6 +64,4 @@ def exchange_of(
     if keep and isinstance(block.rows, Features):
         kept = Features(np.array(block.rows.data), features.scale)
         block = FeatureBlock(block.row_starts, block.block, kept)
-    return FeatureExchange(
-        grid, block, memory=memory, wire=wire, mode=how, threads=max(1, threads)
-    )
+    return FeatureExchange(grid, block, memory=memory, wire=wire, mode=how, threads=max(1, threads))

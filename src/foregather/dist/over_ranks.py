@@ -69,9 +69,7 @@ class OverRanks:
         self.grid, self.bulk = grid, bulk
         graph, seeds, threads = maker.graph, maker.seeds, maker.threads
         if topology not in ("partitioned", "replicated"):
-            raise InputError(
-                f"topology is {topology!r}, expected 'partitioned' or 'replicated'"
-            )
+            raise InputError(f"topology is {topology!r}, expected 'partitioned' or 'replicated'")
         held: Graph | Partition = graph
         starts = cut_rows(graph.indptr, grid.num_rows, "nodes")
         if topology == "partitioned":
@@ -82,9 +80,7 @@ class OverRanks:
         self.rows: FeatureExchange | None = None
         if graph.features is not None:
             kept = graph.path is not None  # mapped: this rank's block is read into memory
-            self.rows = exchange_of(
-                graph.features, starts, grid, mode, memory, wire, threads, kept
-            )
+            self.rows = exchange_of(graph.features, starts, grid, mode, memory, wire, threads, kept)
         self._closed = False
 
     def _partition(self, graph: Graph) -> Partition:

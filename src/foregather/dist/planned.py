@@ -41,8 +41,8 @@ _MOST_STAGING = 64 << 20
 def shares(memory: int, rows: int, row_bytes: int, peers: int) -> tuple[int, int]:
     """Slots of the cache and rows of staging for each peer, under a budget.
 
-    The planner's tables come first; then an eighth of the rest, at most 64 MiB, is staging for rows that are
-    sent and received; what is left is cache.
+    The planner's tables come first; then an eighth of the rest, at most 64 MiB, is staging for
+    rows that are sent and received; what is left is cache.
 
     Raises:
         BudgetError: the budget is below the minimum.
