@@ -2,8 +2,10 @@
 
 A power-law graph (1M nodes, 20M edges, 32 float32 features); fan-out [15, 10, 5], 1024 seeds a
 minibatch of each rank, every layer expands all nodes so far; an epoch of a few steps; the feature
-rows by one all-to-all a minibatch in both modes. Each rank has a network namespace of its own, and
-its link is shaped by tc tbf in both directions, or not at all. Seconds are wall-clock, from the
+rows by plan under the Loader's own budget in the default mode, by one all-to-allv a minibatch in
+the paper's (the report of 2026-11-16 has the latter in both). Each rank has a network namespace of
+its own, and its link is shaped by tc tbf in both directions, or not at all. Seconds are of the
+wall clock, from the
 first step to the last, median and range of epochs in which the modes take turns, with one thread a
 rank, the next bulk sampled while this one is gathered; no model is trained, which would be the same
 in both. CPU seconds are of the slowest rank. With more ranks than cores wall-clock means little:

@@ -51,7 +51,7 @@ def case(grid, channel, folder, stored, where, memory, wire, mode, ahead):
         later = cases.batches(bulk + 1, grid.rank, grid.size) if ahead and bulk < 2 else []
         exchange.ledger.clear()
         rows = list(exchange.fetch(ids, later))
-        exchange._settle()  # the ledger is whole when others have their rows
+        exchange.settle()  # the ledger is whole when others have their rows
         assert len(rows) == len(ids)
         low, high = block.first_row, block.first_row + block.num_rows
         for got, wanted in zip(rows, ids, strict=True):
@@ -175,7 +175,7 @@ def epoch(folder):
                 )
             for bulk, later in zip(bulks, [*bulks[1:], []], strict=True):
                 assert len(list(exchange.fetch(bulk, later))) == len(bulk)
-            exchange._settle()
+            exchange.settle()
             for name, ledger in (("sampling", sampler.ledger), ("features", exchange.ledger)):
                 entry = total(grid.gather_ledger(ledger))
                 found[f"{c} {mode} {name}"] = [entry.bytes, entry.messages]

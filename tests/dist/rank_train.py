@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from dist import cases, restarting
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
-from dist import cases, restarting
-from foregather import Features, Graph, Loader
+from foregather import Features, ForegatherError, Graph, Loader
 from foregather.dist import Grid
 from foregather.nn import SAGE
 from foregather.sampling import FastGCN, Ladies, Neighbor
@@ -24,16 +24,18 @@ RULES = {
     "ladies": Ladies([9, 7]),
     "fastgcn": FastGCN([20, 20]),
 }
-#: (name, replication, topology, mode, rule, batch size, bulk)
+#: Bytes for rows of others: tables, staging and a cache that holds some of the rows, or all.
+LITTLE, MUCH = 8_446_000, 10_000_000
+#: (name, replication, topology, mode, rule, batch size, bulk, memory)
 LOADERS = [
-    ("owner", 1, "partitioned", "owner", "once", 7, 3),
-    ("one a bulk", 1, "partitioned", "owner", "once", 25, 1),
-    ("replicated", 1, "replicated", "owner", "per-layer", 11, 2),
-    ("ladies", 1, "partitioned", "owner", "ladies", 9, 4),
-    ("fastgcn", 1, "partitioned", "owner", "fastgcn", 9, 4),
-    ("paper", 1, "partitioned", "paper", "once", 7, 3),
-    ("grid", 2, "partitioned", "owner", "once", 7, 3),
-    ("paper grid", 2, "partitioned", "paper", "ladies", 7, 3),
+    ("owner", 1, "partitioned", "owner", "once", 7, 3, LITTLE),
+    ("one a bulk", 1, "partitioned", "owner", "once", 25, 1, MUCH),
+    ("replicated", 1, "replicated", "owner", "per-layer", 11, 2, MUCH),
+    ("ladies", 1, "partitioned", "owner", "ladies", 9, 4, LITTLE),
+    ("fastgcn", 1, "partitioned", "owner", "fastgcn", 9, 4, None),
+    ("paper", 1, "partitioned", "paper", "once", 7, 3, None),
+    ("grid", 2, "partitioned", "owner", "once", 7, 3, LITTLE),
+    ("paper grid", 2, "partitioned", "paper", "ladies", 7, 3, None),
 ]
 EPOCHS = 2
 
@@ -71,24 +73,55 @@ def batches(folder):
     saved = Path(folder, "graph")
     graph = Graph.open(saved) if saved.exists() else train_graph()
     found = {}
-    for name, c, topology, mode, rule, size, bulk in LOADERS:
+    for name, c, topology, mode, rule, size, bulk, memory in LOADERS:
         if int(os.environ["WORLD_SIZE"]) % (c * c):
             continue
         with Grid(c, timeout=60) as grid:
-            loader = loader_of(
-                graph, rule, size, bulk, grid=grid, topology=topology, mode=mode
-            )
+            over = {"grid": grid, "topology": topology, "mode": mode, "memory": memory}
+            loader = loader_of(graph, rule, size, bulk, **over)
             epochs = [[digest(batch) for batch in loader] for _ in range(EPOCHS)]
-            for number, batch in enumerate(loader):  # left early: epoch 2
+            for number, _ in enumerate(loader):  # left early: epoch 2
                 if number == 0:
                     state = loader.state_dict()
                     break
             after = [digest(batch) for batch in loader]  # epoch 3
-            again = loader_of(graph, rule, size, bulk, grid=grid, topology=topology, mode=mode)
+            again = loader_of(graph, rule, size, bulk, **over)
             again.load_state_dict(state)
             resumed = [digest(batch) for batch in again]  # the rest of epoch 2
+            sent = loader.ranks.gather_ledger()
+            crossed = [[*link, entry.bytes] for link, entry in sent.items()]
             found[name] = [*epochs, resumed, after, len(loader)]
+            found[name] += [crossed, loader.counters(), loader.explain()]
+            for _ in again:  # left early, and closed at once
+                break
+            again.close()
     Path(folder, f"batches{os.environ['RANK']}.json").write_text(json.dumps(found))
+
+
+def rounded(folder):
+    """Rows that cross rounded; a budget too small; a loader that was closed."""
+    graph, found = train_graph(), {}
+    with Grid(timeout=60) as grid:
+        for wire in ("exact", "float16", "int8"):
+            loader = loader_of(graph, "once", 7, 3, grid=grid, memory=MUCH, wire=wire)
+            low, high = loader.ranks.rows.features.row_starts[grid.row : grid.row + 2]
+            off = [0.0, 0.0]  # of rows of the own block, and of others
+            for batch in loader:
+                far = np.abs(batch.x.numpy() - graph.features.data[batch.n_id]).max(axis=1)
+                own = (batch.n_id.numpy() >= low) & (batch.n_id.numpy() < high)
+                off = [max(off[0], *far[own].tolist()), max(off[1], *far[~own].tolist())]
+            found[wire] = [float(value) for value in off]
+            loader.close()
+        for name, options in (("small", {"memory": 100}), ("closed", None)):
+            try:
+                list(
+                    loader
+                    if options is None
+                    else loader_of(graph, "once", 7, 3, grid=grid, **options)
+                )
+            except ForegatherError as error:
+                found[name] = [type(error).__name__, str(error)]
+        Path(folder, f"rounded{grid.rank}.json").write_text(json.dumps(found))
 
 
 def train(folder):

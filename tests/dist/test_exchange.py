@@ -11,9 +11,9 @@ from dist.world import World
 
 from foregather.dist import FeatureBlock
 from foregather.dist.codec import Codec
-from foregather.dist.planned import shares
 from foregather.dist.fetch_paper import predict_paper
 from foregather.dist.fetch_plan import FetchPlanner, Round, cut_rounds, predict
+from foregather.dist.planned import shares
 from foregather.errors import BudgetError, InputError
 
 

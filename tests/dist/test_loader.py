@@ -1,13 +1,18 @@
 """A Loader over ranks: one rank's batches, dealt out; equal steps; gradients by DDP."""
 
 import json
+from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from dist import rank_train
 from dist.world import World
 
-from foregather import InputError
+from foregather import Features, InputError, _core
+from foregather.dist.fetch_plan import row_geometry
+from foregather.dist.fetch_rows import default_memory
+from foregather.dist.planned import shares
 
 
 def run(launcher, folder, size, task, name):
@@ -22,19 +27,40 @@ def serial(rule, size, bulk, epochs):
     return [[rank_train.digest(batch) for batch in loader] for _ in range(epochs)]
 
 
+def check_what_crossed(rank, parts, name, memory):
+    """The counters of a rank are its part of the ledger, and plans announce what crosses."""
+    crossed, counters, text = parts[rank][name][5:]
+    sent = Counter()
+    for source, _, purpose, count in crossed:
+        sent[source, purpose] += count
+    for purpose, entry in counters["features"].items():
+        if purpose != "lengths":
+            assert entry["bytes"] == sent[rank, purpose]
+    assert ("by plan" in text) == ("announced" in counters)
+    if memory is None:
+        return
+    announced = [part[name][6]["announced"] for part in parts]
+    request, reply = "features: request", "features: reply"
+    assert announced[rank][request] == sent[rank, request] > 0
+    replies = sum(sent[source, reply] for source in range(len(parts)))
+    assert sum(each[reply] for each in announced) == replies > 0
+    assert counters["rows"]["hits"] > 0
+
+
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_batches_are_those_of_one_rank(launcher, tmp_path, size):
     if size == 2:  # from a folder, of which a rank reads its block
         rank_train.train_graph().save(tmp_path / "graph")
     parts = run(launcher, tmp_path, size, "batches", "batches")
     assert set(parts[0]) >= {"owner", "replicated", "ladies", "fastgcn", "paper"}
-    for name, _, _, _, rule, batch_size, bulk in rank_train.LOADERS:
+    for name, c, _, _, rule, batch_size, bulk, memory in rank_train.LOADERS:
         if name not in parts[0]:
             continue
         wanted = serial(rule, batch_size, bulk, 4)
         steps = -(-len(wanted[0]) // size)
         for rank, part in enumerate(parts):
-            one, two, resumed, after, length = part[name]
+            one, two, resumed, after, length = part[name][:5]
+            check_what_crossed(rank, parts, name, memory if size > c else None)
             assert length == len(one) == len(two) == len(after) == steps
             assert len(resumed) == steps - 1
             for epoch, found, first in ((0, one, 0), (1, two, 0), (2, resumed, 1), (3, after, 0)):
@@ -71,8 +97,33 @@ def test_fewer_batches_than_ranks(launcher, tmp_path):
     assert parts == [[[2.0], 0], [[0.0], 0]]
 
 
-def test_memory_does_not_go_with_a_grid():
-    with pytest.raises(InputError, match="memory= and bulk='auto' do not go with grid="):
-        rank_train.loader_of(
-            rank_train.train_graph(), "once", 8, 2, grid=object(), memory="1GB"
-        )
+def test_rounded_rows_small_budgets_and_closed_loaders(launcher, tmp_path):
+    for part in run(launcher, tmp_path, 2, "rounded", "rounded"):
+        assert part["exact"] == [0, 0]
+        assert part["float16"][0] == part["int8"][0] == 0
+        assert 0 < part["float16"][1] < 0.01 and 0 < part["int8"][1] < 0.05
+        assert part["small"][0] == "BudgetError" and "needs at least" in part["small"][1]
+        assert part["closed"][0] == "InputError" and "was closed" in part["closed"][1]
+
+
+def test_arguments_that_do_not_go_with_a_grid():
+    graph = rank_train.train_graph()
+    for options, message in (
+        ({"memory": "auto"}, "memory='auto' do not go with grid="),
+        ({"memory": "1GB", "mode": "paper"}, "keeps no rows of other ranks"),
+    ):
+        with pytest.raises(InputError, match=message):
+            rank_train.loader_of(graph, "once", 8, 2, grid=object(), **options)
+    bare = replace(graph, features=None)
+    with pytest.raises(InputError, match="the graph has no features"):
+        rank_train.loader_of(bare, "once", 8, 2, grid=object(), memory="1GB")
+
+
+def test_the_default_budget():
+    rows, starts = 100_000, np.array([0, 40_000, 100_000])
+    wide = Features(np.zeros((rows, 128), np.float32))
+    tables = _core.planner_bytes(row_geometry(rows), 0, 0, 0)
+    assert default_memory(wide, starts) == tables + 60_000 * 512 // 10
+    shares(default_memory(wide, starts), rows, 512, 1)  # is enough
+    assert default_memory(wide, np.array([0, rows])) is None
+    assert default_memory(Features(np.zeros((rows, 2), np.float32)), starts) is None

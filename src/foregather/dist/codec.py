@@ -5,7 +5,7 @@
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,14 +13,13 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.dist.features import FeatureBlock
 from foregather.errors import InputError
+from foregather.train.ranks import WireFormat
 
 __all__ = ["Codec", "WireError", "WireFormat"]
 
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 
-#: What a row is while it crosses: as it is stored, or rounded.
-WireFormat = Literal["exact", "float16", "int8"]
 _MOST = 127
 
 

@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from foregather.dist.codec import Codec, WireError, WireFormat
 from foregather.dist.features import FeatureBlock
-from foregather.dist.planned import PlannedFetcher, shares
 from foregather.dist.fetch_paper import PaperFetcher
 from foregather.dist.grid import Channel, Grid
 from foregather.dist.ledger import Ledger
+from foregather.dist.planned import PlannedFetcher, shares
 from foregather.errors import InputError, RankError
 from foregather.units import parse_size
 
@@ -143,7 +143,7 @@ class FeatureExchange:
         else:
             self.fetcher = PaperFetcher(column, features, codec)
         self.codec = codec
-        self.channel.before_close.append(self._settle)
+        self.channel.before_close.append(self.settle)
         self._number = 0
         self._last: Fetch | None = None
 
@@ -189,14 +189,14 @@ class FeatureExchange:
         """How far the rows that this rank sent were from its own, measured."""
         return self.codec.error
 
-    def _settle(self) -> None:
-        """Other ranks may still want rows of this one."""
+    def settle(self) -> None:
+        """Waits until all that was begun has crossed: other ranks may want rows of this one."""
         if self._last is not None:
             wait([self._last.go_on()])
 
     def close(self) -> None:
         """Waits until other ranks have their rows, and ends the thread unless it was given."""
-        self._settle()
+        self.settle()
         if self._own_channel:
             self.channel.close()
 

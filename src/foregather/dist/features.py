@@ -48,8 +48,8 @@ class FeatureBlock:
             )
         if len(self.rows) not in (self.num_rows, self.total_rows):
             raise InputError(
-                f"there are {len(self.rows)} rows, expected the {self.num_rows} of block {self.block} or all "
-                f"{self.total_rows}"
+                f"there are {len(self.rows)} rows, expected the {self.num_rows} of block "
+                f"{self.block} or all {self.total_rows}"
             )
 
     @staticmethod

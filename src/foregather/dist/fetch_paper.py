@@ -5,6 +5,7 @@ of our numbers, so ids have 4 bytes and rows of the own block are not sent.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ import numpy.typing as npt
 
 from foregather.dist.codec import Codec
 from foregather.dist.features import FeatureBlock
-from foregather.dist.planned import put_local
 from foregather.dist.ledger import Entry
+from foregather.dist.planned import put_local
 from foregather.dist.wire import LENGTHS, Wire, as_bytes
 from foregather.plan.planner import to_rows
 
@@ -56,7 +57,7 @@ class PaperFetcher:
         owner = np.searchsorted(self.block.row_starts, rows, side="right") - 1
         order = np.argsort(owner, kind="stable")
         cut = np.searchsorted(owner[order], np.arange(self.wire.size + 1))
-        parts = [rows[order[a:b]] for a, b in zip(cut[:-1], cut[1:], strict=True)]
+        parts = [rows[order[a:b]] for a, b in pairwise(cut)]
         own, size = self.wire.place, self.codec.row_bytes
         out = np.empty((len(rows), self.block.width), self.block.gathered_dtype)
         put_local(self.block, parts[own], order[cut[own] : cut[own + 1]], out)
@@ -64,7 +65,9 @@ class PaperFetcher:
         self.counts["misses"] += len(rows) - len(parts[own])
         if self.wire.size == 1:
             return out
-        asked = [part.view(np.uint32) for part in self.wire.exchange(list(map(as_bytes, parts)), IDS)]
+        asked = [
+            part.view(np.uint32) for part in self.wire.exchange(list(map(as_bytes, parts)), IDS)
+        ]
         asked[own] = asked[own][:0]
         answer = np.concatenate(asked)
         sent = np.empty((len(answer), size), np.uint8)

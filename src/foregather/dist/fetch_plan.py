@@ -31,8 +31,11 @@ _HEADER = 24  # bytes of the three lengths in a request
 
 @dataclass(frozen=True)
 class Round:
-    """One reply collective: rows of the steps [first, last), from `skip` on and at most `take`
-    from each owner; `done` says whether the steps are complete with it."""
+    """One reply collective: rows of the steps [first, last).
+
+    From each owner those from `skip` on, at most `take`; `done` says whether the steps are complete
+    with it.
+    """
 
     first: int
     last: int
@@ -172,9 +175,7 @@ def in_round(counts: Int, this: Round) -> Int:
     return np.clip(span - this.skip, 0, this.take)
 
 
-def predict(
-    plans: Sequence[FetchPlan], row_bytes: int, staging: int
-) -> dict[PlaceLink, Entry]:
+def predict(plans: Sequence[FetchPlan], row_bytes: int, staging: int) -> dict[PlaceLink, Entry]:
     """What the ranks of a column send for a bulk, by (source, destination, purpose): places."""
     sums: dict[PlaceLink, list[int]] = defaultdict(lambda: [0, 0])
     rounds = cut_rounds([np.asarray(plan.most, np.int64) for plan in plans], staging)

@@ -23,7 +23,7 @@ from foregather.dist.ledger import Entry, Ledger, Link
 from foregather.dist.watch import Watch
 from foregather.dist.wire import Wire
 from foregather.errors import InputError, RankError
-from foregather.train.ranks import Mode, Topology
+from foregather.train.ranks import Mode, Topology, WireFormat
 
 if TYPE_CHECKING:
     from foregather.dist.over_ranks import OverRanks
@@ -131,12 +131,18 @@ class Grid:
         return made
 
     def deal(
-        self, maker: "Maker", topology: Topology = "partitioned", mode: Mode = "owner", bulk: int = 8
+        self,
+        maker: "Maker",
+        topology: Topology = "partitioned",
+        mode: Mode = "owner",
+        bulk: int = 8,
+        memory: int | None = None,
+        wire: WireFormat = "exact",
     ) -> "OverRanks":
         """What a `Loader` makes its batches with; all ranks call this together."""
         from foregather.dist.over_ranks import OverRanks
 
-        return OverRanks(maker, self, topology, mode, bulk)
+        return OverRanks(maker, self, topology, mode, bulk, memory=memory, wire=wire)
 
     def agree(self, name: str, value: str) -> None:
         """Checks that all ranks have the same value.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from foregather.units import format_bytes
 
-__all__ = ["Entry", "Ledger", "total", "show"]
+__all__ = ["Entry", "Ledger", "added", "show", "total"]
 
 Link = tuple[int, int, str]
 
@@ -65,6 +65,15 @@ def total(entries: Mapping[Link, Entry], purposes: Iterable[str] | None = None) 
     wanted = None if purposes is None else set(purposes)
     taken = [entry for (_, _, p), entry in entries.items() if wanted is None or p in wanted]
     return Entry(sum(e.bytes for e in taken), sum(e.messages for e in taken))
+
+
+def added(one: Mapping[Link, Entry], other: Mapping[Link, Entry]) -> dict[Link, Entry]:
+    """Two tables as one; what both have is summed."""
+    table = dict(one)
+    for link, entry in other.items():
+        before = table.get(link, Entry(0, 0))
+        table[link] = Entry(before.bytes + entry.bytes, before.messages + entry.messages)
+    return table
 
 
 def show(entries: Mapping[Link, Entry]) -> str:

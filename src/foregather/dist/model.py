@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from foregather.dist.planned import shares
 from foregather.dist.fetch_plan import FetchPlan, FetchPlanner, cut_rounds, in_round
+from foregather.dist.planned import shares
 from foregather.dist.rehearsal import (
     Messages,
     PaperRow,

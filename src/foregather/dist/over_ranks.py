@@ -3,27 +3,31 @@
 Minibatches are those of one rank: the epoch has the same batches, and step t takes the batches
 t p, ..., t p + p - 1, one a rank. Where the last step has fewer than p, the ranks that are left
 over take batches from the start of the epoch again, marked by `share` 0: every rank takes the same
-number of steps. The next bulk is sampled while this one is gathered and trained on.
+number of steps. Feature rows cross by plan: the bulk after the one that is fetched is sampled
+already, so the plan looks ahead, and the one after that is sampled meanwhile.
 """
 
+from collections import deque
 from collections.abc import Generator, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from foregather.dist.fetch import BlockFetch, RowSource
+from foregather.dist.crossed import count_crossed, explain_crossed
+from foregather.dist.exchange import FeatureExchange
+from foregather.dist.fetch_rows import exchange_of
 from foregather.dist.grid import Grid
-from foregather.dist.ledger import Entry, Link
+from foregather.dist.ledger import Entry, Link, added
 from foregather.dist.partition import Partition, cut_rows
 from foregather.dist.sampling import DistSampler
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.sampling.bulk import Bulk
 from foregather.train.feed import ahead
-from foregather.train.ranks import Mode, Topology
+from foregather.train.ranks import Mode, Topology, WireFormat
 from foregather.train.seeds import Seeds
 
 if TYPE_CHECKING:
@@ -43,7 +47,13 @@ class OverRanks:
         topology: see `Topology`.
         mode: of sampling over a partition, see `Mode`.
         bulk: batches of this rank sampled together.
-        rows: where feature rows come from; None exchanges them minibatch by minibatch.
+        memory: bytes for rows of other ranks; None decides by the size of the blocks, see
+            `fetch_rows.exchange_of`.
+        wire: what rows are while they cross.
+
+    Raises:
+        InputError: an argument breaks its rule, or the ranks differ.
+        BudgetError: `memory` is too small; the message says the minimum.
     """
 
     def __init__(
@@ -53,14 +63,13 @@ class OverRanks:
         topology: Topology = "partitioned",
         mode: Mode = "owner",
         bulk: int = 8,
-        rows: RowSource | None = None,
+        memory: int | None = None,
+        wire: WireFormat = "exact",
     ) -> None:
         self.grid, self.bulk = grid, bulk
         graph, seeds, threads = maker.graph, maker.seeds, maker.threads
         if topology not in ("partitioned", "replicated"):
-            raise InputError(
-                f"topology is {topology!r}, expected 'partitioned' or 'replicated'"
-            )
+            raise InputError(f"topology is {topology!r}, expected 'partitioned' or 'replicated'")
         held: Graph | Partition = graph
         starts = cut_rows(graph.indptr, grid.num_rows, "nodes")
         if topology == "partitioned":
@@ -68,9 +77,11 @@ class OverRanks:
             starts = held.row_starts
         grid.agree("input nodes and batches", _describe(seeds, bulk))
         self.sampler = DistSampler(maker.sampler, held, grid, mode=mode, threads=threads)
-        self.rows: RowSource | None = rows
-        if rows is None and graph.features is not None:
-            self.rows = BlockFetch(graph.features, starts, grid, threads, graph.path is not None)
+        self.rows: FeatureExchange | None = None
+        if graph.features is not None:
+            kept = graph.path is not None  # mapped: this rank's block is read into memory
+            self.rows = exchange_of(graph.features, starts, grid, mode, memory, wire, threads, kept)
+        self._closed = False
 
     def _partition(self, graph: Graph) -> Partition:
         if graph.path is None:
@@ -97,6 +108,8 @@ class OverRanks:
         come: what one rank has asked of the others by then is answered, and nothing is left over
         that a later loop could take for its own.
         """
+        if self._closed:
+            raise InputError("the loader was closed; make a new one on all ranks")
         source = self._make(maker, epoch, first)
         counted = _Counted(source)
         made = ahead(counted, prefetch)
@@ -115,15 +128,25 @@ class OverRanks:
             source.close()
 
     def _make(self, maker: "Maker", epoch: int, first: int) -> Generator[Any, None, None]:
-        steps = self.steps(maker.seeds)
-        if first >= steps:
-            return
-        current = self._sample(maker, epoch, first)
-        for start in range(first, steps, self.bulk):
-            bulk, dealt = current[0].result(), current[1]
-            if start + self.bulk < steps:
-                current = self._sample(maker, epoch, start + self.bulk)
-            yield from self._finish(maker, bulk, dealt, start)
+        starts = range(first, self.steps(maker.seeds), self.bulk)
+        looks = self.rows is not None and self.rows.mode == "planned"
+        ahead_of = 2 if looks else 1  # bulks that are sampled, or being sampled, beyond this one
+        begun: deque[tuple[Future[Bulk], Dealt]] = deque()
+        left = iter(starts)
+        try:
+            for start in starts:
+                while len(begun) < ahead_of and (following := next(left, None)) is not None:
+                    begun.append(self._sample(maker, epoch, following))
+                pending, dealt = begun.popleft()
+                bulk = pending.result()
+                later = begun[0][0].result() if looks and begun else None
+                if (following := next(left, None)) is not None:
+                    begun.append(self._sample(maker, epoch, following))
+                yield from self._finish(maker, bulk, later, dealt, start)
+                del bulk, later
+        except GeneratorExit:
+            wait([pending for pending, _ in begun])  # other ranks count on this one
+            raise
 
     def _sample(self, maker: "Maker", epoch: int, start: int) -> "tuple[Future[Bulk], Dealt]":
         """Begins to sample this rank's batches of the steps from `start` on."""
@@ -135,9 +158,9 @@ class OverRanks:
         return self.sampler.sample_bulk_async([nodes for nodes, _ in dealt], **options), dealt
 
     def _finish(
-        self, maker: "Maker", bulk: Bulk, dealt: "Dealt", start: int
+        self, maker: "Maker", bulk: Bulk, later: Bulk | None, dealt: "Dealt", start: int
     ) -> Iterator[Any]:
-        rows = iter(self.rows.fetch(bulk)) if self.rows is not None else None
+        rows = self.rows.fetch(bulk, later) if self.rows is not None else None
         for step, (sample, (nodes, input_id)) in enumerate(zip(bulk, dealt, strict=True), start):
             own = next(rows) if rows is not None else None
             batch = maker.assembler.batch(sample, nodes, input_id, own)
@@ -158,10 +181,26 @@ class OverRanks:
 
     def gather_ledger(self) -> dict[Link, Entry]:
         """What all ranks sent for samples and features; all ranks call this together."""
-        table = dict(self.grid.gather_ledger(self.sampler.ledger))
+        table = self.grid.gather_ledger(self.sampler.ledger)
         if self.rows is not None:
-            table |= self.grid.gather_ledger(self.rows.ledger)
+            self.rows.settle()  # other ranks may still want rows of this one
+            table = added(table, self.grid.gather_ledger(self.rows.ledger))
         return table
+
+    def counters(self) -> dict[str, Any]:
+        """Rows this rank used and bytes it sent so far; see `crossed.count_crossed`."""
+        return count_crossed(self.sampler, self.rows)
+
+    def explain(self) -> str:
+        """The grid, how rows cross, and what crossed so far, planned beside sent."""
+        return explain_crossed(self.grid, self.sampler, self.rows)
+
+    def close(self) -> None:
+        """Lets other ranks have what they count on, and ends threads; all ranks call this."""
+        self._closed = True
+        if self.rows is not None:
+            self.rows.close()
+        self.sampler.close()
 
 
 class _Counted:

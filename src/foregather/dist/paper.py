@@ -24,9 +24,9 @@ from foregather.dist.program import Frontier, GivenRows, compact, rows_of, run
 from foregather.errors import InputError
 from foregather.sampling.bulk import Bulk
 from foregather.sampling.layerwise import Ladies
-from foregather.sampling.matrix import LayerGraph, MatrixSampler, checked_picks
+from foregather.sampling.matrix import LayerGraph, checked_picks
 from foregather.sampling.neighbor import Neighbor
-from foregather.sampling.rows import Columns, Picks, pointer
+from foregather.sampling.rows import Columns, pointer
 from foregather.sampling.sampler import Sampler
 from foregather.sampling.seeds import Position
 
@@ -251,7 +251,10 @@ class Paper:
         ids, weights, totals = [], [], []
         ends = [pointer(p[0]) for p in got]
         for b in range(k):
-            pieces = [(p[1][e[b] : e[b + 1]], p[2][e[b] : e[b + 1]]) for p, e in zip(got, ends, strict=True)]
+            pieces = [
+                (p[1][e[b] : e[b + 1]], p[2][e[b] : e[b + 1]])
+                for p, e in zip(got, ends, strict=True)
+            ]
             distinct, units = add_by_column(
                 np.concatenate([piece[0] for piece in pieces]),
                 np.concatenate([piece[1] for piece in pieces]),

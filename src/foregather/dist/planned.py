@@ -41,8 +41,8 @@ _MOST_STAGING = 64 << 20
 def shares(memory: int, rows: int, row_bytes: int, peers: int) -> tuple[int, int]:
     """Slots of the cache and rows of staging for each peer, under a budget.
 
-    The planner's tables come first; then an eighth of the rest, at most 64 MiB, is staging for rows that are
-    sent and received; what is left is cache.
+    The planner's tables come first; then an eighth of the rest, at most 64 MiB, is staging for
+    rows that are sent and received; what is left is cache.
 
     Raises:
         BudgetError: the budget is below the minimum.
@@ -88,6 +88,8 @@ class PlannedFetcher:
         self.last: FetchPlan | None = None
         #: Rows so far: of the own block, from the cache, and fetched.
         self.counts = {"local": 0, "hits": 0, "misses": 0}
+        #: Bytes that plans announced so far: requests of this rank, and replies to it.
+        self.announced = {REQUEST: 0, REPLY: 0}
 
     @property
     def memory_bytes(self) -> int:
@@ -103,6 +105,9 @@ class PlannedFetcher:
         self.counts["local"] += sum(map(len, plan.local))
         self.counts["hits"] += counts["hits"]
         self.counts["misses"] += counts["misses"]
+        others = [owner for owner in range(self.wire.size) if owner != plan.place]
+        self.announced[REQUEST] += sum(map(plan.request_bytes, others))
+        self.announced[REPLY] += counts["misses"] * self.codec.row_bytes
         asked = self._ask(plan)
         rounds = cut_rounds([most for most, _, _ in asked], self.staging)
         outputs: dict[int, Array] = {}

@@ -11,11 +11,10 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from foregather.dist.column_owners import ColumnOwners
 from foregather.dist.ask import ask_owners
+from foregather.dist.column_owners import ColumnOwners
 from foregather.dist.grid import Channel, Grid
 from foregather.dist.ledger import Ledger
 from foregather.dist.paper import Paper

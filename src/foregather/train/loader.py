@@ -25,7 +25,7 @@ from foregather.train.maker import Maker
 from foregather.train.out_of_core import OutOfCore
 from foregather.train.position import identity, read_position
 from foregather.train.pyg_batch import has_pyg, need_pyg
-from foregather.train.ranks import Dealer, Mode, RankGrid, Topology
+from foregather.train.ranks import Dealer, Mode, RankGrid, Topology, WireFormat, join
 from foregather.train.seeds import Seeds
 from foregather.train.storage import Storage, arrange
 from foregather.train.usable import usable_memory
@@ -66,7 +66,7 @@ class Loader:
         memory: bytes ("2GB"), or "auto": most of what the machine has free. For a graph from a
             folder: for everything, the graph included; what does not fit is read from disk by plan
             (see `storage`). For a graph in memory: for what the Loader holds beside it; see
-            `train.budget`.
+            `train.budget`. With `grid`: for feature rows of other ranks, on each rank.
         storage: with `memory`: "auto" keeps in memory what fits, "features" reads feature rows
             from disk, "disk" neighbour lists too, "memory" nothing (then `memory` covers what is
             beside the graph).
@@ -90,6 +90,7 @@ class Loader:
         topology: with `grid`: "partitioned" holds a block of the neighbour lists on each rank,
             "replicated" all of them. Feature rows are always in blocks.
         mode: with `grid`: how ranks sample together, see `train.ranks.Mode`.
+        wire: with `grid`: feature rows cross "exact", or rounded to "float16" or "int8".
         unsupported: other arguments of PyG; refused unless they ask for nothing. One is understood:
             weight_attr="edge_weight" samples neighbours by the graph's edge weights.
 
@@ -131,6 +132,7 @@ class Loader:
         grid: RankGrid | None = None,
         topology: Topology = "partitioned",
         mode: Mode = "owner",
+        wire: WireFormat = "exact",
         **unsupported: Any,
     ) -> None:
         refuse(unsupported)
@@ -176,7 +178,7 @@ class Loader:
         self._disk: OutOfCore | None = None
         self._ranks: Dealer | None = None
         if grid is not None:
-            self._join(grid, topology, mode, memory)
+            self._ranks = join(grid, self._maker, bulk, memory, wire, topology, mode)
         elif memory is not None:
             self._arrange(usable_memory() if memory == "auto" else parse_size(memory), storage)
         elif storage not in ("auto", "memory"):
@@ -337,8 +339,9 @@ class Loader:
         return plan_epoch(self._disk, self._maker, self.epoch if epoch is None else epoch, batches)
 
     def counters(self) -> dict[str, Any]:
-        """What was read so far, by part; empty where nothing is read by plan."""
-        return {} if self._disk is None else self._disk.counters()
+        """What was read or crossed so far, by part; empty where nothing is."""
+        source = self._disk or self._ranks
+        return {} if source is None else source.counters()
 
     def planned(self) -> "tuple[PlanSummary, PlanCost] | None":
         """What the plans of the running or last epoch announce; None where nothing is planned."""
@@ -348,7 +351,8 @@ class Loader:
 
     def explain(self) -> str:
         """The layout, the way of reading that was chosen, and predicted beside measured."""
-        return "all of the graph is in memory" if self._disk is None else self._disk.explain()
+        source = self._disk or self._ranks
+        return "all of the graph is in memory" if source is None else source.explain()
 
     @property
     def ranks(self) -> Dealer | None:
@@ -356,18 +360,10 @@ class Loader:
         return self._ranks
 
     def close(self) -> None:
-        """Frees the cache and ends reading; loops that run must have ended."""
-        if self._disk is not None:
-            self._disk.close()
-
-    def _join(
-        self, grid: RankGrid, topology: Topology, mode: Mode, memory: str | int | None
-    ) -> None:
-        if memory is not None or self._bulk == "auto":
-            raise InputError(
-                "memory= and bulk='auto' do not go with grid=; give bulk= as a number of batches"
-            )
-        self._ranks = grid.deal(self._maker, topology, mode, self.bulk)
+        """Frees the cache and ends reading; loops that run must have ended, on all ranks."""
+        source = self._disk or self._ranks
+        if source is not None:
+            source.close()
 
     def _arrange(self, memory: int, storage: Storage) -> None:
         asked = None if self._bulk == "auto" else int(self._bulk)

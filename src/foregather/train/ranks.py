@@ -6,19 +6,25 @@ A Loader does not know how ranks sample or exchange; it is given a grid, which d
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from foregather.errors import InputError
 from foregather.train.seeds import Seeds
+from foregather.units import parse_size
 
 if TYPE_CHECKING:
     from foregather.train.maker import Maker
 
-__all__ = ["Dealer", "Mode", "RankGrid", "Topology"]
+__all__ = ["Dealer", "Mode", "RankGrid", "Topology", "WireFormat", "join"]
 
 #: Whether every rank holds all neighbour lists, or those of its block only.
 Topology = Literal["partitioned", "replicated"]
 
 #: "owner": one request and one reply a layer and bulk, node-wise picks made by the owner of the
-#: row. "paper": the staged 1.5D product of the publication, as a baseline.
+#: row, and feature rows by plan. "paper": the staged 1.5D product of the publication and an
+#: all-to-allv of feature rows a minibatch, as a baseline.
 Mode = Literal["owner", "paper"]
+
+#: What feature rows are while they cross: as stored, or float32 rows rounded.
+WireFormat = Literal["exact", "float16", "int8"]
 
 
 class Dealer(Protocol):
@@ -39,9 +45,59 @@ class Dealer(Protocol):
     def gather_ledger(self) -> dict[Any, Any]:
         """What all ranks sent; all ranks call this together."""
 
+    def counters(self) -> dict[str, Any]:
+        """Rows this rank used, and bytes it sent, so far."""
+
+    def explain(self) -> str:
+        """How rows cross, and what crossed so far."""
+
+    def close(self) -> None:
+        """Lets other ranks have what they count on, and ends threads; all ranks call this."""
+
 
 class RankGrid(Protocol):
     """The ranks of a run; see `dist.Grid`."""
 
-    def deal(self, maker: "Maker", topology: Topology, mode: Mode, bulk: int) -> Dealer:
+    def deal(
+        self,
+        maker: "Maker",
+        topology: Topology,
+        mode: Mode,
+        bulk: int,
+        memory: int | None,
+        wire: WireFormat,
+    ) -> Dealer:
         """What a Loader makes its batches with; all ranks call this together."""
+
+
+def join(
+    grid: RankGrid,
+    maker: "Maker",
+    bulk: int | Literal["auto"],
+    memory: str | int | None,
+    wire: WireFormat,
+    topology: Topology,
+    mode: Mode,
+) -> Dealer:
+    """Checks what a Loader was given beside its grid, and lets the grid deal.
+
+    Raises:
+        InputError: an argument does not go with a grid.
+        BudgetError: `memory` is too small; the message says the minimum.
+    """
+    if bulk == "auto" or memory == "auto":
+        raise InputError(
+            "bulk='auto' and memory='auto' do not go with grid=; give numbers, equal on all ranks"
+        )
+    if memory is not None and mode == "paper":
+        raise InputError(
+            "mode is 'paper', which keeps no rows of other ranks; leave memory= out, or take "
+            "mode='owner'"
+        )
+    if memory is not None and maker.graph.features is None:
+        raise InputError(
+            "memory= with grid= is for feature rows of other ranks, but the graph has no features; "
+            "leave it out"
+        )
+    budget = None if memory is None else parse_size(memory)
+    return grid.deal(maker, topology, mode, bulk, budget, wire)
