@@ -12,9 +12,8 @@ import torch.distributed as dist
 from dist import cases, rank_features, rank_train
 
 from foregather import Features
-from foregather.dist import DistSampler, Grid, Partition
+from foregather.dist import DistSampler, FeatureBlock, FeatureExchange, Grid, Partition
 from foregather.dist import grid as grid_module
-from foregather.dist.fetch import BlockFetch
 from foregather.errors import ForegatherError
 from foregather.sampling.bulk import Bulk
 
@@ -123,7 +122,9 @@ def count(folder):
     wide = np.random.default_rng(1).random((graph.num_nodes, 600), np.float32)
     with Grid(timeout=60) as grid:
         sampler = sampler_of(graph, grid, "once")
-        rows = BlockFetch(Features(wide), sampler.topology.row_starts, grid)
+        starts = sampler.topology.row_starts
+        block = FeatureBlock.of(Features(wide), grid.num_rows, grid.row, starts)
+        rows = FeatureExchange(grid, block, mode="paper")
         (here / f"ready{grid.rank}").touch()
         while not (here / "go").exists():
             time.sleep(0.02)

@@ -111,6 +111,7 @@ def test_arguments_that_do_not_go_with_a_grid():
     for options, message in (
         ({"memory": "auto"}, "memory='auto' do not go with grid="),
         ({"memory": "1GB", "mode": "paper"}, "keeps no rows of other ranks"),
+        ({"memory": "1GB", "storage": "disk"}, "does not go with grid="),
     ):
         with pytest.raises(InputError, match=message):
             rank_train.loader_of(graph, "once", 8, 2, grid=object(), **options)

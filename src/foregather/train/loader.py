@@ -178,6 +178,8 @@ class Loader:
         self._disk: OutOfCore | None = None
         self._ranks: Dealer | None = None
         if grid is not None:
+            if storage not in ("auto", "memory"):
+                raise InputError(f"storage is {storage!r}, which does not go with grid=")
             self._ranks = join(grid, self._maker, bulk, memory, wire, topology, mode)
         elif memory is not None:
             self._arrange(usable_memory() if memory == "auto" else parse_size(memory), storage)
