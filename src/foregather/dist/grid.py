@@ -163,6 +163,7 @@ class Grid:
             ) from error
         others = [rank for rank, other in enumerate(values) if other != values[0]]
         if others:
+            self.watch.linger([f"{key}/read" for key in keys])
             raise InputError(
                 f"the ranks differ in the {name}: rank 0 has {values[0]}, rank {others[0]} has "
                 f"{values[others[0]]}; start all with the same"
@@ -179,7 +180,10 @@ class Grid:
                 f"rank {', '.join(missing)} did not say its {name} within {self.timeout:g} s; "
                 "see its log for the cause"
             ) from error
-        return [store.get(key).decode() for key in keys]
+        values = [store.get(key).decode() for key in keys]
+        if len(set(values)) > 1:  # all come to this, and whoever holds the store goes last
+            store.set(f"{keys[self.rank]}/read", "1")
+        return values
 
     def gather_ledger(self, ledger: Ledger) -> dict[Link, Entry]:
         """What all ranks sent, on every rank; all ranks call this together."""

@@ -46,7 +46,11 @@ def metis_order(graph: Graph, parts: int) -> tuple[Int, Int]:
     ).astype(np.int64)
     both = both[:, both[0] != both[1]]
     plain = Graph.from_edge_index(both, graph.num_nodes, dedup=True)
-    _, part = pymetis.part_graph(parts, xadj=plain.indptr, adjncy=plain.indices)
+    if hasattr(pymetis, "CSRAdjacency"):
+        given = {"adjacency": pymetis.CSRAdjacency(plain.indptr, plain.indices)}
+    else:
+        given = {"xadj": plain.indptr, "adjncy": plain.indices}
+    _, part = pymetis.part_graph(parts, **given)
     part = np.asarray(part)
     return np.argsort(part, kind="stable"), pointer(np.bincount(part, minlength=parts))
 

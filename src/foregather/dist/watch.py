@@ -53,7 +53,8 @@ class Watch:
         self.where = ""  # what the collectives are for: the bulk and layer
         self._steps = 0
         self._step = "start"
-        self._failed = False
+        self._deciding = threading.Lock()  # sampling and fetching fail in threads of their own
+        self._said = ""  # the verdict, once this rank knows it
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="foregather-watch", daemon=True)
         self._thread.start()
@@ -89,7 +90,8 @@ class Watch:
         try:
             # A store whose process is stopped accepts bytes and never answers.
             verdict = within(_LOOK + _ANSWER, lambda: self._agree(name))
-            self._linger(verdict)
+            alive = [r for r in range(self.size) if f"rank {r} (" not in verdict]
+            self.linger([f"read/{r}" for r in alive])
         except RuntimeError:
             verdict = (
                 f"rank 0, which holds the store, is gone or stopped: noticed by rank {self.rank} "
@@ -99,14 +101,14 @@ class Watch:
 
     def _agree(self, name: str) -> str:
         """The verdict of the rank that found one first."""
-        if not self._failed:
-            self._failed = True
-            found = self._find(name)
-            if found:
-                self.store.compare_set("verdict", "", found)
-        verdict = self.store.get("verdict").decode()
-        self.store.set(f"read/{self.rank}", "1")
-        return verdict
+        with self._deciding:
+            if not self._said:
+                found = self._find(name)
+                if found:
+                    self.store.compare_set("verdict", "", found)
+                self._said = self.store.get("verdict").decode()
+                self.store.set(f"read/{self.rank}", "1")
+            return self._said
 
     def _find(self, name: str) -> str:
         """A verdict of this rank, or nothing if there is one."""
@@ -144,13 +146,12 @@ class Watch:
         keys = [f"beat/{r}" for r in range(self.size)]
         return [json.loads(self.store.get(k)) if self.store.check([k]) else None for k in keys]
 
-    def _linger(self, verdict: str) -> None:
-        """The rank that holds the store waits until the others know."""
+    def linger(self, keys: list[str]) -> None:
+        """The rank that holds the store waits until the others have said that they know."""
         if not self._hosts_store:
             return
         end = time.monotonic() + self.timeout
-        others = [f"read/{r}" for r in range(1, self.size) if f"rank {r} (" not in verdict]
-        while time.monotonic() < end and not all(self.store.check([key]) for key in others):
+        while time.monotonic() < end and not all(self.store.check([key]) for key in keys):
             time.sleep(0.05)
         time.sleep(BEAT)  # the last reader still has its answer on the way
 
