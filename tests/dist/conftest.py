@@ -15,16 +15,27 @@ def launcher():
 
 
 @pytest.fixture(scope="session")
-def results(launcher, tmp_path_factory):
-    """What a world of p ranks made of all its cases; each world runs once."""
+def worlds(launcher, tmp_path_factory):
+    """What a world of p ranks made of all cases of a task; each world runs once."""
 
-    @cache
-    def of_world(size):
-        folder = tmp_path_factory.mktemp(f"world{size}")
-        with World(launcher, size, "same", folder) as world:
-            codes = world.wait(240)
-            assert codes == [0] * size, "\n".join(world.output(rank) for rank in range(size))
-        parts = [json.loads((folder / f"same{rank}.json").read_text()) for rank in range(size)]
-        return dict(zip(cases.matrix(size), zip(*parts, strict=True), strict=True))
+    def of_task(task, cases_of, seconds):
+        @cache
+        def of_world(size):
+            folder = tmp_path_factory.mktemp(f"{task}{size}")
+            with World(launcher, size, task, folder) as world:
+                codes = world.wait(seconds)
+                assert codes == [0] * size, "\n".join(world.output(rank) for rank in range(size))
+            parts = [
+                json.loads((folder / f"{task}{rank}.json").read_text()) for rank in range(size)
+            ]
+            return dict(zip(cases_of(size), zip(*parts, strict=True), strict=True))
 
-    return of_world
+        return of_world
+
+    return of_task
+
+
+@pytest.fixture(scope="session")
+def results(worlds):
+    """What a world of p ranks sampled."""
+    return worlds("same", cases.matrix, 240)

@@ -2,7 +2,6 @@
 
 import json
 import signal
-from functools import cache
 
 import numpy as np
 import pytest
@@ -18,19 +17,9 @@ from foregather.errors import BudgetError, InputError
 
 
 @pytest.fixture(scope="session")
-def fetched(launcher, tmp_path_factory):
-    """What a world of p ranks fetched; each world runs once (the ranks compare the rows)."""
-
-    @cache
-    def of_world(size):
-        folder = tmp_path_factory.mktemp(f"features{size}")
-        with World(launcher, size, "features", folder) as world:
-            codes = world.wait(120)
-            assert codes == [0] * size, "\n".join(world.output(rank) for rank in range(size))
-        parts = [json.loads((folder / f"features{rank}.json").read_text()) for rank in range(size)]
-        return dict(zip(cases.options(size), zip(*parts, strict=True), strict=True))
-
-    return of_world
+def fetched(worlds):
+    """What a world of p ranks fetched (the ranks compare the rows)."""
+    return worlds("features", cases.options, 120)
 
 
 def row_bytes(stored, where, wire):

@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from importlib.metadata import version
 from itertools import count
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
@@ -205,12 +204,7 @@ class Grid:
     def __enter__(self) -> "Grid":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

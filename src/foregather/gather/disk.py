@@ -5,7 +5,6 @@ and the staging. Requests and bytes equal those of the plan. The memory is `memo
 and staging, allocated once; outputs are the caller's.
 """
 
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -186,12 +185,7 @@ class DiskFeatures:
     def __enter__(self) -> "DiskFeatures":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

@@ -8,7 +8,6 @@ import contextlib
 import os
 from collections.abc import Iterator
 from contextvars import ContextVar
-from types import TracebackType
 
 __all__ = ["Progress", "peak_memory", "quiet"]
 
@@ -43,12 +42,7 @@ class Progress:
     def __enter__(self) -> "Progress":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bar.close()
 
 

@@ -17,13 +17,12 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
-from foregather.sampling.bulk import Bulk, Expand, to_samples
+from foregather.sampling.bulk import Expand
+from foregather.sampling.fused import FusedSampler
 from foregather.sampling.kept import Kept
 from foregather.sampling.layerwise import Debias
-from foregather.sampling.matrix import MatrixSampler
 from foregather.sampling.neighbor import check_expand, check_fanouts
 from foregather.sampling.rows import Picks, Rows
-from foregather.sampling.seeds import flatten
 
 __all__ = ["Labor"]
 
@@ -34,7 +33,7 @@ _DEBIAS: tuple[Debias, ...] = (None, "exact", "reference")  # as in labor.hpp
 
 
 @dataclass(frozen=True)
-class Labor(MatrixSampler):
+class Labor(FusedSampler):
     """Samples in-neighbours by random numbers that sources share among targets.
 
     Args:
@@ -91,22 +90,6 @@ class Labor(MatrixSampler):
             sums = np.bincount(row, weight, len(p.rows))  # adds in the order of the entries
             weight = weight / np.where(sums == 0, 1, sums)[row]
         return Picks(entry, weight)
-
-    def sample_bulk(
-        self,
-        graph: Graph,
-        seeds: Sequence[Array],
-        *,
-        seed: int,
-        epoch: int = 0,
-        first_batch: int = 0,
-        threads: int = 0,
-    ) -> Bulk:
-        """Samples len(seeds) minibatches at once; see `Sampler.sample_bulk`."""
-        flat, ptr = flatten(seeds)
-        made = self._kernel(graph).sample(flat, ptr, seed, epoch, first_batch, threads)
-        samples = to_samples(made, first_batch, self.expand)
-        return Bulk(samples, seed, epoch, first_batch)
 
     def _kernel(self, graph: Graph) -> Kernel:
         """The kernel of a graph."""

@@ -14,11 +14,10 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
-from foregather.sampling.bulk import Bulk, Expand, to_samples
+from foregather.sampling.bulk import Expand
+from foregather.sampling.fused import FusedSampler
 from foregather.sampling.kept import Kept
-from foregather.sampling.matrix import MatrixSampler
 from foregather.sampling.rows import Picks, Rows
-from foregather.sampling.seeds import flatten
 from foregather.sampling.weights import DrawWeights
 
 __all__ = ["Neighbor", "check_expand", "check_fanouts"]
@@ -28,7 +27,7 @@ Kernel = _core.NeighborKernel32 | _core.NeighborKernel64
 
 
 @dataclass(frozen=True)
-class Neighbor(MatrixSampler):
+class Neighbor(FusedSampler):
     """Samples in-neighbours, uniformly or by weight.
 
     With weights, a vertex draws one in-edge after the other, each with a probability in proportion
@@ -72,22 +71,6 @@ class Neighbor(MatrixSampler):
         if self.weights is None:
             return p.sample_rows(size, replace=again)
         return p.draw_rows(size, self.weights.at(p), again)
-
-    def sample_bulk(
-        self,
-        graph: Graph,
-        seeds: Sequence[Array],
-        *,
-        seed: int,
-        epoch: int = 0,
-        first_batch: int = 0,
-        threads: int = 0,
-    ) -> Bulk:
-        """Samples len(seeds) minibatches at once; see `Sampler.sample_bulk`."""
-        flat, ptr = flatten(seeds)
-        made = self._kernel(graph).sample(flat, ptr, seed, epoch, first_batch, threads)
-        samples = to_samples(made, first_batch, self.expand)
-        return Bulk(samples, seed, epoch, first_batch)
 
     def _kernel(self, graph: Graph) -> Kernel:
         """The kernel of a graph."""
