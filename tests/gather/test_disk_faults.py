@@ -187,12 +187,13 @@ def test_replaced_and_removed(file, backend, tmp_path):
 
 
 def test_destroyed_with_reads_in_flight(file, rows, backend):
-    plan = plan_of(file, random_batches(ROWS, 10, 100, 0), 50)
+    batches = random_batches(ROWS, 10, 100, 0)
+    plan = plan_of(file, batches, 50)
     for round_ in range(12):
         disk = open_disk(file, backend, depth=64, slots=50)
         disk.append(plan)
         if round_ % 3:
-            disk.step()
+            assert np.array_equal(disk.step(), rows[batches[0]])
         if round_ % 2:
             disk.close()
         del disk  # the last reference: destroyed now

@@ -80,7 +80,6 @@ def test_without_pyg(monkeypatch):
 
 
 def test_fan_outs_make_the_built_in_sampler():
-    pytest.importorskip("foregather.sampling.neighbor")
     for a, b in zip(plain(sampler=None, num_neighbors=[4, 3, 2]), plain(), strict=True):
         assert same_batch(a, b)
 
