@@ -20,6 +20,7 @@ from foregather.dist.grid import Channel, Grid
 from foregather.dist.ledger import Ledger
 from foregather.dist.planned import PlannedFetcher, shares
 from foregather.errors import InputError, RankError
+from foregather.sampling.bulk import Bulk
 from foregather.units import parse_size
 
 if TYPE_CHECKING:
@@ -164,15 +165,19 @@ class FeatureExchange:
         if self._last is not None:
             self._last.go_on()
         batches, ahead = list(bulk), [] if later is None else list(later)
-        rows = self._run(batches, ahead, self._number)
+        rows = self._run(batches, ahead, self._name(bulk))
         self._number += 1
         self._last = Fetch(self.channel.thread, rows, len(batches))
         return self._last
 
-    def _run(self, batches: Sequence[Any], ahead: Sequence[Any], number: int) -> Iterator[Array]:
-        rank = self.grid.rank
-        self.grid.watch.where = f"features of bulk {number}, rank {rank}"
+    def _run(self, batches: Sequence[Any], ahead: Sequence[Any], name: str) -> Iterator[Array]:
+        self.grid.watch.where = f"{name} of rank {self.grid.rank},"
         yield from self.fetcher.run(batches, ahead)
+
+    def _name(self, bulk: Iterable[Any]) -> str:
+        if isinstance(bulk, Bulk):
+            return f"epoch {bulk.epoch}, minibatches from {bulk.first_batch}"
+        return f"list {self._number} of minibatches"
 
     @property
     def ledger(self) -> Ledger:

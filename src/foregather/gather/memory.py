@@ -49,7 +49,7 @@ def gather(
     Raises:
         InputError: an id is out of range, or `out` does not fit.
     """
-    rows = _ids(ids, features.num_rows)
+    rows = row_ids(ids, features.num_rows)
     if out is None:
         out = _empty(rows.size, features, pin)
     elif tuple(out.shape) != (rows.size, features.width) or not out.is_contiguous():
@@ -68,7 +68,8 @@ def gather(
     return out
 
 
-def _ids(ids: Any, count: int) -> Array:
+def row_ids(ids: Any, count: int) -> Array:
+    """Ids as the core takes them: as they are if it can read them, else checked and converted."""
     if (
         isinstance(ids, np.ndarray)
         and ids.dtype in (np.uint32, np.int64)

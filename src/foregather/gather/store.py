@@ -16,7 +16,7 @@ from foregather import _core
 from foregather.errors import BudgetError, InputError
 from foregather.gather.disk import DEPTH, DiskFeatures
 from foregather.gather.feature_file import FeatureFile
-from foregather.graph.arrays import to_ids
+from foregather.gather.memory import row_ids
 from foregather.graph.graph import Graph
 from foregather.observe.calibration import load_calibration
 from foregather.units import format_bytes, parse_size
@@ -105,7 +105,7 @@ class Store:
         """
         if isinstance(ids, slice):
             ids = np.arange(*ids.indices(self.file.num_rows), dtype=np.int64)
-        rows = _ids(ids, self.file.num_rows)
+        rows = row_ids(ids, self.file.num_rows)
         out = np.empty((rows.size, self.file.width), self.dtype)
         self._fill(rows, out)
         return out
@@ -119,7 +119,7 @@ class Store:
         """
         import torch
 
-        rows = _ids(ids, self.file.num_rows)
+        rows = row_ids(ids, self.file.num_rows)
         if out is None:
             return torch.from_numpy(self[rows])
         if tuple(out.shape) != (rows.size, self.file.width) or not out.is_contiguous():
@@ -289,14 +289,3 @@ def _shares(file: FeatureFile, memory: int) -> tuple[int, int]:
     least = -(-file.row_bytes // _PAGE) * _PAGE + _PAGE
     staging = max(least, min(_MOST_STAGING, memory // 8) // _PAGE * _PAGE)
     return staging, min(file.num_rows, (memory - staging) // _slot_bytes(file))
-
-
-def _ids(ids: Any, count: int) -> Array:
-    if (
-        isinstance(ids, np.ndarray)
-        and ids.dtype in (np.uint32, np.int64)
-        and ids.ndim == 1
-        and ids.flags.c_contiguous
-    ):
-        return ids  # the core checks the range
-    return to_ids(ids, count, "ids", "rows")
