@@ -73,6 +73,16 @@ void alias_row(std::span<const Weight> weights, std::span<AliasCell> cells, Alia
   }
 }
 
+template <typename Weight>
+void prepare_row(std::span<const Weight> weights, std::span<AliasCell> cells,
+                 AliasScratch& scratch) {
+  if (weights.size() > kShortRow) {
+    alias_row(weights, cells, scratch);
+  } else if (weights.size() > 1) {  // there is nothing to choose from one
+    write_short_row(weights, reinterpret_cast<std::int32_t*>(cells.data()));
+  }
+}
+
 void prepare_weights(std::span<const std::int64_t> indptr, std::span<const float> weights,
                      Buffer<AliasCell>& cells, std::vector<std::uint32_t>& positive, int threads) {
   if (indptr.empty() || indptr.front() != 0 || !std::is_sorted(indptr.begin(), indptr.end()) ||
@@ -96,8 +106,7 @@ void prepare_weights(std::span<const std::int64_t> indptr, std::span<const float
     for (auto v = static_cast<std::size_t>(first); v < static_cast<std::size_t>(last); ++v) {
       const auto begin = static_cast<std::size_t>(indptr[v]);
       const auto degree = static_cast<std::size_t>(indptr[v + 1]) - begin;
-      if (degree == 0) continue;
-      alias_row(weights.subspan(begin, degree), {cells.data() + begin, degree}, scratch);
+      prepare_row(weights.subspan(begin, degree), {cells.data() + begin, degree}, scratch);
     }
   });
 }
@@ -147,7 +156,7 @@ void draw_rows(std::span<const Id> rows, std::span<const std::int64_t> batch_ptr
           if (count == 0) continue;
           cells.resize(own.size());
           places.resize(count);
-          alias_row(own, std::span<AliasCell>(cells), scratch);
+          prepare_row(own, std::span<AliasCell>(cells), scratch);
           const std::uint64_t key = vertex_key(keys[b], static_cast<std::uint64_t>(rows[r]));
           if (replace) {
             pick_weighted_any(key, cells.data(), static_cast<std::uint32_t>(own.size()), count,
@@ -160,6 +169,8 @@ void draw_rows(std::span<const Id> rows, std::span<const std::int64_t> batch_ptr
       });
 }
 
+template void prepare_row(std::span<const float>, std::span<AliasCell>, AliasScratch&);
+template void prepare_row(std::span<const double>, std::span<AliasCell>, AliasScratch&);
 template void alias_row(std::span<const float>, std::span<AliasCell>, AliasScratch&);
 template void alias_row(std::span<const double>, std::span<AliasCell>, AliasScratch&);
 #define FOREGATHER_ALIAS(Id)                                                      \

@@ -52,7 +52,6 @@ struct UniformDraw {
 template <typename Id>
 struct WeightedDraw {
   static constexpr bool kAsks = true, kReads = false;
-  static constexpr std::uint32_t kShort = 64;  // rows whose cells are asked for as a whole
   Fanout fanout;
   const EdgeWeights& weights;
 
@@ -71,8 +70,8 @@ struct WeightedDraw {
   [[gnu::always_inline]] void ask(const FrontierRow<Id>& row) {
     if (fanout.all_of(row.degree)) return;
     const AliasCell* cells = weights.cells.data() + row.begin;
-    if (row.degree <= kShort) {
-      prefetch_range(cells, row.degree);
+    if (row.degree <= kShortRow) {  // sums, half as long as cells
+      prefetch_range(cells, (row.degree + 1) / 2);
       return;
     }
     const std::uint64_t key = vertex_key(fanout.key, static_cast<std::uint64_t>(row.node));

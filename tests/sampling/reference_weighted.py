@@ -68,11 +68,44 @@ def draw_cell(key: int, slot: int, cells: Sequence[tuple[int, int]]) -> int:
     return at if bits & LOW < keep else other
 
 
+def whole_units(weights: Sequence[float]) -> list[int]:
+    """Weights of a short row as whole numbers with a sum below 2^31."""
+    largest, total = max(weights), 0.0
+    for w in weights:
+        total += w / largest
+    scale = (2.0**31 - 1 - 32) / total
+    return [max(1, int(w / largest * scale)) if w > 0 else 0 for w in weights]
+
+
+def draw_unit(key: int, slot: int, units: Sequence[int]) -> int:
+    """The entry on whose units draw `slot` falls."""
+    drawn = draw(key, slot) * sum(units) >> 64
+    return next(i for i in range(len(units)) if sum(units[: i + 1]) > drawn)
+
+
+def choose_short(key: int, weights: Sequence[float], fanout: int, replace: bool) -> list[int]:
+    """Picks of a short row: as many draws as picks; for those that were repeats, draws of what is
+    left."""
+    if len(weights) == 1:
+        return [0] * fanout
+    units = whole_units(weights)
+    drawn = [draw_unit(key, slot, units) for slot in range(fanout)]
+    if replace:
+        return sorted(drawn)
+    taken = set(drawn)
+    while len(taken) < fanout:
+        left = [0 if i in taken else units[i] for i in range(len(units))]
+        taken.add(draw_unit(key, fanout + len(taken), left))
+    return sorted(taken)
+
+
 def choose_weighted(key: int, weights: Sequence[float], fanout: int, replace: bool) -> list[int]:
     """Positions in a row that a fan-out picks by weight."""
     there = [i for i, w in enumerate(weights) if w > 0]
     if fanout < 0 or not there or (not replace and fanout >= len(there)):
         return there
+    if len(weights) <= 32:
+        return choose_short(key, weights, fanout, replace)
     cells = alias(weights)
     if replace:
         return sorted(draw_cell(key, slot, cells) for slot in range(fanout))

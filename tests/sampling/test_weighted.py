@@ -61,9 +61,9 @@ def test_equals_the_reference(data):
 
 
 @pytest.mark.parametrize("spread", [1.0, 8.0])  # with 8, few entries have nearly all the weight
-@pytest.mark.parametrize("degree", [33, 64, 65, 200, 3000])
-@pytest.mark.parametrize("fanout", [1, 15, 32, 33, 100, 199])
-def test_long_rows(degree, fanout, spread):
+@pytest.mark.parametrize("degree", [2, 4, 5, 9, 16, 17, 32, 33, 64, 65, 200, 3000])
+@pytest.mark.parametrize("fanout", [1, 4, 15, 31, 32, 33, 100, 199])
+def test_rows_of_every_length(degree, fanout, spread):
     made, seeds = rows_of(degree)
     weights = random_weights(degree, made, spread)
     rule = Neighbor([fanout], weights=weights)

@@ -1,10 +1,11 @@
 // Alias: picks by weight from a row, in a time that does not grow with the row.
 //
-// Walker's method: a row of `degree` entries becomes as many cells of equal probability; a cell
-// keeps its own entry with probability keep / 2^32 and otherwise stands for one other entry. So a
-// draw reads one cell. Cells are made once for a graph and its weights, 8 bytes an edge, from
-// weights of which only the ratios inside a row matter; a probability is exact to 2^-32 of the
-// mean of its row. An entry of weight 0 is never picked.
+// Rows of up to 32 entries: see short_row.hpp. The others are cells, by Walker's method: a row of
+// `degree` entries becomes as many cells of equal probability; a cell keeps its own entry with
+// probability keep / 2^32 and otherwise stands for one other entry. So a draw reads one cell. Cells
+// are made once for a graph and its weights, 8 bytes an edge, from weights of which only the ratios
+// inside a row matter; a probability is exact to 2^-32 of the mean of its row. An entry of weight 0
+// is never picked.
 //
 // With replacement, pick t is draw t. Without, draws go on until `count` distinct entries were met:
 // each new one has the probability of its weight among those not yet picked, which is successive
@@ -16,6 +17,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <span>
@@ -26,6 +28,7 @@
 #include "foregather/exact_math.hpp"
 #include "foregather/pick.hpp"
 #include "foregather/random.hpp"
+#include "foregather/short_row.hpp"
 
 namespace foregather {
 
@@ -33,6 +36,11 @@ struct AliasCell {
   std::uint32_t keep;   ///< probability of the own entry, in 2^-32
   std::uint32_t other;  ///< position in the row of the entry it stands for otherwise
 };
+
+/// The sums of a short row, which stand where its cells would.
+inline const std::int32_t* short_sums(const AliasCell* cells) {
+  return reinterpret_cast<const std::int32_t*>(cells);
+}
 
 /// Scratch of alias_row and pick_weighted; kept between calls.
 struct AliasScratch {
@@ -42,7 +50,13 @@ struct AliasScratch {
   PickScratch taken;
 };
 
-/// Cells of one row; `weights` are finite, >= 0, and not all 0.
+/// What picks read of one row: its cells, or the sums of a short row in their place; `weights` are
+/// finite, >= 0, and not all 0.
+template <typename Weight>
+void prepare_row(std::span<const Weight> weights, std::span<AliasCell> cells,
+                 AliasScratch& scratch);
+
+/// The cells of one row, however short.
 template <typename Weight>
 void alias_row(std::span<const Weight> weights, std::span<AliasCell> cells, AliasScratch& scratch);
 
@@ -92,21 +106,21 @@ inline std::uint32_t meet_word(std::uint64_t key, const AliasCell* cells, std::u
   return have;
 }
 
-/// Few picks of a long row are kept sorted while they are drawn.
+/// Few picks of a long row. Only if two of the first draws are alike more are made.
 inline std::uint32_t meet_few(std::uint64_t key, const AliasCell* cells, std::uint32_t degree,
                               std::uint32_t count, std::uint32_t* out) {
-  std::uint32_t have = 0;
-  for (std::uint32_t slot = 0; have < count && slot < tries(count); ++slot) {
+  std::array<std::uint32_t, kFew> drawn;
+  for (std::uint32_t t = 0; t < count; ++t) drawn[t] = draw_cell(key, t, cells, degree);
+  if (rank_distinct(drawn.data(), count, out)) return count;
+  std::sort(drawn.begin(), drawn.begin() + count);
+  auto* const end = std::unique_copy(drawn.begin(), drawn.begin() + count, out);
+  auto have = static_cast<std::uint32_t>(end - out);
+  for (std::uint32_t slot = count; have < count && slot < tries(count); ++slot) {
     const std::uint32_t at = draw_cell(key, slot, cells, degree);
-    std::uint32_t below = 0;
-    bool taken = false;
-    for (std::uint32_t i = 0; i < have; ++i) {
-      below += out[i] < at;
-      taken |= out[i] == at;
-    }
-    if (taken) continue;
-    for (std::uint32_t i = have; i > below; --i) out[i] = out[i - 1];
-    out[below] = at;
+    std::uint32_t* const place = std::lower_bound(out, out + have, at);
+    if (place != out + have && *place == at) continue;
+    std::copy_backward(place, out + have, out + have + 1);
+    *place = at;
     ++have;
   }
   return have;
@@ -170,10 +184,10 @@ void take_rest(std::uint64_t key, std::span<const Weight> weights, std::uint32_t
 template <typename Weight>
 void pick_weighted(std::uint64_t key, const AliasCell* cells, std::span<const Weight> weights,
                    std::uint32_t count, std::uint32_t* out, AliasScratch& scratch) {
-  constexpr std::uint32_t kFew = 32;
   const auto degree = static_cast<std::uint32_t>(weights.size());
+  if (degree <= kShortRow) return pick_short(key, short_sums(cells), degree, count, out);
   const std::uint32_t have = degree <= 64 ? detail::meet_word(key, cells, degree, count, out)
-                             : count <= kFew
+                             : count <= detail::kFew
                                  ? detail::meet_few(key, cells, degree, count, out)
                                  : detail::meet_many(key, cells, degree, count, out, scratch.taken);
   if (have < count) detail::take_rest(key, weights, have, count, out, scratch.rest);
@@ -182,7 +196,13 @@ void pick_weighted(std::uint64_t key, const AliasCell* cells, std::span<const We
 /// `count` positions of a row by weight, with replacement, ascending.
 inline void pick_weighted_any(std::uint64_t key, const AliasCell* cells, std::uint32_t degree,
                               std::uint32_t count, std::uint32_t* out) {
-  for (std::uint32_t t = 0; t < count; ++t) out[t] = detail::draw_cell(key, t, cells, degree);
+  if (degree == 1) {
+    std::fill_n(out, count, 0);
+  } else if (degree <= kShortRow) {
+    pick_short_any(key, short_sums(cells), degree, count, out);
+  } else {
+    for (std::uint32_t t = 0; t < count; ++t) out[t] = detail::draw_cell(key, t, cells, degree);
+  }
   std::sort(out, out + count);
 }
 

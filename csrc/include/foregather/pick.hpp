@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <vector>
@@ -34,25 +35,38 @@ inline void pick_word(std::uint64_t key, std::uint32_t degree, std::uint32_t cou
   }
 }
 
-// Few picks of a long row: they are kept sorted while they are drawn. A draw that is taken already
-// is replaced by `last`, which is larger than all before, so it goes to the end.
+/// Picks that are put in order by comparing each with each.
+inline constexpr std::uint32_t kFew = 32;
+
+/// Puts distinct numbers in order: each goes to its rank, which is how many are smaller. Returns
+/// false, with `out` in no order, if two are alike.
+inline bool rank_distinct(const std::uint32_t* drawn, std::uint32_t count, std::uint32_t* out) {
+  std::uint32_t pairs = 0;
+  for (std::uint32_t t = 0; t < count; ++t) {
+    std::uint32_t below = 0;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      below += drawn[i] < drawn[t];
+      pairs += drawn[i] == drawn[t];
+    }
+    out[below] = drawn[t];
+  }
+  return pairs == count;
+}
+
+// Few picks of a long row. A draw that is taken already is replaced by `last`, which is larger than
+// all before; that is rare, so all are drawn first.
 inline void pick_few(std::uint64_t key, std::uint32_t degree, std::uint32_t count,
                      std::uint32_t* out) {
+  std::array<std::uint32_t, kFew> drawn;
   for (std::uint32_t slot = 0, last = degree - count; slot < count; ++slot, ++last) {
-    const std::uint32_t drawn = bounded(key, slot, last + 1);
-    std::uint32_t below = 0;
-    bool taken = false;
-    for (std::uint32_t i = 0; i < slot; ++i) {
-      below += out[i] < drawn;
-      taken |= out[i] == drawn;
-    }
-    if (taken) {
-      out[slot] = last;
-      continue;
-    }
-    for (std::uint32_t i = slot; i > below; --i) out[i] = out[i - 1];
-    out[below] = drawn;
+    drawn[slot] = bounded(key, slot, last + 1);
   }
+  if (rank_distinct(drawn.data(), count, out)) return;
+  for (std::uint32_t slot = 0, last = degree - count; slot < count; ++slot, ++last) {
+    if (std::find(out, out + slot, drawn[slot]) != out + slot) drawn[slot] = last;
+    out[slot] = drawn[slot];
+  }
+  std::sort(out, out + count);
 }
 
 inline void pick_many(std::uint64_t key, std::uint32_t degree, std::uint32_t count,
@@ -85,12 +99,11 @@ inline void pick_many(std::uint64_t key, std::uint32_t degree, std::uint32_t cou
 /// `count` distinct positions of a row of `degree` >= `count`, ascending.
 inline void pick_distinct(std::uint64_t key, std::uint32_t degree, std::uint32_t count,
                           std::uint32_t* out, PickScratch& scratch) {
-  constexpr std::uint32_t kFew = 32;
   if (count == degree) {
     for (std::uint32_t i = 0; i < count; ++i) out[i] = i;
   } else if (degree <= 64) {
     detail::pick_word(key, degree, count, out);
-  } else if (count <= kFew) {
+  } else if (count <= detail::kFew) {
     detail::pick_few(key, degree, count, out);
   } else {
     detail::pick_many(key, degree, count, out, scratch);
