@@ -62,8 +62,8 @@ PLANS = {
     "citeseer": Plan(150, 3, 120, 25, 1024, 1664, 64, 0.01, 5e-4),
     "pubmed": Plan(150, 3, 60, 25, 1024, 9859, 64, 0.01, 5e-4),
     "photo": Plan(100, 10, 1024, 15, 2048, 3825, columns=128),
-    "coauthor_cs": Plan(100, 10, 1024, 15, 2048, 9167, columns=128),
-    "ogbn_arxiv": Plan(40, 5, 4096, 10, 8192, 84672, rate=0.05),
+    "coauthor_cs": Plan(100, 10, 1024, 15, 4096, 9167, columns=128),
+    "ogbn_arxiv": Plan(40, 5, 16384, 15, 16384, 84672, rate=0.05),
 }
 
 

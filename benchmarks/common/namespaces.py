@@ -40,7 +40,7 @@ class Namespaces:
 
     Args:
         size: how many.
-        rate: of each link, as `tc` says it ("1gbit"), or None for no limit.
+        rate: of each link, as `tc` says it ("1gbit", "25mbit"), or None for no limit.
     """
 
     def __init__(self, size: int, rate: str | None = None) -> None:
@@ -81,9 +81,17 @@ class Namespaces:
         run(*inside, "link", "set", INTERFACE, "up")
         run(*inside, "link", "set", "lo", "up")
         if self.rate is not None:
-            shape = ("root", "tbf", "rate", self.rate, "burst", "256kb", "latency", "100ms")
+            shape = ("root", "tbf", "rate", self.rate, "burst", self.burst, "latency", "100ms")
             run("tc", "-n", space, "qdisc", "add", "dev", INTERFACE, *shape)  # what it sends
             run("tc", "qdisc", "add", "dev", link, *shape)  # what it receives
+
+    @property
+    def burst(self) -> str:
+        """Two milliseconds of the rate: what may pass at once after a pause."""
+        assert self.rate is not None
+        units = {"gbit": 125_000_000, "mbit": 125_000, "kbit": 125}
+        unit = next(name for name in units if self.rate.endswith(name))
+        return f"{max(16_384, int(float(self.rate.removesuffix(unit)) * units[unit] * 0.002))}b"
 
     def command(self, rank: int) -> list[str]:
         """What to put before a command that is to run in a rank's namespace."""

@@ -84,8 +84,7 @@ def draw_unit(key: int, slot: int, units: Sequence[int]) -> int:
 
 
 def choose_short(key: int, weights: Sequence[float], fanout: int, replace: bool) -> list[int]:
-    """Picks of a short row: as many draws as picks; for those that were repeats, draws of what is
-    left."""
+    """Picks of a short row: as many draws as picks, and for each repeat a draw of what is left."""
     if len(weights) == 1:
         return [0] * fanout
     units = whole_units(weights)
