@@ -13,7 +13,7 @@ from dist import cases, restarting
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
-from foregather import Features, ForegatherError, Graph, Loader
+from foregather import BudgetError, Features, ForegatherError, Graph, Loader
 from foregather.dist import Grid
 from foregather.nn import SAGE
 from foregather.sampling import FastGCN, Ladies, Neighbor
@@ -38,6 +38,16 @@ LOADERS = [
     ("paper grid", 2, "partitioned", "paper", "ladies", 7, 3, None),
 ]
 EPOCHS = 2
+#: Loaders whose feature blocks are in memory or on disk: (storage, wire, rule, memory).
+DISK = 20_000_000
+STORED = [
+    ("memory", "exact", "once", MUCH),
+    ("disk", "exact", "once", DISK),
+    ("features", "exact", "ladies", DISK),
+    ("memory", "int8", "once", MUCH),
+    ("disk", "int8", "once", DISK),
+]
+WIDE_NODES, WIDE = 200_000, 128
 
 
 def train_graph(kind="plain"):
@@ -78,6 +88,7 @@ def batches(folder):
             continue
         with Grid(c, timeout=60) as grid:
             over = {"grid": grid, "topology": topology, "mode": mode, "memory": memory}
+            over["storage"] = "memory"  # so that the budget is for rows of others alone
             loader = loader_of(graph, rule, size, bulk, **over)
             epochs = [[digest(batch) for batch in loader] for _ in range(EPOCHS)]
             for number, _ in enumerate(loader):  # left early: epoch 2
@@ -96,6 +107,72 @@ def batches(folder):
                 break
             again.close()
     Path(folder, f"batches{os.environ['RANK']}.json").write_text(json.dumps(found))
+
+
+def stored(folder):
+    """An epoch and a half from memory and from disk; the budgets that are enough."""
+    graph, found = Graph.open(Path(folder, "graph")), {}
+    for c in (c for c in (1, 2) if int(os.environ["WORLD_SIZE"]) % c == 0):
+        with Grid(c, timeout=60) as grid:
+            for storage, wire, rule, memory in STORED:
+                options = {"grid": grid, "memory": memory, "storage": storage, "wire": wire}
+                loader = loader_of(graph, rule, 7, 3, **options)
+                made = [digest(batch) for batch in loader]
+                for number, batch in enumerate(loader):  # left early: epoch 1
+                    made.append(digest(batch))
+                    if number == 1:
+                        break
+                loader.ranks.rows.settle()  # all that was planned is read
+                counters, text = loader.counters(), loader.explain()
+                assert loader.ranks.rows.memory_bytes <= memory
+                loader.close()
+                found[f"{c} {storage} {wire}"] = [made, counters, text]
+            for storage in ("disk", "auto"):
+                try:
+                    loader_of(graph, "once", 7, 3, grid=grid, memory=1000, storage=storage)
+                except BudgetError as error:
+                    least = int(str(error).split()[-1])
+                enough = loader_of(graph, "once", 7, 3, grid=grid, memory=least, storage=storage)
+                found[f"{c} least {storage}"] = [least, [digest(batch) for batch in enough]]
+                enough.close()
+    Path(folder, f"stored{os.environ['RANK']}.json").write_text(json.dumps(found))
+
+
+def wide_rows(ids):
+    """Feature rows of the graph that is larger than the budget."""
+    return (ids[:, None] % 4093 + np.arange(WIDE) / 256).astype(np.float32)
+
+
+def wide_graph():
+    rng = np.random.default_rng(2)
+    edges = rng.integers(0, WIDE_NODES, (2, 2 * WIDE_NODES))
+    made = Graph.from_edge_index(edges, WIDE_NODES)
+    train = rng.permutation(WIDE_NODES)[:4000]
+    rows = Features(wide_rows(np.arange(WIDE_NODES)))
+    labels = np.zeros(WIDE_NODES, np.int64)
+    return replace(made, features=rows, labels=labels, splits={"train": train})
+
+
+def peak(reset=False):
+    """Bytes that were resident at once at most, since the last reset."""
+    if reset:
+        Path("/proc/self/clear_refs").write_text("5")
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line.split()[1] for line in lines if line.startswith("VmHWM")))
+
+
+def resident(folder):
+    """An epoch whose feature block is larger than the budget; what it took."""
+    graph, found = Graph.open(Path(folder, "graph")), {}
+    with Grid(timeout=60) as grid:
+        for storage, memory in (("auto", "28MB"), ("memory", "28MB")):
+            before = peak(reset=True)
+            loader = loader_of(graph, "once", 200, 2, grid=grid, memory=memory, storage=storage)
+            for batch in loader:
+                assert np.array_equal(batch.x.numpy(), wide_rows(batch.n_id.numpy()))
+            found[storage] = [peak() - before, loader.counters(), loader.explain()]
+            loader.close()
+        Path(folder, f"resident{grid.rank}.json").write_text(json.dumps(found))
 
 
 def rounded(folder):

@@ -12,7 +12,7 @@ from dist.world import World
 from foregather import Features, InputError, _core
 from foregather.dist.fetch_plan import row_geometry
 from foregather.dist.fetch_rows import default_memory
-from foregather.dist.planned import shares
+from foregather.dist.shares import shares
 
 
 def run(launcher, folder, size, task, name):
@@ -79,6 +79,48 @@ def test_batches_are_those_of_one_rank(launcher, tmp_path, size):
             assert np.allclose(shares, size * weights / weights.sum())
 
 
+@pytest.mark.parametrize("size", [2, 4])
+def test_blocks_on_disk_give_the_same_batches(launcher, tmp_path, size):
+    rank_train.train_graph().save(tmp_path / "graph")
+    parts = run(launcher, tmp_path, size, "stored", "stored")
+    for name in parts[0]:
+        made = [part[name] for part in parts]
+        if " least " in name:
+            assert len({least for least, _ in made}) == 1
+            wanted = serial("once", 7, 3, 1)
+        else:
+            wanted = serial("ladies" if "features" in name else "once", 7, 3, 2)
+        steps = -(-len(wanted[0]) // size)
+        for rank, part in enumerate(made):
+            batches = part[1] if " least " in name else part[0]
+            assert len(batches) == (steps if " least " in name else steps + 2)
+            for place, batch in enumerate(batches):
+                epoch, step = divmod(place, steps)
+                number = step * size + rank
+                assert batch[0] == number
+                if "int8" in name:  # rounded alike, wherever the rows were
+                    assert batch[2:] == parts[rank][name.replace("disk", "memory")][0][place][2:]
+                elif number < len(wanted[epoch]):
+                    assert batch[2:] == wanted[epoch][number][2:], (name, epoch, step)
+            if "disk exact" in name:
+                disk = part[1]["disk"]
+                assert disk["bytes"] == disk["planned_bytes"] > 0
+                assert disk["requests"] == disk["planned_requests"]
+                assert "own block: on disk" in part[2] and "planned in" in part[2]
+            elif "memory" in name:
+                assert "disk" not in part[1] and "own block: on disk" not in part[2]
+
+
+def test_a_block_larger_than_the_budget_is_not_resident(launcher, tmp_path):
+    rank_train.wide_graph().save(tmp_path / "graph")
+    block = rank_train.WIDE_NODES // 2 * rank_train.WIDE * 4
+    for part in run(launcher, tmp_path, 2, "resident", "resident"):
+        taken, counters, text = part["auto"]
+        assert taken < 0.8 * block, taken
+        assert "own block: on disk" in text and counters["disk"]["bytes"] > 0
+        assert part["memory"][0] > block
+
+
 def test_ranks_train_to_the_same_weights_and_loss(launcher, tmp_path):
     losses = {}
     for size in (1, 2, 4):
@@ -111,7 +153,8 @@ def test_arguments_that_do_not_go_with_a_grid():
     for options, message in (
         ({"memory": "auto"}, "memory='auto' do not go with grid="),
         ({"memory": "1GB", "mode": "paper"}, "keeps no rows of other ranks"),
-        ({"memory": "1GB", "storage": "disk"}, "does not go with grid="),
+        ({"memory": "1GB", "storage": "disk"}, "the graph is in memory; save it"),
+        ({"storage": "features"}, "say with memory= how much each rank may use"),
     ):
         with pytest.raises(InputError, match=message):
             rank_train.loader_of(graph, "once", 8, 2, grid=object(), **options)

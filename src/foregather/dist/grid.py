@@ -22,7 +22,7 @@ from foregather.dist.ledger import Entry, Ledger, Link
 from foregather.dist.watch import Watch
 from foregather.dist.wire import Wire
 from foregather.errors import InputError, RankError
-from foregather.train.ranks import Mode, Topology, WireFormat
+from foregather.train.ranks import BlockStorage, Mode, Topology, WireFormat
 
 if TYPE_CHECKING:
     from foregather.dist.over_ranks import OverRanks
@@ -137,11 +137,12 @@ class Grid:
         bulk: int = 8,
         memory: int | None = None,
         wire: WireFormat = "exact",
+        storage: BlockStorage = "auto",
     ) -> "OverRanks":
         """What a `Loader` makes its batches with; all ranks call this together."""
         from foregather.dist.over_ranks import OverRanks
 
-        return OverRanks(maker, self, topology, mode, bulk, memory=memory, wire=wire)
+        return OverRanks(maker, self, topology, mode, bulk, memory, wire, storage)
 
     def agree(self, name: str, value: str) -> None:
         """Checks that all ranks have the same value.
