@@ -18,8 +18,8 @@ __all__ = ["BlockStorage", "Dealer", "Mode", "RankGrid", "Topology", "WireFormat
 #: Whether every rank holds all neighbour lists, or those of its block only.
 Topology = Literal["partitioned", "replicated"]
 
-#: "owner": one request and one reply a layer and bulk, node-wise picks made by the owner of the
-#: row, and feature rows by plan. "paper": the staged 1.5D product of the publication and an
+#: "owner": one request and one reply a layer and bulk, picks of `Neighbor` and `Labor` made by the
+#: owner of the row, and feature rows by plan. "paper": the staged 1.5D product of the publication and an
 #: all-to-allv of feature rows a minibatch, as a baseline.
 Mode = Literal["owner", "paper"]
 
