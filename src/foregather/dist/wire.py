@@ -34,7 +34,7 @@ class Wire:
     """The links among the ranks of one group.
 
     Args:
-        group: the torch process group; None for a group of this rank alone.
+        group: the torch process group.
         ranks: its ranks in order.
         rank: this rank.
         watch: told which step is under way.

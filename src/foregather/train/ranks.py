@@ -19,8 +19,8 @@ __all__ = ["BlockStorage", "Dealer", "Mode", "RankGrid", "Topology", "WireFormat
 Topology = Literal["partitioned", "replicated"]
 
 #: "owner": one request and one reply a layer and bulk, picks of `Neighbor` and `Labor` made by the
-#: owner of the row, and feature rows by plan. "paper": the staged 1.5D product of the publication and an
-#: all-to-allv of feature rows a minibatch, as a baseline.
+#: owner of the row, and feature rows by plan. "paper": the staged 1.5D product of the publication
+#: and an all-to-allv of feature rows a minibatch, as a baseline.
 Mode = Literal["owner", "paper"]
 
 #: Where a rank's feature block is: "memory"; "features" or "disk": in its own disk store, read by
