@@ -110,7 +110,7 @@ def batches(folder):
 
 
 def stored(folder):
-    """An epoch and a half from memory and from disk; the budgets that are enough."""
+    """Two epochs and a part from memory and from disk; the budgets that are enough."""
     graph, found = Graph.open(Path(folder, "graph")), {}
     for c in (c for c in (1, 2) if int(os.environ["WORLD_SIZE"]) % c == 0):
         with Grid(c, timeout=60) as grid:
@@ -122,6 +122,7 @@ def stored(folder):
                     made.append(digest(batch))
                     if number == 1:
                         break
+                made += [digest(batch) for batch in loader]  # epoch 2
                 loader.ranks.rows.settle()  # all that was planned is read
                 counters, text = loader.counters(), loader.explain()
                 assert loader.ranks.rows.memory_bytes <= memory
@@ -143,13 +144,11 @@ def wide_rows(ids):
     return (ids[:, None] % 4093 + np.arange(WIDE) / 256).astype(np.float32)
 
 
-def wide_graph():
+def wide_graph(nodes=WIDE_NODES):
     rng = np.random.default_rng(2)
-    edges = rng.integers(0, WIDE_NODES, (2, 2 * WIDE_NODES))
-    made = Graph.from_edge_index(edges, WIDE_NODES)
-    train = rng.permutation(WIDE_NODES)[:4000]
-    rows = Features(wide_rows(np.arange(WIDE_NODES)))
-    labels = np.zeros(WIDE_NODES, np.int64)
+    made = Graph.from_edge_index(rng.integers(0, nodes, (2, 2 * nodes)), nodes)
+    train = rng.permutation(nodes)[:4000]
+    rows, labels = Features(wide_rows(np.arange(nodes))), np.zeros(nodes, np.int64)
     return replace(made, features=rows, labels=labels, splits={"train": train})
 
 
@@ -173,6 +172,19 @@ def resident(folder):
             found[storage] = [peak() - before, loader.counters(), loader.explain()]
             loader.close()
         Path(folder, f"resident{grid.rank}.json").write_text(json.dumps(found))
+
+
+def disk_lost(folder):
+    """A rank whose own copy of the features is cut off while it trains."""
+    rank = os.environ["RANK"]
+    own = Path(folder, f"graph{rank}")
+    wide_graph(20_000).save(own)
+    with Grid(timeout=8) as grid:
+        graph = Graph.open(own)
+        options = {"grid": grid, "memory": "24MB", "storage": "disk"}
+        for number, _ in enumerate(loader_of(graph, "once", 50, 1, **options)):
+            if number == 1 and rank == "1":
+                os.truncate(own / "features.npy", 8192)
 
 
 def rounded(folder):

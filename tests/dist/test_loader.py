@@ -89,13 +89,13 @@ def test_blocks_on_disk_give_the_same_batches(launcher, tmp_path, size):
             assert len({least for least, _ in made}) == 1
             wanted = serial("once", 7, 3, 1)
         else:
-            wanted = serial("ladies" if "features" in name else "once", 7, 3, 2)
+            wanted = serial("ladies" if "features" in name else "once", 7, 3, 3)
         steps = -(-len(wanted[0]) // size)
         for rank, part in enumerate(made):
             batches = part[1] if " least " in name else part[0]
-            assert len(batches) == (steps if " least " in name else steps + 2)
-            for place, batch in enumerate(batches):
-                epoch, step = divmod(place, steps)
+            assert len(batches) == (steps if " least " in name else 2 * steps + 2)
+            for place, batch in enumerate(batches):  # two batches of epoch 1
+                epoch, step = divmod(place if place < steps + 2 else place + steps - 2, steps)
                 number = step * size + rank
                 assert batch[0] == number
                 if "int8" in name:  # rounded alike, wherever the rows were
@@ -109,6 +109,13 @@ def test_blocks_on_disk_give_the_same_batches(launcher, tmp_path, size):
                 assert "own block: on disk" in part[2] and "planned in" in part[2]
             elif "memory" in name:
                 assert "disk" not in part[1] and "own block: on disk" not in part[2]
+
+
+def test_a_rank_that_loses_its_disk_is_named(launcher, tmp_path):
+    with World(launcher, 2, "disk_lost", tmp_path) as world:
+        assert world.wait(90) == [3, 3], world.output(0) + world.output(1)
+        assert "StorageError: features.npy" in world.output(1), world.output(1)
+        assert "RankError" in world.output(0) and "rank 1 (" in world.output(0), world.output(0)
 
 
 def test_a_block_larger_than_the_budget_is_not_resident(launcher, tmp_path):

@@ -129,6 +129,11 @@ class FeatureExchange:
             raise InputError(f"mode is {mode!r}, expected 'planned' or 'paper'")
         if mode == "planned" and memory is None:
             raise InputError("memory is not given; say how much rows of others may take, as '1GB'")
+        if mode == "paper" and features.file is not None:
+            raise InputError(
+                f"mode is 'paper', but the block is in {features.file.name}, which is read by "
+                "plan; use mode='planned', or a block in memory or of a store"
+            )
         self.grid, self.features, self.mode = grid, features, mode
         codec = Codec(features, wire, threads)
         budget = 0 if memory is None else parse_size(memory)
