@@ -174,6 +174,34 @@ def resident(folder):
         Path(folder, f"resident{grid.rank}.json").write_text(json.dumps(found))
 
 
+def messages(ledger):
+    return sum(entry.messages for link, entry in ledger.entries().items() if link[2] == "lengths")
+
+
+def sampled_ahead(folder):
+    """How far sampling and fetching come while nobody takes the second batch."""
+    graph = Graph.open(Path(folder, "graph"))
+    with Grid(timeout=60) as grid:
+        options = {"grid": grid, "memory": DISK, "storage": "disk", "prefetch": 1}
+        loader = loader_of(graph, "once", 7, 1, **options)
+        batches = iter(loader)
+        first = digest(next(batches))
+        ranks, end = loader.ranks, time.monotonic() + 30
+        while time.monotonic() < end:
+            # two exchanges a layer and bulk for samples, one a bulk for features
+            sampled, fetched = messages(ranks.sampler.ledger) // 4, messages(ranks.rows.ledger)
+            if sampled >= fetched + 2 and fetched >= 2:
+                break
+            time.sleep(0.01)
+        try:
+            loader.plan()
+        except ForegatherError as error:
+            refusal = str(error)
+        rest = len(list(batches))
+        found = [first, sampled, fetched, rest, len(loader), refusal]
+        Path(folder, f"sampled{grid.rank}.json").write_text(json.dumps(found))
+
+
 def disk_lost(folder):
     """A rank whose own copy of the features is cut off while it trains."""
     rank = os.environ["RANK"]

@@ -111,6 +111,15 @@ def test_blocks_on_disk_give_the_same_batches(launcher, tmp_path, size):
                 assert "disk" not in part[1] and "own block: on disk" not in part[2]
 
 
+def test_bulks_are_sampled_while_features_cross(launcher, tmp_path):
+    rank_train.train_graph().save(tmp_path / "graph")
+    for part in run(launcher, tmp_path, 2, "sampled_ahead", "sampled"):
+        _, sampled, fetched, rest, steps, refusal = part
+        assert fetched >= 2 and sampled >= fetched + 2, part
+        assert rest == steps - 1 and fetched < steps
+        assert "foregather plan --ranks" in refusal
+
+
 def test_a_rank_that_loses_its_disk_is_named(launcher, tmp_path):
     with World(launcher, 2, "disk_lost", tmp_path) as world:
         assert world.wait(90) == [3, 3], world.output(0) + world.output(1)

@@ -331,8 +331,14 @@ class Loader:
             batches: plan only so many, from the first on.
 
         Raises:
-            InputError: the loader has no `memory=`, or all fits in memory: nothing is planned.
+            InputError: the loader has no `memory=`, or all fits in memory: nothing is planned; or
+                it is over ranks, which plan together, bulk by bulk.
         """
+        if self._ranks is not None:
+            raise InputError(
+                "over ranks a bulk is planned when all have asked for its rows; explain() says "
+                "what was planned and moved, and `foregather plan --ranks` forecasts an epoch"
+            )
         if self._disk is None:
             raise InputError(
                 "this loader reads nothing by plan; give it a graph from a folder and memory= "
