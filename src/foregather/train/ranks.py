@@ -4,7 +4,7 @@ A Loader does not know how ranks sample or exchange; it is given a grid, which d
 """
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args
 
 from foregather.errors import InputError
 from foregather.train.seeds import Seeds
@@ -84,7 +84,7 @@ def join(
     wire: WireFormat,
     topology: Topology,
     mode: Mode,
-    storage: BlockStorage,
+    storage: str,
 ) -> Dealer:
     """Checks what a Loader was given beside its grid, and lets the grid deal.
 
@@ -92,6 +92,11 @@ def join(
         InputError: an argument does not go with a grid.
         BudgetError: `memory` is too small; the message says the minimum.
     """
+    if storage not in get_args(BlockStorage):
+        raise InputError(
+            f"storage is {storage!r}, which does not go with grid=; neighbour lists of ranks are in "
+            "memory"
+        )
     if bulk == "auto" or memory == "auto":
         raise InputError(
             "bulk='auto' and memory='auto' do not go with grid=; give numbers, equal on all ranks"
@@ -109,7 +114,8 @@ def join(
     if storage in ("features", "disk"):
         _check_disk(maker, memory, storage)
     budget = None if memory is None else parse_size(memory)
-    return grid.deal(maker, topology, mode, bulk, budget, wire, storage)
+    where = cast(BlockStorage, storage)
+    return grid.deal(maker, topology, mode, bulk, budget, wire, where)
 
 
 def _check_disk(maker: "Maker", memory: str | int | None, storage: str) -> None:
