@@ -205,10 +205,12 @@ def test_a_rehearsal_sends_what_ranks_send(results, size, rule):
                     assert found == ([total] if total else []), (name, c, link)
 
 
-@pytest.mark.parametrize("rule", ["labor", "labor-dependent", *cases.BY_WEIGHT])
+@pytest.mark.parametrize("rule", ["labor", "labor-dependent", *cases.BY_WEIGHT, "numbers"])
 def test_picks_are_fewer_bytes_than_rows(rule):
     """Against whole rows with their weights, on rows of 30 to 60 entries."""
-    rng, sampler = np.random.default_rng(1), cases.SAMPLERS[rule]
+    rng = np.random.default_rng(1)
+    numbers = Neighbor([3, 2], weights=rng.random(600 * 45))  # given, not the graph's
+    sampler = cases.SAMPLERS.get(rule, numbers)
     edges = rng.integers(0, 600, (2, 600 * 45))
     graph = Graph.from_edge_index(edges, 600, edge_weight=rng.random(len(edges[0]), np.float32))
     if rule in cases.BY_WEIGHT:
@@ -219,7 +221,8 @@ def test_picks_are_fewer_bytes_than_rows(rule):
         made, layers = rehearse(blocks_of(graph, 2), one, 0, seeds, [0, 1, 2], 5, 1)
         sent.append(sum(int(layer.sent.sum() + layer.got.sum()) for layer in layers))
         sent.append(made.digest)
-    assert sent[1] == sent[3] and 3 * sent[0] < sent[2], sent
+    assert sent[1] == sent[3] == sampler.sample_bulk(graph, seeds, seed=5, epoch=1).digest
+    assert 3 * sent[0] < sent[2], sent
 
 
 def options(sampler):

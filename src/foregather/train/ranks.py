@@ -94,8 +94,8 @@ def join(
     """
     if storage not in get_args(BlockStorage):
         raise InputError(
-            f"storage is {storage!r}, which does not go with grid=; neighbour lists of ranks are in "
-            "memory"
+            f"storage is {storage!r}, which does not go with grid=; neighbour lists of ranks are "
+            "in memory"
         )
     if bulk == "auto" or memory == "auto":
         raise InputError(
