@@ -53,7 +53,7 @@ class FetchPlan:
         core: the plan over its remote rows: hits, misses and slots.
         remote: for each step, where remote rows are in the output (plan position -> row).
         local: for each step, where rows of the own block are in the output.
-        local_ids: for each step, their ids.
+        local_ids: for each step, their ids; ascending where they are read.
         cut: int64 [steps, blocks + 1]: where the misses of each owner begin, among all misses.
         reads_local: rows of the own block are read round by round, as those of others cross.
     """
@@ -146,8 +146,11 @@ class FetchPlanner:
                 raise InputError(f"a batch asks for row {rows.max()}; expected 0 to {count - 1}")
             own = (rows >= low) & (rows < high)
             remote.append(np.flatnonzero(~own))
-            local.append(np.flatnonzero(own))
-            local_ids.append(rows[own])
+            place = np.flatnonzero(own)
+            if self.reads_local:  # rounds then go through the block from its start to its end
+                place = place[np.argsort(rows[place])]
+            local.append(place)
+            local_ids.append(rows[place])
             wanted.append(rows[~own])
         later = [rows[(rows < low) | (rows >= high)] for rows in to_rows(ahead, count)]
         core = self._core.plan(wanted, later)
