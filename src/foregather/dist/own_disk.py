@@ -114,8 +114,8 @@ class OwnDisk:
     def counters(self) -> dict[str, Any]:
         """What was read so far, see `DiskFeatures.counters`, and what plans announced."""
         found = {} if self._disk is None else self._disk.counters()
-        return {**found, "planned_requests": self.announced["requests"],
-                "planned_bytes": self.announced["bytes"]}  # fmt: skip
+        planned = {f"planned_{name}": count for name, count in self.announced.items()}
+        return {**found, **planned}
 
     @property
     def backend(self) -> str:
