@@ -34,7 +34,7 @@ from foregather.dist import FeatureBlock, FeatureExchange, Grid
 from foregather.dist.fetch_paper import predict_paper
 from foregather.dist.fetch_plan import FetchPlanner, predict
 from foregather.dist.ledger import total
-from foregather.dist.planned import shares
+from foregather.dist.shares import shares
 from foregather.graph.synthetic import synthesize
 from foregather.sampling import Neighbor
 from foregather.units import format_bytes

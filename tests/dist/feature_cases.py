@@ -7,6 +7,8 @@ import numpy as np
 from foregather import _core
 from foregather.dist.fetch_plan import row_geometry
 from foregather.graph.features import Features, column_scale, quantize
+from foregather.plan.planner import file_geometry
+from foregather.train.layout import longest_request
 
 ROWS, WIDTH = 500, 6
 BULKS = 3
@@ -16,6 +18,10 @@ MEMORY = {
     name: _core.planner_bytes(row_geometry(ROWS), 0, 0, 0) + extra
     for name, extra in {"none": 350, "few": 14_000, "some": 45_000, "all": 200_000}.items()
 }
+#: The same where the own block is read from disk: tables and reading, and room for rows.
+LEAST_DISK = MEMORY["none"] - 350 + _core.planner_bytes(file_geometry(ROWS, 24), 0, 0, 0)
+LEAST_DISK += 2 * longest_request(24)
+MEMORY |= {"disk few": LEAST_DISK + 5_000, "disk some": LEAST_DISK + 40_000}
 
 
 def matrix(stored):
@@ -51,7 +57,7 @@ def options(size):
     for c in (c for c in (1, 2) if size % c == 0):
         found += [
             (c, "float32", "memory", memory, "exact", "planned", ahead)
-            for memory, ahead in product(MEMORY, (False, True))
+            for memory, ahead in product(("none", "few", "some", "all"), (False, True))
         ]
         for stored in ("float16", "scaled", "int64"):
             found.append((c, stored, "memory", "some", "exact", "planned", False))
@@ -63,5 +69,8 @@ def options(size):
             found.append((c, stored, "disk", "some", "exact", "planned", True))
             found.append((c, stored, "own folder", "some", "exact", "planned", False))
             found.append((c, stored, "memory", None, "exact", "paper", False))
+            found.append((c, stored, "file", "disk few", "exact", "planned", True))
+            found.append((c, stored, "own file", "disk some", "exact", "planned", False))
+            found.append((c, stored, "file", "disk some", "int8", "planned", False))
         found.append((c, "float32", "opened", "some", "exact", "planned", False))
     return found

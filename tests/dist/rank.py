@@ -10,6 +10,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from dist import cases, rank_features, rank_train
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from foregather import Features
 from foregather.dist import DistSampler, FeatureBlock, FeatureExchange, Grid, Partition
@@ -91,6 +92,48 @@ def overlap(folder):
         Path(folder, f"overlap{grid.rank}.json").write_text(
             json.dumps({"total": float(total), "found": found, "links": len(table)})
         )
+
+
+def meshes(folder):
+    """The groups of grids as meshes, made here and given, beside channels that are at work."""
+    size, rank, found = option("WORLD_SIZE", 1), option("RANK", 0), {}
+    graph = cases.graph("plain")
+    for c in (c for c in (1, 2) if size % c == 0):
+        with Grid(c, timeout=30) as grid:
+            sampler = sampler_of(graph, grid, "once")
+            pending = own_bulk(sampler, graph, 8, pending=True)
+            sums = sums_of(grid.mesh)
+            wires = {"column": sampler.channel.column.group, "row": sampler.channel.row.group}
+            for name, group in wires.items():
+                assert group is sampler.channel.mesh.get_group(name)
+                assert group is not grid.mesh.get_group(name)
+                limit = group._get_backend(torch.device("cpu")).options._timeout
+                assert limit.total_seconds() == 30
+            found[f"own {c}"] = [sums, grid.mesh.mesh.tolist(), digests(pending.result())]
+        given = init_device_mesh("cpu", (size // c, c), mesh_dim_names=("column", "row"))
+        with Grid.from_mesh(given, timeout=30) as grid:
+            assert grid.mesh is given and (grid.num_rows, grid.replication) == (size // c, c)
+            made = own_bulk(sampler_of(graph, grid, "once"), graph, 8)
+            found[f"given {c}"] = [sums_of(given), given.mesh.tolist(), digests(made)]
+        assert sums_of(given) == sums  # what was given is not closed
+    line = init_device_mesh("cpu", (size,))
+    with Grid.from_mesh(line, timeout=30) as grid:
+        assert (grid.num_rows, grid.replication) == (size, 1)
+    try:
+        Grid.from_mesh(DeviceMesh("cpu", list(range(size))[::-1]))
+    except ForegatherError as error:
+        found["reversed"] = str(error)
+    Path(folder, f"meshes{rank}.json").write_text(json.dumps(found))
+
+
+def sums_of(mesh):
+    """Sums of rank + 1 along each dimension."""
+    sums = []
+    for name in ("column", "row"):
+        value = torch.tensor([dist.get_rank() + 1])
+        dist.all_reduce(value, group=mesh.get_group(name))
+        sums.append(int(value))
+    return sums
 
 
 def forever(folder):

@@ -15,6 +15,7 @@ from foregather import Graph
 from foregather.dist import DistSampler, FeatureBlock, FeatureExchange, Grid, Partition
 from foregather.dist.ledger import total
 from foregather.dist.model import Link, Model
+from foregather.gather.feature_file import FeatureFile
 from foregather.gather.store import open_store
 from foregather.sampling import Neighbor
 
@@ -34,8 +35,12 @@ def block_of(stored, where, grid, folder):
         return FeatureBlock.open(folder / stored, blocks, row)
     if where == "disk":
         return FeatureBlock.of(open_store(Graph.open(folder / stored), 30_000), blocks, row)
-    own = folder / f"{stored}-{grid.size}-{blocks}-{grid.rank}"  # a folder of the rank's rows only
+    if where == "file":
+        return FeatureBlock.on_disk(Graph.open(folder / stored), blocks, row)
+    own = folder / f"{stored}-{where[4:]}-{blocks}-{grid.rank}"  # a folder of the rank's rows only
     save(own, block.rows)
+    if where == "own file":
+        return FeatureBlock(block.row_starts, row, FeatureFile.of(Graph.open(own)))
     return FeatureBlock(block.row_starts, row, open_store(Graph.open(own), 30_000))
 
 
@@ -67,7 +72,20 @@ def case(grid, channel, folder, stored, where, memory, wire, mode, ahead):
         found.append([[*link, entry.bytes, entry.messages] for link, entry in sent])
     counts = exchange.fetcher.counts
     error = exchange.error
+    if "file" in where:
+        check_disk(exchange, block)
+    exchange.close()
     return {"ledger": found, "counts": counts, "off": off, "error": [error.largest, error.numbers]}
+
+
+def check_disk(exchange, block):
+    """What was read is what was planned; no rows were read that nobody wanted twice."""
+    read = exchange.disk.counters()
+    assert read["bytes"] == read["planned_bytes"] > 0
+    assert read["requests"] == read["planned_requests"] > 0
+    assert read["rows"] > exchange.fetcher.counts["local"] // 4
+    held = exchange.disk.share.slots
+    assert 0 < held < block.num_rows or len(block.row_starts) == 2, held
 
 
 def bound(wire, right):

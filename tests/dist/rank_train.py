@@ -13,7 +13,7 @@ from dist import cases, restarting
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
-from foregather import Features, ForegatherError, Graph, Loader
+from foregather import BudgetError, Features, ForegatherError, Graph, Loader
 from foregather.dist import Grid
 from foregather.nn import SAGE
 from foregather.sampling import FastGCN, Ladies, Neighbor
@@ -38,6 +38,16 @@ LOADERS = [
     ("paper grid", 2, "partitioned", "paper", "ladies", 7, 3, None),
 ]
 EPOCHS = 2
+#: Loaders whose feature blocks are in memory or on disk: (storage, wire, rule, memory).
+DISK = 20_000_000
+STORED = [
+    ("memory", "exact", "once", MUCH),
+    ("disk", "exact", "once", DISK),
+    ("features", "exact", "ladies", DISK),
+    ("memory", "int8", "once", MUCH),
+    ("disk", "int8", "once", DISK),
+]
+WIDE_NODES, WIDE = 200_000, 128
 
 
 def train_graph(kind="plain"):
@@ -78,6 +88,7 @@ def batches(folder):
             continue
         with Grid(c, timeout=60) as grid:
             over = {"grid": grid, "topology": topology, "mode": mode, "memory": memory}
+            over["storage"] = "memory"  # so that the budget is for rows of others alone
             loader = loader_of(graph, rule, size, bulk, **over)
             epochs = [[digest(batch) for batch in loader] for _ in range(EPOCHS)]
             for number, _ in enumerate(loader):  # left early: epoch 2
@@ -96,6 +107,112 @@ def batches(folder):
                 break
             again.close()
     Path(folder, f"batches{os.environ['RANK']}.json").write_text(json.dumps(found))
+
+
+def stored(folder):
+    """Two epochs and a part from memory and from disk; the budgets that are enough."""
+    graph, found = Graph.open(Path(folder, "graph")), {}
+    for c in (c for c in (1, 2) if int(os.environ["WORLD_SIZE"]) % c == 0):
+        with Grid(c, timeout=60) as grid:
+            for storage, wire, rule, memory in STORED:
+                options = {"grid": grid, "memory": memory, "storage": storage, "wire": wire}
+                loader = loader_of(graph, rule, 7, 3, **options)
+                made = [digest(batch) for batch in loader]
+                for number, batch in enumerate(loader):  # left early: epoch 1
+                    made.append(digest(batch))
+                    if number == 1:
+                        break
+                made += [digest(batch) for batch in loader]  # epoch 2
+                loader.ranks.rows.settle()  # all that was planned is read
+                counters, text = loader.counters(), loader.explain()
+                assert loader.ranks.rows.memory_bytes <= memory
+                loader.close()
+                found[f"{c} {storage} {wire}"] = [made, counters, text]
+            for storage in ("disk", "auto"):
+                try:
+                    loader_of(graph, "once", 7, 3, grid=grid, memory=1000, storage=storage)
+                except BudgetError as error:
+                    least = int(str(error).split()[-1])
+                enough = loader_of(graph, "once", 7, 3, grid=grid, memory=least, storage=storage)
+                found[f"{c} least {storage}"] = [least, [digest(batch) for batch in enough]]
+                enough.close()
+    Path(folder, f"stored{os.environ['RANK']}.json").write_text(json.dumps(found))
+
+
+def wide_rows(ids):
+    """Feature rows of the graph that is larger than the budget."""
+    return (ids[:, None] % 4093 + np.arange(WIDE) / 256).astype(np.float32)
+
+
+def wide_graph(nodes=WIDE_NODES):
+    rng = np.random.default_rng(2)
+    made = Graph.from_edge_index(rng.integers(0, nodes, (2, 2 * nodes)), nodes)
+    train = rng.permutation(nodes)[:4000]
+    rows, labels = Features(wide_rows(np.arange(nodes))), np.zeros(nodes, np.int64)
+    return replace(made, features=rows, labels=labels, splits={"train": train})
+
+
+def peak(reset=False):
+    """Bytes that were resident at once at most, since the last reset."""
+    if reset:
+        Path("/proc/self/clear_refs").write_text("5")
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line.split()[1] for line in lines if line.startswith("VmHWM")))
+
+
+def resident(folder):
+    """An epoch whose feature block is larger than the budget; what it took."""
+    graph, found = Graph.open(Path(folder, "graph")), {}
+    with Grid(timeout=60) as grid:
+        for storage, memory in (("auto", "28MB"), ("memory", "28MB")):
+            before = peak(reset=True)
+            loader = loader_of(graph, "once", 200, 2, grid=grid, memory=memory, storage=storage)
+            for batch in loader:
+                assert np.array_equal(batch.x.numpy(), wide_rows(batch.n_id.numpy()))
+            found[storage] = [peak() - before, loader.counters(), loader.explain()]
+            loader.close()
+        Path(folder, f"resident{grid.rank}.json").write_text(json.dumps(found))
+
+
+def messages(ledger):
+    return sum(entry.messages for link, entry in ledger.entries().items() if link[2] == "lengths")
+
+
+def sampled_ahead(folder):
+    """How far sampling and fetching come while nobody takes the second batch."""
+    graph = Graph.open(Path(folder, "graph"))
+    with Grid(timeout=60) as grid:
+        options = {"grid": grid, "memory": DISK, "storage": "disk", "prefetch": 1}
+        loader = loader_of(graph, "once", 7, 1, **options)
+        batches = iter(loader)
+        first = digest(next(batches))
+        ranks, end = loader.ranks, time.monotonic() + 30
+        while time.monotonic() < end:
+            # two exchanges a layer and bulk for samples, one a bulk for features
+            sampled, fetched = messages(ranks.sampler.ledger) // 4, messages(ranks.rows.ledger)
+            if sampled >= fetched + 2 and fetched >= 2:
+                break
+            time.sleep(0.01)
+        try:
+            loader.plan()
+        except ForegatherError as error:
+            refusal = str(error)
+        rest = len(list(batches))
+        found = [first, sampled, fetched, rest, len(loader), refusal]
+        Path(folder, f"sampled{grid.rank}.json").write_text(json.dumps(found))
+
+
+def disk_lost(folder):
+    """A rank whose own copy of the features is cut off while it trains."""
+    rank = os.environ["RANK"]
+    own = Path(folder, f"graph{rank}")
+    wide_graph(20_000).save(own)
+    with Grid(timeout=8) as grid:
+        graph = Graph.open(own)
+        options = {"grid": grid, "memory": "24MB", "storage": "disk"}
+        for number, _ in enumerate(loader_of(graph, "once", 50, 1, **options)):
+            if number == 1 and rank == "1":
+                os.truncate(own / "features.npy", 8192)
 
 
 def rounded(folder):

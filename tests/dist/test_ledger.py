@@ -1,14 +1,24 @@
 """The ledger equals what the formulas say, computed from serial minibatches alone."""
 
+from dataclasses import fields, replace
 from functools import cache
 
 import numpy as np
 import pytest
 from dist import cases
+from hypothesis import given
+from hypothesis import strategies as st
 
+from foregather import Graph, InputError
+from foregather.dist.ask import inquiry_of
 from foregather.dist.ledger import Entry, Ledger, show, total
 from foregather.dist.partition import cut_rows
-from foregather.sampling import Neighbor
+from foregather.dist.rehearsal import blocks_of, rehearse
+from foregather.dist.row_picks import PickRule, answer_picks, pick_rows, read_picks
+from foregather.dist.varint import Numbers, encode
+from foregather.sampling import Labor, Neighbor
+
+OWNER_PICKS = [cases.SAMPLERS[name] for name in ("labor", "labor-dependent", *cases.BY_WEIGHT)]
 
 
 def length(number):
@@ -23,8 +33,8 @@ def deltas(ids, first):
 
 
 @cache
-def serial(bulk, rule):
-    graph, batches = cases.graph("plain"), list(range(bulk))
+def serial(bulk, rule, name="plain"):
+    graph, batches = cases.graph(name), list(range(bulk))
     return cases.SAMPLERS[rule].sample_bulk(
         graph, cases.seeds(graph, batches), seed=cases.SEED, epoch=cases.EPOCH
     )
@@ -57,12 +67,45 @@ def expected(graph, sampler, samples, starts, own):
             else:
                 request = length(len(samples)) + 8 * len(samples)
                 request += sum(length(len(ids)) + deltas(ids, low) for ids in asked)
-            reply = reply_bytes(graph, sampler, fanout, asked, distinct, picked)
+            if sampler in OWNER_PICKS and fanout >= 0:
+                chosen = [np.sort(layer_edges(s, layer)) for s in samples]
+                reply = picks_bytes(graph, sampler, asked, distinct, chosen)
+            else:
+                reply = reply_bytes(graph, sampler, fanout, asked, distinct, picked)
             sums = found.setdefault(owner, [0, 0, 0])
             sums[0] += request
             sums[1] += reply
             sums[2] += 1
     return found
+
+
+def picks_bytes(graph, sampler, asked, distinct, chosen):
+    """Of the picks that owners make by weight or by number; see row_picks."""
+    repeats, sent, union_size, end = getattr(sampler, "replace", False), 0, 0, 0
+    for v in distinct:
+        begin, last = int(graph.indptr[v]), int(graph.indptr[v + 1])
+        sent += length(last - begin)
+        if begin == last:
+            continue
+        sent += length(begin - end)
+        end = last
+        own = [
+            edges[(edges >= begin) & (edges < last)]
+            for edges, ids in zip(chosen, asked, strict=True)
+            if v in ids
+        ]
+        union = np.unique(np.concatenate(own))
+        union_size += len(union)
+        sent += length(len(union))
+        if len(union) < last - begin:
+            sent += deltas((union - begin).tolist(), 0)
+        sent += sum(map(length, np.diff(graph.indices[union].astype(np.int64), prepend=0)))
+        for edges in own if repeats or len(own) > 1 else []:
+            sent += length(len(edges))
+            if repeats or len(edges) < len(union):
+                sent += sum(map(length, np.diff(np.searchsorted(union, edges), prepend=0)))
+    weighs = isinstance(sampler, Labor) and graph.edge_weight is not None
+    return sent + (16 + 4 * union_size if weighs else 0)
 
 
 def reply_bytes(graph, sampler, fanout, asked, distinct, picked):
@@ -76,6 +119,8 @@ def reply_bytes(graph, sampler, fanout, asked, distinct, picked):
         end = last
         whole = fanout < 0 or (not sampler.replace and last - begin <= fanout)
         positions = np.arange(begin, last)
+        if sampler in OWNER_PICKS:  # weights come along
+            reply += 4 * len(positions)
         if not whole:
             positions = picked[(picked >= begin) & (picked < last)]
             if sampler.replace or sum(v in ids for ids in asked) > 1:
@@ -84,37 +129,137 @@ def reply_bytes(graph, sampler, fanout, asked, distinct, picked):
     return reply
 
 
+def formula(graph, sampler, samples_of, size, c):
+    """By link and purpose: bytes and messages of a bulk, from the samples of each rank."""
+    starts, layers = cut_rows(graph.indptr, size // c), len(sampler.num_neighbors)
+    wanted = {}
+    for rank in range(size):
+        samples = samples_of(rank)
+        row, column = divmod(rank, c)
+        for peer in (i * c + column for i in range(size // c) if i != row):
+            wanted[rank, peer, "lengths"] = (2 * 8 * layers, 2 * layers)
+        if not samples:
+            continue
+        for owner, sums in expected(graph, sampler, samples, starts, row).items():
+            peer = owner * c + column
+            wanted[rank, peer, "rows: request"] = (sums[0], sums[2])
+            wanted[peer, rank, "rows: reply"] = (sums[1], sums[2])
+    return wanted
+
+
 @pytest.mark.parametrize("size", [2, 4, 8])
 def test_bytes_and_messages_are_the_formula(results, size):
-    graph = cases.graph("plain")
-    checked = 0
+    checked = dict.fromkeys(("uniform", "by owner"), 0)
     for (name, c, topology, bulk, rule), parts in results(size).items():
         sampler = cases.SAMPLERS[rule]
-        if name != "plain" or topology != "owner" or not isinstance(sampler, Neighbor):
+        node_wise = isinstance(sampler, (Neighbor, Labor))
+        if "wide" in name and sampler not in OWNER_PICKS:
             continue
-        starts, layers = cut_rows(graph.indptr, size // c), len(sampler.num_neighbors)
-        wanted = {}
-        for rank in range(size):
-            batches = cases.deal(bulk, size, rank)
-            samples = [serial(bulk, rule)[b] for b in batches]
-            row, column = divmod(rank, c)
-            peers = [i * c + column for i in range(size // c) if i != row]
-            for peer in peers:
-                wanted[rank, peer, "lengths"] = (2 * 8 * layers, 2 * layers)
-            if not samples:
-                continue
-            for owner, sums in expected(graph, sampler, samples, starts, row).items():
-                peer = owner * c + column
-                wanted[rank, peer, "rows: request"] = (sums[0], sums[2])
-                wanted[peer, rank, "rows: reply"] = (sums[1], sums[2])
+        if topology != "owner" or name == "empty" or not node_wise:
+            continue
+        made = serial(bulk, rule, name)
+        wanted = formula(
+            cases.graph(name),
+            sampler,
+            lambda rank, made=made, bulk=bulk: [made[b] for b in cases.deal(bulk, size, rank)],
+            size,
+            c,
+        )
         found = {
             (source, destination, purpose): (nbytes, messages)
             for part in parts
             for source, destination, purpose, nbytes, messages in part["ledger"]
         }
-        assert found == wanted, (c, bulk, rule)
-        checked += 1
-    assert checked > 8
+        assert found == wanted, (name, c, bulk, rule)
+        checked["by owner" if sampler in OWNER_PICKS else "uniform"] += 1
+    assert checked["uniform"] > 8 and checked["by owner"] > 6
+
+
+@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("rule", ["once", "labor", "labor-dependent", *cases.BY_WEIGHT])
+def test_a_rehearsal_sends_what_ranks_send(results, size, rule):
+    for (name, c, topology, bulk, other), parts in results(size).items():
+        if (topology, other) != ("owner", rule) or name == "empty":
+            continue
+        graph = cases.graph(name)
+        blocks, sampler = blocks_of(graph, size // c), cases.SAMPLERS[rule]
+        for rank in range(size):
+            row, column = divmod(rank, c)
+            batches = cases.deal(bulk, size, rank)
+            seeds = cases.seeds(graph, batches)
+            made, layers = rehearse(blocks, sampler, row, seeds, batches, cases.SEED, cases.EPOCH)
+            assert len(made) == len(batches)
+            for owner in range(size // c):
+                peer = owner * c + column
+                for place, link in (
+                    ("sent", (rank, peer, "rows: request")),
+                    ("got", (peer, rank, "rows: reply")),
+                ):
+                    total = sum(int(getattr(layer, place)[owner]) for layer in layers)
+                    found = [
+                        nbytes
+                        for part in parts
+                        for *where, nbytes, _ in part["ledger"]
+                        if tuple(where) == link
+                    ]
+                    assert found == ([total] if total else []), (name, c, link)
+
+
+@pytest.mark.parametrize("rule", ["labor", "labor-dependent", *cases.BY_WEIGHT, "numbers"])
+def test_picks_are_fewer_bytes_than_rows(rule):
+    """Against whole rows with their weights, on rows of 30 to 60 entries."""
+    rng = np.random.default_rng(1)
+    numbers = Neighbor([3, 2], weights=rng.random(600 * 45))  # given, not the graph's
+    sampler = cases.SAMPLERS.get(rule, numbers)
+    edges = rng.integers(0, 600, (2, 600 * 45))
+    graph = Graph.from_edge_index(edges, 600, edge_weight=rng.random(len(edges[0]), np.float32))
+    if rule in cases.BY_WEIGHT:
+        sampler = replace(sampler, num_neighbors=[3, 2])
+    seeds = [rng.integers(0, 600, 20) for _ in range(3)]
+    sent = []
+    for one in (sampler, type("Rows", (type(sampler),), {})(**options(sampler))):
+        made, layers = rehearse(blocks_of(graph, 2), one, 0, seeds, [0, 1, 2], 5, 1)
+        sent.append(sum(int(layer.sent.sum() + layer.got.sum()) for layer in layers))
+        sent.append(made.digest)
+    assert sent[1] == sent[3] == sampler.sample_bulk(graph, seeds, seed=5, epoch=1).digest
+    assert 3 * sent[0] < sent[2], sent
+
+
+def options(sampler):
+    """What a sampler was made with."""
+    return {f.name: getattr(sampler, f.name) for f in fields(sampler) if f.init}
+
+
+def test_damaged_messages_are_refused():
+    graph = cases.graph("weighted")
+    block = blocks_of(graph, 2)[0]
+    rule = PickRule(cases.SAMPLERS["by-weight"], 0)
+    rows, keys = np.array([0, 3, 5], np.uint32), np.array([7], np.uint64)
+    ptr, asked = np.array([0, 3]), np.ones(3, np.int64)
+    request = inquiry_of(block, rows, ptr, keys, 1, False, 1).request(0)
+    reply = answer_picks(block, request, rule)
+    whole = read_picks(block, reply, rule, rows, asked)
+    here = pick_rows(block, rule, rows, ptr, keys)
+    assert np.array_equal(whole.edge, here.edge) and np.array_equal(whole.columns, here.columns)
+    for cut in range(1, len(request)):
+        with pytest.raises(InputError):
+            answer_picks(block, request[:cut], rule)
+    for cut in range(len(reply)):
+        with pytest.raises(InputError):
+            read_picks(block, reply[:cut], rule, rows, asked)
+    with pytest.raises(InputError, match="longer"):
+        read_picks(block, np.append(reply, np.uint8(1)), rule, rows, asked)
+    with pytest.raises(InputError, match="owner does not have"):
+        answer_picks(blocks_of(graph, 40)[0], request, rule)
+
+
+@given(st.lists(st.integers(0, 2**62)))
+def test_numbers_come_back(values):
+    made = encode(np.array(values, np.int64))
+    assert len(made) == sum(map(length, values))
+    numbers = Numbers(made)
+    assert numbers.take(len(values)).tolist() == values
+    numbers.end()
 
 
 @pytest.mark.parametrize("size", [2, 4, 8])

@@ -12,7 +12,8 @@ from dist.world import World
 from foregather import Features, InputError, _core
 from foregather.dist.fetch_plan import row_geometry
 from foregather.dist.fetch_rows import default_memory
-from foregather.dist.planned import shares
+from foregather.dist.shares import shares
+from foregather.train.ranks import join
 
 
 def run(launcher, folder, size, task, name):
@@ -79,6 +80,64 @@ def test_batches_are_those_of_one_rank(launcher, tmp_path, size):
             assert np.allclose(shares, size * weights / weights.sum())
 
 
+@pytest.mark.parametrize("size", [2, 4])
+def test_blocks_on_disk_give_the_same_batches(launcher, tmp_path, size):
+    rank_train.train_graph().save(tmp_path / "graph")
+    parts = run(launcher, tmp_path, size, "stored", "stored")
+    for name in parts[0]:
+        made = [part[name] for part in parts]
+        if " least " in name:
+            assert len({least for least, _ in made}) == 1
+            wanted = serial("once", 7, 3, 1)
+        else:
+            wanted = serial("ladies" if "features" in name else "once", 7, 3, 3)
+        steps = -(-len(wanted[0]) // size)
+        for rank, part in enumerate(made):
+            batches = part[1] if " least " in name else part[0]
+            assert len(batches) == (steps if " least " in name else 2 * steps + 2)
+            for place, batch in enumerate(batches):  # two batches of epoch 1
+                epoch, step = divmod(place if place < steps + 2 else place + steps - 2, steps)
+                number = step * size + rank
+                assert batch[0] == number
+                if "int8" in name:  # rounded alike, wherever the rows were
+                    assert batch[2:] == parts[rank][name.replace("disk", "memory")][0][place][2:]
+                elif number < len(wanted[epoch]):
+                    assert batch[2:] == wanted[epoch][number][2:], (name, epoch, step)
+            if "disk exact" in name:
+                disk = part[1]["disk"]
+                assert disk["bytes"] == disk["planned_bytes"] > 0
+                assert disk["requests"] == disk["planned_requests"]
+                assert "own block: on disk" in part[2] and "planned in" in part[2]
+            elif "memory" in name:
+                assert "disk" not in part[1] and "own block: on disk" not in part[2]
+
+
+def test_bulks_are_sampled_while_features_cross(launcher, tmp_path):
+    rank_train.train_graph().save(tmp_path / "graph")
+    for part in run(launcher, tmp_path, 2, "sampled_ahead", "sampled"):
+        _, sampled, fetched, rest, steps, refusal = part
+        assert fetched >= 2 and sampled >= fetched + 2, part
+        assert rest == steps - 1 and fetched < steps
+        assert "foregather plan --ranks" in refusal
+
+
+def test_a_rank_that_loses_its_disk_is_named(launcher, tmp_path):
+    with World(launcher, 2, "disk_lost", tmp_path) as world:
+        assert world.wait(90) == [3, 3], world.output(0) + world.output(1)
+        assert "StorageError: features.npy" in world.output(1), world.output(1)
+        assert "RankError" in world.output(0) and "rank 1 (" in world.output(0), world.output(0)
+
+
+def test_a_block_larger_than_the_budget_is_not_resident(launcher, tmp_path):
+    rank_train.wide_graph().save(tmp_path / "graph")
+    block = rank_train.WIDE_NODES // 2 * rank_train.WIDE * 4
+    for part in run(launcher, tmp_path, 2, "resident", "resident"):
+        taken, counters, text = part["auto"]
+        assert taken < 0.8 * block, taken
+        assert "own block: on disk" in text and counters["disk"]["bytes"] > 0
+        assert part["memory"][0] > block
+
+
 def test_ranks_train_to_the_same_weights_and_loss(launcher, tmp_path):
     losses = {}
     for size in (1, 2, 4):
@@ -111,10 +170,13 @@ def test_arguments_that_do_not_go_with_a_grid():
     for options, message in (
         ({"memory": "auto"}, "memory='auto' do not go with grid="),
         ({"memory": "1GB", "mode": "paper"}, "keeps no rows of other ranks"),
-        ({"memory": "1GB", "storage": "disk"}, "does not go with grid="),
+        ({"memory": "1GB", "storage": "disk"}, "the graph is in memory; save it"),
+        ({"storage": "features"}, "say with memory= how much each rank may use"),
     ):
         with pytest.raises(InputError, match=message):
             rank_train.loader_of(graph, "once", 8, 2, grid=object(), **options)
+    with pytest.raises(InputError, match="neighbour lists of ranks are in memory"):
+        join(object(), None, 2, "1GB", "exact", "partitioned", "owner", "topology")
     bare = replace(graph, features=None)
     with pytest.raises(InputError, match="the graph has no features"):
         rank_train.loader_of(bare, "once", 8, 2, grid=object(), memory="1GB")

@@ -1,8 +1,8 @@
 """ask: the rows of a layer's frontier from the ranks that own them: one request, one reply.
 
-For node-wise samplers the owner picks (a pick is a pure function of key, node and degree, so it
-does not matter who draws it); for all others it sends the row. Each source crosses at most once a
-layer and bulk, however many minibatches of the requester want it.
+For uniform `Neighbor` the owner picks (a pick is a pure function of key, node and degree, so it
+does not matter who draws it); a whole row is sent where all of it is wanted. Each source crosses at
+most once a layer and bulk, however many minibatches of the requester want it.
 """
 
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.dist.grid import Channel
 from foregather.dist.partition import Partition
+from foregather.dist.wire import Bytes
 
-__all__ = ["Entries", "ask_owners"]
+__all__ = ["Entries", "ask_owners", "inquiry_of"]
 
 Array = npt.NDArray[Any]
 Int = npt.NDArray[np.int64]
-REQUEST, REPLY = "rows: request", "rows: reply"
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +37,21 @@ class Entries:
     columns: Array
     edge: Int
     weight: npt.NDArray[np.float32] | None
+
+
+def inquiry_of(
+    partition: Partition,
+    rows: Array,
+    batch_ptr: Int,
+    keys: npt.NDArray[np.uint64],
+    fanout: int,
+    replace: bool,
+    place: int,
+) -> "_core.RowInquiry32 | _core.RowInquiry64":
+    """The questions of a layer, with ids as wide as the graph's."""
+    narrow = partition.indices.dtype == np.uint32
+    make = _core.RowInquiry32 if narrow else _core.RowInquiry64
+    return make(rows, batch_ptr, partition.row_starts, keys, fanout, replace, place)
 
 
 def ask_owners(
@@ -63,18 +78,17 @@ def ask_owners(
         weighted: edge weights, too (whole rows only).
         threads: threads to use.
     """
-    narrow = partition.indices.dtype == np.uint32
-    make = _core.RowInquiry32 if narrow else _core.RowInquiry64
     wire, weights = channel.column, partition.edge_weight if weighted else None
-    own = (partition.first_row, partition.indptr, partition.indices, weights)
-    inquiry = make(rows, batch_ptr, partition.row_starts, keys, fanout, replace, wire.place)
+    inquiry = inquiry_of(partition, rows, batch_ptr, keys, fanout, replace, wire.place)
     requests = [inquiry.request(owner) for owner in range(wire.size)]
-    asked = wire.exchange(requests, REQUEST)
-    replies = [
-        _core.answer_rows(request, *own, fanout, replace) if len(request) else request
-        for request in asked
-    ]
-    answers = wire.exchange(replies, REPLY)
+
+    def answer(block: Partition, request: Bytes) -> Bytes:
+        given = block.edge_weight if weighted else None
+        held = (block.first_row, block.indptr, block.indices, given)
+        return _core.answer_rows(request, *held, fanout, replace)
+
+    answers = wire.ask(requests, answer, partition)
+    own = (partition.first_row, partition.indptr, partition.indices, weights)
     ptr = np.empty(len(rows) + 1, np.int64)
     inquiry.accept(answers, *own, ptr, threads)
     columns, edge = np.empty(ptr[-1], partition.indices.dtype), np.empty(ptr[-1], np.int64)

@@ -6,6 +6,7 @@ from foregather.dist.exchange import FeatureExchange
 from foregather.dist.fetch_plan import REPLY, REQUEST
 from foregather.dist.grid import Grid
 from foregather.dist.ledger import Ledger
+from foregather.dist.own_disk import OwnDisk
 from foregather.dist.planned import PlannedFetcher
 from foregather.dist.sampling import DistSampler
 from foregather.units import format_bytes
@@ -27,7 +28,8 @@ def count_crossed(sampler: DistSampler, rows: FeatureExchange | None) -> dict[st
 
     `sampling` and `features` are bytes and messages it sent, by purpose; `rows` counts feature
     rows of its own block (local), from the cache (hits) and fetched (misses); `announced` is what
-    its plans said in bytes: requests it sends, and replies it gets.
+    its plans said in bytes: requests it sends, and replies it gets. `disk` is there where the own
+    block is: what was read of it, see `OwnDisk.counters`.
     """
     found: dict[str, Any] = {"sampling": _by_purpose(sampler.ledger)}
     if rows is not None:
@@ -35,7 +37,25 @@ def count_crossed(sampler: DistSampler, rows: FeatureExchange | None) -> dict[st
         found["rows"] = dict(rows.fetcher.counts)
         if isinstance(rows.fetcher, PlannedFetcher):
             found["announced"] = dict(rows.fetcher.announced)
+        if rows.disk is not None:
+            found["disk"] = rows.disk.counters()
     return found
+
+
+def _explain_disk(disk: OwnDisk, counts: dict[str, Any]) -> list[str]:
+    """Where the own block is, how it is read, and read beside planned."""
+    line = (
+        f"own block: on disk, {disk.file.num_rows} rows of {disk.file.name} with a cache of "
+        f"{disk.share.slots} rows"
+    )
+    if disk.choice is None:
+        return [line]
+    best = disk.choice.best
+    return [
+        f"{line}, {disk.backend} in blocks of {format_bytes(best.block_bytes)}",
+        f"disk: {format_bytes(counts['bytes'])} read in {counts['requests']} requests; "
+        f"{format_bytes(counts['planned_bytes'])} planned in {counts['planned_requests']}",
+    ]
 
 
 def explain_crossed(grid: Grid, sampler: DistSampler, rows: FeatureExchange | None) -> str:
@@ -57,6 +77,8 @@ def explain_crossed(grid: Grid, sampler: DistSampler, rows: FeatureExchange | No
         )
     else:
         lines.append(f"features: minibatch by minibatch, wire {wire}, no cache")
+    if rows.disk is not None:
+        lines += _explain_disk(rows.disk, counts["disk"])
     lines.append(
         f"rows: {used['local']} of the own block, {used['hits']} from the cache, "
         f"{used['misses']} fetched"

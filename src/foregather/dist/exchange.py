@@ -5,7 +5,7 @@ that are wanted soonest. Mode "paper" is the published exchange, one for every m
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, wait
 from typing import TYPE_CHECKING, Any, Literal
 from zlib import crc32
@@ -18,7 +18,10 @@ from foregather.dist.features import FeatureBlock
 from foregather.dist.fetch_paper import PaperFetcher
 from foregather.dist.grid import Channel, Grid
 from foregather.dist.ledger import Ledger
-from foregather.dist.planned import PlannedFetcher, shares
+from foregather.dist.own_disk import OwnDisk
+from foregather.dist.planned import PlannedFetcher
+from foregather.dist.shares import OwnBlock, shares, shares_with_disk
+from foregather.dist.wire import Wire
 from foregather.errors import InputError, RankError
 from foregather.sampling.bulk import Bulk
 from foregather.units import parse_size
@@ -90,8 +93,9 @@ class FeatureExchange:
         grid: the ranks.
         features: this rank's block: number `grid.row` of `grid.num_rows`.
         memory: bytes for the cache of remote rows, staging and the planner's tables, for example
-            "1GB"; the same on all ranks. The ids of a bulk and what is returned come on top. Mode
-            "paper" keeps nothing and needs none.
+            "1GB"; the same on all ranks. Where the block is in a file, for reading it and a cache
+            of its rows, too. The ids of a bulk and what is returned come on top. Mode "paper" keeps
+            nothing and needs none.
         wire: "exact" sends rows as they are stored; "float16" and "int8" (one scale a row) send
             and keep float32 rows rounded, see `error`. Rows of the own block are always exact.
         mode: see `ExchangeMode`.
@@ -125,28 +129,46 @@ class FeatureExchange:
             raise InputError(f"mode is {mode!r}, expected 'planned' or 'paper'")
         if mode == "planned" and memory is None:
             raise InputError("memory is not given; say how much rows of others may take, as '1GB'")
+        if mode == "paper" and features.file is not None:
+            raise InputError(
+                f"mode is 'paper', but the block is in {features.file.name}, which is read by "
+                "plan; use mode='planned', or a block in memory or of a store"
+            )
         self.grid, self.features, self.mode = grid, features, mode
         codec = Codec(features, wire, threads)
         budget = 0 if memory is None else parse_size(memory)
         grid.agree("features", _describe(features))
         grid.agree("feature exchange", f"mode {mode}, wire {wire}, memory {budget}")
-        slots, staging = 0, 0
-        if mode == "planned":
-            rows = features.total_rows
-            slots, staging = shares(budget, rows, codec.row_bytes, grid.num_rows - 1)
+        make = self._division(budget, codec, threads) if mode == "planned" else None
         self._own_channel = channel is None
         self.channel = channel or grid.channel()
         column = self.channel.column
         #: Carries out bulks; its counts are rows so far.
         self.fetcher: PlannedFetcher | PaperFetcher
-        if mode == "planned":
-            self.fetcher = PlannedFetcher(column, features, codec, slots, staging)
-        else:
-            self.fetcher = PaperFetcher(column, features, codec)
+        self.fetcher = PaperFetcher(column, features, codec) if make is None else make(column)
         self.codec = codec
         self.channel.before_close.append(self.settle)
         self._number = 0
         self._last: Fetch | None = None
+
+    def _division(
+        self, budget: int, codec: Codec, threads: int
+    ) -> "Callable[[Wire], PlannedFetcher]":
+        """Divides the budget; what comes back makes the fetcher once there are links."""
+        block, peers = self.features, self.grid.num_rows - 1
+        rows, file = block.total_rows, block.file
+        if file is None:
+            slots, staging = shares(budget, rows, codec.row_bytes, peers)
+            return lambda wire: PlannedFetcher(wire, block, codec, slots, staging)
+        own = OwnBlock(int(np.diff(block.row_starts).max()), file.row_bytes)
+        slots, staging, share = shares_with_disk(budget, rows, codec.row_bytes, peers, own)
+        disk = OwnDisk(file, block.first_row, share, (peers + 1) * staging, threads)
+        return lambda wire: PlannedFetcher(wire, block, codec, slots, staging, disk)
+
+    @property
+    def disk(self) -> OwnDisk | None:
+        """What reads the own block from disk; None where it is in memory or a store."""
+        return getattr(self.fetcher, "disk", None)
 
     def fetch(self, bulk: Iterable[Any], later: Iterable[Any] | None = None) -> Fetch:
         """Starts to fetch this rank's minibatches, in the background.
@@ -204,6 +226,8 @@ class FeatureExchange:
         self.settle()
         if self._own_channel:
             self.channel.close()
+        if self.disk is not None:
+            self.disk.close()
 
 
 def _describe(features: FeatureBlock) -> str:

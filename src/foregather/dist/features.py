@@ -1,6 +1,7 @@
 """features: a block of consecutive feature rows, all that one rank holds of them.
 
-The rows lie in memory, or in a store on the rank's own disk. Ids stay those of the whole graph.
+The rows lie in memory, or on the rank's own disk: in a file that an exchange reads by plan, or in
+a store with a memory of its own. Ids stay those of the whole graph.
 Blocks have equally many rows unless borders are given (those of a `Partition`, for instance).
 """
 
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.dist.partition import read_span
 from foregather.errors import InputError
+from foregather.gather.feature_file import FeatureFile
 from foregather.gather.store import Store
 from foregather.graph.features import Features
 from foregather.graph.graph import Graph
@@ -32,12 +34,12 @@ class FeatureBlock:
     Attributes:
         row_starts: int64 [blocks + 1]: borders of the blocks.
         block: number of this block.
-        rows: its rows: in memory, or a store of them (or of all rows) on disk.
+        rows: its rows: in memory, in a file, or a store of them; a file or store may have all rows.
     """
 
     row_starts: Int
     block: int
-    rows: Features | Store
+    rows: Features | Store | FeatureFile
 
     def __post_init__(self) -> None:
         starts = self.row_starts
@@ -98,6 +100,30 @@ class FeatureBlock:
         data = read_span(Path(path) / name, first, last).reshape(-1, width)
         return FeatureBlock(starts, block, Features(data, graph.features.scale))
 
+    @staticmethod
+    def on_disk(
+        graph: Graph,
+        blocks: int,
+        block: int,
+        row_starts: npt.ArrayLike | None = None,
+    ) -> "FeatureBlock":
+        """One block of a graph folder's features, left on disk: an exchange reads rows by plan.
+
+        Raises:
+            InputError: the graph has no features or no folder, or there is no such block.
+            FormatError: the file is not what meta.json says.
+            StorageError: the file cannot be opened.
+        """
+        file = FeatureFile.of(graph)
+        return FeatureBlock(_borders(len(file), blocks, row_starts), block, file)
+
+    @property
+    def file(self) -> FeatureFile | None:
+        """The rows of this block, and no others, where they are in a file; None elsewhere."""
+        if not isinstance(self.rows, FeatureFile) or len(self.rows) == self.num_rows:
+            return self.rows if isinstance(self.rows, FeatureFile) else None
+        return self.rows.span(self.first_row, self.first_row + self.num_rows)
+
     @property
     def first_row(self) -> int:
         """Id of the first row of this block."""
@@ -136,7 +162,15 @@ class FeatureBlock:
         return self.dtype if self.scale is None else np.dtype(np.float32)
 
     def take(self, ids: Array) -> Array:
-        """Rows of this block by their ids, as they are stored (or as the store gives them)."""
+        """Rows of this block by their ids, as they are stored (or as the store gives them).
+
+        Raises:
+            InputError: the rows are in a file, which only plans read.
+        """
+        if isinstance(self.rows, FeatureFile):
+            raise InputError(
+                f"{self.rows.name} is read by plan; use mode='planned', or give a Store of it"
+            )
         local = self._local(ids)
         if isinstance(self.rows, Store):
             return self.rows[local]

@@ -53,8 +53,9 @@ class FetchPlan:
         core: the plan over its remote rows: hits, misses and slots.
         remote: for each step, where remote rows are in the output (plan position -> row).
         local: for each step, where rows of the own block are in the output.
-        local_ids: for each step, their ids.
+        local_ids: for each step, their ids; ascending where they are read.
         cut: int64 [steps, blocks + 1]: where the misses of each owner begin, among all misses.
+        reads_local: rows of the own block are read round by round, as those of others cross.
     """
 
     place: int
@@ -63,6 +64,7 @@ class FetchPlan:
     local: list[Int]
     local_ids: list[Array]
     cut: Int
+    reads_local: bool = False
 
     @property
     def steps(self) -> int:
@@ -76,10 +78,23 @@ class FetchPlan:
 
     @property
     def most(self) -> npt.NDArray[np.int32]:
-        """Misses of the owner that has most, for each step."""
+        """Misses of the owner that has most, for each step; own rows count where they are read."""
         blocks = self.cut.shape[1] - 1
         most = self.needs.max(axis=1) if blocks else np.zeros(self.steps)
+        if self.reads_local:
+            most = np.maximum(most, [len(ids) for ids in self.local_ids])
         return np.asarray(most, np.int32)
+
+    def local_in(self, step: int, this: "Round") -> slice:
+        """Which rows of the own block a step gets in a round: all in its first, or as many."""
+        if self.reads_local:
+            return slice(this.skip, this.skip + this.take)
+        return slice(0, None if this.skip == 0 else 0)
+
+    def local_of(self, this: "Round") -> list[Array]:
+        """Ids of the own block that a round needs, by step."""
+        steps = range(this.first, min(this.last, self.steps))
+        return [self.local_ids[step][self.local_in(step, this)] for step in steps]
 
     def ids_of(self, owner: int) -> npt.NDArray[np.uint32]:
         """Ids of all misses of one owner, by step and ascending in a step."""
@@ -100,10 +115,19 @@ class FetchPlanner:
         place: this rank's block.
         num_slots: rows the cache holds.
         bounds: compute the fewest misses of any policy, too.
+        reads_local: the own block is on disk, so its rows are part of rounds.
     """
 
-    def __init__(self, row_starts: Int, place: int, num_slots: int, bounds: bool = False) -> None:
+    def __init__(
+        self,
+        row_starts: Int,
+        place: int,
+        num_slots: int,
+        bounds: bool = False,
+        reads_local: bool = False,
+    ) -> None:
         self.row_starts, self.place, self.num_slots = row_starts, place, num_slots
+        self.reads_local = reads_local
         self._core = _core.Planner(
             row_geometry(int(row_starts[-1])), num_slots, 0, _ROW, riders=False, bounds=bounds
         )
@@ -122,8 +146,11 @@ class FetchPlanner:
                 raise InputError(f"a batch asks for row {rows.max()}; expected 0 to {count - 1}")
             own = (rows >= low) & (rows < high)
             remote.append(np.flatnonzero(~own))
-            local.append(np.flatnonzero(own))
-            local_ids.append(rows[own])
+            place = np.flatnonzero(own)
+            if self.reads_local:  # rounds then go through the block from its start to its end
+                place = place[np.argsort(rows[place])]
+            local.append(place)
+            local_ids.append(rows[place])
             wanted.append(rows[~own])
         later = [rows[(rows < low) | (rows >= high)] for rows in to_rows(ahead, count)]
         core = self._core.plan(wanted, later)
@@ -132,7 +159,15 @@ class FetchPlanner:
         for step in range(len(remote)):  # a request is a row, and rows of a step ascend
             a, b = int(begin[step]), int(begin[step + 1])
             cut[step] = a + np.searchsorted(misses[a:b], self.row_starts)
-        return FetchPlan(self.place, core, remote, local, local_ids, cut)
+        return FetchPlan(self.place, core, remote, local, local_ids, cut, self.reads_local)
+
+    def local_ids(self, batches: Iterable[Any]) -> list[Array]:
+        """Ids of the own block in each batch."""
+        low, high = (int(self.row_starts[self.place + i]) for i in (0, 1))
+        return [
+            rows[(rows >= low) & (rows < high)]
+            for rows in to_rows(batches, int(self.row_starts[-1]))
+        ]
 
 
 def row_geometry(rows: int) -> _core.Geometry:

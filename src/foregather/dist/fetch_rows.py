@@ -4,12 +4,16 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather import _core
+from foregather.dist.codec import Codec
 from foregather.dist.exchange import ExchangeMode, FeatureExchange
 from foregather.dist.features import FeatureBlock
 from foregather.dist.fetch_plan import row_geometry
 from foregather.dist.grid import Grid
+from foregather.dist.shares import OwnBlock, shares, shares_with_disk
+from foregather.errors import BudgetError
 from foregather.graph.features import Features
-from foregather.train.ranks import Mode, WireFormat
+from foregather.graph.graph import Graph
+from foregather.train.ranks import BlockStorage, Mode, WireFormat
 
 __all__ = ["default_memory", "exchange_of"]
 
@@ -32,36 +36,71 @@ def default_memory(features: Features, starts: Int) -> int | None:
 
 
 def exchange_of(
-    features: Features,
+    graph: Graph,
     starts: Int,
     grid: Grid,
     mode: Mode,
     memory: int | None,
     wire: WireFormat,
     threads: int,
-    keep: bool,
+    storage: BlockStorage = "auto",
 ) -> FeatureExchange:
     """The exchange of a Loader; all ranks call this together.
 
     Args:
-        features: the whole matrix, in memory or memory-mapped.
+        graph: with features, in memory or memory-mapped.
         starts: int64 [num_rows + 1]: borders of the blocks.
         grid: the ranks.
         mode: "paper" exchanges rows minibatch by minibatch, "owner" by plan.
-        memory: bytes for rows of other ranks; None takes `default_memory`.
+        memory: bytes for feature rows; None takes `default_memory`.
         wire: what rows are while they cross.
         threads: threads to use.
-        keep: copy this rank's block into memory; False takes a view.
+        storage: where this rank's block is, see `BlockStorage`.
 
     Raises:
         InputError: the ranks differ, or the rows cannot be rounded.
         BudgetError: `memory` is too small; the message says the minimum.
     """
+    features = graph.features
+    assert features is not None
+    grid.agree("storage", storage)
+    block = FeatureBlock.of(features, grid.num_rows, grid.row, starts)
+    if memory is not None and storage == "auto" and graph.path is not None:
+        memory, storage = _place(block, memory, Codec(block, wire).row_bytes)
     if memory is None and mode == "owner":
         memory = default_memory(features, starts)
     how: ExchangeMode = "planned" if memory is not None and mode == "owner" else "paper"
-    block = FeatureBlock.of(features, grid.num_rows, grid.row, starts)
-    if keep and isinstance(block.rows, Features):
+    if storage in ("features", "disk"):
+        block = FeatureBlock.on_disk(graph, grid.num_rows, grid.row, starts)
+    elif graph.path is not None:  # mapped: this rank's block is read into memory
+        assert isinstance(block.rows, Features)
         kept = Features(np.array(block.rows.data), features.scale)
         block = FeatureBlock(block.row_starts, block.block, kept)
     return FeatureExchange(grid, block, memory=memory, wire=wire, mode=how, threads=max(1, threads))
+
+
+def _place(block: FeatureBlock, memory: int, row_bytes: int) -> tuple[int, BlockStorage]:
+    """Where blocks go under a budget for everything, and what is left of it for other rows.
+
+    The largest block decides, so that all ranks do the same.
+
+    Raises:
+        BudgetError: neither place has enough; the message says the less of the two.
+    """
+    rows, peers = int(np.diff(block.row_starts).max()), len(block.row_starts) - 2
+    own = OwnBlock(rows, block.width * block.dtype.itemsize)
+    held = rows * own.row_bytes
+    try:
+        shares(memory - held, block.total_rows, row_bytes, peers)
+        return memory - held, "memory"
+    except BudgetError as error:
+        least = held + (error.least or 0)
+    try:
+        shares_with_disk(memory, block.total_rows, row_bytes, peers, own)
+        return memory, "disk"
+    except BudgetError as error:
+        least = min(least, error.least or least)
+    raise BudgetError(
+        f"the memory is {memory} bytes, but a feature block of {rows} rows and rows of {peers} "
+        f"other ranks need at least {least}"
+    )

@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
 from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined] # not in __all__
+from torch.distributed.device_mesh import DeviceMesh
 
 from foregather.dist.deadline import within
 from foregather.dist.ledger import Entry, Ledger, Link
+from foregather.dist.mesh import check_mesh, leave, make_mesh
 from foregather.dist.watch import Watch
 from foregather.dist.wire import Wire
 from foregather.errors import InputError, RankError
-from foregather.train.ranks import Mode, Topology, WireFormat
+from foregather.train.ranks import BlockStorage, Mode, Topology, WireFormat
 
 if TYPE_CHECKING:
     from foregather.dist.over_ranks import OverRanks
@@ -40,6 +42,7 @@ class Channel:
     were asked for, so nothing else (gradients, another channel) can come between them.
 
     Attributes:
+        mesh: its groups as a DeviceMesh, see `Grid.mesh`.
         column: links to the ranks of this rank's column.
         row: links to the ranks of this rank's row.
         ledger: what was sent.
@@ -49,36 +52,26 @@ class Channel:
 
     def __init__(self, grid: "Grid") -> None:
         self.ledger = Ledger(grid.rank)
-        c, rows = grid.replication, grid.num_rows
-        columns = [[i * c + j for i in range(rows)] for j in range(c)]
-        across = [[i * c + j for j in range(c)] for i in range(rows)]
-        self.column = self._join(grid, columns, grid.column)
-        self.row = self._join(grid, across, grid.row)
+        self.mesh = make_mesh(grid)
+        self.column = self._wire(grid, "column")
+        self.row = self._wire(grid, "row")
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="foregather-dist")
         self.before_close: list[Callable[[], None]] = []
+        self._closed = False
 
-    def _join(self, grid: "Grid", groups: list[list[int]], own: int) -> Wire:
-        joined: Any = None
-        for number, ranks in enumerate(groups):  # every rank takes part in making every group
-            group = None
-            if len(ranks) > 1:
-                with grid.watch.step("making groups"):
-                    # What crosses here lies in host memory, whatever carries the gradients.
-                    limit = timedelta(seconds=grid.timeout)
-                    group = dist.new_group(ranks, timeout=limit, backend="gloo")
-            if number == own:
-                joined = group
-        return Wire(joined, groups[own], grid.rank, grid.watch, self.ledger)
+    def _wire(self, grid: "Grid", dimension: str) -> Wire:
+        group = self.mesh.get_group(dimension)
+        ranks = dist.get_process_group_ranks(group)
+        return Wire(group, ranks, grid.rank, grid.watch, self.ledger)
 
     def close(self) -> None:
         """Waits for the task under way, ends the thread and leaves the groups."""
         while self.before_close:
             self.before_close.pop()()
         self.thread.shutdown(wait=True, cancel_futures=True)
-        for wire in (self.column, self.row):
-            if wire.group is not None and dist.is_initialized():
-                dist.destroy_process_group(wire.group)
-            wire.group = None
+        if not self._closed:
+            self._closed = True
+            leave(self.mesh)
 
 
 class Grid:
@@ -122,6 +115,36 @@ class Grid:
         self.agree("version of foregather", version("foregather"))
         self.agree("replication and timeout", f"{replication}, {timeout:g} s")
         self._channels: list[Channel] = []
+        self._mesh: DeviceMesh | None = None
+        self._own_mesh = False
+
+    @classmethod
+    def from_mesh(cls, mesh: DeviceMesh, *, timeout: float = 600.0) -> "Grid":
+        """A grid of the ranks of a DeviceMesh, which becomes its `mesh`.
+
+        Args:
+            mesh: all ranks in order, of shape [p/c, c], or [p] for c = 1.
+            timeout: as for a grid.
+
+        Raises:
+            InputError: the mesh has other ranks, or another order or shape.
+        """
+        grid = cls(check_mesh(mesh), timeout=timeout)
+        grid._mesh = mesh
+        return grid
+
+    @property
+    def mesh(self) -> DeviceMesh:
+        """The ranks as a DeviceMesh of shape [p/c, c], for collectives of your own.
+
+        Its dimensions are called by what lies along them: `mesh.get_group("column")` has the p/c
+        ranks of this rank's grid column, `mesh.get_group("row")` the c ranks of its grid row. It is
+        made when it is first asked for, so all ranks ask together. Channels have groups of their
+        own, so nothing that is done with these meets their collectives.
+        """
+        if self._mesh is None:
+            self._mesh, self._own_mesh = make_mesh(self), True
+        return self._mesh
 
     def channel(self) -> Channel:
         """New groups and a thread for one use; all ranks call this together."""
@@ -137,11 +160,12 @@ class Grid:
         bulk: int = 8,
         memory: int | None = None,
         wire: WireFormat = "exact",
+        storage: BlockStorage = "auto",
     ) -> "OverRanks":
         """What a `Loader` makes its batches with; all ranks call this together."""
         from foregather.dist.over_ranks import OverRanks
 
-        return OverRanks(maker, self, topology, mode, bulk, memory=memory, wire=wire)
+        return OverRanks(maker, self, topology, mode, bulk, memory, wire, storage)
 
     def agree(self, name: str, value: str) -> None:
         """Checks that all ranks have the same value.
@@ -199,6 +223,9 @@ class Grid:
         """
         for channel in self._channels:
             channel.close()
+        if self._mesh is not None and self._own_mesh:
+            leave(self._mesh)
+            self._mesh, self._own_mesh = None, False
         self.watch.close()
 
     def __enter__(self) -> "Grid":

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather.dist.fetch_plan import FetchPlan, FetchPlanner, cut_rounds, in_round
-from foregather.dist.planned import shares
 from foregather.dist.rehearsal import (
     Messages,
     PaperRow,
@@ -23,6 +22,7 @@ from foregather.dist.rehearsal import (
     rehearse,
     rehearse_paper,
 )
+from foregather.dist.shares import shares
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.sampling.bulk import Bulk

@@ -27,7 +27,7 @@ from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.sampling.bulk import Bulk
 from foregather.train.feed import ahead
-from foregather.train.ranks import Mode, Topology, WireFormat
+from foregather.train.ranks import BlockStorage, Mode, Topology, WireFormat
 from foregather.train.seeds import Seeds
 
 if TYPE_CHECKING:
@@ -47,9 +47,10 @@ class OverRanks:
         topology: see `Topology`.
         mode: of sampling over a partition, see `Mode`.
         bulk: batches of this rank sampled together.
-        memory: bytes for rows of other ranks; None decides by the size of the blocks, see
+        memory: bytes for feature rows; None decides by the size of the blocks, see
             `fetch_rows.exchange_of`.
         wire: what rows are while they cross.
+        storage: where this rank's feature block is.
 
     Raises:
         InputError: an argument breaks its rule, or the ranks differ.
@@ -65,6 +66,7 @@ class OverRanks:
         bulk: int = 8,
         memory: int | None = None,
         wire: WireFormat = "exact",
+        storage: BlockStorage = "auto",
     ) -> None:
         self.grid, self.bulk = grid, bulk
         graph, seeds, threads = maker.graph, maker.seeds, maker.threads
@@ -79,8 +81,7 @@ class OverRanks:
         self.sampler = DistSampler(maker.sampler, held, grid, mode=mode, threads=threads)
         self.rows: FeatureExchange | None = None
         if graph.features is not None:
-            kept = graph.path is not None  # mapped: this rank's block is read into memory
-            self.rows = exchange_of(graph.features, starts, grid, mode, memory, wire, threads, kept)
+            self.rows = exchange_of(graph, starts, grid, mode, memory, wire, threads, storage)
         self._closed = False
 
     def _partition(self, graph: Graph) -> Partition:

@@ -4,7 +4,6 @@ A generator over the minibatches of one bulk. It runs in the thread of a channel
 next minibatch cross while the last one is used.
 """
 
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -24,44 +23,17 @@ from foregather.dist.fetch_plan import (
     in_round,
     row_geometry,
 )
+from foregather.dist.own_disk import OwnDisk
 from foregather.dist.pieces import pack, unpack
 from foregather.dist.wire import Wire
-from foregather.errors import BudgetError
 
-__all__ = ["PlannedFetcher", "put_local", "shares"]
+__all__ = ["PlannedFetcher", "put_local"]
 
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 Int = npt.NDArray[np.int64]
 _NONE = 2**32 - 1
 _CHUNK = 2048  # rows that are decoded at a time, so that they are still in the CPU's cache
-_MOST_STAGING = 64 << 20
-
-
-def shares(memory: int, rows: int, row_bytes: int, peers: int) -> tuple[int, int]:
-    """Slots of the cache and rows of staging for each peer, under a budget.
-
-    The planner's tables come first; then an eighth of the rest, at most 64 MiB, is staging for
-    rows that are sent and received; what is left is cache.
-
-    Raises:
-        BudgetError: the budget is below the minimum.
-    """
-    geometry = row_geometry(rows)
-    fixed = _core.planner_bytes(geometry, 0, 0, 0)
-    pair = 2 * max(1, peers) * row_bytes
-    if memory < fixed + pair:
-        raise BudgetError(
-            f"the memory is {memory} bytes, but fetching {rows} rows of {row_bytes} bytes from "
-            f"{peers} ranks needs at least {fixed + pair}"
-        )
-    staging = max(1, min((memory - fixed) // 8, _MOST_STAGING) // pair)
-    rest = memory - staging * pair
-
-    def fits(slots: int) -> bool:
-        return slots * row_bytes + _core.planner_bytes(geometry, slots, 0, 0) <= rest
-
-    return bisect_left(range(1, rows + 1), True, key=lambda slots: not fits(slots)), staging
 
 
 class PlannedFetcher:
@@ -73,13 +45,24 @@ class PlannedFetcher:
         codec: what rows are while they cross and in the cache.
         num_slots: rows the cache holds.
         staging: rows of one peer that there is room for.
+        disk: what reads the rows of the block, where they are on disk.
     """
 
     def __init__(
-        self, wire: Wire, block: FeatureBlock, codec: Codec, num_slots: int, staging: int
+        self,
+        wire: Wire,
+        block: FeatureBlock,
+        codec: Codec,
+        num_slots: int,
+        staging: int,
+        disk: OwnDisk | None = None,
     ) -> None:
         self.wire, self.block, self.codec, self.staging = wire, block, codec, staging
-        self.planner = FetchPlanner(block.row_starts, block.block, num_slots)
+        self.disk = disk
+        self._rows: FeatureBlock | OwnDisk = block if disk is None else disk
+        self.planner = FetchPlanner(
+            block.row_starts, block.block, num_slots, reads_local=disk is not None
+        )
         self.cache = np.empty((num_slots, codec.row_bytes), np.uint8)
         room = (wire.size - 1) * staging if wire.size > 1 else 0
         self._sent = np.empty((room, codec.row_bytes), np.uint8)
@@ -93,10 +76,11 @@ class PlannedFetcher:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of cache, staging and the planner's tables."""
+        """Bytes of caches, staging and the planners' tables."""
         slots = self.cache.shape[0]
         tables = _core.planner_bytes(row_geometry(self.block.total_rows), slots, 0, 0)
-        return self.cache.nbytes + self._sent.nbytes + self._got.nbytes + tables
+        own = 0 if self.disk is None else self.disk.memory_bytes
+        return self.cache.nbytes + self._sent.nbytes + self._got.nbytes + tables + own
 
     def run(self, batches: Sequence[Any], ahead: Sequence[Any]) -> Iterator[Array]:
         """The rows of each minibatch; ranks of the column run this together."""
@@ -110,8 +94,12 @@ class PlannedFetcher:
         self.announced[REPLY] += counts["misses"] * self.codec.row_bytes
         asked = self._ask(plan)
         rounds = cut_rounds([most for most, _, _ in asked], self.staging)
+        if self.disk is not None:
+            self._plan_disk(self.disk, plan, rounds, asked, ahead)
         outputs: dict[int, Array] = {}
         for this in rounds:
+            if self.disk is not None:
+                self.disk.read()
             self._move(plan, this, asked)
             begin = 0
             ends = np.zeros(self.wire.size, np.int64)
@@ -121,6 +109,9 @@ class PlannedFetcher:
             for step in range(this.first, min(this.last, plan.steps)):
                 if this.skip == 0:
                     outputs[step] = self._start(plan, step)
+                span = plan.local_in(step, this)
+                ids, place = plan.local_ids[step][span], plan.local[step][span]
+                put_local(self._rows, ids, place, outputs[step])
                 self._finish(plan, this, step, outputs[step], ends)
                 if this.done:
                     yield outputs.pop(step)
@@ -147,19 +138,36 @@ class PlannedFetcher:
             asked.append((most.astype(np.int64), counts.astype(np.int64), ids))
         return asked
 
+    def _plan_disk(
+        self,
+        disk: OwnDisk,
+        plan: FetchPlan,
+        rounds: Sequence[Round],
+        asked: list[tuple[Int, Int, Array]],
+        ahead: Sequence[Any],
+    ) -> None:
+        """Plans the reads of the own block: a round is what this rank and its column want in it."""
+        none = np.empty(0, np.uint32)
+        wanted = [
+            np.concatenate(
+                [none, *plan.local_of(this), *(_wanted(c, ids, this) for _, c, ids in asked)]
+            )
+            for this in rounds
+        ]
+        disk.plan(wanted, self.planner.local_ids(ahead))
+
     def _move(self, plan: FetchPlan, this: Round, asked: list[tuple[Int, Int, Array]]) -> None:
         """One reply collective, unless nobody has rows in it."""
         if self.wire.size == 1 or this.take == 0:
             return
         lengths, at, size = [], 0, self.codec.row_bytes
         for _, counts, ids in asked:
-            begin = int(counts[: this.first].sum()) + this.skip
-            rows = int(in_round(counts, this).sum())
-            for low in range(begin, begin + rows, _CHUNK):
-                some = ids[low : min(low + _CHUNK, begin + rows)]
-                self.codec.encode(self.block.take(some), self._sent[at : at + len(some)])
+            wanted = _wanted(counts, ids, this)
+            for low in range(0, len(wanted), _CHUNK):
+                some = wanted[low : low + _CHUNK]
+                self.codec.encode(self._rows.take(some), self._sent[at : at + len(some)])
                 at += len(some)
-            lengths.append(rows * size)
+            lengths.append(len(wanted) * size)
         expected = [
             int(in_round(plan.needs[:, owner], this).sum()) * size
             for owner in range(self.wire.size)
@@ -170,10 +178,9 @@ class PlannedFetcher:
     # ---- outputs -------------------------------------------------------------------------------
 
     def _start(self, plan: FetchPlan, step: int) -> Array:
-        """An output with the rows that are here: of the own block, and those in the cache."""
+        """An output with the rows that are in the cache."""
         local, remote = plan.local[step], plan.remote[step]
         out = np.empty((len(local) + len(remote), self.block.width), self.block.gathered_dtype)
-        put_local(self.block, plan.local_ids[step], local, out)
         begin, end = (int(plan.core.hit_ptr[step + i]) for i in (0, 1))
         slots = np.asarray(plan.core.hit_slot)[begin:end]
         position = remote[np.asarray(plan.core.hit_position)[begin:end]]
@@ -208,7 +215,13 @@ class PlannedFetcher:
             out[position[low : low + _CHUNK]] = buffer[: len(some)]
 
 
-def put_local(block: FeatureBlock, ids: Array, position: Int, out: Array) -> None:
+def _wanted(counts: Int, ids: Array, this: Round) -> Array:
+    """What a peer wants of this rank in a round, by the counts of its steps and all ids."""
+    begin = int(counts[: this.first].sum()) + this.skip
+    return ids[begin : begin + int(in_round(counts, this).sum())]
+
+
+def put_local(block: "FeatureBlock | OwnDisk", ids: Array, position: Int, out: Array) -> None:
     """Copies rows of the own block to their places in an output; nothing crosses."""
     for low in range(0, len(ids), _CHUNK):
         rows = block.take(ids[low : low + _CHUNK])

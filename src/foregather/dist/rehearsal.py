@@ -5,7 +5,7 @@ those of the paper's mode follow from the rows of the frontiers and their degree
 those of a run, exactly, for the ranks that are rehearsed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from types import SimpleNamespace
@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from foregather import _core
-from foregather.dist.ask import ask_owners
+from foregather.dist.expand import layer_expander
 from foregather.dist.partition import Partition
-from foregather.dist.program import Frontier, compact, run
+from foregather.dist.program import run
 from foregather.graph.graph import Graph
 from foregather.sampling.bulk import Bulk, Sample
-from foregather.sampling.matrix import LayerGraph
+from foregather.sampling.matrix import MatrixSampler
 from foregather.sampling.neighbor import Neighbor
 from foregather.sampling.seeds import distinct_seeds
 
@@ -44,34 +43,25 @@ class _OwnersHere:
 
     blocks: list[Partition]
     place: int
-    rule: tuple[int, bool]
     layers: list[Messages] = field(default_factory=list)
-    _answers: list[Array] = field(default_factory=list)
 
     @property
     def size(self) -> int:
         return len(self.blocks)
 
-    def exchange(self, parts: list[Array], purpose: str) -> list[Array]:
-        lengths = np.array([len(part) for part in parts], np.int64)
-        lengths[self.place] = 0
-        if purpose.endswith("reply"):
-            answers = list(self._answers)
-            answers[self.place] = parts[self.place]
-            return answers
-        self._answers = [
-            np.empty(0, np.uint8)
-            if owner == self.place or not len(part)
-            else _core.answer_rows(
-                part, block.first_row, block.indptr, block.indices, None, *self.rule
-            )
-            for owner, (part, block) in enumerate(zip(parts, self.blocks, strict=True))
+    def ask(
+        self, requests: list[Array], answer: Callable[[Partition, Array], Array], held: Partition
+    ) -> list[Array]:
+        """As `Wire.ask`, with the blocks of all ranks instead of what this one holds."""
+        replies = [
+            answer(block, request) if len(request) else request
+            for block, request in zip(self.blocks, requests, strict=True)
         ]
-        got = np.array([len(answer) for answer in self._answers], np.int64)
-        self.layers.append(Messages(lengths, got))
-        asked = [np.empty(0, np.uint8)] * self.size
-        asked[self.place] = parts[self.place]
-        return asked
+        sent, got = (
+            np.array([len(part) for part in parts], np.int64) for parts in (requests, replies)
+        )
+        self.layers.append(Messages(sent, got))
+        return replies
 
 
 def blocks_of(graph: Graph, blocks: int) -> list[Partition]:
@@ -81,7 +71,7 @@ def blocks_of(graph: Graph, blocks: int) -> list[Partition]:
 
 def rehearse(
     blocks: list[Partition],
-    sampler: Neighbor,
+    sampler: MatrixSampler,
     place: int,
     seeds: Sequence[Array],
     batches: Sequence[int],
@@ -89,18 +79,14 @@ def rehearse(
     epoch: int,
     threads: int = 1,
 ) -> tuple[Bulk, list[Messages]]:
-    """The minibatches of one rank in the default mode, and its request and reply of each layer."""
+    """The minibatches of one rank in the default mode, and its request and reply of each layer.
+
+    For samplers that ask for rows and no more; `FastGCN` also chooses columns together.
+    """
     block: Any = blocks[place]
-    wire = _OwnersHere(blocks, place, (0, sampler.replace))
+    wire = _OwnersHere(blocks, place)
     channel: Any = SimpleNamespace(column=wire)
-
-    def layer(front: Frontier) -> LayerGraph:
-        fanout = sampler.num_neighbors[front.layer]
-        wire.rule = (fanout, sampler.replace)
-        options: dict[str, Any] = {"fanout": fanout, "replace": sampler.replace, "threads": threads}
-        rows, ptr = front.rows, front.batch_ptr
-        return compact(front, ask_owners(channel, block, rows, ptr, front.keys, **options), threads)
-
+    layer = layer_expander(channel, block, sampler, threads)
     nodes, positions = distinct_seeds(block, list(seeds))
     dtype = block.indices.dtype
     made = run(sampler, layer, dtype, nodes, positions, list(batches), seed, epoch)

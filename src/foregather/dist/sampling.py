@@ -1,31 +1,30 @@
 """sampling: a sampler over ranks: each rank gets its own minibatches, as one rank would make them.
 
 The topology is a whole `Graph` on every rank (nothing crosses) or a `Partition`. Over a partition
-the default mode asks the owners of rows once a layer and bulk; mode "paper" runs the published
-staged product (paper.py). In all of them a minibatch is a pure function of its number, so they
-give the same bits.
+the default mode asks the owners of rows once a layer and bulk (expand.py); mode "paper" runs the
+published staged product (paper.py). In all of them a minibatch is a pure function of its number,
+so they give the same bits.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
 import numpy.typing as npt
 
-from foregather.dist.ask import ask_owners
 from foregather.dist.column_owners import ColumnOwners
+from foregather.dist.expand import layer_expander
 from foregather.dist.grid import Channel, Grid
 from foregather.dist.ledger import Ledger
 from foregather.dist.paper import Paper
 from foregather.dist.partition import Partition
-from foregather.dist.program import Frontier, compact, rows_of, run
+from foregather.dist.program import Frontier, run
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.sampling.bulk import Bulk
 from foregather.sampling.layerwise import FastGCN
-from foregather.sampling.matrix import LayerGraph, MatrixSampler, checked_picks
-from foregather.sampling.neighbor import Neighbor
+from foregather.sampling.matrix import LayerGraph, MatrixSampler
 from foregather.sampling.sampler import Sampler
 from foregather.sampling.seeds import distinct_seeds
 from foregather.train.ranks import Mode
@@ -167,7 +166,7 @@ class DistSampler:
         if self.mode == "paper":
             return self._paper.sample(self.sampler, where, nodes, positions, batches, seed, epoch)
         assert isinstance(self.sampler, MatrixSampler)
-        expand = self._expand_layer()
+        expand = layer_expander(self.channel, topology, self.sampler, self.threads, self._columns)
         if self._columns is not None:
             self.grid.watch.where = where
             assert isinstance(self.sampler, FastGCN)
@@ -178,40 +177,6 @@ class DistSampler:
             return expand(front)
 
         return run(self.sampler, layer, dtype, nodes, positions, batches, seed, epoch)
-
-    def _expand_layer(self) -> Callable[[Frontier], LayerGraph]:
-        sampler, topology, threads = self.sampler, self.topology, self.threads
-        assert isinstance(topology, Partition)
-
-        def rows(front: Frontier, **options: Any) -> Any:
-            keys = front.keys
-            return ask_owners(self.channel, topology, front.rows, front.batch_ptr, keys, **options)
-
-        if isinstance(sampler, Neighbor) and sampler.weights is None:
-            rule = sampler
-
-            def node_wise(front: Frontier) -> LayerGraph:
-                fanout = rule.num_neighbors[front.layer]
-                picks = rows(front, fanout=fanout, replace=rule.replace, threads=threads)
-                return compact(front, picks, threads)
-
-            return node_wise
-        assert isinstance(sampler, MatrixSampler)
-        program, columns = sampler, self._columns
-
-        def matrix(front: Frontier) -> LayerGraph:
-            entries = rows(front, weighted=True, threads=threads)
-            if not front.nodes:
-                return compact(front, entries, threads)
-            p = rows_of(topology, front, entries, threads)
-            if columns is not None:
-                assert isinstance(program, FastGCN)
-                picks: Any = program.pick(p, *columns.chosen(front.layer))
-            else:
-                picks = program.sample(p)
-            return program.extract(p, checked_picks(p, picks))
-
-        return matrix
 
     def _replicated(
         self, graph: Graph, seeds: list[Array], batches: list[int], step: int, seed: int, epoch: int

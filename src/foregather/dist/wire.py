@@ -4,8 +4,8 @@ A message is a one-dimensional uint8 array. The part that a rank has for itself 
 without a copy. Lengths travel before contents, 8 bytes to each peer, under the purpose "lengths".
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,9 @@ from foregather.dist.ledger import Ledger
 from foregather.dist.watch import Watch
 from foregather.errors import InputError
 
-__all__ = ["Wire", "as_bytes"]
+__all__ = ["Bytes", "Wire", "as_bytes"]
+
+T = TypeVar("T")
 
 Bytes = npt.NDArray[np.uint8]
 LENGTHS = "lengths"
@@ -32,7 +34,7 @@ class Wire:
     """The links among the ranks of one group.
 
     Args:
-        group: the torch process group; None for a group of this rank alone.
+        group: the torch process group.
         ranks: its ranks in order.
         rank: this rank.
         watch: told which step is under way.
@@ -95,6 +97,23 @@ class Wire:
             if i != self.place:
                 received[i] = piece
         return received
+
+    def ask(
+        self, requests: Sequence[Bytes], answer: Callable[[T, Bytes], Bytes], held: T
+    ) -> list[Bytes]:
+        """Asks every rank of the group for rows, and answers what the others ask.
+
+        Args:
+            requests: one for each rank; an empty one asks nothing, and gets nothing.
+            answer: the reply to a request, from what a rank holds.
+            held: what this rank holds.
+
+        Returns:
+            The reply of each rank.
+        """
+        asked = self.exchange(requests, "rows: request")
+        replies = [answer(held, request) if len(request) else request for request in asked]
+        return self.exchange(replies, "rows: reply")
 
     def swap(
         self,

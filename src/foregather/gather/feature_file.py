@@ -4,7 +4,7 @@ A `FeatureFile` was checked against the header of the file and against meta.json
 that the file stays as it is, is for the executor to watch.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,8 @@ class FeatureFile:
         width: numbers in a row.
         dtype: the stored dtype.
         scale: float32 [width] with int8 rows: a row stands for row * scale. Otherwise None.
+        first_row: the row of the file that is row 0 here.
+        rows_after: rows of the file behind the last one here.
     """
 
     path: Path
@@ -40,6 +42,11 @@ class FeatureFile:
     width: int
     dtype: np.dtype[Any]
     scale: npt.NDArray[np.float32] | None = field(default=None, compare=False)
+    first_row: int = 0
+    rows_after: int = 0
+
+    def __len__(self) -> int:
+        return self.num_rows
 
     @classmethod
     def of(cls, graph: Graph, which: str = "features") -> "FeatureFile":
@@ -66,6 +73,28 @@ class FeatureFile:
         made = cls(path, name, features.num_rows, features.width, features.dtype, features.scale)
         made._check()
         return made
+
+    def span(self, first: int, last: int) -> "FeatureFile":
+        """Rows first to last - 1 of these: the same file, of which no other rows are read.
+
+        Raises:
+            InputError: there are no such rows.
+        """
+        if not 0 <= first <= last <= self.num_rows:
+            raise InputError(
+                f"rows {first} to {last} of {self.name} were asked for, expected borders from 0 to "
+                f"{self.num_rows}"
+            )
+        return replace(
+            self,
+            num_rows=last - first,
+            first_row=self.first_row + first,
+            rows_after=self.rows_after + self.num_rows - last,
+        )
+
+    def stored(self) -> "FeatureFile":
+        """The same rows without their scale: what is gathered are the stored bytes."""
+        return replace(self, scale=None)
 
     def _check(self) -> None:
         if self.width == 0 or self.num_rows > _MOST_ROWS:
@@ -97,7 +126,8 @@ class FeatureFile:
     @property
     def file_bytes(self) -> int:
         """Size of the file, header and tail included."""
-        return file_bytes(self.num_rows * self.row_bytes)
+        rows = self.first_row + self.num_rows + self.rows_after
+        return file_bytes(rows * self.row_bytes)
 
     @property
     def gathered_dtype(self) -> np.dtype[Any]:
@@ -106,4 +136,5 @@ class FeatureFile:
 
     def geometry(self, block_bytes: int = ALIGN) -> _core.Geometry:
         """Where the rows lie, for a planner that reads in blocks of `block_bytes`."""
-        return _core.Geometry(self.num_rows, self.row_bytes, ALIGN, self.file_bytes, block_bytes)
+        payload = ALIGN + self.first_row * self.row_bytes
+        return _core.Geometry(self.num_rows, self.row_bytes, payload, self.file_bytes, block_bytes)

@@ -9,7 +9,7 @@ runs it as one C++ kernel that gives the same bits without building P.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,8 @@ from foregather.sampling.rows import Picks, Rows
 
 __all__ = ["Labor"]
 
-Array = npt.NDArray[Any]
+Int = npt.NDArray[np.int64]
+Float = npt.NDArray[np.float64]
 Kernel = _core.LaborKernel32 | _core.LaborKernel64
 
 _DEBIAS: tuple[Debias, ...] = (None, "exact", "reference")  # as in labor.hpp
@@ -76,20 +77,36 @@ class Labor(FusedSampler):
 
     def sample(self, p: Rows) -> Picks:
         """Entries whose column has a number below the limit of the row."""
-        size, degree = self.num_neighbors[p.layer], np.diff(p.ptr).astype(np.uint64)
-        limit = np.full(len(degree), 1 << 32, np.uint64)  # of 2^32: all entries
-        if size > 0:
-            some = degree > size
-            limit[some] = np.uint64(size << 32) // degree[some]
-        entry = np.flatnonzero(p.column_draws() < limit[p.row])
+        degree = np.diff(p.ptr)
+        entry = np.flatnonzero(p.column_draws() < self._limit(p.layer, degree)[p.row])
+        return Picks(entry, self.weigh(p.layer, p.row[entry], degree, p.values[entry]))
+
+    def weigh(self, layer: int, row: Int, degree: Int, values: Float) -> Float | None:
+        """Weights of picks.
+
+        Args:
+            layer: number of the layer.
+            row: int64, the row of each pick, ascending.
+            degree: int64, entries of each row.
+            values: float64, value of each pick's entry.
+        """
         if self.debias is None:
-            return Picks(entry)
-        row = p.row[entry]
-        weight = p.values[entry] / (limit[row].astype(np.float64) / 2**32)
+            return None
+        limit = self._limit(layer, degree)
+        weight: Float = values / (limit[row].astype(np.float64) / 2**32)
         if self.debias == "reference":
-            sums = np.bincount(row, weight, len(p.rows))  # adds in the order of the entries
+            sums = np.bincount(row, weight, len(degree))  # adds in the order of the entries
             weight = weight / np.where(sums == 0, 1, sums)[row]
-        return Picks(entry, weight)
+        return weight
+
+    def _limit(self, layer: int, degree: Int) -> npt.NDArray[np.uint64]:
+        """Numbers below which entries of each row are taken, of 2^32."""
+        size, counts = self.num_neighbors[layer], degree.astype(np.uint64)
+        limit = np.full(len(counts), 1 << 32, np.uint64)  # all entries
+        if size > 0:
+            some = counts > size
+            limit[some] = np.uint64(size << 32) // counts[some]
+        return limit
 
     def _kernel(self, graph: Graph) -> Kernel:
         """The kernel of a graph."""

@@ -26,6 +26,7 @@ __all__ = [
     "divide",
     "held_bytes",
     "least_bytes",
+    "longest_request",
     "sweep_bytes",
     "topology_bytes",
     "with_sweep",
@@ -191,7 +192,7 @@ def with_sweep(layout: Layout, row_bytes: int) -> Layout | None:
 
 def sweep_bytes(row_bytes: int) -> int:
     """Staging of a sweep: at least two of the longest requests."""
-    return max(SWEEP_STAGING, 2 * _longest(row_bytes))
+    return max(SWEEP_STAGING, 2 * longest_request(row_bytes))
 
 
 def write_bytes(layout: Layout) -> int:
@@ -233,10 +234,11 @@ class _Need:
 
 def _staging(row: int) -> int:
     """Room for many requests, and at least for two of the longest."""
-    return max(STAGING, 2 * _longest(row))
+    return max(STAGING, 2 * longest_request(row))
 
 
-def _longest(row: int) -> int:
+def longest_request(row: int) -> int:
+    """Bytes of the longest request for rows of this size."""
     return max(MAX_REQUEST, -(-row // PAGE) * PAGE + 2 * PAGE)
 
 

@@ -66,10 +66,12 @@ class Loader:
         memory: bytes ("2GB"), or "auto": most of what the machine has free. For a graph from a
             folder: for everything, the graph included; what does not fit is read from disk by plan
             (see `storage`). For a graph in memory: for what the Loader holds beside it; see
-            `train.budget`. With `grid`: for feature rows of other ranks, on each rank.
+            `train.budget`. With `grid`: on each rank, for its feature block and for feature rows of
+            other ranks; for those alone where the graph, or by `storage` the block, is in memory.
         storage: with `memory`: "auto" keeps in memory what fits, "features" reads feature rows
             from disk, "disk" neighbour lists too, "memory" nothing (then `memory` covers what is
-            beside the graph).
+            beside the graph). With `grid` both read the rows of the rank's block from its own
+            disk, and neighbour lists are in memory.
         threads: of sampling and gathering, 0 for all.
         transform: called with each batch, in the thread that iterates.
         device: where batches are moved to.
@@ -178,9 +180,7 @@ class Loader:
         self._disk: OutOfCore | None = None
         self._ranks: Dealer | None = None
         if grid is not None:
-            if storage not in ("auto", "memory"):
-                raise InputError(f"storage is {storage!r}, which does not go with grid=")
-            self._ranks = join(grid, self._maker, bulk, memory, wire, topology, mode)
+            self._ranks = join(grid, self._maker, bulk, memory, wire, topology, mode, storage)
         elif memory is not None:
             self._arrange(usable_memory() if memory == "auto" else parse_size(memory), storage)
         elif storage not in ("auto", "memory"):
@@ -331,8 +331,14 @@ class Loader:
             batches: plan only so many, from the first on.
 
         Raises:
-            InputError: the loader has no `memory=`, or all fits in memory: nothing is planned.
+            InputError: the loader has no `memory=`, or all fits in memory: nothing is planned; or
+                it is over ranks, which plan together, bulk by bulk.
         """
+        if self._ranks is not None:
+            raise InputError(
+                "over ranks a bulk is planned when all have asked for its rows; explain() says "
+                "what was planned and moved, and `foregather plan --ranks` forecasts an epoch"
+            )
         if self._disk is None:
             raise InputError(
                 "this loader reads nothing by plan; give it a graph from a folder and memory= "

@@ -4,7 +4,7 @@ A Loader does not know how ranks sample or exchange; it is given a grid, which d
 """
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args
 
 from foregather.errors import InputError
 from foregather.train.seeds import Seeds
@@ -13,15 +13,20 @@ from foregather.units import parse_size
 if TYPE_CHECKING:
     from foregather.train.maker import Maker
 
-__all__ = ["Dealer", "Mode", "RankGrid", "Topology", "WireFormat", "join"]
+__all__ = ["BlockStorage", "Dealer", "Mode", "RankGrid", "Topology", "WireFormat", "join"]
 
 #: Whether every rank holds all neighbour lists, or those of its block only.
 Topology = Literal["partitioned", "replicated"]
 
-#: "owner": one request and one reply a layer and bulk, node-wise picks made by the owner of the
-#: row, and feature rows by plan. "paper": the staged 1.5D product of the publication and an
-#: all-to-allv of feature rows a minibatch, as a baseline.
+#: "owner": one request and one reply a layer and bulk, picks of `Neighbor` and `Labor` made by the
+#: owner of the row, and feature rows by plan. "paper": the staged 1.5D product of the publication
+#: and an all-to-allv of feature rows a minibatch, as a baseline.
 Mode = Literal["owner", "paper"]
+
+#: Where a rank's feature block is: "memory"; "features" or "disk": in its own disk store, read by
+#: plan (neighbour lists stay in memory, in blocks); "auto": in memory where `memory=` has room for
+#: it, beside what rows of other ranks need, and else on disk.
+BlockStorage = Literal["auto", "memory", "features", "disk"]
 
 #: What feature rows are while they cross: as stored, or float32 rows rounded.
 WireFormat = Literal["exact", "float16", "int8"]
@@ -66,6 +71,7 @@ class RankGrid(Protocol):
         bulk: int,
         memory: int | None,
         wire: WireFormat,
+        storage: BlockStorage,
     ) -> Dealer:
         """What a Loader makes its batches with; all ranks call this together."""
 
@@ -78,6 +84,7 @@ def join(
     wire: WireFormat,
     topology: Topology,
     mode: Mode,
+    storage: str,
 ) -> Dealer:
     """Checks what a Loader was given beside its grid, and lets the grid deal.
 
@@ -85,6 +92,11 @@ def join(
         InputError: an argument does not go with a grid.
         BudgetError: `memory` is too small; the message says the minimum.
     """
+    if storage not in get_args(BlockStorage):
+        raise InputError(
+            f"storage is {storage!r}, which does not go with grid=; neighbour lists of ranks are "
+            "in memory"
+        )
     if bulk == "auto" or memory == "auto":
         raise InputError(
             "bulk='auto' and memory='auto' do not go with grid=; give numbers, equal on all ranks"
@@ -99,5 +111,20 @@ def join(
             "memory= with grid= is for feature rows of other ranks, but the graph has no features; "
             "leave it out"
         )
+    if storage in ("features", "disk"):
+        _check_disk(maker, memory, storage)
     budget = None if memory is None else parse_size(memory)
-    return grid.deal(maker, topology, mode, bulk, budget, wire)
+    where = cast(BlockStorage, storage)
+    return grid.deal(maker, topology, mode, bulk, budget, wire, where)
+
+
+def _check_disk(maker: "Maker", memory: str | int | None, storage: str) -> None:
+    graph = maker.graph
+    if memory is None:
+        raise InputError(
+            f"storage is {storage!r}; say with memory= how much each rank may use (mode='owner')"
+        )
+    if graph.path is None:
+        raise InputError(
+            f"storage is {storage!r}, but the graph is in memory; save it and open the folder"
+        )
