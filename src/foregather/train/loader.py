@@ -67,9 +67,10 @@ class Loader:
             folder: for everything, the graph included; what does not fit is read from disk by plan
             (see `storage`). For a graph in memory: for what the Loader holds beside it; see
             `train.budget`. With `grid`: for feature rows of other ranks, on each rank.
-        storage: with `memory`: "auto" keeps in memory what fits, "features" reads feature rows
-            from disk, "disk" neighbour lists too, "memory" nothing (then `memory` covers what is
-            beside the graph).
+        storage: with `memory`: "features" reads feature rows from disk, "topology" neighbour
+            lists, "disk" both, "memory" nothing (then `memory` covers what is beside the graph);
+            "auto" keeps everything in memory where it fits, and else takes the way whose epoch is
+            predicted to take the fewest seconds.
         threads: of sampling and gathering, 0 for all.
         transform: called with each batch, in the thread that iterates.
         device: where batches are moved to.
@@ -144,7 +145,7 @@ class Loader:
         check_choice("edge_index", edge_index, ("tensor", "EdgeIndex"))
         check_choice("labels", labels, ("all", "seeds"))
         check_choice("norm", norm, (None, "gcn"))
-        check_choice("storage", storage, ("auto", "memory", "features", "disk"))
+        check_choice("storage", storage, ("auto", "memory", "features", "topology", "disk"))
         check_choice("pyg", pyg, ("auto", True, False))
         if prefetch < 1:
             raise InputError(f"prefetch is {prefetch}, expected at least 1 batch")
