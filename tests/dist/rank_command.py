@@ -32,7 +32,8 @@ class Disturbed(SAGE):
         super().__init__([in_channels, 16, out_channels])
         self.calls = 0
         what, _, rank = os.environ.get("TEST_DISTURB", "").partition(" ")
-        self.what = what if rank == os.environ["RANK"] else ""
+        first = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0"
+        self.what = what if first and rank == os.environ["RANK"] else ""
 
     def forward(self, x, edge_index):
         self.calls += self.training

@@ -1,11 +1,15 @@
 """foregather train over ranks: one run folder, exact resume after kills and signals, clear ends."""
 
 import json
+import os
 import random
 import signal
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,6 +18,7 @@ from safetensors.torch import load_file
 
 from foregather import Graph, Loader
 from foregather.cli.main import main
+from foregather.cli.train_ranks import restarted_run
 from foregather.errors import InputError
 from foregather.graph.synthetic import synthesize
 from foregather.nn import SAGE
@@ -155,6 +160,8 @@ def test_a_run_over_ranks_is_the_mean_over_their_batches(graph, runs, ranks, gri
     weights, expected = oracle(graph, ranks, 2)
     for name, value in load_file(folder / "model.safetensors").items():
         assert torch.allclose(value, weights[name], rtol=1e-4, atol=1e-5), name
+    rows = [record["rows"] for record in records(folder)]
+    assert max(rows) < 1.1 * min(rows)  # what the model was tried on does not count
     for record, (loss, right) in zip(records(folder), expected, strict=True):
         assert record["loss"] == pytest.approx(loss, rel=1e-4)
         assert record["train"] == pytest.approx(right, abs=0.003)
@@ -212,6 +219,37 @@ def test_killed_at_random_moments(graph, runs, ranks, weights):
         finish(world, ranks)
     assert resumes >= 2
     assert_close(whole, run)
+
+
+def test_torchrun_starts_the_ranks_again(graph, runs, monkeypatch):
+    settings = settings_of(graph, model=DISTURBED, run=str(runs.folder / "r"))
+    config = runs.folder / "r.toml"
+    config.write_text(write_settings(settings))
+    options = ["--standalone", "--nproc-per-node", "2", "--max-restarts", "1"]
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            *options,
+            "-m",
+            "foregather",
+            "train",
+            config,
+        ],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "TEST_DISTURB": f"{int(signal.SIGKILL)} 1"},
+        cwd=Path(__file__).parents[1],
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "resumed from checkpoint-00000001-00000000" in done.stderr
+    assert "rank 1 (last seen" in done.stderr and "died or stopped" in done.stderr
+    assert_close(runs.whole(2, replace(settings, run=""), "whole"), runs.folder / "r")
+    monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", "1")
+    with pytest.raises(InputError, match="name the folder with run ="):
+        restarted_run("")
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from foregather.cli.train_ranks import count_ranks, train_over_ranks
+from foregather.cli.train_ranks import count_ranks, restarted_run, train_over_ranks
 from foregather.errors import InputError
 from foregather.train.settings import Settings, read_settings, with_options
 from foregather.units import format_bytes
@@ -62,6 +62,8 @@ class Train:
         if self.resume is not None:
             same = None if settings == Settings() else settings
             return Run.resume(self.resume, same, say, grid)
+        if (begun := restarted_run(settings.run)) is not None:
+            return Run.resume(begun, settings, say, grid)
         return Run.create(settings, say, grid)
 
     def show(self, facts: dict[str, Any]) -> str:

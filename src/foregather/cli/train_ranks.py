@@ -10,9 +10,10 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from foregather.errors import ForegatherError
+from foregather.errors import ForegatherError, InputError
 from foregather.observe.progress import quiet
 from foregather.train.settings import Settings
 
@@ -20,12 +21,29 @@ if TYPE_CHECKING:
     from foregather.train.run import Run
     from foregather.train.together import RunGrid
 
-__all__ = ["count_ranks", "train_over_ranks"]
+__all__ = ["count_ranks", "restarted_run", "train_over_ranks"]
 
 
 def count_ranks() -> int:
     """Ranks that torchrun started; 1 without it."""
     return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def restarted_run(run: str) -> Path | None:
+    """The run to go on with where torchrun started the ranks again after it had begun.
+
+    Raises:
+        InputError: torchrun may do so, but the run has no name to find it by.
+    """
+    if int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")) == 0:
+        return None
+    if not run:
+        raise InputError(
+            "run is not given, but torchrun may start the ranks again (--max-restarts); name the "
+            'folder with run = "FOLDER", so that they find the run that they began'
+        )
+    again = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+    return Path(run) if again and Path(run, "config.toml").is_file() else None
 
 
 def train_over_ranks(

@@ -90,10 +90,10 @@ class Run:
         settings: Settings,
         threads: int,
         say: Callable[[str], None],
-        grid: RunGrid | None = None,
+        together: Together,
     ) -> None:
-        self.folder, self.settings, self.say = folder, settings, say
-        self.together = Together(grid)
+        self.folder, self.settings, self.say, self.together = folder, settings, say, together
+        grid = together.grid
         self.graph, model = self.together.all_do(lambda: self._open(threads), "opening the graph")
         self.topology = self.together.first_does(
             lambda: choose_topology(self.graph, settings), "choosing where the topology is"
@@ -105,8 +105,10 @@ class Run:
         self.together.all_do(
             lambda: check_classes(model, first, self.shape["classes"]), "trying the model"
         )
-        if grid is None:
+        if loader.ranks is None:
             loader.close()  # what was read for the check does not count
+        else:
+            loader.ranks.gather_ledger()  # what was asked for the check has crossed by then
         loader.set_epoch(0)
         parallel = spread(model, settings.grid.weights, self.together)
         optimizer, scheduler = make_optimizer(model, settings.optimizer, settings.train.epochs)
@@ -148,9 +150,10 @@ class Run:
             InputError: a setting does not fit the graph.
             StorageError: the folder exists, or cannot be made.
         """
-        folder = Together(grid).first_does(lambda: _choose(settings), "choosing the folder")
+        together = Together(grid)
+        folder = together.first_does(lambda: _choose(settings), "choosing the folder")
         threads = settings.train.threads or torch.get_num_threads()
-        run = Run(folder, replace(settings, run=str(folder)), threads, say, grid)
+        run = Run(folder, replace(settings, run=str(folder)), threads, say, together)
         run._make_folder(threads)
         return run
 
@@ -220,7 +223,7 @@ class Run:
         wanted, facts = together.all_do(
             lambda: _check_resumed(folder, settings, together.size), "looking at the run"
         )
-        run = Run(folder, replace(wanted, run=str(folder)), int(facts["threads"]), say, grid)
+        run = Run(folder, replace(wanted, run=str(folder)), int(facts["threads"]), say, together)
         if run.graph.digest != facts["graph"]["digest"]:
             raise InputError(
                 f"{folder.name} was trained on {facts['graph']['text']} with digest "
