@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 from torch import nn
 
-from foregather.errors import ForegatherError, FormatError, InputError, StorageError
+from foregather.errors import ForegatherError, InputError, StorageError
 from foregather.graph.files import storage_error
 from foregather.graph.graph import Graph
 from foregather.observe.machine import describe_machine
@@ -44,29 +43,15 @@ from foregather.train.checkpoint import (
 from foregather.train.checkpoint_ranks import latest_together, write_together
 from foregather.train.device import find_device
 from foregather.train.fit import Record, Training
+from foregather.train.run_folder import check_resumed, check_seen, choose_folder
 from foregather.train.score import check_classes, count_classes
-from foregather.train.settings import Settings, difference, read_settings, write_settings
+from foregather.train.settings import Settings, write_settings
 from foregather.train.spread import spread, whole_weights
 from foregather.train.together import RunGrid, Together
 
-__all__ = ["Run", "free_folder", "load_model"]
+__all__ = ["Run"]
 
-#: Sections and keys that change no result, so a resumed run may have others.
-_FREE = (
-    *("graph", "run", "memory", "checkpoint", "watch"),
-    *("grid.replication", "grid.topology", "grid.mode", "grid.timeout", "train.device"),
-)
 _BETWEEN_RANKS = 1_000_003  # seeds of ranks are so far apart: each drops other values out
-
-
-def free_folder(graph: str) -> Path:
-    """runs/GRAPH-1, or the next number that is free."""
-    name = Path(graph).resolve()
-    stem = name.parent.name if name.name == "graph" else name.name
-    number = 1
-    while Path("runs", f"{stem}-{number}").exists():
-        number += 1
-    return Path("runs", f"{stem}-{number}")
 
 
 class Run:
@@ -151,7 +136,7 @@ class Run:
             StorageError: the folder exists, or cannot be made.
         """
         together = Together(grid)
-        folder = together.first_does(lambda: _choose(settings), "choosing the folder")
+        folder = together.first_does(lambda: choose_folder(settings), "choosing the folder")
         threads = settings.train.threads or torch.get_num_threads()
         run = Run(folder, replace(settings, run=str(folder)), threads, say, together)
         run._make_folder(threads)
@@ -188,7 +173,7 @@ class Run:
 
         try:
             self.together.first_does(begin, "making the folder")
-            self.together.all_do(lambda: _seen(partial), "looking for the folder")
+            self.together.all_do(lambda: check_seen(partial), "looking for the folder")
             self.folder = partial
             self.save()
             self.folder = final
@@ -221,7 +206,7 @@ class Run:
         """
         together = Together(grid)
         wanted, facts = together.all_do(
-            lambda: _check_resumed(folder, settings, together.size), "looking at the run"
+            lambda: check_resumed(folder, settings, together.size), "looking at the run"
         )
         run = Run(folder, replace(wanted, run=str(folder)), int(facts["threads"]), say, together)
         if run.graph.digest != facts["graph"]["digest"]:
@@ -332,65 +317,3 @@ class Run:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close(kind is not None and issubclass(kind, Exception))
-
-
-def _choose(settings: Settings) -> Path:
-    folder = Path(settings.run) if settings.run else free_folder(settings.graph)
-    if folder.exists():
-        raise StorageError(
-            f"{folder} exists already; go on with --resume {folder}, or choose another --run"
-        )
-    return folder
-
-
-def _seen(folder: Path) -> None:
-    if not folder.is_dir():
-        raise StorageError(
-            f"this rank does not see {folder.parent.resolve()}, where rank 0 made the run; put "
-            "it on a file system that all ranks share"
-        )
-
-
-def _check_resumed(
-    folder: Path, settings: Settings | None, ranks: int
-) -> tuple[Settings, dict[str, Any]]:
-    """The settings to go on with, and the facts that the run was started with."""
-    if not (folder / "config.toml").is_file() or not (folder / "environment.json").is_file():
-        raise FormatError(f"{folder} is not the folder of a run; name one that train made")
-    old = read_settings(folder / "config.toml")
-    if settings is not None and (changed := difference(old, settings, _FREE)):
-        raise InputError(
-            f"{folder.name} was started with other settings: {'; '.join(changed)}; resume it "
-            "without them, or start a new run"
-        )
-    facts = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
-    before = int(facts.get("ranks", 1))
-    if before != ranks:
-        raise InputError(
-            f"{folder.name} was started on {before} ranks, but here are {ranks}; a step takes a "
-            f"batch of each rank, so another number is another training: start {before}, or "
-            "start a new run"
-        )
-    return settings or old, facts
-
-
-def load_model(folder: Path) -> tuple[nn.Module, Settings]:
-    """The best model of a finished run, and what it was trained with.
-
-    Raises:
-        FormatError: this is no run, or it has not finished.
-    """
-    if not (folder / "config.toml").is_file() or not (folder / "environment.json").is_file():
-        raise FormatError(f"{folder} is not the folder of a run; name one that train made")
-    if not (folder / "model.safetensors").is_file():
-        raise FormatError(f"{folder.name} has not finished; go on with train --resume {folder}")
-    settings = read_settings(folder / "config.toml")
-    facts = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
-    model = make_model(settings, **facts["model"])
-    try:
-        model.load_state_dict(load_file(folder / "model.safetensors"))
-    except (SafetensorError, RuntimeError) as error:
-        raise FormatError(
-            f"model.safetensors of {folder.name} does not fit its model: {error}"
-        ) from error
-    return model, settings
