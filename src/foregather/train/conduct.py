@@ -160,7 +160,9 @@ def epoch_line(record: Record, epochs: int) -> str:
 def _stop(run: Run, number: int) -> None:
     saved = run.try_to_save()
     where = "a checkpoint was written" if saved else "the last checkpoint is older"
-    text = f"stopped; {where}; go on with: foregather train --resume {run.folder}"
+    ranks = run.together.size
+    line = "foregather" if ranks == 1 else f"torchrun (with {ranks} ranks) -m foregather"
+    text = f"stopped; {where}; go on with: {line} train --resume {run.folder}"
     if number == signal.SIGINT:
         raise KeyboardInterrupt(text)
     run.say(text)

@@ -34,7 +34,8 @@ _JUDGED = 3  # first batches that sizes are judged by
 _RESERVE = 5 / 4  # later ones may be larger
 _SHELF = 9 / 8  # blocks of recycled memory are larger than what lies in them
 _TOPOLOGY = 1 / 2  # of the budget, where neighbour lists that cannot be read by plan stay in memory
-_PLANNED = 32  # batches that ways are compared by
+_PLANNED = 32  # batches that ways are compared by,
+_PLANNED_ROWS = 4 << 20  # or fewer, of so many rows
 _LEAST_TOPOLOGY = 1 << 20  # what is tried first, where they are read from disk
 _TOPOLOGY_DISK = 1 / 4  # of the budget, where they are read from disk
 
@@ -104,9 +105,11 @@ def _cheapest(ask: _Ask) -> OutOfCore:
         except BudgetError as error:
             refused.append(error)
     if not made:
-        raise min(refused, key=lambda error: error.least or ask.memory * 2)
+        raise min(refused, key=lambda error: error.least or float("inf"))
     if len(made) > 1:
-        made = [(predict(one, ask.maker, _PLANNED).cost.seconds, one) for _, one in made]
+        rows = max(1, *(one.layout.rows for _, one in made))
+        count = max(2, min(_PLANNED, _PLANNED_ROWS // rows))
+        made = [(predict(one, ask.maker, count).cost.seconds, one) for _, one in made]
     _, best = min(made, key=lambda pair: pair[0])
     for _, one in made:
         if one is not best and one.topology is not None:
