@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from foregather.cli.main import _parse, main
 from foregather.graph import Graph
 
 COMMANDS = ("quickstart", "synth", "convert", "info", "verify", "doctor", "train-full")
@@ -42,9 +43,65 @@ def test_help_names_every_command():
         assert run(command, "--help")[0] == 0
 
 
-def test_unknown_flags_exit_with_2():
-    assert run("convert", "--frobnicate")[0] == 2
-    assert run("nonsense")[0] == 2
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("convert --frobnicate", "convert has no flag --frobnicate; see foregather convert --help"),
+        ("convert a b --undirectd", "convert has no flag --undirectd; did you mean --undirected?"),
+        (
+            "train --batch-size 3",
+            "train has no flag --batch-size; did you mean --train.batch-size?",
+        ),
+        ("trian", "there is no command 'trian'; did you mean train?"),
+        ("nonsense", "there is no command 'nonsense'; expected quickstart, synth, convert"),
+        (
+            "train --memory.storage featurs",
+            "--memory.storage is 'featurs', expected one of auto, memory, features, disk; "
+            "did you mean features?",
+        ),
+        ("train --grid.wire=int9", "expected one of exact, float16, int8; did you mean int8?"),
+        ("convert a b --dtype", "--dtype has no value, expected one of auto, float32"),
+        ("train-full g --boundary float", "--boundary is 'float', expected one of bfloat16"),
+        ("train --train.epochs ten", "--train.epochs is 'ten', expected a whole number"),
+        ("synth g --split 0.1 a 0.2", "--split is 'a', expected a number"),
+        ("plan g --fanouts 10 x", "--fanouts is 'x', expected a whole number"),
+    ],
+)
+def test_a_wrong_command_line_is_one_sentence(line, said, capsys):
+    assert main(line.split()) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("foregather: ") and err.count("\n") == 1 and said in err
+
+
+@pytest.mark.parametrize(
+    ("line", "parsed"),
+    [
+        ("doctor --no-disk", {"no_disk": True}),
+        ("convert a b --no-splits --threads=2", {"splits": False, "threads": 2}),
+        ("convert a b --columns x y --self_loops", {"columns": ("x", "y"), "self_loops": True}),
+        ("train-full g --boundary None --chunks 2", {"boundary": None, "chunks": 2}),
+        ("plan g --memory 1GB auto --rehearse 1 3", {"memory": ("1GB", "auto")}),
+        ("bench cache --memory 0.5", {"memory": (0.5,)}),
+    ],
+)
+def test_what_is_right_is_let_through(line, parsed):
+    command = _parse(line.split())
+    assert {name: getattr(command, name) for name in parsed} == parsed
+
+
+@pytest.mark.parametrize("line", ["plan G --fanouts 10 0", "bench cache --nodes 2k --fanouts 10 0"])
+def test_fanouts_are_called_as_they_were_given(line, edges, tmp_path, capsys):
+    assert main(["convert", str(edges), str(tmp_path / "g")]) == 0
+    capsys.readouterr()
+    assert main(line.replace("G", str(tmp_path / "g")).split()) == 2
+    assert "--fanouts has 0 for layer 1, expected a positive number" in capsys.readouterr().err
+
+
+def test_a_reader_that_goes_away_is_no_error():
+    for arguments in ("plan --help", "info nowhere --help"):
+        line = f"{sys.executable} -m foregather {arguments} | true; echo ${{PIPESTATUS[0]}}"
+        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=120)
+        assert done.stderr == "" and done.stdout.strip() in ("0", "141")
 
 
 def test_summary_and_json(edges, tmp_path):

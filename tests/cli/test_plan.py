@@ -19,15 +19,13 @@ def test_ways_side_by_side(tmp_path, capsys):
     kinds = set()
     for point in points:
         choice, *others = point["ways"]
-        assert choice["rank"] == "choice" and len(point["ways"]) == 3
+        assert choice["rank"] == "choice" and len(point["ways"]) == 4
         loader = Loader(
             graph, [5, 5], "train", 50, shuffle=True, bulk="auto", pyg=False, labels="seeds",
             memory=point["memory"],
         )  # fmt: skip
-        place = "memory" if loader.layout is None else loader.layout.topology
-        expected = {"memory": "features", "disk": "disk"}[place] if loader.layout else "memory"
-        assert choice["storage"] == expected
-        kinds.add(expected)
+        assert choice["storage"] == storage_of(loader)
+        kinds.add(choice["storage"])
         assert choice["peak"] <= point["memory"]
         possible = [way["seconds"] for way in others if not way["error"]]
         assert possible == sorted(possible)
@@ -36,6 +34,38 @@ def test_ways_side_by_side(tmp_path, capsys):
     assert main(["plan", str(tmp_path / "g"), *budgets, *flags[:-1]]) == 0
     out = capsys.readouterr().out
     assert "choice" in out and "runner-up" in out and "needs" in out
+
+
+def storage_of(loader):
+    if loader.layout is None:
+        return "memory"
+    on_disk = loader.layout.features == "disk", loader.layout.topology == "disk"
+    return {(True, False): "features", (False, True): "topology", (True, True): "disk"}[on_disk]
+
+
+def test_auto_takes_the_fewest_predicted_seconds(tmp_path):
+    """Wide rows and few edges, or narrow rows and many edges, under half of what is held."""
+    chosen = set()
+    for name, degree, width in (("wide", 4, 512), ("narrow", 64, 4), ("even", 32, 32)):
+        synthesize(tmp_path / name, 20_000, degree=degree, features=width, classes=5, seed=0)
+        graph = Graph.open(tmp_path / name)
+
+        def make(graph=graph, **options):
+            fixed = {"shuffle": True, "bulk": 4, "pyg": False, "labels": "seeds", "threads": 1}
+            return Loader(graph, [5, 5], "train", 20, **fixed, **options)
+
+        least = 12_000_000  # tables, staging, and room for batches
+        for memory in (least + graph.nbytes // 2, least + 3 * graph.nbytes // 4):
+            ways = prospects(make, memory, 32)
+            possible = [way for way in ways if not way.error]
+            loader = make(memory=memory)
+            assert storage_of(loader) == min(possible, key=lambda way: way.seconds).storage
+            assert ways[0].chosen and ways[0].storage == storage_of(loader)
+            chosen.add(storage_of(loader))
+            for ours, theirs in zip(loader, make(), strict=False):
+                assert (ours.n_id == theirs.n_id).all() and (ours.x == theirs.x).all()
+            loader.close()
+    assert len(chosen) >= 2, chosen
 
 
 def test_the_prediction_of_a_whole_epoch_is_what_is_read(tmp_path):
@@ -58,3 +88,14 @@ def test_the_prediction_of_a_whole_epoch_is_what_is_read(tmp_path):
     table = compare_measured(loader, record)
     assert table.count(f"{record['feature_requests']:,}") == 2
     loader.close()
+    for storage in ("topology", "disk"):
+        loader = make(memory=40_000_000, storage=storage)
+        record = fit(Training(model, loader, torch.optim.SGD(model.parameters(), 0.1)), 1)[0]
+        read = loader.counters()["topology"]
+        if storage == "topology":
+            assert record["bytes"] == ways[storage].bytes > 0
+        else:  # a bulk is sampled once more, to choose the way of reading rows
+            assert record["bytes"] >= ways[storage].bytes > 0
+        table = compare_measured(loader, record)
+        assert table.count(f"{int(read['requests']):,}") >= 2
+        loader.close()

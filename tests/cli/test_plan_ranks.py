@@ -32,6 +32,29 @@ def test_all_ranks_rehearsed_is_exact(folder, capsys):
     assert facts["default"]["features"]["bytes"] < facts["paper"]["features"]["bytes"]
 
 
+def test_where_the_topology_is(folder, capsys):
+    """Replicated sends nothing for sampling, and is taken where a rank has the room."""
+    found = {}
+    for room in ("10MB", "1MB"):
+        more = ["--ranks", "2", "--rank-room", room, "--json"]
+        assert main(["plan", folder, *OPTIONS, *more]) == 0
+        facts = json.loads(capsys.readouterr().out)
+        found[room] = [(one["topology"], one["rank"]) for one in facts["layouts"]]
+        costs = {one["topology"]: one for one in facts["layouts"]}
+        features, sampling = (facts["default"][part] for part in ("features", "sampling"))
+        assert costs["replicated"]["bytes"] == features["bytes"]
+        assert costs["partitioned"]["bytes"] == features["bytes"] + sampling["bytes"]
+        # 2000 rows of 8 float32 and 2001 offsets and 20000 neighbours: 160 kB, in two blocks
+        assert costs["partitioned"]["peak"] == pytest.approx(9_000_000 + 160_008 // 2, abs=2)
+        assert costs["replicated"]["peak"] == pytest.approx(9_000_000 + 32_000 + 96_008, abs=2)
+    assert found["10MB"] == [("replicated", "choice"), ("partitioned", "runner-up")]
+    assert found["1MB"] == [("replicated", "too large"), ("partitioned", "too large")]
+    more = ["--ranks", "2", "--rank-room", "9.1MB"]
+    assert main(["plan", folder, *OPTIONS, *more]) == 0
+    out = capsys.readouterr().out
+    assert "choice     partitioned" in out and "too large  replicated" in out
+
+
 def test_large_grids_are_labelled(folder, capsys):
     more = ["--ranks", "128", "--replication", "4", "--link", "25GB/s,2us"]
     assert main(["plan", folder, *OPTIONS, *more]) == 0

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.distributed as dist
-from dist import cases, rank_features, rank_train
+from dist import cases, rank_command, rank_features, rank_train
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from foregather import Features
@@ -195,7 +195,12 @@ def main(task, folder):
     if namespace := os.environ.get("TEST_NETNS"):
         enter(namespace)
     try:
-        tasks = {**vars(rank_train), **vars(rank_features), **globals()}
+        tasks = {
+            **vars(rank_train),
+            **vars(rank_features),
+            **vars(rank_command),
+            **globals(),
+        }
         tasks[task](folder)
     except ForegatherError as error:
         print(f"{type(error).__name__}: {error}", flush=True)

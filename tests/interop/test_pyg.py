@@ -5,9 +5,11 @@ import pytest
 import torch
 from torch_geometric.data import Data
 from torch_geometric.loader import NodeLoader
+from torch_geometric.sampler import NodeSamplerInput
 
 from foregather import Graph, InputError
 from foregather.interop.pyg import PygFeatureStore, PygGraphStore, PygSampler, from_pyg
+from foregather.sampling import Labor
 from tests.sampling.reference import ReferenceNeighbor
 
 SAMPLER = ReferenceNeighbor((3, 2))
@@ -121,6 +123,24 @@ def test_added_self_loops_have_no_edge_id():
     )
     (batch,) = loader
     assert "e_id" not in batch
+
+
+def test_edge_weights_come_along_or_are_refused():
+    data = example()
+    data.edge_weight = torch.rand(400)
+    graph = from_pyg(data)
+    assert graph.edge_weight is not None
+    (batch,) = NodeLoader(data, PygSampler(SAMPLER, graph), batch_size=60)
+    assert torch.equal(batch.edge_weight, data.edge_weight[batch.e_id])
+    with pytest.raises(InputError, match="cannot tell which belong"):
+        PygSampler(SAMPLER, from_pyg(data, self_loops=True))
+    with pytest.raises(InputError, match="does not ask a GraphStore for"):
+        PygGraphStore(graph)
+    bare = from_pyg(example())
+    with pytest.raises(InputError, match="Labor gives each edge a factor"):
+        PygSampler(Labor([2, 2]), bare).sample_from_nodes(
+            NodeSamplerInput(input_id=torch.arange(30), node=torch.arange(30))
+        )
 
 
 def test_refused():

@@ -51,7 +51,8 @@ def drive(folder: Path, seed: int, most: int) -> None:
             end = time.monotonic() + 60
             while kills % 2 and not run.exists() and time.monotonic() < end:
                 time.sleep(0.001)  # every other kill finds something to resume
-            time.sleep(moments.uniform(0.0, 0.4 * whole))
+            reach = 0.1 if kills < 2 else 0.4  # two kills at least, however the load changes
+            time.sleep(moments.uniform(0.0, reach * whole))
             os.kill(process, signal.SIGKILL)
         _, status = os.waitpid(process, 0)
         if os.WIFSIGNALED(status):

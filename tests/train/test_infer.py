@@ -108,7 +108,7 @@ def test_pyg_models_equal_the_whole_graph(tmp_path):
             assert assert_equal_to_whole(model, graph, tmp_path / "s.npy")["way"] == "layers"
 
 
-@pytest.mark.parametrize("storage", ["auto", "features", "disk"])
+@pytest.mark.parametrize("storage", ["auto", "features", "topology", "disk"])
 def test_out_of_core_is_the_same(tmp_path, storage):
     torch.manual_seed(0)
     random_graph().save(tmp_path / "g")

@@ -47,7 +47,7 @@ def assert_same(ours, theirs):
         assert a is None or (a.dtype == b.dtype and torch.equal(a, b)), name
 
 
-@pytest.mark.parametrize("storage", ["features", "disk"])
+@pytest.mark.parametrize("storage", ["features", "topology", "disk"])
 @pytest.mark.parametrize("extra", [0, 300_000, 3 * MB])
 def test_batches_equal_those_in_memory(graph, storage, extra):
     memory = least(graph, storage=storage, bulk=4) + extra
@@ -59,7 +59,11 @@ def test_batches_equal_those_in_memory(graph, storage, extra):
             assert_same(ours, theirs)
             count += 1
         assert count == len(plain)
-    assert loader.layout.features == "disk"
+    assert (loader.layout.features == "disk") == (storage != "topology")
+    assert (loader.layout.topology == "disk") == (storage != "features")
+    if storage == "topology":
+        assert loader.layout.shares["features"] == graph.features.nbytes
+        assert loader.counters()["topology"]["bytes"] > 0
     assert sum(loader.layout.shares.values()) <= memory
     loader.close()
 

@@ -5,8 +5,10 @@ import os
 import signal
 import subprocess
 import sys
+import types
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import torch
@@ -375,6 +377,13 @@ def test_profile_has_ranges_of_the_same_names(folder, tmp_path):
     assert {"forward", "backward", "step", "wait"} <= names and "aten::addmm" in names
 
 
+def test_fanouts_are_called_as_they_were_given(folder, tmp_path):
+    for kind in ("neighbor", "labor"):
+        sampler = SamplerSettings(kind, (5, 0))
+        with pytest.raises(InputError, match="^sampler.fanouts has 0 for layer 1"):
+            Run.create(settings_of(folder, tmp_path / "r", sampler=sampler))
+
+
 def test_patience_stops_early(folder, tmp_path):
     settings = settings_of(folder, tmp_path / "r")
     still = replace(
@@ -384,14 +393,48 @@ def test_patience_stops_early(folder, tmp_path):
     assert train(still)["epochs"] < 30
 
 
+class Board:
+    """Stands in for torch's SummaryWriter, and keeps what it is told."""
+
+    made: ClassVar[list["Board"]] = []
+
+    def __init__(self, log_dir):
+        self.folder, self.told, self.closed = log_dir, [], False
+        Board.made.append(self)
+
+    def add_scalar(self, tag, value, global_step):
+        self.told.append((tag, value, global_step))
+
+    def close(self):
+        self.closed = True
+
+
+def test_tensorboard_is_told_every_epoch(folder, tmp_path, monkeypatch):
+    fake = types.ModuleType("torch.utils.tensorboard")
+    fake.SummaryWriter = Board
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", fake)
+    Board.made.clear()
+    settings = settings_of(folder, tmp_path / "r")
+    train(replace(settings, watch=replace(settings.watch, tensorboard=True)))
+    (board,) = Board.made
+    assert board.folder == str(tmp_path / "r" / "tensorboard") and board.closed
+    names = ("loss", "train", "valid", "seconds", "waited", "bytes")
+    assert board.told == [
+        (name, record[name], record["epoch"])
+        for record in records(tmp_path / "r")
+        for name in names
+    ]
+
+
 def test_tensorboard_is_an_option(folder, tmp_path):
     settings = settings_of(folder, tmp_path / "r")
     settings = replace(settings, watch=replace(settings.watch, tensorboard=True))
     try:
         import tensorboard  # noqa: F401
     except ImportError:
-        with pytest.raises(MissingDependencyError, match="foregather\\[tensorboard\\]"):
+        with pytest.raises(MissingDependencyError, match="needs the package tensorboard; pip"):
             train(settings)
+        assert not (tmp_path / "r").exists()
     else:
         train(settings)
         assert list((tmp_path / "r" / "tensorboard").iterdir())

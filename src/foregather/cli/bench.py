@@ -101,13 +101,16 @@ class Bench:
         return Graph(*size, made.indptr, made.indices, splits=made.splits)
 
     def _trace(self, graph: Graph) -> list[list[Rows]]:
+        from foregather.train.arguments import called_fanouts
         from foregather.train.seeds import Seeds
 
         split = "train" if "train" in graph.splits else None
         seeds = Seeds.make(graph, split, self.batch_size, shuffle=True, seed=self.seed)
         if len(seeds) == 0 or self.bulk < 1 or self.bulks < 1:
             raise InputError("the trace is empty; give input nodes and at least one bulk")
-        sampler, trace = Neighbor(self.fanouts), []
+        with called_fanouts("--fanouts"):
+            sampler = Neighbor(self.fanouts)
+        trace = []
         for number in range(self.bulks):
             first = number * self.bulk
             places = [divmod(first + k, len(seeds)) for k in range(self.bulk)]

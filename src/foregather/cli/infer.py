@@ -37,7 +37,7 @@ class Infer:
         from foregather.observe.progress import peak_memory
         from foregather.train.build import infer_options
         from foregather.train.infer import infer
-        from foregather.train.run import load_model
+        from foregather.train.run_folder import load_model
         from foregather.train.score import accuracy
 
         model, settings = load_model(self.run_folder)

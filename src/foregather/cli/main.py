@@ -5,6 +5,7 @@ termination 143, and both leave nothing half-made behind.
 """
 
 import json
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ import tyro
 from foregather.cli.bench import Bench
 from foregather.cli.convert import Convert
 from foregather.cli.doctor import Doctor
+from foregather.cli.flags import check_arguments, commands_of
 from foregather.cli.infer import Infer
 from foregather.cli.info import Info
 from foregather.cli.partition import PartitionCommand
@@ -53,10 +55,20 @@ Command = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
     try:
+        code = _run(argv)
+        sys.stdout.flush()  # here, where a reader that went away can still be noticed
+    except BrokenPipeError:  # as in `| head`: end quietly, as a signal would have done
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return code
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    try:
         command = _parse(list(sys.argv[1:] if argv is None else argv))
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 2
-    except ForegatherError as error:  # a config file
+    except ForegatherError as error:  # a flag, or a config file
         print(f"foregather: {error}", file=sys.stderr)
         return 2
     signal.signal(signal.SIGTERM, _terminate)
@@ -78,14 +90,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         said = str(stop) or "interrupted; nothing half-made was left behind"
         print(f"foregather: {said}", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader of our output went away, as in `| head`
-        sys.stderr.close()
-        return 141
     return 0
 
 
 def _parse(arguments: list[str]) -> Any:
     """The command; of `train`, with the values of its config file as defaults."""
+    check_arguments(arguments, commands_of(Command))
     options: dict[str, Any] = {"config": (tyro.conf.FlagCreatePairsOff,)}
     if arguments[:1] == ["train"] and (default := settings_default(arguments)) is not None:
         return tyro.cli(

@@ -48,6 +48,8 @@ class Plan:
     """With --ranks: batches that a rank samples together."""
     rank_memory: str = "1GB"
     """With --ranks: a rank's budget for feature rows of others."""
+    rank_room: str = "auto"
+    """With --ranks: all that a rank may hold; auto: most of what this machine has free."""
     rehearse: tuple[int, int] = (2, 2)
     """With --ranks: grid rows and bulks that are counted and stand for all."""
     explain: bool = False
@@ -59,10 +61,14 @@ class Plan:
         """Samples and plans at each budget."""
         if self.batches < 0 or not self.memory:
             raise InputError("give at least one budget, and 0 or more batches")
+        from foregather.sampling.neighbor import check_fanouts
+        from foregather.train.arguments import called_fanouts
         from foregather.train.usable import usable_memory
 
         budgets = sorted(usable_memory() if m == "auto" else parse_size(m) for m in self.memory)
         graph = Graph.open(self.path)
+        with called_fanouts("--fanouts"):
+            check_fanouts(self.fanouts)
         if self.ranks != 1:
             return self._forecast(graph)
         points = []
@@ -83,6 +89,7 @@ class Plan:
 
     def _forecast(self, graph: Graph) -> dict[str, Any]:
         from foregather.cli.plan_ranks import forecast_facts
+        from foregather.train.usable import usable_memory
 
         grid_rows, bulks = self.rehearse
         if min(self.ranks, grid_rows, bulks) < 1:
@@ -98,6 +105,7 @@ class Plan:
             link=self.link,
             bulk=self.bulk,
             memory=parse_size(self.rank_memory),
+            room=usable_memory() if self.rank_room == "auto" else parse_size(self.rank_room),
             grid_rows=grid_rows,
             bulks=bulks,
         )
@@ -117,7 +125,7 @@ class Plan:
         def make(**options: Any) -> "Loader":
             return self._loader(graph, **options)
 
-        found, ranks = [], iter(("runner-up", "third"))
+        found, ranks = [], iter(("runner-up", "third", "fourth"))
         for one in prospects(make, memory, self.batches):
             rank = "choice" if one.chosen else "not" if one.error else next(ranks)
             found.append({**vars(one), "rank": rank, "line": one.line(rank)})

@@ -12,6 +12,7 @@ from foregather.dist.model import Cost, Forecast, Link, Model
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.sampling.neighbor import Neighbor
+from foregather.train.layout import held_bytes, topology_bytes
 from foregather.units import format_bytes, format_count
 
 __all__ = ["forecast_facts", "show_forecast"]
@@ -31,6 +32,7 @@ def forecast_facts(
     link: str,
     bulk: int,
     memory: int,
+    room: int,
     grid_rows: int,
     bulks: int,
 ) -> dict[str, Any]:
@@ -70,7 +72,34 @@ def forecast_facts(
         "exact_bytes": made.exact,
         "seconds_are": "modelled",
         **{mode: _costs(made, mode) for mode in _MODES},
+        "layouts": _layouts(graph, made, ranks // replication, memory, room),
     }
+
+
+def _layouts(
+    graph: Graph, made: Forecast, blocks: int, memory: int, room: int
+) -> list[dict[str, Any]]:
+    """Both places of the topology, the cheaper that fits first."""
+    block = -(-held_bytes(graph) // blocks)
+    lists = topology_bytes(graph)
+    peaks = {"replicated": block - lists // blocks + lists + memory, "partitioned": block + memory}
+    found = []
+    for topology, peak in peaks.items():
+        costs = made.default.items()
+        kept = [cost for name, cost in costs if topology == "partitioned" or name == "features"]
+        found.append(
+            {
+                "topology": topology,
+                "bytes": sum(cost.bytes for cost in kept),
+                "seconds": sum(cost.seconds for cost in kept),
+                "peak": peak,
+                "fits": peak <= room,
+            }
+        )
+    found.sort(key=lambda one: (not one["fits"], one["seconds"]))
+    for one, rank in zip(found, ("choice", "runner-up"), strict=True):
+        one["rank"] = rank if one["fits"] else "too large"
+    return found
 
 
 def _costs(made: Forecast, mode: str) -> dict[str, Any]:
@@ -97,6 +126,12 @@ def show_forecast(facts: dict[str, Any]) -> str:
             )
     if not facts["paper"]:
         lines.append("paper      does not have this grid: replication² must divide the ranks")
+    lines.append(f"{'':<10} {'topology':<11} {'bytes':>10} {'seconds':>10} {'peak of a rank':>16}")
+    for one in facts["layouts"]:
+        lines.append(
+            f"{one['rank']:<10} {one['topology']:<11} {format_bytes(one['bytes']):>10} "
+            f"{one['seconds']:>10.3g} {format_bytes(one['peak']):>16}"
+        )
     seen = facts["rehearsed"]
     if facts["exact_bytes"]:
         lines.append("bytes and messages are exact; seconds of the links are modelled")

@@ -4,13 +4,18 @@ import itertools
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from foregather.cli.train_ranks import count_ranks, restarted_run, train_over_ranks
 from foregather.errors import InputError
 from foregather.train.settings import Settings, read_settings, with_options
 from foregather.units import format_bytes
+
+if TYPE_CHECKING:
+    from foregather.train.run import Run
+    from foregather.train.together import RunGrid
 
 __all__ = ["Train", "settings_default"]
 
@@ -18,6 +23,8 @@ __all__ = ["Train", "settings_default"]
 @dataclass(frozen=True)
 class Train:
     """Train a model; everything about the run goes to one folder, from which it can be resumed.
+
+    Under torchrun (torchrun --nproc-per-node 4 -m foregather train ...) it trains on all ranks.
 
     Sections of the config file are the prefixes of the flags: `lr` of `[optimizer]` is
     --optimizer.lr. Flags win over the file.
@@ -36,23 +43,33 @@ class Train:
     def run(self) -> dict[str, Any]:
         """Trains to the end."""
         from foregather.train.conduct import conduct
+
+        settings = with_options(self.settings, self.options)
+        if self.resume is None and not settings.graph:
+            raise InputError(
+                'no graph is given; write graph = "FOLDER" in the config, or --graph FOLDER'
+            )
+        if count_ranks() > 1:
+            return train_over_ranks(lambda grid: self._begin(settings, grid), settings, self.json)
+        with self._begin(settings, None) as run:
+            return conduct(run)
+
+    def _begin(self, settings: Settings, grid: "RunGrid | None") -> "Run":
         from foregather.train.run import Run
 
-        say = _say_nothing if self.json else _say
-        settings = with_options(self.settings, self.options)
+        silent = self.json or (grid is not None and grid.rank > 0)
+        say = _say_nothing if silent else _say
         if self.resume is not None:
-            run = Run.resume(self.resume, None if settings == Settings() else settings, say)
-        else:
-            if not settings.graph:
-                raise InputError(
-                    'no graph is given; write graph = "FOLDER" in the config, or --graph FOLDER'
-                )
-            run = Run.create(settings, say)
-        with run:
-            return conduct(run)
+            same = None if settings == Settings() else settings
+            return Run.resume(self.resume, same, say, grid)
+        if (begun := restarted_run(settings.run)) is not None:
+            return Run.resume(begun, settings, say, grid)
+        return Run.create(settings, say, grid)
 
     def show(self, facts: dict[str, Any]) -> str:
         """The summary for people."""
+        if not facts:  # of several ranks only the first has something to say
+            return ""
         lines = [f"run       {facts['run']}: {facts['epochs']} epochs, {facts['seconds']:.1f} s"]
         if "valid" in facts:
             lines.append(f"best      epoch {facts['best_epoch']}, valid {facts['valid']:.4f}")
@@ -60,6 +77,8 @@ class Train:
             lines.append(f"test      {facts['test']:.4f}")
         if facts["bytes"]:
             lines.append(f"read      {format_bytes(facts['bytes'])} from disk")
+        if "sent" in facts:
+            lines.append(f"sent      {format_bytes(facts['sent'])} between ranks")
         lines.append(f"next      foregather report {facts['run']}")
         return "\n".join(lines)
 

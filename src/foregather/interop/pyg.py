@@ -55,8 +55,12 @@ class PygSampler(BaseSampler):  # type: ignore[misc]
         seed: seed of the run.
         threads: of one batch, 0 for all.
 
+    Edge weights of a Data come with its batches, by `e_id`, as PyG does it. A sampler that gives
+    its edges factors (LABOR, for one) is refused: PyG has no place for them.
+
     Raises:
-        InputError: the sampler expands per layer.
+        InputError: the sampler expands per layer, or the graph has edge weights and edges that
+            have no `e_id` to find them by.
     """
 
     def __init__(self, sampler: Sampler, graph: Graph, seed: int = 0, threads: int = 1) -> None:
@@ -70,6 +74,11 @@ class PygSampler(BaseSampler):  # type: ignore[misc]
         ids = graph.edge_ids
         self._named = ids is None or ids.size == 0 or int(ids.min()) >= 0
         self._permutation = None
+        if graph.edge_weight is not None and not self._named:
+            raise InputError(
+                "the graph has edge weights, but with the self-loops that were added PyG cannot "
+                "tell which belong to a batch; use foregather.Loader"
+            )
         if ids is not None and self._named:
             self._permutation = torch.from_numpy(np.array(ids))
 
@@ -81,7 +90,7 @@ class PygSampler(BaseSampler):  # type: ignore[misc]
         """The SamplerOutput of a batch of seeds.
 
         Raises:
-            InputError: a seed is not a node, or is given twice.
+            InputError: a seed is not a node, or is given twice; or edges have factors.
         """
         nodes = to_ids(inputs.node, self.graph.num_nodes, "input_nodes")
         number = _core.xxh64(np.ascontiguousarray(nodes).view(np.uint8)) >> 16
@@ -97,6 +106,12 @@ class PygSampler(BaseSampler):  # type: ignore[misc]
             raise InputError(
                 "a batch holds a seed twice, which PyG's batches cannot; make input_nodes unique, "
                 "or use foregather.Loader"
+            )
+        if sample.weight is not None:
+            raise InputError(
+                f"{type(self.sampler).__name__} gives each edge a factor, which PyG's batches have "
+                "no place for, and without it the sums are wrong; use foregather.Loader, which has "
+                "it in batch.edge_weight"
             )
         return SamplerOutput(
             node=_long(sample.node),
@@ -173,9 +188,17 @@ class PygGraphStore(GraphStore):  # type: ignore[misc]
     """The topology of a graph as a PyG GraphStore; read-only.
 
     PyG's own sampler copies all of it into memory as int64.
+
+    Raises:
+        InputError: the graph has edge weights, which such a store cannot hand on.
     """
 
     def __init__(self, graph: Graph) -> None:
+        if graph.edge_weight is not None:
+            raise InputError(
+                "the graph has edge weights, which PyG does not ask a GraphStore for; use "
+                "foregather.Loader, or give NodeLoader a Data with edge_weight"
+            )
         super().__init__()
         self.__dict__["graph"] = graph
 

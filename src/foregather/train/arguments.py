@@ -4,7 +4,8 @@ An argument of PyG's loaders that asks for nothing special (its default) is acce
 for something a Loader does not do is refused with the nearest alternative. Nothing is ignored.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from foregather.errors import InputError
@@ -12,7 +13,7 @@ from foregather.sampling.bulk import Expand
 from foregather.sampling.neighbor import Neighbor
 from foregather.sampling.sampler import Sampler
 
-__all__ = ["check_choice", "check_norm", "make_sampler", "refuse"]
+__all__ = ["called_fanouts", "check_choice", "check_norm", "make_sampler", "refuse"]
 
 #: PyG's argument -> (values that ask for nothing, what to do instead).
 _PYG: dict[str, tuple[tuple[Any, ...], str]] = {
@@ -45,6 +46,17 @@ _PYG: dict[str, tuple[tuple[Any, ...], str]] = {
     "timeout": ((0,), "leave it out"),
     "multiprocessing_context": ((None,), "leave it out; there are no worker processes"),
 }
+
+
+@contextmanager
+def called_fanouts(name: str) -> Iterator[None]:
+    """What a sampler says of its `num_neighbors` is said of `name`, which the user gave."""
+    try:
+        yield
+    except InputError as error:
+        if "num_neighbors" not in str(error):
+            raise
+        raise InputError(str(error).replace("num_neighbors", name)) from error
 
 
 def refuse(arguments: Mapping[str, Any]) -> None:

@@ -1,8 +1,8 @@
-"""auto: what a budget is spent on, which ways there are, and what each is predicted to cost.
+"""auto: which ways there are to spend a budget, what each is predicted to cost, and what it did.
 
-`storage="auto"` of a Loader takes the first way that fits: everything in memory, feature rows on
-disk, neighbour lists too. Here the same ways are laid out side by side with their reads, so that
-the choice can be looked at before an epoch, and compared with what was measured after one.
+`storage="auto"` of a Loader takes the cheapest way (see `train.storage`). Here all of them are laid
+out side by side, so that the choice can be looked at before an epoch, and compared with what was
+measured after one.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from foregather.errors import BudgetError, InputError
-from foregather.observe.calibration import load_calibration
-from foregather.plan.cost import ASSUMED_DISK
 from foregather.train.layout import held_bytes
 from foregather.train.loader import Loader
+from foregather.train.predict import disk_of, predict
 from foregather.units import format_bytes
 
 __all__ = ["Prospect", "compare_measured", "prospects"]
@@ -21,6 +20,7 @@ __all__ = ["Prospect", "compare_measured", "prospects"]
 _WAYS = {
     "memory": "everything in memory",
     "features": "feature rows on disk",
+    "topology": "topology on disk",
     "disk": "feature rows and topology on disk",
 }
 
@@ -35,6 +35,7 @@ class Prospect:
         bytes: predicted to be read in an epoch; for everything in memory, once.
         seconds: of the disk, predicted for that.
         peak: bytes in memory, beside the interpreter, torch and the model.
+        requests: reads of an epoch by plan.
         error: why it is not possible; the other numbers are then 0.
     """
 
@@ -43,6 +44,7 @@ class Prospect:
     bytes: int = 0
     seconds: float = 0.0
     peak: int = 0
+    requests: int = 0
     error: str = ""
 
     def line(self, rank: str) -> str:
@@ -79,7 +81,9 @@ def _chosen(make: Callable[..., Loader], memory: int) -> str:
     loader.close()
     if layout is None:
         return "memory"
-    return "disk" if layout.topology == "disk" else "features"
+    if layout.topology != "disk":
+        return "features"
+    return "disk" if layout.features == "disk" else "topology"
 
 
 def _prospect(make: Callable[..., Loader], memory: int, storage: str, batches: int) -> Prospect:
@@ -92,17 +96,11 @@ def _prospect(make: Callable[..., Loader], memory: int, storage: str, batches: i
         return Prospect(storage, False, error=least or "does not fit")
     except InputError as error:
         return Prospect(storage, False, error=f"not possible: {error}")
+    assert loader._disk is not None
     try:
-        plan = loader.plan(0, batches or None)
-        factor = plan.total / max(1, plan.batches)
-        read = 0 if plan.predicted is None else plan.predicted.bytes
-        seconds = 0.0 if plan.predicted is None else plan.predicted.seconds
-        topology = loader.counters().get("topology", {})
-        if topology:  # neighbour lists were really read, for the sample of batches
-            read += int(topology["bytes"])
-            seconds += topology["bytes"] / _disk(loader).sequential_read
-        peak = sum(plan.layout.shares.values())
-        return Prospect(storage, False, int(read * factor), seconds * factor, peak)
+        found = predict(loader._disk, loader._maker, batches or None)
+        cost = found.cost
+        return Prospect(storage, False, cost.bytes, cost.seconds, found.peak, cost.requests)
     finally:
         loader.close()
 
@@ -116,47 +114,52 @@ def _in_memory(make: Callable[..., Loader], memory: int) -> Prospect:
     loader = make(memory=memory - held, storage="memory")
     budget = loader._maker.budget
     beside = 0 if budget is None else budget.need.least(loader.bulk)
-    seconds = held / _disk(loader).sequential_read
+    seconds = held / disk_of(loader._maker).sequential_read
     return Prospect("memory", False, held, seconds, held + beside)
-
-
-def _disk(loader: Loader) -> Any:
-    path = loader.graph.path
-    return (None if path is None else load_calibration(path)) or ASSUMED_DISK
 
 
 def compare_measured(loader: Loader, record: Mapping[str, Any]) -> str:
     """Predicted beside measured, after an epoch; empty where nothing is read by plan."""
     layout = loader.layout
-    if layout is None or "predicted_bytes" not in record:
+    if layout is None:
         return ""
-    features = loader.counters().get("features", {})
-    rows = [
-        (
-            "predicted",
-            record["predicted_requests"],
-            record["predicted_bytes"],
-            record["predicted_seconds"],
-            sum(layout.shares.values()),
-        ),
-        (
-            "measured",
-            record["feature_requests"],
-            record["feature_bytes"],
-            features.get("waiting", 0.0),
-            record["peak_memory"],
-        ),
-    ]
-    lines = [
-        f"{'epoch ' + str(record['epoch']):<10} {'requests':>10} {'bytes':>9} "
-        f"{'seconds':>9} {'peak':>9}"
-    ]
+    counters, rows = loader.counters(), []
+    if "predicted_bytes" in record:
+        rows += [
+            (
+                "rows predicted",
+                *(record[f"predicted_{name}"] for name in ("requests", "bytes", "seconds")),
+            ),
+            (
+                "rows measured",
+                *(record[f"feature_{name}"] for name in ("requests", "bytes")),
+                counters.get("features", {}).get("waiting", 0.0),
+            ),
+        ]
+    if (read := counters.get("topology")) is not None:
+        requests, size = int(read["planned_requests"]), int(read["planned_bytes"])
+        each = max(1, size // max(1, requests))
+        seconds = disk_of(loader._maker).seconds(requests, each)
+        rows += [
+            ("lists predicted", requests, size, seconds),
+            ("lists measured", int(read["requests"]), int(read["bytes"]), _waited(read)),
+        ]
+    if not rows:
+        return ""
+    head = f"epoch {record['epoch']}"
+    lines = [f"{head:<16} {'requests':>10} {'bytes':>9} {'seconds':>9}"]
     lines += [
-        f"{name:<10} {requests:>10,} {format_bytes(size):>9} {seconds:>9.2f} "
-        f"{format_bytes(peak):>9}"
-        for name, requests, size, seconds, peak in rows
+        f"{name:<16} {requests:>10,} {format_bytes(size):>9} {seconds:>9.2f}"
+        for name, requests, size, seconds in rows
     ]
     lines.append(
-        "seconds: of the disk, and waited for it; peak: of the Loader, and of the whole process"
+        f"peak {format_bytes(sum(layout.shares.values()))} predicted, of the Loader; "
+        f"{format_bytes(record['peak_memory'])} measured, of the whole process"
     )
+    lines.append("seconds: of the disk, and waited for it; lists: since the Loader was made")
     return "\n".join(lines)
+
+
+def _waited(counters: Mapping[str, Any]) -> float:
+    seconds = counters.get("seconds", {})
+    return float(seconds.get("wait", 0.0)) if isinstance(seconds, Mapping) else 0.0

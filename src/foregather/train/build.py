@@ -18,20 +18,27 @@ from foregather.errors import InputError, MissingDependencyError
 from foregather.graph.graph import Graph
 from foregather.nn import MLP, SAGE
 from foregather.sampling import Full, Labor, Neighbor, Sampler
+from foregather.train.arguments import called_fanouts
+from foregather.train.budget import count_threads
+from foregather.train.layout import topology_bytes
 from foregather.train.loader import Loader
+from foregather.train.ranks import RankGrid, Topology
 from foregather.train.settings import ModelSettings, OptimizerSettings, SamplerSettings, Settings
 from foregather.train.usable import usable_memory
 from foregather.units import parse_count, parse_size
 
 __all__ = [
+    "board_writer",
     "budget_of",
     "infer_options",
+    "choose_topology",
     "count_layers",
     "import_name",
     "make_loader",
     "make_model",
     "make_optimizer",
     "make_sampler",
+    "share_threads",
 ]
 
 _OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
@@ -83,11 +90,13 @@ def make_sampler(settings: SamplerSettings) -> Sampler:
         if not isinstance(made, Sampler):
             raise InputError(f"sampler.kind is {name}, which is not a Sampler; derive it from one")
         return made
-    if name == "neighbor":
-        options: dict[str, Any] = {"num_neighbors": fanouts, "replace": settings.replace}
-        return Neighbor(**_known(Neighbor, options | more, name))
-    if name == "labor":
-        return Labor(**_known(Labor, {"num_neighbors": fanouts} | more, name))
+    options: dict[str, Any] = {"num_neighbors": fanouts}
+    with called_fanouts("sampler.fanouts"):
+        if name == "neighbor":
+            options["replace"] = settings.replace
+            return Neighbor(**_known(Neighbor, options | more, name))
+        if name == "labor":
+            return Labor(**_known(Labor, options | more, name))
     if name == "full":
         return Full(**_known(Full, {"num_layers": len(fanouts)} | more, name))
     raise InputError(
@@ -103,9 +112,24 @@ def _known(kind: Any, options: dict[str, Any], name: str) -> dict[str, Any]:
     return options
 
 
-def make_loader(graph: Graph, settings: Settings) -> Loader:
-    """The loader of the training split."""
-    memory, bulk = settings.memory, settings.memory.bulk
+def make_loader(
+    graph: Graph,
+    settings: Settings,
+    grid: RankGrid | None = None,
+    device: torch.device | None = None,
+    topology: Topology = "partitioned",
+) -> Loader:
+    """The loader of the training split; with a grid, all ranks call this together."""
+    memory, bulk, over = settings.memory, settings.memory.bulk, settings.grid
+    options: dict[str, Any] = {"bulk": "auto" if bulk == "auto" else parse_count(bulk)}
+    if device is not None and device.type != "cpu":
+        options["device"] = device
+    if grid is not None:
+        if memory.budget == "auto":
+            raise InputError("memory.budget is 'auto', which ranks cannot share; give bytes")
+        if bulk == "auto":
+            del options["bulk"]  # ranks need the same number: the Loader's own
+        options |= {"grid": grid, "topology": topology, "mode": over.mode, "wire": over.wire}
     return Loader(
         graph,
         None,
@@ -114,15 +138,36 @@ def make_loader(graph: Graph, settings: Settings) -> Loader:
         sampler=make_sampler(settings.sampler),
         shuffle=True,
         seed=settings.train.seed,
-        bulk="auto" if bulk == "auto" else parse_count(bulk),
         memory=budget_of(settings),
         storage=memory.storage,
-        threads=settings.train.threads,
+        threads=share_threads(settings, grid is not None),
         labels="seeds",
         norm="gcn" if settings.sampler.norm == "gcn" else None,
         pyg=False,
         prefetch=memory.prefetch,
+        **options,
     )
+
+
+def choose_topology(graph: Graph, settings: Settings) -> Topology:
+    """Where neighbour lists are over ranks.
+
+    Replicated, nothing crosses for sampling, so of the two it is always predicted to be the
+    quicker; it is taken where they fill at most half of what a rank may use.
+    """
+    if settings.grid.topology != "auto":
+        return settings.grid.topology
+    room = budget_of(settings)
+    if room is None:
+        room = usable_memory() // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    return "replicated" if topology_bytes(graph) <= room // 2 else "partitioned"
+
+
+def share_threads(settings: Settings, over_ranks: bool) -> int:
+    """Threads of sampling and gathering: over ranks, this rank's part of the machine's cores."""
+    if settings.train.threads or not over_ranks:
+        return settings.train.threads
+    return max(1, count_threads(0) // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
 
 
 def budget_of(settings: Settings) -> int | None:
@@ -188,6 +233,22 @@ def _own_model(wanted: ModelSettings, width: int, classes: int, layers: int) -> 
     if not isinstance(model, nn.Module):
         raise InputError(f"model.kind is {wanted.kind}, which makes no torch.nn.Module")
     return model
+
+
+def board_writer() -> Any:
+    """TensorBoard's writer, as torch has it.
+
+    Raises:
+        MissingDependencyError: the package is not there.
+    """
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise MissingDependencyError(
+            "watch.tensorboard needs the package tensorboard; pip install "
+            "'foregather[tensorboard]', or leave watch.tensorboard out"
+        ) from error
+    return SummaryWriter
 
 
 def make_optimizer(

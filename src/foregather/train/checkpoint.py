@@ -2,13 +2,15 @@
 
 A file is a safetensors file: tensors by path, and everything else as JSON in its metadata, with a
 checksum of all of it. It is written under another name, synced, renamed, and the folder is synced;
-older ones go only after that. Nothing is pickled, so reading one runs no code.
+older ones go only after that. Nothing is pickled, so reading one runs no code. Over ranks it is a
+folder of such files; see `train.checkpoint_ranks`.
 """
 
 import json
 import os
 import random
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,25 +24,34 @@ from foregather.errors import FormatError, StorageError
 from foregather.graph.files import storage_error
 
 __all__ = [
+    "SHARDED",
+    "checkpoint_name",
+    "decode",
+    "encode",
+    "is_sharded",
     "latest_checkpoint",
     "list_checkpoints",
+    "prune",
     "random_state",
     "read_checkpoint",
     "seed_everything",
     "set_random_state",
+    "sync_folder",
     "write_checkpoint",
     "write_safely",
 ]
 
-_NAME = re.compile(r"checkpoint-(\d{8})-(\d{8})\.safetensors")
-_TENSOR, _TUPLE, _MAP = "$tensor", "$tuple", "$map"
+_NAME = re.compile(r"checkpoint-(\d{8})-(\d{8})(\.safetensors)?")
+_TENSOR, _TUPLE, _MAP, SHARDED = "$tensor", "$tuple", "$map", "$sharded"
 
 
 # ---- state as tensors and JSON ---------------------------------------------------------------
 
 
 def _split(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
-    """The value with tensors moved to `tensors`, in what JSON can say."""
+    """The value with tensors moved to `tensors`, in what JSON can say; shards are only named."""
+    if is_sharded(value):
+        return {SHARDED: path}
     if isinstance(value, Tensor):
         path = path if path not in tensors else f"{path}#{len(tensors)}"
         tensors[path] = value.detach().cpu().clone().contiguous()
@@ -57,6 +68,11 @@ def _split(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise TypeError(f"{path} is a {type(value).__name__}, which a checkpoint cannot hold")
+
+
+def is_sharded(value: Any) -> bool:
+    """Whether a tensor lies in parts on several ranks."""
+    return isinstance(value, Tensor) and hasattr(value, "full_tensor")
 
 
 def _join(value: Any, tensors: Mapping[str, Tensor]) -> Any:
@@ -123,14 +139,19 @@ def write_safely(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(partial, path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_folder(path.parent)
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise storage_error(error, path, "writing") from error
+
+
+def sync_folder(path: Path) -> None:
+    """Makes the names in a folder outlast a crash."""
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def _checksum(text: str, tensors: Mapping[str, Tensor]) -> str:
@@ -159,18 +180,33 @@ def write_checkpoint(
     Raises:
         StorageError: the disk is full or refuses; the checkpoints before are all still there.
     """
+    path = folder / f"{checkpoint_name(epoch, batch)}.safetensors"
+    write_safely(path, encode(state))
+    prune(folder, keep)
+    return path
+
+
+def checkpoint_name(epoch: int, batch: int) -> str:
+    """Of the position, so that names sort by it."""
+    return f"checkpoint-{epoch:08d}-{batch:08d}"
+
+
+def encode(state: Mapping[str, Any]) -> bytes:
+    """A state as the bytes of a checkpoint."""
     from safetensors.torch import save
 
     tensors: dict[str, Tensor] = {}
     text = json.dumps(_split(state, "", tensors))
-    data = save(tensors, {"state": text, "checksum": _checksum(text, tensors)})
-    path = folder / f"checkpoint-{epoch:08d}-{batch:08d}.safetensors"
-    write_safely(path, data)
-    for old in list_checkpoints(folder)[keep:]:
-        old.unlink(missing_ok=True)
-    for partial in folder.glob("*.partial"):  # of a process that was killed
-        partial.unlink(missing_ok=True)
-    return path
+    return save(tensors, {"state": text, "checksum": _checksum(text, tensors)})
+
+
+def prune(folder: Path, keep: int) -> None:
+    """Removes all but the `keep` newest, and what a killed process left."""
+    for old in [*list_checkpoints(folder)[keep:], *folder.glob("*.partial")]:
+        if old.is_dir():
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            old.unlink(missing_ok=True)
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
@@ -193,20 +229,47 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
     try:
         with safe_open(path, framework="pt") as file:
-            facts = file.metadata() or {}
+            text, checksum = _facts(file.metadata())
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except OSError as error:
         raise StorageError(f"cannot read {path.name}: {error.strerror or error}") from error
     except (SafetensorError, ValueError, RuntimeError, MemoryError) as error:
         raise FormatError(f"{path.name} is truncated or damaged ({error})") from error
-    if "state" not in facts or _checksum(facts["state"], tensors) != facts.get("checksum"):
-        raise FormatError(f"{path.name} does not have the checksum that is written in it")
+    return _whole(text, checksum, tensors, path.name)
+
+
+def decode(data: bytes, name: str) -> dict[str, Any]:
+    """The state in what `encode` made.
+
+    Raises:
+        FormatError: the bytes are damaged.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
     try:
-        state = _join(json.loads(facts["state"]), tensors)
+        tensors = load(data)
+        end = 8 + int.from_bytes(data[:8], "little")
+        text, checksum = _facts(json.loads(data[8:end]).get("__metadata__"))
+    except (SafetensorError, ValueError, RuntimeError) as error:
+        raise FormatError(f"{name} is truncated or damaged ({error})") from error
+    return _whole(text, checksum, tensors, name)
+
+
+def _facts(kept: Mapping[str, str] | None) -> tuple[str, str]:
+    found = kept or {}
+    return found.get("state", ""), found.get("checksum", "")
+
+
+def _whole(text: str, checksum: str, tensors: dict[str, Tensor], name: str) -> dict[str, Any]:
+    if _checksum(text, tensors) != checksum:
+        raise FormatError(f"{name} does not have the checksum that is written in it")
+    try:
+        state = _join(json.loads(text), tensors)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise FormatError(f"{path.name} holds no state of a training") from error
+        raise FormatError(f"{name} holds no state of a training") from error
     if not isinstance(state, dict):
-        raise FormatError(f"{path.name} holds no state of a training")
+        raise FormatError(f"{name} holds no state of a training")
     return state
 
 

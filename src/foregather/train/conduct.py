@@ -1,7 +1,8 @@
 """conduct: carries a run through: fit, with checkpoints, signals, trace and summaries around it.
 
 An interrupt or termination is looked at between two batches: a checkpoint is written, and then the
-process ends as the signal asks. A second interrupt ends it at once; the last checkpoint stays.
+process ends as the signal asks. A second interrupt ends it at once; the last checkpoint stays. Over
+ranks a signal to any of them stops all after the same batch.
 """
 
 import signal
@@ -17,20 +18,23 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from foregather.errors import InputError, MissingDependencyError
+from foregather.errors import InputError
 from foregather.graph.npy import map_array
 from foregather.observe.report import charts_of, read_run
 from foregather.observe.trace import Trace
 from foregather.train.auto import compare_measured
-from foregather.train.build import infer_options
+from foregather.train.build import board_writer, infer_options, make_model
 from foregather.train.fit import Record, Training, evaluate, fit
 from foregather.train.infer import infer
 from foregather.train.run import Run
 from foregather.train.score import accuracy
+from foregather.train.settings import WatchSettings
+from foregather.train.spread import whole_weights
 from foregather.units import format_bytes
 
 __all__ = ["conduct", "epoch_line"]
 
+_DUE = 1  # what ranks say where a checkpoint is due; signals have larger numbers
 _TRACE_SECONDS = 60.0  # between writes of the trace while training runs
 
 
@@ -70,19 +74,23 @@ def conduct(run: Run) -> Record:
         KeyboardInterrupt: by SIGINT, after a checkpoint.
         SystemExit: by SIGTERM, likewise.
     """
-    settings, training = run.settings, run.training
+    settings, training, together = run.settings, run.training, run.together
     valid = _scorer(run, settings.train.valid)
-    watch = settings.watch
+    watch = settings.watch if together.first else WatchSettings(False, False, False)
     with _Signals() as signals, _traced(watch.trace, watch.profile, run) as (trace, each_epoch):
-        board = _board(run) if watch.tensorboard else None
+        board = None
+        if watch.tensorboard:
+            board = board_writer()(str(run.folder / "tensorboard"))
         totals: dict[str, float] = {}
 
         def after_batch(training: Training) -> None:
             if training.loader.state_dict()["epoch"] > len(training.history):
                 return  # the epoch is complete: its record and checkpoint come next
-            if signals.seen is not None:
-                _stop(run, signals.seen)
-            run.save_when_due()
+            asked = together.largest(signals.seen or (_DUE if run.is_due() else 0))
+            if asked > _DUE:
+                _stop(run, asked)
+            if asked == _DUE:
+                run.try_to_save()
 
         def after_epoch(training: Training, record: Record) -> None:
             now = trace.totals()
@@ -98,8 +106,9 @@ def conduct(run: Run) -> Record:
                     if name in record:
                         board.add_scalar(name, record[name], record["epoch"])
             each_epoch()
-            if signals.seen is not None and len(training.history) < settings.train.epochs:
-                _stop(run, signals.seen)
+            asked = together.largest(signals.seen or 0)
+            if asked and len(training.history) < settings.train.epochs:
+                _stop(run, asked)
 
         fit(
             training,
@@ -114,7 +123,8 @@ def conduct(run: Run) -> Record:
         facts = _summary(run)
     run.write_metrics()
     run.finish(facts)
-    _plot(run)
+    if together.first:
+        _plot(run)
     return facts
 
 
@@ -136,9 +146,13 @@ def epoch_line(record: Record, epochs: int) -> str:
     if "valid" in record:
         parts.append(f"valid {record['valid']:.4f}")
     parts.append(f"{record['seconds']:.2f} s ({record['waited']:.2f} waiting for batches)")
+    if "sent" in record:
+        parts.append(f"{format_bytes(record['sent'])} sent")
     if record.get("rows"):
+        own = f"{record['local'] / record['rows']:.0%} own rows, " if "local" in record else ""
         hits = record["hits"] / record["rows"]
-        parts.append(f"{format_bytes(record['bytes'])} read, {hits:.0%} hits")
+        read = "" if "sent" in record else f"{format_bytes(record['bytes'])} read, "
+        parts.append(f"{read}{own}{hits:.0%} hits")
     parts.append(f"peak {format_bytes(record['peak_memory'])}")
     return "  ".join(parts)
 
@@ -146,7 +160,9 @@ def epoch_line(record: Record, epochs: int) -> str:
 def _stop(run: Run, number: int) -> None:
     saved = run.try_to_save()
     where = "a checkpoint was written" if saved else "the last checkpoint is older"
-    text = f"stopped; {where}; go on with: foregather train --resume {run.folder}"
+    ranks = run.together.size
+    line = "foregather" if ranks == 1 else f"torchrun (with {ranks} ranks) -m foregather"
+    text = f"stopped; {where}; go on with: {line} train --resume {run.folder}"
     if number == signal.SIGINT:
         raise KeyboardInterrupt(text)
     run.say(text)
@@ -166,19 +182,35 @@ def _scorer(run: Run, split: str) -> Callable[[nn.Module], float] | None:
     if run.settings.train.evaluate == "exact":
         return lambda model: _exact(run, model, nodes)
     loader = run.training.loader.beside(nodes)
-    return lambda model: evaluate(model, loader)
+    return lambda model: evaluate(model, loader, run.together)
 
 
 def _exact(run: Run, model: nn.Module, nodes: npt.NDArray[np.int64]) -> float:
-    """Accuracy by every edge; while it runs, the training loader's cache is given back."""
-    run.training.loader.close()
-    out, settings = run.folder / "scores.npy", run.settings
-    infer(model, run.graph, out, overwrite=True, **infer_options(settings))
-    try:
-        assert run.graph.labels is not None
-        return accuracy(map_array(out), run.graph.labels, nodes)
-    finally:
-        out.unlink()
+    """Accuracy by every edge, found by rank 0; meanwhile, on one rank, the cache is given back."""
+    if run.together.grid is None:
+        run.training.loader.close()
+    if run.device.type != "cpu" or run.training.in_parts():
+        model = _whole_model(run, model)  # inference is on the host
+
+    def score() -> float:
+        out = run.folder / "scores.npy"
+        infer(model, run.graph, out, overwrite=True, **infer_options(run.settings))
+        try:
+            assert run.graph.labels is not None
+            return accuracy(map_array(out), run.graph.labels, nodes)
+        finally:
+            out.unlink()
+
+    return run.together.first_does(score, "exact evaluation")
+
+
+def _whole_model(run: Run, model: nn.Module) -> nn.Module:
+    """The same model in one piece, without a trace in random numbers."""
+    weights, random = whole_weights(model.state_dict()), torch.get_rng_state()
+    whole = make_model(run.settings, **run.shape)
+    torch.set_rng_state(random)
+    whole.load_state_dict(weights)
+    return whole
 
 
 def _summary(run: Run) -> Record:
@@ -195,7 +227,8 @@ def _summary(run: Run) -> Record:
             training.model.load_state_dict(training.best)
         facts["test"] = score(training.model)
         training.model.load_state_dict(last)
-    for name in ("seconds", "waited", "bytes", "requests"):
+    sent = ("sent",) if run.together.grid is not None else ()
+    for name in ("seconds", "waited", "bytes", "requests", *sent):
         facts[name] = sum(record[name] for record in history)
     facts["peak_memory"] = max((record["peak_memory"] for record in history), default=0)
     return facts
@@ -240,13 +273,3 @@ def _try(run: Run, what: str, write: Callable[[], None]) -> None:
         write()
     except (OSError, RuntimeError) as error:
         run.say(f"{what} not written: {error}")
-
-
-def _board(run: Run) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise MissingDependencyError(
-            "watch.tensorboard needs tensorboard; pip install 'foregather[tensorboard]'"
-        ) from error
-    return SummaryWriter(str(run.folder / "tensorboard"))

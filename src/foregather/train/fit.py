@@ -8,7 +8,7 @@ same weights as an undisturbed run.
 import copy
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,8 +18,10 @@ from torch import Tensor, nn
 from foregather.errors import NumericError
 from foregather.observe.progress import Progress, peak_memory
 from foregather.observe.trace import span
+from foregather.train.checkpoint import is_sharded
 from foregather.train.loader import Loader
 from foregather.train.score import count_right, forward, loss_of, plan_facts, reads
+from foregather.train.together import Together
 
 __all__ = ["Training", "evaluate", "fit"]
 
@@ -37,7 +39,9 @@ class Training:
         scheduler: of torch; makes a step after each epoch.
         history: the record of each finished epoch.
         best: weights of the epoch with the best validation so far; None without validation.
-        counted: sums of the epoch that is running.
+        counted: sums of the epoch that is running, on this rank.
+        parallel: what is called in place of `model` in training: DDP around it, over ranks.
+        together: the ranks that train.
     """
 
     model: nn.Module
@@ -47,6 +51,8 @@ class Training:
     history: list[Record] = field(default_factory=list)
     best: dict[str, Tensor] | None = None
     counted: dict[str, float] = field(default_factory=dict)
+    parallel: nn.Module | None = None
+    together: Together = field(default_factory=Together)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but random numbers, which belong to the process."""
@@ -69,6 +75,20 @@ class Training:
             self.scheduler.load_state_dict(state["scheduler"])
         self.history, self.counted = list(state["history"]), dict(state["counted"])
         self.best = state["best"]
+
+    def in_parts(self) -> bool:
+        """Whether a rank has only a part of the weights."""
+        return any(is_sharded(weight) for weight in self.model.parameters())
+
+    def like(self, path: str) -> Tensor:
+        """The weight that a sharded tensor at this path of a checkpoint belongs to."""
+        _, _, part, name = path.split("/", 3)  # /training/model/NAME, /training/optimizer/state/...
+        if part != "optimizer":
+            weight: Tensor = self.model.state_dict()[name]
+            return weight
+        weights = [weight for group in self.optimizer.param_groups for weight in group["params"]]
+        found: Tensor = weights[int(name.split("/")[1])]
+        return found
 
     def without_gain(self) -> int:
         """Epochs since the best validation; 0 where nothing was validated."""
@@ -110,7 +130,7 @@ def fit(
                     record["valid"] = (
                         valid(training.model)
                         if callable(valid)
-                        else evaluate(training.model, valid)
+                        else evaluate(training.model, valid, training.together)
                     )
                 seen = [old["valid"] for old in training.history if "valid" in old]
                 if not seen or record["valid"] > max(seen):
@@ -125,12 +145,32 @@ def _epoch(
     training: Training, bar: Progress, after_batch: Callable[[Training], None] | None
 ) -> Record:
     """The batches that are left of an epoch."""
-    model, loader, optimizer = training.model, training.loader, training.optimizer
-    names = ("loss", "right", "seen", "seconds", "waited")
+    loader, names = training.loader, ("loss", "right", "seen", "seconds", "waited")
     counted = training.counted = {name: training.counted.get(name, 0.0) for name in names}
     epoch, before = len(training.history), reads(loader)
-    model.train()
-    batches = iter(loader)
+    training.model.train()
+    batches: Any = iter(loader)
+    try:
+        _steps(training, batches, bar, after_batch)
+    except (KeyboardInterrupt, SystemExit):
+        batches.close()  # ranks stop after the same batch, and end the loop together
+        raise
+    if training.scheduler is not None:
+        training.scheduler.step()
+    moved = {name: value - before[name] for name, value in reads(loader).items()}
+    training.counted = {}
+    summed = _summed(training.together, counted, moved | plan_facts(loader))
+    return {"epoch": epoch + 1, **summed}
+
+
+def _steps(
+    training: Training,
+    batches: Iterator[Any],
+    bar: Progress,
+    after_batch: Callable[[Training], None] | None,
+) -> None:
+    """A step of the optimiser for each batch."""
+    optimizer, counted = training.optimizer, training.counted
     last = time.perf_counter()
     while True:
         with span("wait"):
@@ -139,54 +179,65 @@ def _epoch(
         counted["waited"] += waited
         if batch is None:
             counted["seconds"] += waited
-            break
+            return
         optimizer.zero_grad()
-        with span("forward"):
-            scores, labels = forward(model, batch), batch.y[: batch.batch_size]
+        share = float(getattr(batch, "share", 1.0))  # over ranks; 0 for padding
+        with span("forward"), training.together.passing("forward"):
+            scores = forward(training.model, batch, training.parallel)
+            labels = batch.y[: batch.batch_size]
             loss = loss_of(scores, labels)
-        with span("backward"):
-            torch.autograd.backward(loss)
+        with span("backward"), training.together.passing("gradients"):
+            torch.autograd.backward(loss * share)
         with span("step"):
             optimizer.step()
         value = loss.item()
         if not math.isfinite(value):
             raise NumericError(
-                f"the loss is {value} after {counted['seen']:.0f} seeds of epoch {epoch + 1}; try "
-                "a smaller learning rate, and look at the features"
+                f"the loss is {value} after {counted['seen']:.0f} seeds of epoch "
+                f"{len(training.history) + 1}; try a smaller learning rate, and look at the "
+                "features"
             )
-        counted["loss"] += value * batch.batch_size
-        counted["right"] += count_right(scores.detach(), labels)
-        counted["seen"] += batch.batch_size
+        if share > 0:
+            counted["loss"] += value * batch.batch_size
+            counted["right"] += count_right(scores.detach(), labels)
+            counted["seen"] += batch.batch_size
         bar.advance(1)
         counted["seconds"] += time.perf_counter() - last
         del batch
         if after_batch is not None:
             after_batch(training)
         last = time.perf_counter()
-    if training.scheduler is not None:
-        training.scheduler.step()
-    record: Record = {"epoch": epoch + 1, "loss": counted["loss"] / max(1, counted["seen"])}
-    record["train"] = counted["right"] / max(1, counted["seen"])
-    record |= {name: counted[name] for name in ("seconds", "waited")}
-    record |= {name: value - before[name] for name, value in reads(loader).items()}
-    record |= plan_facts(loader)
-    record["peak_memory"] = peak_memory()
-    training.counted = {}
+
+
+def _summed(together: Together, counted: Record, moved: Record) -> Record:
+    """An epoch over all ranks: seeds and bytes summed; the slowest and the largest rank."""
+    parts = together.gather({**counted, **moved, "peak_memory": peak_memory()}, "summing an epoch")
+    total = {name: sum(part[name] for part in parts) for name in parts[0]}
+    record: Record = {"loss": total["loss"] / max(1, total["seen"])}
+    record["train"] = total["right"] / max(1, total["seen"])
+    record["seconds"] = max(part["seconds"] for part in parts)
+    record["waited"] = total["waited"] / len(parts)
+    record |= {name: total[name] for name in moved}
+    record["peak_memory"] = max(part["peak_memory"] for part in parts)
     return record
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, loader: Loader) -> float:
+def evaluate(model: nn.Module, loader: Loader, together: Together | None = None) -> float:
     """The share of a loader's input nodes whose class the model finds, by sampled neighbours.
 
-    The loader starts at its epoch 0, so equal weights have equal scores.
+    The loader starts at its epoch 0, so equal weights have equal scores. Over ranks each takes its
+    share of the nodes, and all get the same score.
     """
     training = model.training
     model.eval()
     loader.set_epoch(0)
-    right, seen = 0.0, 0
+    own = {"right": 0.0, "seen": 0.0}
     for batch in loader:
-        right += count_right(forward(model, batch), batch.y[: batch.batch_size])
-        seen += batch.batch_size
+        scores = forward(model, batch)
+        if float(getattr(batch, "share", 1.0)) > 0:
+            own["right"] += count_right(scores, batch.y[: batch.batch_size])
+            own["seen"] += batch.batch_size
     model.train(training)
-    return right / max(1, seen)
+    total = (together or Together()).sums(own, "summing an evaluation")
+    return total["right"] / max(1, total["seen"])

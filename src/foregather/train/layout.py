@@ -123,6 +123,7 @@ def divide(
     flight: int,
     batches: int,
     bulk: int | None = None,
+    features_share: int = 0,
 ) -> Layout:
     """Divides the budget; feature rows are on disk where a geometry is given.
 
@@ -135,13 +136,15 @@ def divide(
         flight: finished batches alive at once.
         batches: of an epoch.
         bulk: batches of a bulk; None chooses.
+        features_share: bytes of feature rows that stay in memory.
 
     Raises:
         BudgetError: the parts that must be there do not fit.
     """
+    held = topology_share + features_share
     need = _Need(size, geometry, flight)
     asked = 1 if bulk is None else min(bulk, max(1, batches))
-    least = topology_share + need.least(asked)
+    least = held + need.least(asked)
     if memory < least:
         error = BudgetError(
             f"memory is {format_bytes(memory)} ({memory} bytes), but batches of about "
@@ -150,12 +153,12 @@ def divide(
         )
         error.least = least
         raise error
-    fixed = topology_share + need.fixed
+    fixed = held + need.fixed
     if bulk is None:
         more = need.each + need.tables(2, 1) - need.tables(1, 1)
         wanted = int((memory - fixed) * _BULK_SHARE / max(more, 1))
         asked = max(1, min(MOST_BULK, batches, wanted))
-        while asked > 1 and topology_share + need.least(asked) > memory:
+        while asked > 1 and held + need.least(asked) > memory:
             asked -= 1  # the planner's tables grow in steps, so the share can overshoot
     spent = fixed + asked * need.each
     slots = 0
@@ -166,6 +169,7 @@ def divide(
         )
     shares = {
         "topology": topology_share,
+        "features": features_share,
         "batches": flight * size.batch,
         "samples and plans": asked * need.each,
         "planner": need.tables(asked, slots),

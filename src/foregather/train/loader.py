@@ -68,10 +68,11 @@ class Loader:
             (see `storage`). For a graph in memory: for what the Loader holds beside it; see
             `train.budget`. With `grid`: on each rank, for its feature block and for feature rows of
             other ranks; for those alone where the graph, or by `storage` the block, is in memory.
-        storage: with `memory`: "auto" keeps in memory what fits, "features" reads feature rows
-            from disk, "disk" neighbour lists too, "memory" nothing (then `memory` covers what is
-            beside the graph). With `grid` both read the rows of the rank's block from its own
-            disk, and neighbour lists are in memory.
+        storage: with `memory`: "features" reads feature rows from disk, "topology" neighbour
+            lists, "disk" both, "memory" nothing (then `memory` covers what is beside the graph);
+            "auto" keeps everything in memory where it fits, and else takes the way whose epoch is
+            predicted to take the fewest seconds. With `grid` "features" and "disk" read the rows
+            of the rank's block from its own disk, and neighbour lists are in memory.
         threads: of sampling and gathering, 0 for all.
         transform: called with each batch, in the thread that iterates.
         device: where batches are moved to.
@@ -146,7 +147,7 @@ class Loader:
         check_choice("edge_index", edge_index, ("tensor", "EdgeIndex"))
         check_choice("labels", labels, ("all", "seeds"))
         check_choice("norm", norm, (None, "gcn"))
-        check_choice("storage", storage, ("auto", "memory", "features", "disk"))
+        check_choice("storage", storage, ("auto", "memory", "features", "topology", "disk"))
         check_choice("pyg", pyg, ("auto", True, False))
         if prefetch < 1:
             raise InputError(f"prefetch is {prefetch}, expected at least 1 batch")

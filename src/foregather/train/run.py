@@ -2,7 +2,8 @@
 
 The folder appears whole: settings, environment and a first checkpoint. From then on a process may
 be killed at any moment; `Run.resume` goes on from the newest whole checkpoint, to the same weights
-as an undisturbed run. Metrics are part of the checkpoints, so none is lost or told twice.
+as an undisturbed run. Metrics are part of the checkpoints, so none is lost or told twice. Over
+ranks rank 0 writes, all read, and each call here is made by all of them together.
 """
 
 import fcntl
@@ -13,17 +14,24 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 from torch import nn
 
-from foregather.errors import FormatError, InputError, StorageError
+from foregather.errors import ForegatherError, InputError, StorageError
 from foregather.graph.files import storage_error
 from foregather.graph.graph import Graph
 from foregather.observe.machine import describe_machine
-from foregather.train.build import make_loader, make_model, make_optimizer
+from foregather.train.build import (
+    board_writer,
+    choose_topology,
+    make_loader,
+    make_model,
+    make_optimizer,
+    make_sampler,
+)
 from foregather.train.checkpoint import (
     latest_checkpoint,
     random_state,
@@ -32,24 +40,18 @@ from foregather.train.checkpoint import (
     write_checkpoint,
     write_safely,
 )
+from foregather.train.checkpoint_ranks import latest_together, write_together
+from foregather.train.device import find_device
 from foregather.train.fit import Record, Training
+from foregather.train.run_folder import check_resumed, check_seen, choose_folder
 from foregather.train.score import check_classes, count_classes
-from foregather.train.settings import Settings, difference, read_settings, write_settings
+from foregather.train.settings import Settings, write_settings
+from foregather.train.spread import spread, whole_weights
+from foregather.train.together import RunGrid, Together
 
-__all__ = ["Run", "free_folder", "load_model"]
+__all__ = ["Run"]
 
-#: Sections and keys that change no result, so a resumed run may have others.
-_FREE = ("graph", "run", "memory", "checkpoint", "watch")
-
-
-def free_folder(graph: str) -> Path:
-    """runs/GRAPH-1, or the next number that is free."""
-    name = Path(graph).resolve()
-    stem = name.parent.name if name.name == "graph" else name.name
-    number = 1
-    while Path("runs", f"{stem}-{number}").exists():
-        number += 1
-    return Path("runs", f"{stem}-{number}")
+_BETWEEN_RANKS = 1_000_003  # seeds of ranks are so far apart: each drops other values out
 
 
 class Run:
@@ -62,45 +64,81 @@ class Run:
         training: model, optimiser, loader and history.
         shape: feature columns and classes that the model was made for.
         say: called with every sentence for people.
+        together: the ranks that train, one or many.
+        device: where the model is.
+        topology: over ranks, where neighbour lists are.
     """
 
     def __init__(
-        self, folder: Path, settings: Settings, threads: int, say: Callable[[str], None]
+        self,
+        folder: Path,
+        settings: Settings,
+        threads: int,
+        say: Callable[[str], None],
+        together: Together,
     ) -> None:
-        if not settings.graph:
-            raise InputError("graph is not given; name the graph folder to train on")
-        torch.set_num_threads(threads)
-        self.folder, self.settings, self.say = folder, settings, say
-        self.graph = Graph.open(settings.graph)
-        if self.graph.features is None:
-            raise InputError("the graph has no features; convert it with them to train on it")
-        self.shape = {"width": self.graph.features.width, "classes": count_classes(self.graph)}
-        loader = make_loader(self.graph, settings)
-        model = make_model(settings, **self.shape)
-        check_classes(model, next(iter(loader)), self.shape["classes"])
-        loader.close()  # what was read for the check does not count
+        self.folder, self.settings, self.say, self.together = folder, settings, say, together
+        grid = together.grid
+        self.graph, model = self.together.all_do(lambda: self._open(threads), "opening the graph")
+        self.topology = self.together.first_does(
+            lambda: choose_topology(self.graph, settings), "choosing where the topology is"
+        )
+        loader = make_loader(self.graph, settings, grid, self.device, self.topology)
+        batches: Any = iter(loader)
+        first = next(batches)
+        batches.close()
+        self.together.all_do(
+            lambda: check_classes(model, first, self.shape["classes"]), "trying the model"
+        )
+        if loader.ranks is None:
+            loader.close()  # what was read for the check does not count
+        else:
+            loader.ranks.gather_ledger()  # what was asked for the check has crossed by then
         loader.set_epoch(0)
+        parallel = spread(model, settings.grid.weights, self.together)
         optimizer, scheduler = make_optimizer(model, settings.optimizer, settings.train.epochs)
-        self.training = Training(model, loader, optimizer, scheduler)
-        seed_everything(settings.train.seed)
+        self.training = Training(
+            model, loader, optimizer, scheduler, parallel=parallel, together=self.together
+        )
+        seed_everything(settings.train.seed + _BETWEEN_RANKS * self.together.rank)
         self._saved = time.monotonic()
         self._lock: int | None = None
 
+    def _open(self, threads: int) -> tuple[Graph, nn.Module]:
+        """What a rank does by itself: the graph, and a model that fits it."""
+        settings = self.settings
+        if not settings.graph:
+            raise InputError("graph is not given; name the graph folder to train on")
+        torch.set_num_threads(threads)
+        graph = Graph.open(settings.graph)
+        if graph.features is None:
+            raise InputError("the graph has no features; convert it with them to train on it")
+        make_sampler(settings.sampler)
+        if settings.watch.tensorboard and self.together.first:
+            board_writer()
+        self.device = find_device(settings.train.device)
+        self.shape = {"width": graph.features.width, "classes": count_classes(graph)}
+        return graph, make_model(settings, **self.shape).to(self.device)
+
     @staticmethod
-    def create(settings: Settings, say: Callable[[str], None] = print) -> "Run":
+    def create(
+        settings: Settings, say: Callable[[str], None] = print, grid: RunGrid | None = None
+    ) -> "Run":
         """Starts a run; the folder is made once everything fits together.
+
+        Args:
+            settings: what is asked for.
+            say: called with sentences for people.
+            grid: the ranks, where there are several.
 
         Raises:
             InputError: a setting does not fit the graph.
             StorageError: the folder exists, or cannot be made.
         """
-        folder = Path(settings.run) if settings.run else free_folder(settings.graph)
-        if folder.exists():
-            raise StorageError(
-                f"{folder} exists already; go on with --resume {folder}, or choose another --run"
-            )
+        together = Together(grid)
+        folder = together.first_does(lambda: choose_folder(settings), "choosing the folder")
         threads = settings.train.threads or torch.get_num_threads()
-        run = Run(folder, replace(settings, run=str(folder)), threads, say)
+        run = Run(folder, replace(settings, run=str(folder)), threads, say, together)
         run._make_folder(threads)
         return run
 
@@ -111,26 +149,47 @@ class Run:
             "graph": {"digest": self.graph.digest, "text": repr(self.graph)},
             "model": self.shape,
             "threads": threads,
+            "ranks": self.together.size,
+            "device": self.device.type,
+            "topology": self.topology,
             "machine": describe_machine(self.graph.path or "."),
         }
-        try:
-            shutil.rmtree(partial, ignore_errors=True)
-            (partial / "checkpoints").mkdir(parents=True)
+
+        def begin() -> None:
+            try:
+                shutil.rmtree(partial, ignore_errors=True)
+                (partial / "checkpoints").mkdir(parents=True)
+            except OSError as error:
+                raise storage_error(error, final, "making") from error
             write_safely(partial / "config.toml", write_settings(self.settings).encode())
             text = json.dumps(environment, indent=1)
             write_safely(partial / "environment.json", text.encode())
+
+        def end() -> None:
+            try:
+                partial.rename(final)
+            except OSError as error:
+                raise storage_error(error, final, "making") from error
+
+        try:
+            self.together.first_does(begin, "making the folder")
+            self.together.all_do(lambda: check_seen(partial), "looking for the folder")
             self.folder = partial
             self.save()
             self.folder = final
-            partial.rename(final)
-        except OSError as error:
-            shutil.rmtree(partial, ignore_errors=True)
-            raise storage_error(error, final, "making") from error
+            self.together.first_does(end, "naming the folder")
+        except ForegatherError:
+            if self.together.first:
+                shutil.rmtree(partial, ignore_errors=True)
+            raise
         self._hold()
 
     @staticmethod
     def resume(
-        folder: Path, settings: Settings | None = None, say: Callable[[str], None] = print
+        folder: Path,
+        settings: Settings | None = None,
+        say: Callable[[str], None] = print,
+        grid: RunGrid | None = None,
     ) -> "Run":
         """Goes on from the newest whole checkpoint.
 
@@ -138,40 +197,48 @@ class Run:
             folder: of the run.
             settings: None takes those of the run; others may differ only in what changes no result.
             say: called with sentences for people.
+            grid: the ranks, as many as the run was started with.
 
         Raises:
-            InputError: other settings or another graph; the message shows the difference.
+            InputError: other settings, another graph or another number of ranks; the message shows
+                the difference.
             FormatError: this is no run, or no checkpoint can be read.
         """
-        if not (folder / "config.toml").is_file() or not (folder / "environment.json").is_file():
-            raise FormatError(f"{folder} is not the folder of a run; name one that train made")
-        old = read_settings(folder / "config.toml")
-        if settings is not None and (changed := difference(old, settings, _FREE)):
-            raise InputError(
-                f"{folder.name} was started with other settings: {'; '.join(changed)}; resume it "
-                "without them, or start a new run"
-            )
-        wanted = settings or old
-        facts = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
-        run = Run(folder, replace(wanted, run=str(folder)), int(facts["threads"]), say)
+        together = Together(grid)
+        wanted, facts = together.all_do(
+            lambda: check_resumed(folder, settings, together.size), "looking at the run"
+        )
+        run = Run(folder, replace(wanted, run=str(folder)), int(facts["threads"]), say, together)
         if run.graph.digest != facts["graph"]["digest"]:
             raise InputError(
                 f"{folder.name} was trained on {facts['graph']['text']} with digest "
                 f"{facts['graph']['digest']}, but {wanted.graph} is {run.graph!r} with digest "
                 f"{run.graph.digest}; name the same graph, or start a new run"
             )
+        before = facts.get("device", "cpu")
+        if before != run.device.type:
+            say(f"trained on {before} before, on {run.device.type} now: equal up to rounding only")
         run._hold()
-        state, path, damaged = latest_checkpoint(folder / "checkpoints")
+        training, places = run.training, folder / "checkpoints"
+        if grid is None:
+            state, path, damaged = latest_checkpoint(places)
+        else:
+            shared, own, path, damaged = latest_together(places, run.together, training.like)
+            counted = {"counted": own["counted"]}
+            state = {"training": shared["training"] | counted, "random": own["random"]}
         for sentence in damaged:
             say(sentence)
-        run.training.load_state_dict(state["training"])
+        training.load_state_dict(state["training"])
         set_random_state(state["random"])
         say(f"resumed from {path.name}")
         run.write_metrics()
         return run
 
     def _hold(self) -> None:
-        """One process at a time works in a run; the lock ends with the process."""
+        """One run at a time works in a folder; the lock ends with the process."""
+        self.together.first_does(self._lock_folder, "locking the folder")
+
+    def _lock_folder(self) -> None:
         self._lock = os.open(self.folder / ".lock", os.O_CREAT | os.O_RDWR)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -192,8 +259,11 @@ class Run:
         position = self.training.loader.state_dict()
         done, keep = len(self.training.history), self.settings.checkpoint.keep
         batch = 0 if position["epoch"] > done else position["batch"]
-        self._saved = time.monotonic()
-        return write_checkpoint(self.folder / "checkpoints", done, batch, state, keep)
+        self._saved, folder = time.monotonic(), self.folder / "checkpoints"
+        if self.together.grid is None:
+            return write_checkpoint(folder, done, batch, state, keep)
+        own = {"random": state.pop("random"), "counted": state["training"].pop("counted")}
+        return write_together(folder, done, batch, state, own, self.together, keep)
 
     def try_to_save(self) -> bool:
         """The same, but a disk that refuses is only reported: training goes on."""
@@ -204,14 +274,16 @@ class Run:
             return False
         return True
 
-    def save_when_due(self) -> None:
-        """Writes a checkpoint where the last one is older than `checkpoint.minutes`."""
+    def is_due(self) -> bool:
+        """Whether the last checkpoint is older than `checkpoint.minutes`; rank 0 decides."""
         minutes = self.settings.checkpoint.minutes
-        if minutes > 0 and time.monotonic() - self._saved >= 60 * minutes:
-            self.try_to_save()
+        late = minutes > 0 and time.monotonic() - self._saved >= 60 * minutes
+        return late and self.together.first
 
     def write_metrics(self) -> None:
         """Writes metrics.jsonl, one line an epoch; a disk that refuses is only reported."""
+        if not self.together.first:
+            return
         lines = "".join(json.dumps(record) + "\n" for record in self.training.history)
         try:
             write_safely(self.folder / "metrics.jsonl", lines.encode())
@@ -224,14 +296,18 @@ class Run:
         Raises:
             StorageError: the disk is full; the checkpoints are there, so resume when it is not.
         """
-        weights = self.training.best or self.training.model.state_dict()
-        plain = {name: value.detach().cpu().clone().contiguous() for name, value in weights.items()}
-        write_safely(self.folder / "model.safetensors", save(plain))
-        write_safely(self.folder / "summary.json", json.dumps(facts, indent=1).encode())
+        weights = whole_weights(self.training.best or self.training.model.state_dict())
 
-    def close(self) -> None:
-        """Frees the loader's memory and lets others work in the folder."""
-        self.training.loader.close()
+        def write() -> None:
+            write_safely(self.folder / "model.safetensors", save(weights))
+            write_safely(self.folder / "summary.json", json.dumps(facts, indent=1).encode())
+
+        self.together.first_does(write, "writing the weights")
+
+    def close(self, failed: bool = False) -> None:
+        """Frees the loader's memory and lets others work in the folder; all ranks call this."""
+        if self.together.grid is None or not failed:  # after a failure other ranks may not come
+            self.training.loader.close()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -239,27 +315,5 @@ class Run:
     def __enter__(self) -> "Run":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-def load_model(folder: Path) -> tuple[nn.Module, Settings]:
-    """The best model of a finished run, and what it was trained with.
-
-    Raises:
-        FormatError: this is no run, or it has not finished.
-    """
-    if not (folder / "config.toml").is_file() or not (folder / "environment.json").is_file():
-        raise FormatError(f"{folder} is not the folder of a run; name one that train made")
-    if not (folder / "model.safetensors").is_file():
-        raise FormatError(f"{folder.name} has not finished; go on with train --resume {folder}")
-    settings = read_settings(folder / "config.toml")
-    facts = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
-    model = make_model(settings, **facts["model"])
-    try:
-        model.load_state_dict(load_file(folder / "model.safetensors"))
-    except (SafetensorError, RuntimeError) as error:
-        raise FormatError(
-            f"model.safetensors of {folder.name} does not fit its model: {error}"
-        ) from error
-    return model, settings
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close(kind is not None and issubclass(kind, Exception))

@@ -43,21 +43,22 @@ _OPTIONAL = {
 _takes: WeakKeyDictionary[nn.Module, tuple[str, ...]] = WeakKeyDictionary()
 
 
-def forward(model: nn.Module, batch: Any) -> Tensor:
+def forward(model: nn.Module, batch: Any, parallel: nn.Module | None = None) -> Tensor:
     """Scores of the seeds [batch_size, classes].
 
     A model whose `forward` has one argument, `batch`, gets the batch. Any other is called with
     `x, edge_index` and, where its `forward` names them, `edge_weight`, `edge_attr` and the counts
-    of sampled nodes and edges (also under PyG's names, `..._per_hop`).
+    of sampled nodes and edges (also under PyG's names, `..._per_hop`). `parallel`, if given, is
+    called in place of the model that it wraps.
 
     Raises:
         InputError: the scores are not a row for each node.
     """
     if model not in _takes:
         _takes[model] = tuple(inspect.signature(model.forward).parameters)
-    takes = _takes[model]
+    takes, call = _takes[model], model if parallel is None else parallel
     if takes == ("batch",):
-        scores = model(batch)
+        scores = call(batch)
     else:
         if batch.edge_index is None:
             raise InputError(
@@ -71,7 +72,7 @@ def forward(model: nn.Module, batch: Any) -> Tensor:
         }
         if len(given.get("num_sampled_nodes_per_hop", ())) == 1:  # nothing to trim
             given = {name: value for name, value in given.items() if "per_hop" not in name}
-        scores = model(batch.x.float(), batch.edge_index, **given)
+        scores = call(batch.x.float(), batch.edge_index, **given)
     if not isinstance(scores, Tensor) or scores.ndim != 2 or len(scores) < batch.batch_size:
         shape = list(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
         raise InputError(
@@ -147,12 +148,29 @@ def check_classes(model: nn.Module, batch: Any, classes: int) -> None:
 
 
 def reads(loader: Any) -> dict[str, int]:
-    """What a loader read from disk so far: bytes, requests (of feature rows alone too), hits."""
+    """What a loader read from disk so far: bytes, requests (of feature rows alone too), hits.
+
+    Over ranks, also what this rank sent for samples and feature rows, and where rows came from.
+    """
     counters = loader.counters()
+    if loader.ranks is not None:
+        return _crossed(counters)
     parts = [counters.get(name, {}) for name in ("features", "topology")]
     found = {key: sum(int(part.get(key, 0)) for part in parts) for key in ("bytes", "requests")}
     found |= {f"feature_{key}": int(parts[0].get(key, 0)) for key in ("bytes", "requests")}
     return found | {key: int(parts[0].get(key, 0)) for key in ("rows", "hits")}
+
+
+def _crossed(counters: dict[str, Any]) -> dict[str, int]:
+    rows, disk = counters.get("rows", {}), counters.get("disk", {})
+    sent = {
+        f"sent_{name}": sum(int(entry["bytes"]) for entry in counters.get(name, {}).values())
+        for name in ("sampling", "features")
+    }
+    found = {"sent": sum(sent.values()), **sent}
+    found |= {key: int(disk.get(key, 0)) for key in ("bytes", "requests")}
+    found["rows"] = sum(int(rows.get(name, 0)) for name in ("local", "hits", "misses"))
+    return found | {name: int(rows.get(name, 0)) for name in ("local", "hits")}
 
 
 def plan_facts(loader: Any) -> dict[str, Any]:

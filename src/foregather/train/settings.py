@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from foregather.errors import InputError, StorageError
+from foregather.train.ranks import Mode, WireFormat
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -22,6 +23,7 @@ else:
 
 __all__ = [
     "CheckpointSettings",
+    "GridSettings",
     "MemorySettings",
     "ModelSettings",
     "OptimizerSettings",
@@ -95,7 +97,7 @@ class TrainSettings:
     epochs: int = 10
     """Epochs at most."""
     batch_size: int = 1024
-    """Input nodes of a batch."""
+    """Input nodes of a batch; over ranks, of each rank's."""
     split: str = "train"
     """The split that is trained on."""
     valid: str = "valid"
@@ -106,6 +108,8 @@ class TrainSettings:
     """sampled: by the fan-outs, quick. exact: by every edge, layer by layer."""
     patience: int = 0
     """Stop after so many epochs without a better validation; 0 never stops early."""
+    device: str = "auto"
+    """Where the model is: cpu, cuda, cuda:N, or auto: a GPU where there is one."""
     seed: int = 0
     """Random seed of weights, order, samples and dropout."""
     threads: int = 0
@@ -117,13 +121,32 @@ class MemorySettings:
     """What may be held in memory; no value here changes a result."""
 
     budget: str = "none"
-    """Bytes (2GB) for graph, cache and batches; auto: what the machine has; none: no promise."""
-    storage: Literal["auto", "memory", "features", "disk"] = "auto"
-    """What is read from disk by plan; auto: what does not fit."""
+    """Bytes (2GB) for graph, cache and batches; auto: what the machine has; none: no promise. Over
+    ranks: of each rank, as `memory` of a Loader with a grid."""
+    storage: Literal["auto", "memory", "features", "topology", "disk"] = "auto"
+    """What is read from disk by plan (disk: both); auto: the way predicted to be the quickest."""
     bulk: str = "auto"
     """Batches sampled and planned together; auto: as many as the budget holds."""
     prefetch: int = 2
     """Batches made ahead."""
+
+
+@dataclass(frozen=True)
+class GridSettings:
+    """How several ranks share the work, under torchrun; `wire` may change a result."""
+
+    replication: int = 1
+    """Ranks that hold the same block; it divides the ranks."""
+    topology: Literal["auto", "partitioned", "replicated"] = "auto"
+    """Neighbour lists: a block on each rank, or all of them; auto: all where there is room."""
+    mode: Mode = "owner"
+    """How ranks sample together; paper: as published."""
+    wire: WireFormat = "exact"
+    """What feature rows are while they cross."""
+    weights: Literal["replicated", "sharded"] = "replicated"
+    """Weights and optimiser: whole on each rank (DDP), or a part on each (FSDP)."""
+    timeout: float = 600.0
+    """Seconds after which a silent rank is an error."""
 
 
 @dataclass(frozen=True)
@@ -161,6 +184,7 @@ class Settings:
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
     train: TrainSettings = field(default_factory=TrainSettings)
     memory: MemorySettings = field(default_factory=MemorySettings)
+    grid: GridSettings = field(default_factory=GridSettings)
     checkpoint: CheckpointSettings = field(default_factory=CheckpointSettings)
     watch: WatchSettings = field(default_factory=WatchSettings)
 
@@ -174,12 +198,15 @@ class Settings:
             "model.layers": (self.model.layers, 0),
             "optimizer.warmup": (self.optimizer.warmup, 0),
             "memory.prefetch": (self.memory.prefetch, 1),
+            "grid.replication": (self.grid.replication, 1),
             "checkpoint.keep": (self.checkpoint.keep, 1),
             "checkpoint.minutes": (self.checkpoint.minutes, 0),
         }
         for name, (value, least) in counts.items():
             if not value >= least:
                 raise InputError(f"{name} is {value}, expected {least} or more")
+        if not self.grid.timeout > 0:
+            raise InputError(f"grid.timeout is {self.grid.timeout}, expected more than 0 seconds")
         if not self.optimizer.lr > 0:
             raise InputError(f"optimizer.lr is {self.optimizer.lr}, expected more than 0")
         if not 0 <= self.model.dropout < 1:
@@ -293,12 +320,12 @@ def _toml(value: Any) -> str:
 
 
 def difference(old: Settings, new: Settings, free: tuple[str, ...] = ()) -> list[str]:
-    """The keys whose values differ, as sentences; sections named in `free` may."""
+    """The keys whose values differ, as sentences; sections and keys named in `free` may."""
     before, after = _flat(old), _flat(new)
     return [
         f"{key} was {before[key]!r} and is {after[key]!r}"
         for key in before
-        if before[key] != after[key] and key.split(".")[0] not in free
+        if before[key] != after[key] and not {key, key.split(".")[0]} & set(free)
     ]
 
 

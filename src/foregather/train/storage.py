@@ -1,10 +1,11 @@
 """storage: decides for a Loader with `memory=` what is kept in memory and what is read from disk.
 
-In order: everything in memory, if it fits; else feature rows are read by plan; and where the
-topology takes more than half of the budget, neighbour lists too (for samplers that can). Only the
-first batches are sampled for that; no feature row is read.
+Everything in memory, if it fits: that reads nothing after the first epoch. Else each way that fits
+(feature rows on disk, neighbour lists on disk, both) is planned for some batches, and the one whose
+epoch is predicted to take the disk the fewest seconds is taken. No feature row is read for that.
 """
 
+from dataclasses import dataclass
 from typing import Literal
 
 from foregather.errors import BudgetError, InputError
@@ -21,17 +22,20 @@ from foregather.train.layout import (
 )
 from foregather.train.maker import Maker
 from foregather.train.out_of_core import OutOfCore
+from foregather.train.predict import predict
 
 __all__ = ["Storage", "arrange"]
 
 #: "auto" as above; "memory": nothing is read by plan, the budget covers what is beside the graph;
-#: "features": feature rows are; "disk": feature rows and neighbour lists are.
-Storage = Literal["auto", "memory", "features", "disk"]
+#: "features": feature rows are; "topology": neighbour lists are; "disk": both are.
+Storage = Literal["auto", "memory", "features", "topology", "disk"]
 
 _JUDGED = 3  # first batches that sizes are judged by
 _RESERVE = 5 / 4  # later ones may be larger
 _SHELF = 9 / 8  # blocks of recycled memory are larger than what lies in them
-_TOPOLOGY = 1 / 2  # of the budget, where neighbour lists stay in memory
+_TOPOLOGY = 1 / 2  # of the budget, where neighbour lists that cannot be read by plan stay in memory
+_PLANNED = 32  # batches that ways are compared by,
+_PLANNED_ROWS = 4 << 20  # or fewer, of so many rows
 _LEAST_TOPOLOGY = 1 << 20  # what is tried first, where they are read from disk
 _TOPOLOGY_DISK = 1 / 4  # of the budget, where they are read from disk
 
@@ -59,27 +63,76 @@ def arrange(
         raise InputError(
             f"storage is {storage!r}, but the graph is in memory; save it and open the folder"
         )
-    if storage != "auto" and graph.features is None and storage == "features":
-        raise InputError("storage is 'features', but the graph has none; leave storage out")
-    flight = prefetch + 2  # waiting, being made, and in the consumer's hands
-    size = None
-    if storage == "auto":
-        whole = held_bytes(graph)
-        if whole < memory:
-            size = _judge(maker, None)
-            whole += _tables(maker) + flight * size.batch + size.sample * (bulk or 1)
-            if whole <= memory:
-                return None
+    if graph.features is None and storage in ("features", "topology"):
+        raise InputError(f"storage is {storage!r}, but the graph has no features; leave it out")
+    ask = _Ask(maker, memory, bulk, prefetch + 2)  # waiting, being made, and in use
+    if storage != "auto":
+        return _lay_out(ask, storage)
+    if _fits_whole(ask):
+        return None
+    if graph.features is None or not reads_by_position(maker.sampler):
+        return _lay_out(ask, "auto")  # there is but one way, or none that can be predicted
+    return _cheapest(ask)
+
+
+@dataclass(frozen=True)
+class _Ask:
+    """What is to be arranged."""
+
+    maker: Maker
+    memory: int
+    bulk: int | None
+    flight: int
+
+
+def _fits_whole(ask: _Ask) -> bool:
+    whole = held_bytes(ask.maker.graph)
+    if whole >= ask.memory:
+        return False
+    size = _judge(ask.maker, None)
+    whole += _tables(ask.maker) + ask.flight * size.batch + size.sample * (ask.bulk or 1)
+    return whole <= ask.memory
+
+
+def _cheapest(ask: _Ask) -> OutOfCore:
+    """The way with the fewest predicted seconds; of equal ones, that with fewer parts on disk."""
+    ways: tuple[Storage, ...] = ("features", "topology", "disk")
+    made: list[tuple[float, OutOfCore]] = []
+    refused: list[BudgetError] = []
+    for storage in ways:
+        try:
+            made.append((0.0, _lay_out(ask, storage)))
+        except BudgetError as error:
+            refused.append(error)
+    if not made:
+        raise min(refused, key=lambda error: error.least or float("inf"))
+    if len(made) > 1:
+        rows = max(1, *(one.layout.rows for _, one in made))
+        count = max(2, min(_PLANNED, _PLANNED_ROWS // rows))
+        made = [(predict(one, ask.maker, count).cost.seconds, one) for _, one in made]
+    _, best = min(made, key=lambda pair: pair[0])
+    for _, one in made:
+        if one is not best and one.topology is not None:
+            one.topology.close()
+    return best
+
+
+def _lay_out(ask: _Ask, storage: Storage) -> OutOfCore:
+    """One way under the budget."""
+    maker, memory, graph = ask.maker, ask.memory, ask.maker.graph
     place = _place(maker, memory, storage)
-    topology, share = None, _tables(maker)
+    topology, size, share = None, None, _tables(maker)
     if place == "memory":
         share += topology_bytes(graph)
-    file = None if graph.features is None else FeatureFile.of(graph)
+    held = graph.features.nbytes if graph.features and storage == "topology" else 0
+    file = None if graph.features is None or held else FeatureFile.of(graph)
     geometry = None if file is None else file.geometry()
     if place == "disk":
         topology, size, share = _open_topology(maker, _LEAST_TOPOLOGY)
-        left = memory - least_bytes(size, geometry, flight, bulk)
+        left = memory - held - least_bytes(size, geometry, ask.flight, ask.bulk)
         wanted = min(int(memory * _TOPOLOGY_DISK), left)
+        if storage == "topology":
+            wanted = min(left, topology_bytes(graph))  # nothing else wants it
         if wanted > share:
             topology.close()
             topology, share = DiskTopology(graph, wanted), wanted
@@ -91,9 +144,10 @@ def arrange(
             topology=place,
             topology_share=share,
             geometry=geometry,
-            flight=flight,
+            flight=ask.flight,
             batches=len(maker.seeds),
-            bulk=bulk,
+            bulk=ask.bulk,
+            features_share=held,
         )
     except BaseException:
         if topology is not None:
@@ -105,13 +159,13 @@ def arrange(
 def _place(maker: Maker, memory: int, storage: Storage) -> Place:
     """Where neighbour lists are."""
     able = reads_by_position(maker.sampler)
-    if storage == "disk" and not able:
+    if storage in ("topology", "disk") and not able:
         raise InputError(
-            f"storage is 'disk', but {type(maker.sampler).__name__} looks at whole neighbour "
+            f"storage is {storage!r}, but {type(maker.sampler).__name__} looks at whole neighbour "
             "lists; use storage='features', or a uniform Neighbor"
         )
     held = topology_bytes(maker.graph) + _tables(maker)
-    if storage != "disk" and (held <= memory * _TOPOLOGY or storage == "features"):
+    if storage == "features" or (storage == "auto" and held <= memory * _TOPOLOGY):
         return "memory"
     return "disk" if able else "mapped"  # mapped: the kernel keeps what has room
 

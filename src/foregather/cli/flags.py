@@ -1,0 +1,146 @@
+"""flags: looks at a command line before it is parsed, and says in one sentence what is wrong.
+
+Names of commands and flags, choices and numbers are checked against the commands' own fields. What
+is right is left to the parser.
+"""
+
+import dataclasses
+import difflib
+import types
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import tyro
+
+from foregather.errors import InputError
+
+__all__ = ["check_arguments", "commands_of", "flags_of"]
+
+
+def commands_of(union: Any) -> dict[str, type]:
+    """The commands of a union of annotated classes, by name."""
+    found = {}
+    for one in get_args(union):
+        kind, *rest = get_args(one)
+        found[next(name for note in rest if (name := getattr(note, "name", None)))] = kind
+    return found
+
+
+def flags_of(command: type, prefix: str = "") -> dict[str, Any]:
+    """The flags of a command without their dashes, and the type of each."""
+    found: dict[str, Any] = {}
+    for name, hint in get_type_hints(command, include_extras=True).items():
+        kind: Any = hint
+        notes: list[Any] = []
+        if get_origin(hint) is Annotated:
+            kind, *notes = get_args(hint)
+        if tyro.conf.Positional in notes:
+            continue
+        shown = next((note.name for note in notes if isinstance(_name(note), str)), name)
+        if dataclasses.is_dataclass(kind):
+            inner = f"{prefix}{shown}." if shown else prefix
+            found |= flags_of(kind, inner)  # type: ignore[arg-type]
+        else:
+            found[f"{prefix}{shown}".replace("_", "-")] = kind
+    return found
+
+
+def _name(note: Any) -> Any:
+    return getattr(note, "name", None)
+
+
+def check_arguments(arguments: Sequence[str], commands: Mapping[str, type]) -> None:
+    """Raises for a command line that cannot be meant.
+
+    Raises:
+        InputError: the command or a flag is not there, or a value is none of the choices or no
+            number; the message has what was given, what is expected, and the nearest name.
+    """
+    if not arguments or {"-h", "--help"} & set(arguments) or arguments[0].startswith("-"):
+        return
+    name, *rest = arguments
+    if name not in commands:
+        meant = _nearest(name, commands) or f"expected {', '.join(commands)}"
+        raise InputError(f"there is no command {name!r}; {meant}")
+    flags = flags_of(commands[name])
+    for position, text in enumerate(rest):
+        if not text.startswith("--") or text == "--" or text.startswith("--tyro-"):
+            continue
+        flag, equal, value = text[2:].partition("=")
+        kind = _kind(flag.replace("_", "-"), flags, name)
+        if kind is bool:
+            continue
+        given = [value] if equal else _values(rest[position + 1 :])
+        _check(f"--{flag}", kind, given)
+
+
+def _kind(flag: str, flags: Mapping[str, Any], command: str) -> Any:
+    if flag in flags:
+        return flags[flag]
+    section, dot, last = flag.rpartition(".")
+    positive = f"{section}{dot}{last.removeprefix('no-')}"
+    if last.startswith("no-") and flags.get(positive) is bool:
+        return bool
+    meant = _nearest(flag, [f"--{name}" for name in flags]) or _inside(flag, flags)
+    told = meant or f"see foregather {command} --help"
+    raise InputError(f"{command} has no flag --{flag}; {told}")
+
+
+def _inside(flag: str, flags: Iterable[str]) -> str:
+    """The nearest flag by the part after its section."""
+    by_last = {name.split(".")[-1]: f"--{name}" for name in flags}
+    near = difflib.get_close_matches(flag.split(".")[-1], list(by_last), 1, 0.6)
+    return f"did you mean {by_last[near[0]]}?" if near else ""
+
+
+def _nearest(text: str, names: Iterable[str]) -> str:
+    known = {name.lstrip("-"): name for name in names}
+    near = difflib.get_close_matches(text, list(known), 1, 0.6)
+    return f"did you mean {known[near[0]]}?" if near else ""
+
+
+def _values(following: Sequence[str]) -> list[str]:
+    """The words up to the next flag."""
+    found = []
+    for text in following:
+        if text.startswith("--"):
+            break
+        found.append(text)
+    return found
+
+
+def _check(flag: str, kind: Any, given: list[str]) -> None:
+    if get_origin(kind) in (Union, types.UnionType):
+        kinds = [one for one in get_args(kind) if one is not type(None)]
+        if len(kinds) != 1 or given[:1] == ["None"]:
+            return
+        kind = kinds[0]
+    if get_origin(kind) is tuple:
+        inner = get_args(kind)
+        given = given if inner[-1] is Ellipsis else given[: len(inner)]
+        for value in given:
+            _check_one(flag, inner[0], value)
+        return
+    if not given:
+        raise InputError(f"{flag} has no value, expected {_wanted(kind)}")
+    _check_one(flag, kind, given[0])
+
+
+def _wanted(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return f"one of {', '.join(map(str, get_args(kind)))}"
+    return {int: "a whole number", float: "a number"}.get(kind, "one")
+
+
+def _check_one(flag: str, kind: Any, value: str) -> None:
+    if get_origin(kind) is Literal:
+        choices = [str(one) for one in get_args(kind)]
+        if value not in choices:
+            meant = _nearest(value, choices)
+            told = f"{_wanted(kind)}{'; ' + meant if meant else ''}"
+            raise InputError(f"{flag} is {value!r}, expected {told}")
+    elif kind in (int, float):
+        try:
+            kind(value)
+        except ValueError:
+            raise InputError(f"{flag} is {value!r}, expected {_wanted(kind)}") from None

@@ -1,0 +1,102 @@
+"""train_ranks: carries `foregather train` through on one of several ranks.
+
+A rank that fails ends its process at once, with its own number in the message: the others are
+waiting for it in a collective and only learn from its end that it will not come.
+"""
+
+import json as text_format
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from foregather.errors import ForegatherError, InputError
+from foregather.observe.progress import quiet
+from foregather.train.settings import Settings
+
+if TYPE_CHECKING:
+    from foregather.train.run import Run
+    from foregather.train.together import RunGrid
+
+__all__ = ["count_ranks", "restarted_run", "train_over_ranks"]
+
+
+def count_ranks() -> int:
+    """Ranks that torchrun started; 1 without it."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def restarted_run(run: str) -> Path | None:
+    """The run to go on with where torchrun started the ranks again after it had begun.
+
+    Raises:
+        InputError: torchrun may do so, but the run has no name to find it by.
+    """
+    if int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")) == 0:
+        return None
+    if not run:
+        raise InputError(
+            "run is not given, but torchrun may start the ranks again (--max-restarts); name the "
+            'folder with run = "FOLDER", so that they find the run that they began'
+        )
+    again = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+    return Path(run) if again and Path(run, "config.toml").is_file() else None
+
+
+def train_over_ranks(
+    begin: "Callable[[RunGrid], Run]", settings: Settings, json: bool
+) -> dict[str, Any]:
+    """Trains to the end on this rank; the summary on rank 0, nothing on the others.
+
+    Args:
+        begin: makes the run, or resumes it.
+        settings: of the run.
+        json: whether errors are told as JSON too.
+    """
+    from foregather.dist import Grid
+    from foregather.train.conduct import conduct
+    from foregather.train.together import SaidElsewhereError
+
+    rank = int(os.environ.get("RANK", "0"))
+    try:
+        with (
+            nullcontext() if rank == 0 else quiet(),
+            Grid(settings.grid.replication, timeout=settings.grid.timeout) as grid,
+        ):
+            try:
+                with begin(grid) as run:
+                    facts = conduct(run)
+            except SaidElsewhereError:
+                _end(2)
+            except ForegatherError as error:
+                _fail(rank, error, json)
+            except Exception:
+                print(f"foregather: rank {rank}:", file=sys.stderr)
+                traceback.print_exc()
+                _end(1)
+    except ForegatherError as error:
+        _fail(rank, error, json)
+    except KeyboardInterrupt:
+        if rank > 0:
+            raise SystemExit(130) from None
+        raise
+    return facts if rank == 0 else {}
+
+
+def _fail(rank: int, error: ForegatherError, json: bool) -> NoReturn:
+    text = str(error)
+    if not text.startswith(f"rank {rank}"):
+        text = f"rank {rank}: {text}"
+    if json:
+        print(text_format.dumps({"error": text, "kind": type(error).__name__}))
+    print(f"foregather: {text}", file=sys.stderr)
+    _end(2)
+
+
+def _end(code: int) -> NoReturn:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # an ordinary end would first wait for threads that wait for other ranks

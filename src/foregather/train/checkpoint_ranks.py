@@ -1,0 +1,215 @@
+"""checkpoint_ranks: the state of training over ranks in one folder, whole or not there.
+
+`shared.safetensors` has what all ranks have alike, written by rank 0 as a checkpoint of one rank
+is. `ranks/` has what each has of its own (random numbers, sums of the running epoch) and its part
+of weights that are sharded; `torch.distributed.checkpoint` writes it, as safetensors too. The
+folder gets its name when all ranks are done. All ranks make these calls together.
+"""
+
+import os
+import shutil
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.hf_storage import (
+    HuggingFaceStorageReader,
+    HuggingFaceStorageWriter,
+)
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
+
+from foregather.errors import FormatError, StorageError
+from foregather.graph.files import storage_error
+from foregather.train.checkpoint import (
+    SHARDED,
+    checkpoint_name,
+    decode,
+    encode,
+    is_sharded,
+    list_checkpoints,
+    prune,
+    read_checkpoint,
+    sync_folder,
+    write_safely,
+)
+from foregather.train.together import Together
+
+__all__ = ["latest_together", "write_together"]
+
+State = Mapping[str, Any]
+_SHARED, _RANKS = "shared.safetensors", "ranks"
+
+
+def write_together(
+    folder: Path, epoch: int, batch: int, shared: State, own: State, together: Together, keep: int
+) -> Path:
+    """Writes a checkpoint of all ranks, then removes all but the `keep` newest.
+
+    Args:
+        folder: of the checkpoints of one run.
+        epoch: epochs that are done.
+        batch: batches that are done of the next.
+        shared: the same on all ranks, up to the parts of sharded tensors.
+        own: of this rank.
+        together: the ranks.
+        keep: how many stay.
+
+    Raises:
+        StorageError: on all ranks, if one of them cannot write; what was there is still there.
+    """
+    path = folder / checkpoint_name(epoch, batch)
+    unnamed = folder / f"{path.name}.partial"
+
+    def begin() -> bool:
+        if path.exists():  # whole, since damaged ones are set aside: the same state
+            return False
+        try:
+            shutil.rmtree(unnamed, ignore_errors=True)
+            (unnamed / _RANKS).mkdir(parents=True)
+        except OSError as error:
+            raise storage_error(error, unnamed, "making") from error
+        write_safely(unnamed / _SHARED, encode(shared))
+        return True
+
+    if not together.first_does(begin, "beginning a checkpoint"):
+        return path
+    parts = {name: value for name, value in _leaves(shared) if is_sharded(value)}
+    parts[_key(together.rank)] = torch.from_numpy(np.frombuffer(encode(own), np.uint8).copy())
+    failed = None
+    try:
+        with together.step("writing a checkpoint"):
+            writer = HuggingFaceStorageWriter(str(unnamed / _RANKS), save_distributed=True)
+            save(parts, storage_writer=writer, process_group=together.group)
+    except (CheckpointException, OSError) as error:
+        failed = StorageError(f"{path.name} was not written by all ranks: {_cause(error)}")
+    stopped = together.all_or_none(failed, "ending a checkpoint")
+
+    def end() -> None:
+        if stopped is not None:
+            shutil.rmtree(unnamed, ignore_errors=True)
+            return
+        try:
+            sync_folder(unnamed / _RANKS)
+            sync_folder(unnamed)
+            os.rename(unnamed, path)
+            sync_folder(folder)
+        except OSError as error:
+            raise storage_error(error, path, "writing") from error
+        prune(folder, keep)
+
+    together.first_does(end, "naming a checkpoint")
+    if stopped is not None:
+        raise stopped
+    return path
+
+
+def latest_together(
+    folder: Path, together: Together, like: Callable[[str], Tensor]
+) -> tuple[dict[str, Any], dict[str, Any], Path, list[str]]:
+    """The newest checkpoint that all ranks can read: shared state, own state, and its path.
+
+    Args:
+        folder: of the checkpoints of one run.
+        together: the ranks.
+        like: a sharded tensor of the same shape and placement as the one saved under a path.
+
+    Returns:
+        Also which were not whole, as sentences; those were set aside.
+
+    Raises:
+        FormatError: there is none.
+    """
+    damaged: list[str] = []
+    for path in together.first_does(lambda: list_checkpoints(folder), "listing checkpoints"):
+        failed, states = None, None
+        try:
+            states = _read(path, together.rank, like)
+        except (FormatError, StorageError) as error:
+            failed = error
+        found = together.all_or_none(failed, "reading a checkpoint")
+        if found is None and states is not None:
+            return *states, path, damaged
+        damaged.append(f"{path.name} cannot be read ({found}); the one before it is used")
+        together.first_does(partial(_set_aside, path), "leaving a checkpoint")
+    what = f"; {'; '.join(damaged)}" if damaged else ""
+    raise FormatError(
+        f"{folder.parent.name} has no checkpoint that can be read{what}; train it again"
+    )
+
+
+def _set_aside(path: Path) -> None:
+    """Out of the list of checkpoints; the next one that is written removes it."""
+    aside = path.with_name(f"{path.name}.damaged.partial")
+    try:
+        shutil.rmtree(aside, ignore_errors=True)
+        path.rename(aside)
+    except OSError as error:
+        raise storage_error(error, path, "renaming") from error
+
+
+def _read(
+    path: Path, rank: int, like: Callable[[str], Tensor]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Shared and own state; no other rank is needed for it."""
+    shared, key = read_checkpoint(path / _SHARED), _key(rank)
+    reader = HuggingFaceStorageReader(str(path / _RANKS))
+    try:
+        size = reader.read_metadata().state_dict_metadata[key].size  # type: ignore[union-attr]
+        names = [value[SHARDED] for _, value in _leaves(shared) if _is_name(value)]
+        parts = {name: torch.zeros_like(like(name)) for name in names}
+        parts[key] = torch.zeros(size, dtype=torch.uint8)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "torch.distributed is disabled")  # as is meant
+            load(parts, storage_reader=reader, no_dist=True)
+    except Exception as error:  # whatever damaged files make of their reader
+        raise FormatError(f"the state of {key} is damaged: {_cause(error)}") from error
+    own = decode(parts.pop(key).numpy().tobytes(), f"the state of {key}")
+    filled: dict[str, Any] = _fill(shared, parts)
+    return filled, own
+
+
+def _key(rank: int) -> str:
+    return f"rank {rank}"
+
+
+def _cause(error: BaseException) -> str:
+    """In one line what failed first."""
+    failures = getattr(error, "failures", None)
+    if failures:
+        rank, (first, _) = min(failures.items())
+        return f"rank {rank}: {first}"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, dict) and SHARDED in value
+
+
+def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """What a nested state holds, by the paths that checkpoints use."""
+    if isinstance(value, Mapping) and not _is_name(value):
+        for key, one in value.items():
+            yield from _leaves(one, f"{path}/{key}")
+    elif isinstance(value, (list, tuple)):
+        for number, one in enumerate(value):
+            yield from _leaves(one, f"{path}/{number}")
+    else:
+        yield path, value
+
+
+def _fill(value: Any, parts: Mapping[str, Tensor]) -> Any:
+    """The state with sharded tensors in the places of their names."""
+    if _is_name(value):
+        return parts[value[SHARDED]]
+    if isinstance(value, dict):
+        return {key: _fill(one, parts) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_fill(one, parts) for one in value)
+    return value

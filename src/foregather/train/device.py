@@ -1,0 +1,37 @@
+"""device: where a model is trained, by the name that the settings have for it."""
+
+import os
+import re
+
+import torch
+
+from foregather.errors import InputError
+
+__all__ = ["find_device"]
+
+
+def find_device(name: str) -> torch.device:
+    """The device called `auto`, `cpu`, `cuda` or `cuda:N`.
+
+    `auto` is a GPU where there is one. Under torchrun `auto` and `cuda` are the GPU of this rank's
+    number on its machine.
+
+    Raises:
+        InputError: the name is another, or the device is not there; the message says what is.
+    """
+    if name != "auto" and not re.fullmatch(r"cpu|cuda(:\d+)?", name):
+        raise InputError(f"train.device is {name!r}, expected auto, cpu, cuda or cuda:N")
+    there = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if name == "cpu" or (name == "auto" and there == 0):
+        return torch.device("cpu")
+    _, colon, number = name.partition(":")
+    wanted = int(number) if colon else int(os.environ.get("LOCAL_RANK", "0"))
+    if name == "auto" and wanted >= there:
+        wanted %= there
+    if wanted >= there:
+        built = "" if torch.version.cuda else " (this torch was built without CUDA)"
+        found = f"are only {there} CUDA devices" if there else "is no CUDA device"
+        raise InputError(
+            f"train.device is {name!r}, but there {found} here{built}; take cpu or auto"
+        )
+    return torch.device("cuda", wanted)

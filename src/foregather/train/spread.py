@@ -1,0 +1,46 @@
+"""spread: a model over ranks: a copy on each (DDP), or a part on each (FSDP).
+
+Both are torch's own, and average the gradients. On one rank a model stays as it is.
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from torch import Tensor, nn
+
+from foregather.train.checkpoint import is_sharded
+from foregather.train.together import Together
+
+__all__ = ["spread", "whole_weights"]
+
+
+def spread(
+    model: nn.Module, weights: Literal["replicated", "sharded"], together: Together
+) -> nn.Module | None:
+    """Prepares a model for training over ranks; all ranks call this together.
+
+    Returns:
+        What is called in training in place of the model; None where that is the model itself.
+    """
+    if together.grid is None:
+        return None
+    with together.step("spreading the model"):
+        if weights == "replicated":
+            from torch.nn.parallel import DistributedDataParallel
+
+            return DistributedDataParallel(model)
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+
+        kind = next(model.parameters()).device.type
+        fully_shard(model, mesh=init_device_mesh(kind, (together.size,)))
+    return None
+
+
+def whole_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Copies in host memory, put together where they lie in parts; all ranks call this."""
+    found = {}
+    for name, value in weights.items():
+        whole = value.full_tensor() if is_sharded(value) else value  # type: ignore[attr-defined]
+        found[name] = whole.detach().cpu().clone().contiguous()
+    return found

@@ -1,0 +1,53 @@
+"""What one rank of a test world does with the command line; the functions are tasks of rank.py."""
+
+import json
+import os
+import signal
+import sys
+
+import torch._dynamo  # what the first optimiser would import
+import torch.distributed.fsdp  # noqa: F401 - imported before the forks
+
+import foregather.train.conduct
+import foregather.train.run  # noqa: F401
+from foregather.cli.main import main
+from foregather.nn import SAGE
+
+
+def command(folder):
+    """Runs the command line in TEST_COMMAND, and ends with its code."""
+    try:
+        code = main(json.loads(os.environ["TEST_COMMAND"]))
+    except SystemExit as stop:
+        code = stop.code
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+class Disturbed(SAGE):
+    """A model to which something happens on one rank in its 14th training step."""
+
+    def __init__(self, in_channels, out_channels, what=""):
+        super().__init__([in_channels, 16, out_channels])
+        self.calls = 0
+        what, _, rank = os.environ.get("TEST_DISTURB", "").partition(" ")
+        first = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0"
+        self.what = what if first and rank == os.environ["RANK"] else ""
+
+    def forward(self, x, edge_index):
+        self.calls += self.training
+        if self.training and self.calls == 14:
+            if self.what.isdigit():
+                signal.raise_signal(int(self.what))
+            elif self.what == "full":
+                self._fill()
+            elif self.what:
+                raise RuntimeError(f"the model has {self.what}")
+        return super().forward(x, edge_index)
+
+    def _fill(self):
+        def full(descriptor):
+            raise OSError(28, "No space left on device")
+
+        os.fsync = full
