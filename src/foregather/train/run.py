@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -40,6 +41,7 @@ __all__ = ["Run", "free_folder", "load_model"]
 
 #: Sections and keys that change no result, so a resumed run may have others.
 _FREE = ("graph", "run", "memory", "checkpoint", "watch")
+_MOST = 1 << 31  # columns, classes or threads that nobody has
 
 
 def free_folder(graph: str) -> Path:
@@ -152,8 +154,8 @@ class Run:
                 "without them, or start a new run"
             )
         wanted = settings or old
-        facts = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
-        run = Run(folder, replace(wanted, run=str(folder)), int(facts["threads"]), say)
+        facts = _read_environment(folder)
+        run = Run(folder, replace(wanted, run=str(folder)), facts["threads"], say)
         if run.graph.digest != facts["graph"]["digest"]:
             raise InputError(
                 f"{folder.name} was trained on {facts['graph']['text']} with digest "
@@ -254,12 +256,34 @@ def load_model(folder: Path) -> tuple[nn.Module, Settings]:
     if not (folder / "model.safetensors").is_file():
         raise FormatError(f"{folder.name} has not finished; go on with train --resume {folder}")
     settings = read_settings(folder / "config.toml")
-    facts = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
-    model = make_model(settings, **facts["model"])
+    shape = _read_environment(folder)["model"]
     try:
-        model.load_state_dict(load_file(folder / "model.safetensors"))
-    except (SafetensorError, RuntimeError) as error:
+        weights = load_file(folder / "model.safetensors")
+        with torch.device("meta"):  # sizes are compared before memory is taken for them
+            sizes = {name: value.to("meta") for name, value in weights.items()}
+            make_model(settings, **shape).load_state_dict(sizes)
+        model = make_model(settings, **shape)
+        model.load_state_dict(weights)
+    except (SafetensorError, OSError, RuntimeError, TypeError, ValueError) as error:
         raise FormatError(
             f"model.safetensors of {folder.name} does not fit its model: {error}"
         ) from error
     return model, settings
+
+
+def _read_environment(folder: Path) -> dict[str, Any]:
+    """What environment.json says of the model, the graph and the threads."""
+    try:
+        facts = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
+        counts = (facts["threads"], facts["model"]["width"], facts["model"]["classes"])
+        texts = (facts["graph"]["digest"], facts["graph"]["text"])
+        whole = all(type(count) is int and 0 < count < _MOST for count in counts)
+        if not whole or len(facts["model"]) != 2 or not all(isinstance(t, str) for t in texts):
+            raise ValueError("a field has no possible value")
+    except OSError as error:
+        raise StorageError(f"cannot read environment.json: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise FormatError(
+            f"environment.json of {folder.name} is damaged ({error}); restore it, or train again"
+        ) from error
+    return dict(facts)
