@@ -5,14 +5,16 @@
 Each execution takes a good file, damages it (bytes flipped, cut, doubled, replaced by odd numbers
 and words; where the format has a checksum also under it) and gives it to its reader. Success and
 ForegatherError are fine. Everything else is a failure, kept with the number that repeats it
-(--reader NAME --first NUMBER): another exception, a crash, a reader that takes a minute, and
-memory or files beyond 3 GB and 256 MB, which no file here is worth. Readers run in children, some
-thousand executions each; what is done is kept, so a run that was stopped goes on.
+(--reader NAME --first NUMBER): another exception, a crash, a reader that takes a minute of
+processor time or a quarter of an hour, and memory or files beyond 3 GB and 256 MB, which no file
+here is worth. Readers run in children, some thousand executions each; what is done is kept, so a
+run that was stopped goes on.
 """
 
 import argparse
 import json
 import multiprocessing
+import os
 import resource
 import signal
 import sys
@@ -23,9 +25,13 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # where it is run as a script
+
+from tests.fuzz_cases import make_cases  # once, not in every child
+
 BLOCK = 4000  # executions of a child
 MOST_FAILURES = 20  # of a reader, kept
-MINUTE = 60.0
+BUSY, SILENT = 60.0, 900.0  # seconds of an execution: of the processor, of the clock
 MEMORY, FILE = 3 << 30, 256 << 20
 PLACE = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
@@ -41,8 +47,6 @@ class Count:
 
 def run_block(name: str, first: int, last: int, at: Any, send: Connection) -> None:
     """In a child: executions first to last - 1 of a reader; `at` says which one is running."""
-    from tests.fuzz_cases import make_cases
-
     own = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (own + MEMORY, resource.RLIM_INFINITY))
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE, resource.RLIM_INFINITY))
@@ -69,15 +73,18 @@ def child(name: str, first: int, last: int) -> tuple[int, int, list[tuple[int, s
     process = context.Process(target=run_block, args=(name, first, last, at, send))
     process.start()
     send.close()
-    seen, since = -1, time.monotonic()
+    seen, since, busy = -1, time.monotonic(), 0.0
     try:
         while not receive.poll(1.0):
             if at.value != seen:
-                seen, since = at.value, time.monotonic()
-            elif time.monotonic() - since > MINUTE:
+                seen, since, busy = at.value, time.monotonic(), processor_seconds(process.pid)
+                continue
+            used = processor_seconds(process.pid) - busy
+            if used > BUSY or time.monotonic() - since > SILENT:
                 process.kill()
                 process.join()
-                return at.value + 1 - first, 0, [(at.value, f"took more than {MINUTE:.0f} s")]
+                why = f"{used:.0f} s of the processor and no end"
+                return at.value + 1 - first, 0, [(at.value, why)]
         return receive.recv()
     except EOFError:  # it ended without a word
         process.join()
@@ -85,6 +92,15 @@ def child(name: str, first: int, last: int) -> tuple[int, int, list[tuple[int, s
     finally:
         receive.close()
         process.join()
+
+
+def processor_seconds(process: int | None) -> float:
+    """What a process has used so far; 0 for one that is gone."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def fuzz(
@@ -120,8 +136,6 @@ def weights() -> dict[str, int]:
 
 
 def _weights() -> dict[str, int]:
-    from tests.fuzz_cases import make_cases
-
     with tempfile.TemporaryDirectory(dir=PLACE) as folder:
         return {name: case.weight for name, case in make_cases(Path(folder)).items()}
 
@@ -170,5 +184,4 @@ def write_report(found: dict[str, Count], seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[1]))
     sys.exit(main())
