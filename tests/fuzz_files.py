@@ -80,6 +80,8 @@ def with_digest(damaged: bytes) -> bytes:
     """A meta.json whose digest fits what it says, where it is JSON at all."""
     try:
         text = json.loads(damaged)
+        if not isinstance(text, dict):
+            return damaged
         text["digest"] = meta_digest(text)
         return json.dumps(text).encode()
     except (ValueError, TypeError, RecursionError):
