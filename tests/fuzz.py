@@ -1,177 +1,143 @@
 """Fuzzing of every file reader: damaged files are refused in a sentence, or are read; nothing else.
 
-    python tests/fuzz.py --executions 1000000 --shards 2 --report
+    python tests/fuzz.py --executions 1000000 --keep fuzz.json --report
 
 Each execution takes a good file, damages it (bytes flipped, cut, doubled, replaced by odd numbers
-and words) and gives it to its reader. Success and ForegatherError are fine. Any other exception is
-printed with the number that repeats it (--reader NAME --first NUMBER); a crash ends the process.
+and words; where the format has a checksum also under it) and gives it to its reader. Success and
+ForegatherError are fine. Everything else is a failure, kept with the number that repeats it
+(--reader NAME --first NUMBER): another exception, a crash, a reader that takes a minute of
+processor time or a quarter of an hour, and memory or files beyond 3 GB and 256 MB, which no file
+here is worth. Readers run in children, some thousand executions each; what is done is kept, so a
+run that was stopped goes on.
 """
 
 import argparse
-import gzip
-import io
 import json
-import random
+import multiprocessing
+import os
+import resource
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, field
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-import torch
+sys.path.insert(0, str(Path(__file__).parents[1]))  # where it is run as a script
 
-from foregather import Graph
-from foregather.errors import ForegatherError
-from foregather.graph.convert.text import TextSource
-from foregather.graph.convert.zipped import ZipArrays
-from foregather.graph.meta import read_meta
-from foregather.graph.npy import read_header
-from foregather.observe.report import charts_of, read_run, write_report
-from foregather.observe.trace import Trace
-from foregather.train.checkpoint import read_checkpoint, write_checkpoint
-from foregather.train.settings import Settings, read_settings, write_settings
+from tests.fuzz_cases import make_cases  # once, not in every child
 
-WORDS = (
-    b"-1", b"0", b"1e308", b"NaN", b"null", b"{}", b"[]", b"../", b"\x00", b"\xff" * 8, b'"',
-    b"18446744073709551616", b"9223372036854775807", b"True", b"(", b"|O", b"<f4", b"/etc/passwd",
-)  # fmt: skip
+BLOCK = 4000  # executions of a child
+MOST_FAILURES = 20  # of a reader, kept
+BUSY, SILENT = 60.0, 900.0  # seconds of an execution: of the processor, of the clock
+MEMORY, FILE = 3 << 30, 256 << 20
+PLACE = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
-def damage(good: bytes, rng: random.Random) -> bytes:
-    """A file that is one to four changes away from a good one."""
-    data = bytearray(good)
-    for _ in range(rng.randint(1, 4)):
-        at, kind = rng.randrange(len(data) + 1), rng.randrange(6)
-        if kind == 0 and data:
-            data[at % len(data)] ^= 1 << rng.randrange(8)
-        elif kind == 1:
-            del data[at:]
-        elif kind == 2:
-            data[at:at] = rng.choice(WORDS)
-        elif kind == 3:
-            del data[at : at + rng.randint(1, 16)]
-        elif kind == 4:
-            word = rng.choice(WORDS)
-            data[at : at + len(word)] = word
-        else:
-            data[at:at] = data[at : at + rng.randint(1, 64)]
-    return bytes(data)
+@dataclass
+class Count:
+    """What one reader was given so far."""
+
+    executions: int = 0
+    refused: int = 0
+    failures: list[tuple[int, str]] = field(default_factory=list)
 
 
-class Case:
-    """A reader, the good file it is fed with damaged copies of, and where that lies."""
-
-    def __init__(self, path: Path, read: Callable[[], object], weight: int) -> None:
-        self.path, self.read, self.weight = path, read, weight
-        self.good = path.read_bytes()
-
-    def execute(self, number: int, name: str) -> None:
-        """One damaged file."""
-        self.path.write_bytes(damage(self.good, random.Random(f"{name} {number}")))
-        try:
-            self.read()
-        except ForegatherError:
-            pass
-        finally:
-            self.path.write_bytes(self.good)
-
-
-def read_text(path: Path) -> None:
-    for chunk in TextSource(path).edges(64):
-        assert chunk is not None
+def run_block(name: str, first: int, last: int, at: Any, send: Connection) -> None:
+    """In a child: executions first to last - 1 of a reader; `at` says which one is running."""
+    own = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (own + MEMORY, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (FILE, resource.RLIM_INFINITY))
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    refused, failures = 0, []
+    with tempfile.TemporaryDirectory(dir=PLACE) as folder:
+        case = make_cases(Path(folder))[name]
+        for number in range(first, last):
+            at.value = number
+            try:
+                refused += case.execute(number, name)
+            except Exception as error:  # what must not happen
+                failures.append((number, repr(error)[:300]))
+                if len(failures) >= MOST_FAILURES:
+                    break
+    send.send((number + 1 - first, refused, failures))
 
 
-def read_zip(path: Path) -> None:
-    with ZipArrays(path) as archive:
-        for name in archive.names():
-            for part in archive.chunks(name, 16):
-                assert part is not None
-
-
-def read_graph(folder: Path) -> None:
-    Graph.open(folder).verify()
-
-
-def read_run_folder(folder: Path) -> None:
-    facts = read_run(folder)
-    charts_of(facts)
-    write_report(folder, facts)
-
-
-def cases(folder: Path) -> dict[str, Case]:
-    """Every reader with a small good file."""
-    rng = np.random.default_rng(0)
-    pairs = rng.integers(0, 20, (2, 60))
-    made = Graph.from_edge_index(pairs, 20, x=rng.random((20, 3), np.float32), y=np.arange(20) % 3)
-    graph = made.save(folder / "graph")
-    (folder / "edges.csv").write_text("source,target\n" + "1,2\n3,4\n" * 6)
-    (folder / "edges.txt.gz").write_bytes(gzip.compress(b"# c\n1 2\n3 4\n" * 9))
-    np.savez(folder / "arrays.npz", a=pairs, b=np.ones(5, np.float32))
-    np.savez_compressed(folder / "packed.npz", a=pairs)
-    (folder / "config.toml").write_text(write_settings(Settings(graph="g")))
-    state = {"model": {"w": torch.ones(4, 3)}, "list": [1, (2.5, None)], "map": {1: "a"}}
-    checkpoint = write_checkpoint(folder, 1, 2, state)
-    header = folder / "header.npy"
-    header.write_bytes((graph / "features.npy").read_bytes()[:4096].replace(b" " * 16, b""))
-    run = folder / "run"
-    run.mkdir()
-    (run / "config.toml").write_text("")
-    names = ("epoch", "loss", "train", "seconds", "waited", "bytes", "rows", "hits", "peak_memory")
-    record = {name: 1.5 for name in names} | {"stages": {"wait": 1}, "valid": 1, "blocks": 2}
-    (run / "metrics.jsonl").write_text(json.dumps(record | {"block_bound": 2}) + "\n")
-    (run / "summary.json").write_text('{"test": 0.5, "valid": 0.5, "best_epoch": 1}')
-    (run / "curve.json").write_text('[{"memory": 1, "blocks": 2, "bound": -1}]')
-    with Trace() as trace:
-        trace.add("wait", 0.0, 1.0)
-    trace.write(run / "trace.json")
-    return {
-        "npy header": Case(
-            header, lambda: read_header(io.BytesIO(header.read_bytes()), "header.npy"), 40
-        ),
-        "meta.json": Case(graph / "meta.json", lambda: read_meta(graph), 15),
-        "graph folder, meta": Case(graph / "meta.json", lambda: read_graph(graph), 5),
-        "graph folder, indices": Case(graph / "indices.npy", lambda: read_graph(graph), 2),
-        "graph folder, features": Case(graph / "features.npy", lambda: read_graph(graph), 2),
-        "edge list": Case(folder / "edges.csv", lambda: read_text(folder / "edges.csv"), 15),
-        "edge list, gzip": Case(
-            folder / "edges.txt.gz", lambda: read_text(folder / "edges.txt.gz"), 5
-        ),
-        "npz": Case(folder / "arrays.npz", lambda: read_zip(folder / "arrays.npz"), 5),
-        "npz, compressed": Case(folder / "packed.npz", lambda: read_zip(folder / "packed.npz"), 5),
-        "config.toml": Case(
-            folder / "config.toml", lambda: read_settings(folder / "config.toml"), 2
-        ),
-        "checkpoint": Case(checkpoint, lambda: read_checkpoint(checkpoint), 4),
-        **{
-            f"run folder, {name}": Case(run / name, lambda: read_run_folder(run), 1)
-            for name in ("metrics.jsonl", "summary.json", "curve.json", "trace.json")
-        },
-    }
-
-
-def fuzz(executions: int, reader: str | None = None, first: int = 0) -> dict[str, tuple[int, list]]:
-    """Executions and failures (number, error) by reader."""
-    place = "/dev/shm" if Path("/dev/shm").is_dir() else None
-    found = {}
-    with tempfile.TemporaryDirectory(dir=place) as folder:
-        known = cases(Path(folder))
-        total = sum(case.weight for case in known.values())
-        for name, case in known.items():
-            if reader not in (None, name):
+def child(name: str, first: int, last: int) -> tuple[int, int, list[tuple[int, str]]]:
+    """Runs a block; a crash or a hang is a failure of the execution that was running."""
+    context = multiprocessing.get_context("fork")
+    at = context.Value("q", first)
+    receive, send = context.Pipe(duplex=False)
+    process = context.Process(target=run_block, args=(name, first, last, at, send))
+    process.start()
+    send.close()
+    seen, since, busy = -1, time.monotonic(), 0.0
+    try:
+        while not receive.poll(1.0):
+            if at.value != seen:
+                seen, since, busy = at.value, time.monotonic(), processor_seconds(process.pid)
                 continue
-            count, failures = -(-executions * case.weight // total), []
-            for number in range(first, first + count):
-                try:
-                    case.execute(number, name)
-                except Exception as error:  # what must not happen
-                    failures.append((number, repr(error)))
-                    if len(failures) >= 20:
-                        count = number - first + 1
-                        break
-            found[name] = (count, failures)
-    return found
+            used = processor_seconds(process.pid) - busy
+            if used > BUSY or time.monotonic() - since > SILENT:
+                process.kill()
+                process.join()
+                why = f"{used:.0f} s of the processor and no end"
+                return at.value + 1 - first, 0, [(at.value, why)]
+        return receive.recv()
+    except EOFError:  # it ended without a word
+        process.join()
+        return at.value + 1 - first, 0, [(at.value, f"the process ended with {process.exitcode}")]
+    finally:
+        receive.close()
+        process.join()
+
+
+def processor_seconds(process: int | None) -> float:
+    """What a process has used so far; 0 for one that is gone."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def fuzz(
+    executions: int, reader: str | None = None, first: int = 0, keep: Path | None = None
+) -> dict[str, Count]:
+    """What each reader was given, up to its share of all executions (a reader alone: all)."""
+    shares = {name: weight for name, weight in weights().items() if reader in (None, name)}
+    total = sum(shares.values())
+    done = {name: Count() for name in shares}
+    if keep is not None and keep.exists():
+        kept = json.loads(keep.read_text())
+        done |= {name: Count(**kept[name]) for name in shares if name in kept}
+    for name, weight in shares.items():
+        wanted, count = -(-executions * weight // total), done[name]
+        while count.executions < wanted and len(count.failures) < MOST_FAILURES:
+            start = first + count.executions
+            stop = min(start + BLOCK, first + wanted)
+            ran, refused, failures = child(name, start, stop)
+            count.executions += ran
+            count.refused += refused
+            count.failures += [tuple(failure) for failure in failures]
+            if keep is not None:
+                text = json.dumps({name: asdict(value) for name, value in done.items()})
+                keep.with_suffix(".partial").write_text(text)
+                keep.with_suffix(".partial").replace(keep)
+    return done
+
+
+def weights() -> dict[str, int]:
+    """The readers and their shares; asked of a child, for threads do not survive a fork."""
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        return pool.apply(_weights)
+
+
+def _weights() -> dict[str, int]:
+    with tempfile.TemporaryDirectory(dir=PLACE) as folder:
+        return {name: case.weight for name, case in make_cases(Path(folder)).items()}
 
 
 def main() -> int:
@@ -179,38 +145,42 @@ def main() -> int:
     parser.add_argument("--executions", type=int, default=100_000)
     parser.add_argument("--reader")
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--shards", type=int, default=1, help="processes")
+    parser.add_argument("--keep", type=Path, help="what is done, to go on later")
     parser.add_argument("--report", action="store_true")
     options = parser.parse_args()
     started = time.perf_counter()
-    share = -(-options.executions // options.shards)
-    firsts = [options.first + k * share for k in range(options.shards)]
-    with ProcessPoolExecutor(options.shards) as pool:
-        parts = list(
-            pool.map(fuzz, [share] * options.shards, [options.reader] * options.shards, firsts)
-        )
-    found = {
-        name: (
-            sum(part[name][0] for part in parts),
-            [bad for part in parts for bad in part[name][1]],
-        )
-        for name in parts[0]
-    }
-    for name, (count, failures) in found.items():
-        print(f"{name:24} {count:>9,} executions, {len(failures)} failures", flush=True)
-        for number, error in failures[:5]:
+    found = fuzz(options.executions, options.reader, options.first, options.keep)
+    for name, count in found.items():
+        print(f"{name:50} {count.executions:>9,}, {len(count.failures)} failures", flush=True)
+        for number, error in count.failures[:5]:
             print(f"    {number}: {error}")
     if options.report:
-        sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-        from common.report import Report
+        write_report(found, time.perf_counter() - started)
+    return any(count.failures for count in found.values())
 
-        report = Report("fuzz", __doc__)
-        total = sum(count for count, _ in found.values())
-        report.line(f"{total:,} executions in {time.perf_counter() - started:.0f} s.")
-        rows = [[name, f"{count:,}", len(bad)] for name, (count, bad) in found.items()]
-        report.table(["reader", "executions", "failures"], rows)
-        report.write()
-    return any(failures for _, failures in found.values())
+
+def write_report(found: dict[str, Count], seconds: float) -> None:
+    """The dated report."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+    from common.report import Report
+
+    report = Report("fuzz", __doc__)
+    total = sum(count.executions for count in found.values())
+    bad = sum(len(count.failures) for count in found.values())
+    report.line(
+        f"{total:,} executions on {len(found)} readers, {bad} failures; the last part took "
+        f"{seconds:.0f} s. *Refused* are executions that ended in a ForegatherError; the others "
+        "read what the damage had left readable."
+    )
+    rows = [
+        [name, f"{count.executions:,}", f"{count.refused:,}", len(count.failures)]
+        for name, count in found.items()
+    ]
+    report.table(["reader", "executions", "refused", "failures"], rows)
+    for name, count in found.items():
+        for number, error in count.failures:
+            report.line(f"- {name}, {number}: `{error}`")
+    report.write()
 
 
 if __name__ == "__main__":

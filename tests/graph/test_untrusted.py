@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from foregather import FormatError, Graph
+from foregather.dist.partition import Partition
 from foregather.graph.writer import meta_digest
+from foregather.sampling import FastGCN, Full, Labor, Ladies, Neighbor, RandomWalk
 
 
 @pytest.fixture
@@ -59,3 +61,30 @@ def test_pickles_are_never_loaded(folder):
     with pytest.raises(FormatError):
         Graph.open(folder)
     assert not Evil.ran
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [Neighbor([2, 2]), Labor([2]), Ladies([2]), FastGCN([2]), Full(2), RandomWalk(2)],
+    ids=lambda sampler: type(sampler).__name__,
+)
+@pytest.mark.parametrize(("file", "value"), [("indices.npy", 3), ("indptr.npy", 1 << 40)])
+def test_a_topology_that_lies_is_refused_when_it_is_sampled(folder, sampler, file, value):
+    # sizes and headers are right, so that Graph.open cannot know
+    path, size = folder / file, 4 if file == "indices.npy" else 8
+    data = bytearray(path.read_bytes())
+    data[4096 + 8 : 4096 + 8 + size] = value.to_bytes(size, "little")
+    if file == "indices.npy":
+        data[4096:4100] = value.to_bytes(4, "little")
+    path.write_bytes(data)
+    with pytest.raises(FormatError, match=f"{file} (holds node|falls)"):
+        sampler.sample_bulk(Graph.open(folder), [np.arange(3)], seed=0)
+
+
+def test_a_partition_of_ids_that_are_no_nodes_is_refused(folder):
+    path = folder / "indices.npy"
+    data = bytearray(path.read_bytes())
+    data[4096:4100] = (7).to_bytes(4, "little")
+    path.write_bytes(data)
+    with pytest.raises(FormatError, match="holds node 7 at position 0"):
+        Partition.open(folder, 1, 0)

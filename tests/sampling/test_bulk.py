@@ -67,3 +67,25 @@ def test_what_is_not_a_bulk(tmp_path, content):
         Bulk.load(tmp_path / "b.npz")
     with pytest.raises(StorageError, match="cannot read c.npz"):
         Bulk.load(tmp_path / "c.npz")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("head", np.array([1, 0])),
+        ("head", np.array([9, 0, 0])),
+        ("0.node", np.array([1.5])),
+        ("0.num_nodes", np.array([2, 1])),
+        ("0.row", np.array([10**6], np.uint32)),
+        ("0.edge", np.arange(3)),
+        ("0.once", np.array(["yes"])),
+        ("seed", np.arange(2)),
+    ],
+)
+def test_a_file_that_does_not_fit_together_is_refused(graph, tmp_path, name, value):
+    path = tmp_path / "bulk.npz"
+    Neighbor([3, 2]).sample_bulk(graph, [np.arange(2)], seed=1).save(path)
+    arrays = dict(np.load(path)) | {name: value}
+    np.savez(path, **arrays)
+    with pytest.raises(FormatError):
+        Bulk.load(path)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from foregather import _core
 from foregather.errors import FormatError, InputError, StorageError
 from foregather.graph.graph import Graph
 from foregather.graph.npy import read_file_header
@@ -140,6 +141,12 @@ def _take(graph: Graph, starts: Int, block: int, path: Path | None) -> Partition
     begin, end = int(indptr[0]), int(indptr[-1])
     if not 0 <= begin <= end <= graph.num_edges or (np.diff(indptr) < 0).any():
         raise FormatError(f"indptr does not ascend in rows {first} to {last}; verify the graph")
+    indices = np.ascontiguousarray(piece("indices", graph.indices, begin, end))
+    if path is not None and (bad := _core.check_ids(indices, graph.num_nodes)) >= 0:
+        raise FormatError(
+            f"indices.npy holds node {int(indices[bad])} at position {begin + bad}, but the graph "
+            f"has {graph.num_nodes} nodes (ids are 0 to N-1); verify the graph"
+        )
     weight = graph.edge_weight
     return Partition(
         num_nodes=graph.num_nodes,
@@ -147,7 +154,7 @@ def _take(graph: Graph, starts: Int, block: int, path: Path | None) -> Partition
         row_starts=starts,
         block=block,
         indptr=np.ascontiguousarray(indptr),
-        indices=np.ascontiguousarray(piece("indices", graph.indices, begin, end)),
+        indices=indices,
         edge_weight=None if weight is None else piece("edge_weight", weight, begin, end),
         digest=graph.digest,
     )

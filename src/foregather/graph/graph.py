@@ -68,6 +68,7 @@ class Graph:
     meta: Mapping[str, Any] = field(default_factory=dict)
     path: Path | None = None
     _digest: list[str] = field(default_factory=list, init=False)
+    _sound: list[bool] = field(default_factory=list, init=False)  # see sound.py
 
     def __post_init__(self) -> None:
         self._check_topology()

@@ -23,6 +23,7 @@ from foregather.graph.folder import stored_arrays
 from foregather.graph.graph import Graph
 from foregather.graph.meta import ArrayEntry, Meta, read_meta
 from foregather.graph.npy import ALIGN, pack_header
+from foregather.graph.sound import check_indptr
 from foregather.observe.progress import Progress
 
 __all__ = ["Report", "verify"]
@@ -30,7 +31,6 @@ __all__ = ["Report", "verify"]
 Array = npt.NDArray[Any]
 
 _BUFFER = 4 << 20
-_INDPTR_STEP = 2 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def verify(graph: Graph | str | os.PathLike[str], threads: int = 0) -> Report:
         for entry in meta.arrays.values():
             _check_padding(graph.path, entry)
         size, chunks = _check_checksums(graph.path, meta, threads)
-    _check_indptr(graph)
+    check_indptr(graph)
     _check_edges(graph, threads)
     _check_labels(graph)
     for name, ids in graph.splits.items():
@@ -177,20 +177,6 @@ def _check_checksums(folder: Path, meta: Meta, threads: int) -> tuple[int, int]:
 
 
 # ---- contents --------------------------------------------------------------------------------
-
-
-def _check_indptr(graph: Graph) -> None:
-    previous = 0
-    for start in range(0, graph.num_nodes + 1, _INDPTR_STEP):
-        piece = graph.indptr[start : start + _INDPTR_STEP]
-        bad = _core.check_indptr(piece, previous)
-        if bad >= 0:
-            before = previous if bad == 0 else int(piece[bad - 1])
-            raise FormatError(
-                f"indptr.npy falls from {before} to {int(piece[bad])} at position {start + bad}, "
-                "expected values that never fall"
-            )
-        previous = int(piece[-1])
 
 
 def _check_edges(graph: Graph, threads: int) -> None:

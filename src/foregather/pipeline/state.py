@@ -144,5 +144,10 @@ def load_state(path: Path) -> dict[str, Any]:
     parts: dict[str, Any] = {"epoch": epoch, "weights": {}, "optimizer": {}}
     for name, value in tensors.items():
         part, _, rest = name.partition(":")
+        if part not in ("weights", "optimizer"):
+            raise FormatError(
+                f"{path.name} holds {name!r}, expected weights and optimizer state; "
+                "give a file that train-full has saved"
+            )
         parts[part][rest] = value
     return parts

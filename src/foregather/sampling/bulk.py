@@ -8,8 +8,7 @@ are all nodes, not only the seeds. Arrays are views of the bulk's arena and read
 """
 
 import os
-import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather import _core
-from foregather.errors import FormatError, StorageError
+from foregather.errors import FormatError
+from foregather.graph.convert.zipped import ZipArrays
 from foregather.graph.files import storage_error
 from foregather.units import format_bytes
 
@@ -168,20 +168,18 @@ class Bulk:
             FormatError: the file is not a saved bulk.
             StorageError: the file cannot be read.
         """
-        name = Path(path).name
         try:
-            with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-                count, epoch, first = (int(n) for n in file["head"])
-                samples = [_load_sample(file, number, first) for number in range(count)]
-                return Bulk(samples, int(file["seed"]), epoch, first)
-        except (KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
-            raise FormatError(f"{name} is not a saved bulk, or it is damaged") from error
-        except OSError as error:
-            raise StorageError(f"cannot read {name}: {error.strerror}") from error
+            with ZipArrays(path) as file:
+                return _load(file)
+        except FormatError as error:
+            raise FormatError(
+                f"{Path(path).name} is not a saved bulk, or it is damaged ({error})"
+            ) from error
 
 
 _ARRAYS = ("node", "row", "col", "edge", "weight", "seed_position")
 _NONE = np.empty(0, np.int64)
+_MOST = 1 << 40  # bytes of an array; an archive cannot claim more than it holds
 
 
 def _spread(counts: Sequence[int]) -> str:
@@ -190,23 +188,74 @@ def _spread(counts: Sequence[int]) -> str:
     return f"{min(counts):,} to {max(counts):,}, mean {sum(counts) / len(counts):,.0f}"
 
 
-def _load_sample(file: Mapping[str, Array], number: int, first: int) -> Sample:
+def _whole(file: ZipArrays, name: str, shape: tuple[int, ...] | None = None) -> Array:
+    """Whole numbers, of one dimension unless a shape is given."""
+    values = file.whole(name, _MOST)
+    if values.dtype.kind not in "iu" or (shape is None and values.ndim != 1):
+        raise FormatError(f"{name} in {file.name} is not a list of whole numbers")
+    if shape is not None and values.shape != shape:
+        raise FormatError(f"{name} in {file.name} has shape {values.shape}, expected {shape}")
+    return values
+
+
+def _load(file: ZipArrays) -> Bulk:
+    count, epoch, first = (int(n) for n in _whole(file, "head", (3,)))
+    seed = _whole(file, "seed", ())
+    if not 0 <= count <= len(file.names()) or min(epoch, first) < 0:
+        raise FormatError(f"head in {file.name} has counts that cannot be")
+    samples = [_load_sample(file, number, first) for number in range(count)]
+    return Bulk(samples, int(seed), epoch, first)
+
+
+def _load_sample(file: ZipArrays, number: int, first: int) -> Sample:
+    names = set(file.names())
+
     def optional(name: str) -> Any:
         key = f"{number}.{name}"
-        return file.get(key)
+        return file.whole(key, _MOST) if key in names else None
 
-    return Sample(
-        node=file[f"{number}.node"],
-        num_nodes=tuple(int(n) for n in file[f"{number}.num_nodes"]),
-        row=file[f"{number}.row"],
-        col=file[f"{number}.col"],
-        num_edges=tuple(int(n) for n in file[f"{number}.num_edges"]),
-        edge=file[f"{number}.edge"],
+    once = file.whole(f"{number}.once", _MOST)
+    sample = Sample(
+        node=_whole(file, f"{number}.node"),
+        num_nodes=tuple(int(n) for n in _whole(file, f"{number}.num_nodes")),
+        row=_whole(file, f"{number}.row"),
+        col=_whole(file, f"{number}.col"),
+        num_edges=tuple(int(n) for n in _whole(file, f"{number}.num_edges")),
+        edge=_whole(file, f"{number}.edge"),
         weight=optional("weight"),
         seed_position=optional("seed_position"),
         batch=first + number,
-        expand="once" if bool(file[f"{number}.once"]) else "per-layer",
+        expand="once" if once.any() else "per-layer",
     )
+    if not _fits(sample):
+        raise FormatError(
+            f"minibatch {number} in {file.name} does not fit together; the file is damaged"
+        )
+    return sample
+
+
+def _fits(sample: Sample) -> bool:
+    """Whether counts, positions and dtypes are those of a minibatch."""
+    nodes, edges = len(sample.node), len(sample.row)
+    seeds = sample.num_nodes[0] if sample.num_nodes else 0
+    position, weight = sample.seed_position, sample.weight
+    return (
+        sample.num_nodes == tuple(sorted(sample.num_nodes))
+        and len(sample.num_nodes) == len(sample.num_edges) + 1
+        and (seeds >= 0 and sample.num_nodes[-1] == nodes)
+        and (min(sample.num_edges, default=0) >= 0 and sum(sample.num_edges) == edges)
+        and (len(sample.col) == len(sample.edge) == edges)
+        and sample.node.dtype in (np.uint32, np.int64)
+        and (sample.row.dtype == sample.col.dtype == np.uint32 and sample.edge.dtype == np.int64)
+        and (not edges or max(int(sample.row.max()), int(sample.col.max())) < nodes)
+        and (weight is None or (weight.shape == (edges,) and weight.dtype == np.float32))
+        and (position is None or _are_positions(position, seeds))
+    )
+
+
+def _are_positions(values: Array, count: int) -> bool:
+    right = values.ndim == 1 and values.dtype == np.int64
+    return right and (not len(values) or (values.min() >= 0 and values.max() < count))
 
 
 def to_samples(

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from foregather.graph.graph import Graph
+from foregather.graph.sound import check_topology
 
 __all__ = ["Kept"]
 
@@ -24,8 +25,13 @@ class Kept(Generic[Kernel]):
         self._kernel: Kernel | None = None
 
     def get(self, graph: Graph, make: Callable[[], Kernel]) -> Kernel:
-        """The kernel of a graph, made if the last call was for another one."""
+        """The kernel of a graph, made if the last call was for another one.
+
+        Raises:
+            FormatError: the topology is damaged.
+        """
         if self._kernel is None or self._graph is not graph:
+            check_topology(graph)
             self._graph, self._kernel = None, None  # the tables of the one before go first
             self._kernel = make()
             self._graph = graph

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
+from foregather.graph.sound import check_topology
 from foregather.sampling.bulk import Bulk, Sample
 from foregather.sampling.matrix import LayerGraph, MatrixSampler
 from foregather.sampling.rows import Columns, Picks, Rows, inclusion, pointer
@@ -104,6 +105,7 @@ class LayerWise(MatrixSampler):
         threads: int = 0,
     ) -> Bulk:
         """Samples len(seeds) minibatches at once; see `Sampler.sample_bulk`."""
+        check_topology(graph, threads)
         nodes, positions = distinct_seeds(graph, seeds)
         stacked = np.concatenate([np.empty(0, graph.indices.dtype), *nodes])
         common = self._arrivals(graph) if graph.num_edges else None

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
@@ -19,6 +20,7 @@ _FREE = (
     *("graph", "run", "memory", "checkpoint", "watch"),
     *("grid.replication", "grid.topology", "grid.mode", "grid.timeout", "train.device"),
 )
+_MOST = 1 << 31  # columns, classes, threads or ranks that nobody has
 
 
 def free_folder(graph: str) -> Path:
@@ -79,8 +81,8 @@ def check_resumed(
             f"{folder.name} was started with other settings: {'; '.join(changed)}; resume it "
             "without them, or start a new run"
         )
-    facts = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
-    before = int(facts.get("ranks", 1))
+    facts = _read_environment(folder)
+    before = facts.get("ranks", 1)
     if before != ranks:
         raise InputError(
             f"{folder.name} was started on {before} ranks, but here are {ranks}; a step takes a "
@@ -105,12 +107,35 @@ def load_model(folder: Path) -> tuple[nn.Module, Settings]:
     if not (folder / "model.safetensors").is_file():
         raise FormatError(f"{folder.name} has not finished; go on with train --resume {folder}")
     settings = read_settings(folder / "config.toml")
-    facts = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
-    model = make_model(settings, **facts["model"])
+    shape = _read_environment(folder)["model"]
     try:
-        model.load_state_dict(load_file(folder / "model.safetensors"))
-    except (SafetensorError, RuntimeError) as error:
+        weights = load_file(folder / "model.safetensors")
+        with torch.device("meta"):  # sizes are compared before memory is taken for them
+            sizes = {name: value.to("meta") for name, value in weights.items()}
+            make_model(settings, **shape).load_state_dict(sizes)
+        model = make_model(settings, **shape)
+        model.load_state_dict(weights)
+    except (SafetensorError, OSError, RuntimeError, TypeError, ValueError) as error:
         raise FormatError(
             f"model.safetensors of {folder.name} does not fit its model: {error}"
         ) from error
     return model, settings
+
+
+def _read_environment(folder: Path) -> dict[str, Any]:
+    """What environment.json says of the model, the graph, the threads and the ranks."""
+    try:
+        facts = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
+        counts = [facts["threads"], facts["model"]["width"], facts["model"]["classes"]]
+        counts.append(facts.get("ranks", 1))
+        texts = (facts["graph"]["digest"], facts["graph"]["text"])
+        whole = all(type(count) is int and 0 < count < _MOST for count in counts)
+        if not whole or len(facts["model"]) != 2 or not all(isinstance(t, str) for t in texts):
+            raise ValueError("a field has no possible value")
+    except OSError as error:
+        raise StorageError(f"cannot read environment.json: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise FormatError(
+            f"environment.json of {folder.name} is damaged ({error}); restore it, or train again"
+        ) from error
+    return dict(facts)

@@ -1,0 +1,61 @@
+"""Loading a trained model from the folder of its run: damage is said in a sentence."""
+
+import json
+
+import pytest
+import torch
+
+from foregather.errors import FormatError
+from foregather.pipeline.state import load_state
+from foregather.train.run import Run
+from foregather.train.run_folder import load_model
+from tests.fuzz_cases import make_cases
+
+
+@pytest.fixture
+def run(tmp_path):
+    return make_cases(tmp_path)["model, environment.json"].path.parent
+
+
+def test_a_whole_folder(run):
+    model, settings = load_model(run)
+    assert settings.graph == "g" and sum(p.numel() for p in model.parameters()) > 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"threads": "one"},
+        {"threads": 0},
+        {"model": {"width": 3}},
+        {"model": {"width": 3, "classes": 2, "depth": 1}},
+        {"model": {"width": 1 << 40, "classes": 2}},
+        {"graph": None},
+    ],
+)
+@pytest.mark.parametrize("use", [load_model, Run.resume])
+def test_an_environment_that_cannot_be(run, change, use):
+    path = run / "environment.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(FormatError, match="environment.json of run is damaged"):
+        use(run)
+    path.write_text("{")
+    with pytest.raises(FormatError, match="environment.json of run is damaged"):
+        use(run)
+
+
+def test_a_model_of_another_size_takes_no_memory(run):
+    path = run / "environment.json"
+    facts = json.loads(path.read_text())
+    facts["model"]["width"] = 1 << 30  # a terabyte of weights
+    path.write_text(json.dumps(facts))
+    with pytest.raises(FormatError, match="does not fit its model"):
+        load_model(run)
+
+
+def test_a_state_with_other_parts(tmp_path):
+    from safetensors.torch import save_file
+
+    save_file({"other:w": torch.ones(1)}, tmp_path / "s", {"epoch": "1"})
+    with pytest.raises(FormatError, match="holds 'other:w', expected weights"):
+        load_state(tmp_path / "s")
