@@ -29,8 +29,8 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 import torch
+from common.graphs import narrow
 from common.report import Report
-from scipy.sparse.linalg import svds
 from torch.nn import functional
 from torch_geometric.nn import GCNConv, SAGEConv
 
@@ -96,16 +96,6 @@ def load(name: str, folder: Path) -> Task:
     looped = Graph.from_edge_index(z["edge_index"], self_loops=True, **make)
     matrices = {"SAGE": matrix(plain, None), "GCN": matrix(looped, gcn_weight(looped))}
     return Task(plain, looped, torch.from_numpy(x), torch.from_numpy(y), splits, matrices)
-
-
-def narrow(words: sp.csr_matrix, columns: int) -> np.ndarray:
-    """Rows of sum 1; or their projection on the first singular vectors, with unit variance."""
-    words = sp.diags(1 / np.maximum(np.asarray(words.sum(1)).ravel(), 1e-9)) @ words
-    if not columns:
-        return words.toarray().astype("f4")
-    left, values, _ = svds(words, columns, v0=np.ones(min(words.shape)), solver="arpack")
-    x = left * values
-    return (x / x.std()).astype("f4")
 
 
 def gcn_weight(graph: Graph) -> np.ndarray:
