@@ -34,7 +34,8 @@ class LayerCost:
     Attributes:
         forward: seconds a node, an edge, and a call whatever its size.
         backward: the same.
-        kept: bytes kept for the backward pass, a node and an edge.
+        kept: bytes kept for the backward pass, a node and an edge: all but the layer's input,
+            which is the result of the layer before.
     """
 
     forward: tuple[float, float, float]
@@ -113,7 +114,7 @@ def _timed(
     given = {n: torch.ones(nodes, d, **options) for n, d in skips.items()}  # type: ignore[call-overload]
     grads = {id(p): p.grad for p in layer.parameters()}
     best = [float("inf"), float("inf")]
-    kept = _Kept(layer)
+    kept = _Kept([*layer.parameters(), x, *given.values()])
     for repeat in range(1 + _REPEATS):  # the first builds matrices
         begin = time.perf_counter()
         with torch.random.fork_rng(), torch.autograd.graph.saved_tensors_hooks(kept, _same):
@@ -123,6 +124,7 @@ def _timed(
             if layer.aggregates:
                 near = ChunkNear(place, 0, message, Exchange(None, place.locals[0].others))
             out = layer.update(x, near, **given)
+            kept(out)
         middle = time.perf_counter()
         torch.autograd.backward([out.sum()])
         end = time.perf_counter()
@@ -138,10 +140,14 @@ def _same(value: Tensor) -> Tensor:
 
 
 class _Kept:
-    """Counts what autograd keeps, each storage once; weights and matrices are counted elsewhere."""
+    """Counts what autograd keeps, each storage once.
 
-    def __init__(self, layer: GraphLayer) -> None:
-        self._weights = {p.data_ptr() for p in layer.parameters()}
+    Args:
+        known: what is counted elsewhere, as weights and matrices are.
+    """
+
+    def __init__(self, known: Sequence[Tensor]) -> None:
+        self._known = {value.untyped_storage().data_ptr() for value in known}
         self.bytes = 0
         self._seen: set[int] = set()
 
@@ -152,7 +158,7 @@ class _Kept:
     def __call__(self, value: Tensor) -> Tensor:
         if value.layout == torch.strided:
             start = value.untyped_storage().data_ptr()
-            if start not in self._seen and start not in self._weights:
+            if start not in self._seen and start not in self._known:
                 self._seen.add(start)
                 self.bytes += value.untyped_storage().nbytes()
         return value
