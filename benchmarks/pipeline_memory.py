@@ -8,6 +8,8 @@ says beside the graph, to be compared with the difference (the planner has no re
 killed run is one that the kernel ended at the limit. All train the same: the loss after the last
 epoch is equal to rounding. Blocks from 128 KiB on are mapped one by one (MALLOC_MMAP_THRESHOLD_),
 on both sides; in the runs called "as is" they are not: glibc then keeps holes between them.
+Resident memory has the mapped files of torch in it; a limit does not count those that others have
+read before, so a peak may be a little above the limit.
 
     python benchmarks/pipeline_memory.py [--nodes 40000] [--depth 24] [--limit 900MB]
 """
