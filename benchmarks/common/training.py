@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 import torch
-from scipy.sparse.linalg import svds
 from torch.nn import functional
 from torch_geometric.nn import GCNConv, SAGEConv
 
+from common.graphs import narrow
 from foregather import Graph
 
 __all__ = [
@@ -102,16 +102,6 @@ def load(name: str, folder: Path, columns: int = 0) -> Task:
     return Task(
         plain, looped, torch.from_numpy(x), torch.from_numpy(y), splits, matrices, z.get("splits10")
     )
-
-
-def narrow(words: sp.csr_matrix, columns: int) -> np.ndarray:
-    """Rows of sum 1; or their projection on the first singular vectors, with unit variance."""
-    words = sp.diags(1 / np.maximum(np.asarray(words.sum(1)).ravel(), 1e-9)) @ words
-    if not columns:
-        return words.toarray().astype("f4")
-    left, values, _ = svds(words, columns, v0=np.ones(min(words.shape)), solver="arpack")
-    x = left * values
-    return (x / x.std()).astype("f4")
 
 
 def gcn_weight(graph: Graph) -> np.ndarray:

@@ -20,7 +20,7 @@ from foregather.pipeline.volume import (
     pipeline_bytes,
     shared_weight_bytes,
 )
-from foregather.pipeline.workload import memory_of, split_layers
+from foregather.pipeline.workload import Setting, memory_of, split_layers
 from tests.pipeline.cases import double, model, small_graph
 
 GRAPH = small_graph()
@@ -117,16 +117,35 @@ def test_the_cut_is_what_loops_find():
         assert cut.between == pytest.approx(chunks.cut(GRAPH))
         chunk = chunks.chunk_of(chunks.number)
         edges, stale, read = np.zeros(count, int), 0, set()
+        others = [set() for _ in range(count)]
         for v in range(60):
             for u in GRAPH.indices[slice(*GRAPH.indptr[v : v + 2])]:
                 edges[chunk[v]] += 1
+                if chunk[u] != chunk[v]:
+                    others[chunk[v]].add(int(u))
                 stale += chunk[u] % (count // ways) != chunk[v] % (count // ways)
                 if chunk[u] * ways // count != chunk[v] * ways // count:
                     read.add((chunk[v] * ways // count, int(u)))
         assert list(cut.edges) == edges.tolist()
+        assert list(cut.others) == [len(one) for one in others]
         assert cut.stale == pytest.approx(stale / GRAPH.num_edges / 2)
         assert int(cut.crossing.sum()) == len(read)
         assert cut.alpha == len(read) / 60
+
+
+def test_rows_of_other_chunks_take_their_time():
+    layers = model("resgcn")  # four aggregations between two dense layers
+    dense, read = (
+        LayerCost((0,) * 3, (0,) * 3, (0, 0)),
+        LayerCost((0,) * 3, (0,) * 3, (0, 0), (1, 2)),
+    )
+    work = _workload(GRAPH, layers, Runtime(), [dense, *[read] * 4, dense])
+    for ways, count in ((1, 6), (2, 2)):
+        cut = measure_cut(GRAPH, make_chunks(GRAPH, count, "random", 0, ways), ways)
+        setting = Setting("nodes", "exact", 1, ways, count, (0, 6))
+        found = simulate(rank_programs(work, setting, cut), NO_TIME)
+        assert sum(found.busy) == pytest.approx(4 * 3 * sum(cut.others))
+        assert sum(cut.others) > 0
 
 
 def plan(ranks, mode="exact", **options):

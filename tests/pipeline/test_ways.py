@@ -7,6 +7,7 @@ import torch
 from foregather.pipeline import FullGraph, Line, Runtime, Techniques, make_chunks
 from foregather.pipeline.cut import measure_cut
 from foregather.pipeline.planner import _workload
+from foregather.pipeline.profile import LayerCost
 from foregather.pipeline.program import as_layers, cut_layers
 from foregather.pipeline.programs import rank_programs
 from foregather.pipeline.schedule import chunk_order
@@ -30,6 +31,7 @@ from tests.pipeline.way_ranks import (
 )
 
 GRAPH, DOUBLE = small_graph(), 8
+FREE = LayerCost((0, 0, 0), (0, 0, 0), (0, 0))  # only bytes are asked for
 
 
 def tick_places(chunks, order) -> torch.Tensor:
@@ -201,7 +203,7 @@ def test_simulated_bytes_equal_what_ranks_sent(ways):
                 continue
             runtime = Runtime(**options.get("runtime", {}))
             layers = model(kind, drop)
-            work = _workload(GRAPH, layers, runtime, None)
+            work = _workload(GRAPH, layers, runtime, [FREE] * len(layers))
             cuts = tuple(cut_layers(as_layers(layers), stages))
             setting = Setting("nodes", mode, stages, count, CHUNKS, cuts)
             cut = measure_cut(GRAPH, make_chunks(GRAPH, CHUNKS, "random", 0, count), count)

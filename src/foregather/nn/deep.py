@@ -7,8 +7,8 @@ a skip. ResGCN+ (Li et al. 2020) adds each layer to its input: norm, ReLU, dropo
 import math
 
 from torch import Tensor, nn
-from torch.nn import functional
 
+from foregather.nn.drop import dropout
 from foregather.nn.layer import Dense, GraphLayer, Near
 
 __all__ = ["GCNIILayer", "ResLayer", "gcnii_layers", "resgcn_layers"]
@@ -46,7 +46,7 @@ class GCNIILayer(GraphLayer):
     def _dense(self, z: Tensor, initial: Tensor) -> Tensor:
         mixed = (1 - self.alpha) * z + self.alpha * initial
         out = (1 - self.beta) * mixed + self.beta * self.weight(mixed)
-        return functional.dropout(out.relu(), self.dropout, self.training)
+        return dropout(out.relu(), self.dropout, self.training)
 
 
 class ResLayer(GraphLayer):
@@ -66,7 +66,7 @@ class ResLayer(GraphLayer):
 
     def message(self, x: Tensor) -> Tensor:
         """Norm, ReLU, dropout."""
-        return functional.dropout(self.norm(x).relu(), self.dropout, self.training)
+        return dropout(self.norm(x).relu(), self.dropout, self.training)
 
     def update(self, x: Tensor, near: Near | None, **skips: Tensor) -> Tensor:
         """Rows [own, width]."""

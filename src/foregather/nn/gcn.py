@@ -6,8 +6,8 @@ A layer transforms before it aggregates where that makes the rows that travel na
 import itertools
 
 from torch import Tensor, nn
-from torch.nn import functional
 
+from foregather.nn.drop import dropout
 from foregather.nn.layer import GraphLayer, Near
 
 __all__ = ["GCNLayer", "SAGELayer", "gcn_layers", "sage_layers"]
@@ -22,7 +22,7 @@ class _Hidden(GraphLayer):
         self.dropout = dropout
 
     def _finish(self, x: Tensor) -> Tensor:
-        return x if self.last else functional.dropout(x.relu(), self.dropout, self.training)
+        return x if self.last else dropout(x.relu(), self.dropout, self.training)
 
 
 class GCNLayer(_Hidden):

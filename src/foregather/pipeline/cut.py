@@ -1,6 +1,6 @@
 """cut: what a choice of chunks means: their sizes, the edges between them, the rows that cross.
 
-Measured in one pass over the edges, without building anything of a run; so a plan can look at many
+Measured in passes over the edges, without building anything of a run; so a plan can look at many
 choices.
 """
 
@@ -24,6 +24,7 @@ class Cut:
         ways: G.
         nodes: of each chunk.
         edges: that end in each chunk.
+        others: rows of other chunks that each chunk reads.
         between: share of the edges between different chunks.
         stale: share of the edges read from history in a fast epoch, on average over orders: half
             of those between different ticks.
@@ -34,6 +35,7 @@ class Cut:
     ways: int
     nodes: tuple[int, ...]
     edges: tuple[int, ...]
+    others: tuple[int, ...]
     between: float
     stale: float
     crossing: npt.NDArray[np.int64]
@@ -45,7 +47,7 @@ class Cut:
 
 
 def measure_cut(graph: Graph, chunks: Chunks, ways: int = 1) -> Cut:
-    """Looks at every edge once."""
+    """Looks at every edge twice."""
     count, ticks, nodes = len(chunks), chunks.ticks, graph.num_nodes
     chunk = chunks.chunk_of(chunks.number)  # by node id
     way = chunk * ways // count
@@ -72,7 +74,23 @@ def measure_cut(graph: Graph, chunks: Chunks, ways: int = 1) -> Cut:
         ways,
         tuple(np.diff(chunks.bounds).tolist()),
         tuple(edges.tolist()),
+        tuple(_others(graph, chunks, c) for c in range(count)),
         between / whole,
         stale / whole / 2,
         crossing,
     )
+
+
+def _others(graph: Graph, chunks: Chunks, chunk: int) -> int:
+    """Distinct sources of a chunk's edges in other chunks."""
+    span = chunks.span(chunk)
+    nodes = chunks.order[span]
+    read = np.zeros(graph.num_nodes, np.bool_)  # by new number
+    for first in range(0, nodes.size, max(1, EDGE_STEP // 16)):
+        some = nodes[first : first + max(1, EDGE_STEP // 16)]
+        begin, degree = graph.indptr[some], graph.indptr[some + 1] - graph.indptr[some]
+        before = np.cumsum(degree) - degree
+        edge = np.arange(int(degree.sum())) + np.repeat(begin - before, degree)
+        read[chunks.number[graph.indices[edge].astype(np.int64)]] = True
+    read[span] = False
+    return int(read.sum())

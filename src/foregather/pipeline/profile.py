@@ -6,7 +6,7 @@ same without edges, and on a few nodes: the differences are the prices of an edg
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from foregather.graph.graph import Graph
 from foregather.nn.layer import GraphLayer
-from foregather.pipeline.aggregation import ChunkNear, Exchange
+from foregather.pipeline.aggregation import ChunkNear, Exchange, Rows
 from foregather.pipeline.chunks import make_chunks
 from foregather.pipeline.local import Topology
 from foregather.pipeline.probe import Widths
@@ -24,7 +24,7 @@ __all__ = ["LayerCost", "profile_layers"]
 
 _SAMPLE = 4096  # nodes; few enough to be quick, many enough to hide the cost of a call
 _FEW = 16  # nodes; what they cost is the price of a call
-_REPEATS = 3
+_REPEATS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +34,20 @@ class LayerCost:
     Attributes:
         forward: seconds a node, an edge, and a call whatever its size.
         backward: the same.
-        kept: bytes kept for the backward pass, a node and an edge.
+        kept: bytes kept for the backward pass, a node and an edge: all but the layer's input,
+            which is the result of the layer before.
+        other: seconds a row of another chunk: to read it forward, to push its gradient backward.
     """
 
     forward: tuple[float, float, float]
     backward: tuple[float, float, float]
     kept: tuple[float, float]
+    other: tuple[float, float] = (0.0, 0.0)
 
-    def seconds(self, nodes: float, edges: float, backward: bool) -> float:
-        """Time of a chunk."""
+    def seconds(self, nodes: float, edges: float, backward: bool, others: float = 0.0) -> float:
+        """Time of a chunk that reads so many rows of other chunks."""
         node, edge, call = self.backward if backward else self.forward
-        return call + node * nodes + edge * edges
+        return call + node * nodes + edge * edges + self.other[backward] * others
 
 
 def profile_layers(
@@ -64,7 +67,8 @@ def profile_layers(
         key = (type(layer), _inner(layer), widths.x[number], widths.x[number + 1])
         if key not in known:
             skips = {name: widths.skip[name] for name in layer.needs}
-            known[key] = _cost(layer, widths.x[number], skips, places)
+            other = _other_row(widths.message[number], places[0])
+            known[key] = replace(_cost(layer, widths.x[number], skips, places), other=other)
         found.append(known[key])
     return found
 
@@ -113,7 +117,7 @@ def _timed(
     given = {n: torch.ones(nodes, d, **options) for n, d in skips.items()}  # type: ignore[call-overload]
     grads = {id(p): p.grad for p in layer.parameters()}
     best = [float("inf"), float("inf")]
-    kept = _Kept(layer)
+    kept = _Kept([*layer.parameters(), x, *given.values()])
     for repeat in range(1 + _REPEATS):  # the first builds matrices
         begin = time.perf_counter()
         with torch.random.fork_rng(), torch.autograd.graph.saved_tensors_hooks(kept, _same):
@@ -123,6 +127,7 @@ def _timed(
             if layer.aggregates:
                 near = ChunkNear(place, 0, message, Exchange(None, place.locals[0].others))
             out = layer.update(x, near, **given)
+            kept(out)
         middle = time.perf_counter()
         torch.autograd.backward([out.sum()])
         end = time.perf_counter()
@@ -133,15 +138,39 @@ def _timed(
     return best[0], best[1], float(kept.bytes)
 
 
+def _other_row(width: int, place: Topology) -> tuple[float, float]:
+    """Seconds to read one row of another chunk, fresh or history, and to push its gradient."""
+    count = place.graph.num_nodes
+    if not width or not count:
+        return 0.0, 0.0
+    options: dict[str, Any] = {"dtype": place.dtype, "device": place.device}
+    rows = Rows(*(torch.zeros(count, width, **options) for _ in range(3)))
+    numbers = torch.arange(count, device=place.device)
+    exchange = Exchange(rows, numbers, fresh=numbers % 2 == 0)
+    best = [float("inf"), float("inf")]
+    for _ in range(_REPEATS):
+        begin = time.perf_counter()
+        theirs = exchange.read_others(rows.fresh)
+        middle = time.perf_counter()
+        exchange.push(theirs)
+        end = time.perf_counter()
+        best = [min(best[0], middle - begin), min(best[1], end - middle)]
+    return best[0] / count, best[1] / count
+
+
 def _same(value: Tensor) -> Tensor:
     return value
 
 
 class _Kept:
-    """Counts what autograd keeps, each storage once; weights and matrices are counted elsewhere."""
+    """Counts what autograd keeps, each storage once.
 
-    def __init__(self, layer: GraphLayer) -> None:
-        self._weights = {p.data_ptr() for p in layer.parameters()}
+    Args:
+        known: what is counted elsewhere, as weights and matrices are.
+    """
+
+    def __init__(self, known: Sequence[Tensor]) -> None:
+        self._known = {value.untyped_storage().data_ptr() for value in known}
         self.bytes = 0
         self._seen: set[int] = set()
 
@@ -152,7 +181,7 @@ class _Kept:
     def __call__(self, value: Tensor) -> Tensor:
         if value.layout == torch.strided:
             start = value.untyped_storage().data_ptr()
-            if start not in self._seen and start not in self._weights:
+            if start not in self._seen and start not in self._known:
                 self._seen.add(start)
                 self.bytes += value.untyped_storage().nbytes()
         return value

@@ -130,25 +130,26 @@ class _Rank:
             return
         number, inner = numbers[0], 1 - self._cut.between
         cost, nodes, edges = self._work.costs[number], self._cut.nodes, self._cut.edges
-        node, edge, call = cost.backward if backward else cost.forward
+        edge = (cost.backward if backward else cost.forward)[1]
+        others = self._cut.others[chunk]
+        rest = cost.seconds(nodes[chunk], (1 - inner) * edges[chunk], backward, others)
         if backward and self._again:
             self._compute(numbers, chunk, False)
         if backward:
-            outer = call + node * nodes[chunk] + (1 - inner) * edge * edges[chunk]
-            self._add("compute", outer, name=f"b{chunk}")
+            self._add("compute", rest, name=f"b{chunk}")
         self._ways(self._crossing([tick]), self._work.widths.message[number], backward, True)
         self._add("compute", inner * edge * edges[chunk], name=f"{'b' if backward else 'f'}{chunk}")
         self._ways(self._crossing([tick]), self._work.widths.message[number], backward, False)
         if not backward:
-            rest = call + node * nodes[chunk] + (1 - inner) * edge * edges[chunk]
             self._add("compute", rest, name=f"f{chunk}")
 
     def _compute(self, numbers: Sequence[int], chunk: int, backward: bool) -> None:
         nodes, edges = self._cut.nodes[chunk], self._cut.edges[chunk]
+        others = self._cut.others[chunk]
         costs = [self._work.costs[n] for n in numbers]
-        seconds = sum(cost.seconds(nodes, edges, backward) for cost in costs)
+        seconds = sum(cost.seconds(nodes, edges, backward, others) for cost in costs)
         if backward and self._again:
-            seconds += sum(cost.seconds(nodes, edges, False) for cost in costs)
+            seconds += sum(cost.seconds(nodes, edges, False, others) for cost in costs)
         self._add("compute", seconds, name=f"{'b' if backward else 'f'}{chunk}")
 
     def _exchanged(self, number: int) -> bool:

@@ -17,7 +17,7 @@ from foregather.pipeline.program import StageProgram, stage_program
 from foregather.pipeline.reach import own_chunks
 from foregather.pipeline.setup import exchanged_widths
 
-__all__ = ["Setting", "Workload", "memory_of", "split_layers"]
+__all__ = ["Setting", "Workload", "memory_of", "rank_memory", "split_layers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +119,14 @@ def split_layers(work: Workload, stages: int) -> tuple[int, ...]:
 def memory_of(work: Workload, setting: Setting, cut: Cut) -> int:
     """Bytes of the rank that needs the most, beside the graph itself."""
     return max(
-        _rank_memory(work, setting, cut, stage, way)
+        rank_memory(work, setting, cut, stage, way)
         for stage in range(setting.stages)
         for way in range(setting.ways)
     )
 
 
-def _rank_memory(work: Workload, setting: Setting, cut: Cut, stage: int, way: int) -> int:
+def rank_memory(work: Workload, setting: Setting, cut: Cut, stage: int, way: int) -> int:
+    """Bytes of one rank, beside the graph itself."""
     program = setting.program(work, stage)
     mine = own_chunks(setting.chunks, way, setting.ways)
     nodes, edges = sum(cut.nodes[c] for c in mine), sum(cut.edges[c] for c in mine)
@@ -148,13 +149,30 @@ def _rank_memory(work: Workload, setting: Setting, cut: Cut, stage: int, way: in
     if columns:
         widest = max((work.widths.message[n] for n in aggregating), default=0)
         return total + 4 * size * work.nodes * -(-widest // setting.ways)
-    buffers = sum(work.widths.message[n] for n in aggregating) * size * held
+    total += size * nodes * _kept_input(work, setting, program)
     if setting.mode == "fast" or setting.scheme == "graph":
-        total += buffers * (2 if setting.chunks == setting.ways else 3)
-    else:  # rows (and messages) of all levels; gradients of two
-        rows = sum(work.widths.x[n] for n in aggregating) * size * held
-        total += buffers + rows + (2 * (buffers + rows) // max(1, len(aggregating)))
-    return total + size * nodes * (work.widths.x[program.first] if stage else 0)
+        buffers = sum(work.widths.message[n] for n in aggregating) * size * held
+        return total + buffers * (2 if setting.chunks == setting.ways else 3)
+    return total + size * held * _level_columns(work, program, aggregating)
+
+
+def _kept_input(work: Workload, setting: Setting, program: StageProgram) -> int:
+    """Columns of what comes into a stage and is kept until the backward pass."""
+    if program.first == 0 and setting.mode == "exact" and setting.recompute == "all":
+        return 0  # features are read again
+    return work.widths.x[program.first] + sum(work.widths.skip[n] for n in program.skips_in)
+
+
+def _level_columns(work: Workload, program: StageProgram, aggregating: Sequence[int]) -> int:
+    """Columns of an exact pass: rows of all levels, with gradients of two, and skip tensors."""
+    written = {op.layer for ops in program.segments for op in ops if op.kind == "message"}
+    levels = [
+        work.widths.x[n] + (work.widths.message[n] if n in written else 0) for n in aggregating
+    ]
+    inside = range(program.first, program.last)
+    given = [name for n in inside if (name := work.layers[n].gives) is not None]
+    skips = sum(work.widths.skip[name] for name in [*given, *program.skips_in])
+    return sum(levels) + sum(sorted(levels)[-2:]) + 2 * skips
 
 
 def _matrices(nodes: int, edges: int, itemsize: int) -> int:
