@@ -56,8 +56,8 @@ def test_help_names_every_command():
         ("nonsense", "there is no command 'nonsense'; expected quickstart, synth, convert"),
         (
             "train --memory.storage featurs",
-            "--memory.storage is 'featurs', expected one of auto, memory, features, topology, disk; "
-            "did you mean features?",
+            "--memory.storage is 'featurs', expected one of auto, memory, features, topology, "
+            "disk; did you mean features?",
         ),
         ("train --grid.wire=int9", "expected one of exact, float16, int8; did you mean int8?"),
         ("convert a b --dtype", "--dtype has no value, expected one of auto, float32"),
