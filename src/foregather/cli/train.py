@@ -1,7 +1,6 @@
 """train: trains a model on a graph folder as a config file or flags say: `foregather train`."""
 
 import itertools
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +9,7 @@ import tyro
 
 from foregather.cli.train_ranks import count_ranks, restarted_run, train_over_ranks
 from foregather.errors import InputError
+from foregather.observe.progress import write_above
 from foregather.train.settings import Settings, read_settings, with_options
 from foregather.units import format_bytes
 
@@ -58,7 +58,7 @@ class Train:
         from foregather.train.run import Run
 
         silent = self.json or (grid is not None and grid.rank > 0)
-        say = _say_nothing if silent else _say
+        say = _say_nothing if silent else write_above
         if self.resume is not None:
             same = None if settings == Settings() else settings
             return Run.resume(self.resume, same, say, grid)
@@ -81,12 +81,6 @@ class Train:
             lines.append(f"sent      {format_bytes(facts['sent'])} between ranks")
         lines.append(f"next      foregather report {facts['run']}")
         return "\n".join(lines)
-
-
-def _say(text: str) -> None:
-    from tqdm import tqdm
-
-    tqdm.write(text, file=sys.stderr)
 
 
 def _say_nothing(text: str) -> None:

@@ -5,11 +5,15 @@ silenced altogether inside `quiet()`.
 """
 
 import contextlib
+import functools
 import os
+import sys
+import threading
 from collections.abc import Iterator
 from contextvars import ContextVar
+from typing import Any
 
-__all__ = ["Progress", "peak_memory", "quiet"]
+__all__ = ["Progress", "bars", "peak_memory", "quiet", "write_above"]
 
 _quiet: ContextVar[bool] = ContextVar("foregather_quiet", default=False)
 
@@ -24,14 +28,37 @@ def quiet() -> Iterator[None]:
         _quiet.reset(token)
 
 
+@functools.cache
+def bars() -> Any:
+    """The class of bars: tqdm's, with a lock of this process alone and no thread of its own.
+
+    The lock of tqdm itself is shared with forked processes: one that is killed while it holds it
+    locks out all others for good.
+    """
+    from tqdm import tqdm
+
+    class Bar(tqdm):  # type: ignore[misc]
+        monitor_interval = 0
+
+    def unlock() -> None:
+        Bar.set_lock(threading.RLock())
+
+    unlock()
+    os.register_at_fork(after_in_child=unlock)
+    return Bar
+
+
+def write_above(text: str) -> None:
+    """Writes a line to stderr, above the bars that are there."""
+    bars().write(text, file=sys.stderr)
+
+
 class Progress:
     """A bar over `total` units ("edges", "rows", "B"); `total=None` when it is unknown."""
 
     def __init__(self, what: str, total: int | None, unit: str) -> None:
-        from tqdm import tqdm
-
         disable = True if _quiet.get() or os.environ.get("FOREGATHER_QUIET") else None
-        self._bar = tqdm(
+        self._bar = bars()(
             total=total, desc=what, unit=unit, unit_scale=True, disable=disable, leave=False
         )
 
