@@ -3,8 +3,9 @@
 A power-law graph, fan-out [10, 5], real gloo ranks, each in a network namespace of its own whose
 link is shaped by tc tbf in both directions. An epoch of sampling (over a partition) and of features
 (planned, and by minibatch), in the default mode and in the paper's, one after the other. The model
-is given the graph, the grid and the link: its bandwidth and latency are measured first, by an
-exchange of 2 MB a rank between all ranks and by one of a byte, the middle of five. Bytes and
+is given the graph, the grid and the link, measured first: its bandwidth by an exchange of 8 MB a
+rank between all ranks, its latency by one of a byte (the middle of 31), and its bandwidth one way
+by 8 MB of one rank alone (on these links TCP sends faster while nothing comes back). Bytes and
 messages must be equal. Seconds of the model are those of the links alone; measured ones are
 wall-clock of the slowest rank, the middle of the repeats with their range, and contain the work of
 the ranks too, which is shown as the same epoch without shaping; so the links are slow enough that
@@ -33,7 +34,7 @@ from foregather.units import format_bytes
 
 #: Modes of sampling and of the exchange.
 MODES = {"default": ("owner", "planned"), "paper": ("paper", "paper")}
-WIDTH, PROBE = 64, 2 << 20
+WIDTH, PROBE = 64, 8 << 20
 
 
 def model_of(graph: Graph, size: int, c: int, link: Link, batches: int) -> Model:
@@ -54,24 +55,29 @@ def model_of(graph: Graph, size: int, c: int, link: Link, batches: int) -> Model
 
 
 def measure_link(grid: Grid) -> list[float]:
-    """Payload bytes a second of a rank, and seconds a message, while all ranks send."""
-    wire, took = grid.channel().column, []
+    """Bytes a second of a rank while all send, seconds a message, bytes a second one way."""
+    wire, every = grid.channel().column, list(range(grid.num_rows))
     peers = max(1, wire.size - 1)
-    for size in (1, PROBE // peers):
-        parts, runs = [np.zeros(size, np.uint8)] * wire.size, []
-        for number in range(6):
-            grid.agree("probe", f"{size} {number}")
-            began = time.perf_counter()
-            wire.swap(
-                np.concatenate([p for i, p in enumerate(parts) if i != wire.place]),
-                [size * (i != wire.place) for i in range(wire.size)],
-                np.empty(size * peers, np.uint8),
-                [size * (i != wire.place) for i in range(wire.size)],
-                "probe",
-            )
-            runs.append(time.perf_counter() - began)
-        took.append(statistics.median(runs[1:]))
-    return [size * peers / max(1e-9, took[1] - took[0]), took[0] / peers]
+    small = _swap_seconds(grid, 1, every, 31)
+    both = _swap_seconds(grid, PROBE // peers, every, 3)
+    alone = _swap_seconds(grid, PROBE // peers, [0], 3)
+    return [PROBE / max(1e-9, both - small), small / peers, PROBE / max(1e-9, alone - small)]
+
+
+def _swap_seconds(grid: Grid, size: int, senders: list[int], repeats: int) -> float:
+    """Of an exchange in which some places send `size` bytes to each other; the middle of some."""
+    wire, runs = grid.channel().column, []
+    for number in range(repeats + 1):
+        grid.agree("probe", f"{size} {senders} {number}")
+        began = time.perf_counter()
+        sizes = [size * (i != wire.place and wire.place in senders) for i in range(wire.size)]
+        gets = [size * (i != wire.place and i in senders) for i in range(wire.size)]
+        wire.swap(
+            np.zeros(sum(sizes), np.uint8), sizes, np.empty(sum(gets), np.uint8), gets, "probe"
+        )
+        grid.agree("probed", f"{size} {senders} {number}")
+        runs.append(time.perf_counter() - began)
+    return statistics.median(runs[1:])
 
 
 def one_rank(folder: Path, c: int, batches: int, repeats: int) -> None:
@@ -129,7 +135,7 @@ def run_world(size: int, rate: str | None, folder: Path, arguments: list[str]) -
         for name in parts[0]
         if name != "link"
     }
-    found["link"] = [statistics.median(part["link"][i] for part in parts) for i in (0, 1)]
+    found["link"] = [statistics.median(part["link"][i] for part in parts) for i in range(3)]
     return found
 
 
@@ -171,7 +177,10 @@ def main() -> None:
                     cost = getattr(made, mode)[part]
                     assert (cost.bytes, cost.messages) == (sent, messages), (shape, name)
                     off.append(cost.seconds / statistics.median(took) - 1)
-                    speed = f"{found['link'][0] / 1e6:.3g} MB/s, {found['link'][1] * 1e6:.0f} us"
+                    both, wait, alone = found["link"]
+                    speed = (
+                        f"{both / 1e6:.3g} MB/s (one way {alone / 1e6:.3g}), {wait * 1e6:.0f} us"
+                    )
                     cells = [
                         size,
                         c,

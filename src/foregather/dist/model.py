@@ -43,10 +43,12 @@ class Link:
     Attributes:
         bandwidth: payload bytes a second.
         latency: seconds a message.
+        one_way: payload bytes a second while a rank only sends or only gets; None: the same.
     """
 
     bandwidth: float
     latency: float
+    one_way: float | None = None
 
     @staticmethod
     def parse(text: str) -> "Link":
@@ -69,6 +71,10 @@ class Link:
     def seconds(self, nbytes: float, messages: float) -> float:
         """Of a rank that has these to send or to get."""
         return nbytes / self.bandwidth + messages * self.latency
+
+    def turn_seconds(self, nbytes: float, messages: float) -> float:
+        """Of a rank that sends these, or gets them, while nothing goes the other way."""
+        return nbytes / (self.one_way or self.bandwidth) + messages * self.latency
 
 
 @dataclass(frozen=True)
@@ -289,7 +295,7 @@ class Model:
             per_block = (asked + sent).sum(axis=0) * peers / others
             turns = [per_block[j * stages : (j + 1) * stages].sum() for j in range(c)]
             waits = 4 * peers * stages if peers else 0
-            cost += Cost(0, 0, self.link.seconds(float(max(turns)), waits))
+            cost += Cost(0, 0, self.link.turn_seconds(float(max(turns)), waits))
         if c > 1:
             share = np.array([found.share for found in rows.values()])
             times = np.array([found.shares for found in rows.values()])
