@@ -3,13 +3,12 @@
 A power-law graph (1M nodes, 20M edges, 32 float32 features); fan-out [15, 10, 5], 1024 seeds a
 minibatch of each rank, every layer expands all nodes so far; an epoch of a few steps; the feature
 rows by plan under the Loader's own budget in the default mode, by one all-to-allv a minibatch in
-the paper's (the report of 2026-11-16 has the latter in both). Each rank has a network namespace of
-its own, and its link is shaped by tc tbf in both directions, or not at all. Seconds are of the
-wall clock, from the
-first step to the last, median and range of epochs in which the modes take turns, with one thread a
-rank, the next bulk sampled while this one is gathered; no model is trained, which would be the same
-in both. CPU seconds are of the slowest rank. With more ranks than cores wall-clock means little:
-the ranks then wait for each other's turn as well as for the links.
+the paper's. Each rank has a network namespace of its own, and its link is shaped by tc tbf in both
+directions, or not at all. Seconds are of the wall clock, from the first step to the last, median
+and range of epochs in which the modes take turns, with one thread a rank, the next bulk sampled
+while this one is gathered; no model is trained, which would be the same in both. CPU seconds are of
+the slowest rank. With more ranks than cores wall-clock means little: the ranks then wait for each
+other's turn as well as for the links.
 """
 
 import argparse
@@ -54,9 +53,9 @@ def one_rank(folder: Path, steps: int, bulk: int, repeats: int) -> None:
             options = {"sampler": RULE, "bulk": bulk, "threads": 1, "pyg": False, "mode": mode}
             loaders[mode] = Loader(graph, None, seeds, SEEDS, grid=grid, prefetch=1, **options)
             found[mode] = {"seconds": [], "cpu": []}
-        for _ in range(repeats):
+        for epoch in range(repeats):
             for mode, loader in loaders.items():
-                loader.set_epoch(0)
+                loader.set_epoch(epoch)
                 grid.agree("start", mode)
                 began, used = time.perf_counter(), cpu()
                 for _ in loader:
@@ -65,9 +64,10 @@ def one_rank(folder: Path, steps: int, bulk: int, repeats: int) -> None:
                 found[mode]["seconds"].append(time.perf_counter() - began)
         for mode, loader in loaders.items():
             table = loader.ranks.gather_ledger()
-            features = total(table, ["features: ids", "features: rows"])
-            found[mode]["features"] = features.bytes // repeats
-            found[mode]["sampling"] = (total(table).bytes - features.bytes) // repeats
+            purposes = {purpose for _, _, purpose in table if purpose.startswith("features")}
+            features = total(table, sorted(purposes)).bytes if purposes else 0
+            found[mode]["features"] = features // repeats
+            found[mode]["sampling"] = (total(table).bytes - features) // repeats
             found[mode]["messages"] = total(table).messages // repeats
         if grid.rank == 0:
             (folder / "found.json").write_text(json.dumps(found))

@@ -186,7 +186,7 @@ def test_the_default_budget():
     rows, starts = 100_000, np.array([0, 40_000, 100_000])
     wide = Features(np.zeros((rows, 128), np.float32))
     tables = _core.planner_bytes(row_geometry(rows), 0, 0, 0)
-    assert default_memory(wide, starts) == tables + 60_000 * 512 // 10
+    assert default_memory(wide, starts) == tables + (64 << 20)  # more than a tenth of a block
     shares(default_memory(wide, starts), rows, 512, 1)  # is enough
     assert default_memory(wide, np.array([0, rows])) is None
     assert default_memory(Features(np.zeros((rows, 2), np.float32)), starts) is None

@@ -18,21 +18,23 @@ from foregather.train.ranks import BlockStorage, Mode, WireFormat
 __all__ = ["default_memory", "exchange_of"]
 
 Int = npt.NDArray[np.int64]
-_PART = 10  # the default cache is this part of the largest block
+_PART = 10  # the default is this part of the largest block,
+_LEAST = 64 << 20  # and so much at least: small staging makes many rounds of a minibatch
 
 
 def default_memory(features: Features, starts: Int) -> int | None:
     """Bytes for rows of other ranks where none were given; the same on all ranks.
 
-    The planner's tables and a tenth of the largest block. None where the tables alone would take
-    more than that block, or all rows are in one: then rows cross minibatch by minibatch.
+    The planner's tables, and a tenth of the largest block or 64 MiB, whichever is more. None where
+    the tables alone would take more than that block, or all rows are in one: then rows cross
+    minibatch by minibatch.
     """
     row = features.width * features.dtype.itemsize
     largest = int(np.diff(starts).max(initial=0)) * row
     tables = int(_core.planner_bytes(row_geometry(features.num_rows), 0, 0, 0))
     if len(starts) == 2 or tables > largest:
         return None
-    return tables + max(largest // _PART, 2 * (len(starts) - 2) * row)
+    return tables + max(largest // _PART, _LEAST, 2 * (len(starts) - 2) * row)
 
 
 def exchange_of(
