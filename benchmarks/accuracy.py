@@ -38,6 +38,7 @@ from common.training import (
     Runs,
     Task,
     Unfinished,
+    forever,
     full_steps,
     load,
     split_of,
@@ -67,12 +68,7 @@ def sampled_steps(task: Task, kind: str, rule: str, layers: int, plan: Plan, see
         layer = [plan.ladies if rule == "Ladies" else plan.fastgcn] * layers
         options["sampler"] = Ladies(layer) if rule == "Ladies" else FastGCN(layer)
     loader = Loader(graph, batch_size=plan.batch_size, **options)
-
-    def forever():
-        while True:
-            yield from loader
-
-    batches = forever()
+    batches = forever(loader)
 
     def loss(model: Net) -> torch.Tensor:
         batch = next(batches)

@@ -9,6 +9,9 @@ and range of epochs in which the modes take turns, with one thread a rank, the n
 while this one is gathered; no model is trained, which would be the same in both. CPU seconds are of
 the slowest rank. With more ranks than cores wall-clock means little: the ranks then wait for each
 other's turn as well as for the links.
+
+A rank of the default mode has 64 MiB and the planner's tables for rows of others, and keeps them
+from bulk to bulk and from epoch to epoch; one of the paper's has the rows of one minibatch.
 """
 
 import argparse

@@ -49,6 +49,7 @@ from common.training import (
     Runs,
     Task,
     Unfinished,
+    forever,
     load,
     split_of,
     spread,
@@ -142,12 +143,7 @@ def loader_steps(
     share = torch.ones(1)
     if isinstance(sampler, Saint):
         share = torch.from_numpy(sampler.loss_weight(graph, seed=seed, threads=1))
-
-    def forever():
-        while True:
-            yield from loader
-
-    batches = forever()
+    batches = forever(loader)
 
     def loss(model: Net) -> torch.Tensor:
         batch = next(batches)

@@ -3,7 +3,7 @@
 import itertools
 import json
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -157,6 +157,12 @@ class Net(torch.nn.Module):
             else:
                 x = conv(x, edges)
         return x
+
+
+def forever(loader: Iterable[Any]) -> Iterator[Any]:
+    """Batches of one epoch after the other."""
+    while True:
+        yield from loader
 
 
 def full_steps(task: Task, kind: str, train: torch.Tensor) -> Callable:
