@@ -86,11 +86,11 @@ def all_cases(rank: int, port: int, folder: Path) -> None:
                 for name in cases(stages):
                     found[name, stages] = run_case(name, group)[1]
                 found["nan", stages] = fault(group, stages)
-                found["resume", stages] = resume(group)
+                found["resume", stages] = resume(group, folder)
                 found["differ", stages] = differ(group, rank)
                 found["few", stages] = few_chunks(group, stages)
                 found["deep", stages] = more_stages_than_layers(group, stages)
-        found["fewer"] = fewer_stages(rank, group)
+        found["fewer"] = fewer_stages(rank, group, folder)
     except BaseException:
         found["error"] = traceback.format_exc()
     torch.save(found, folder / f"rank{rank}.pt")
@@ -115,9 +115,9 @@ def fault(group, stages: int) -> str:
     return "no error"
 
 
-def resume(group) -> torch.Tensor:
-    """Goes on from the state of a run in one stage; exact mode, so history plays no part."""
-    state = torch.load(Path(os.environ["RESUME"]))
+def resume(group, folder: Path) -> torch.Tensor:
+    """Goes on from the saved state of a run in one stage; exact mode, so history plays no part."""
+    state = torch.load(folder / "state.pt")
     layers = model("gcnii", 0.3, seed=1)
     run = FullGraph(
         small_graph(), layers, CHUNKS, optimizer=lambda w: torch.optim.Adam(w, 0.05),
@@ -156,10 +156,10 @@ def more_stages_than_layers(group, stages: int) -> str:
     return "no error"
 
 
-def fewer_stages(rank: int, four) -> dict:
+def fewer_stages(rank: int, four, folder: Path) -> dict:
     """A fast run in four stages is saved to a file and goes on in two."""
     options = {"optimizer": lambda w: torch.optim.Adam(w, 0.05), "partition": "random"}
-    path = Path(os.environ["RESUME"]).with_name("four.safetensors")
+    path = folder / "four.safetensors"
     before = FullGraph(
         small_graph(), model("gcnii", 0.3), CHUNKS, "fast", runtime=Runtime(group=four), **options
     )
@@ -206,7 +206,7 @@ def failing_pair(rank: int, port: int, folder: Path, how: str) -> None:
 
 
 def launch(target, ranks: int, folder: Path, *arguments) -> list:
-    """Starts processes; the caller joins them."""
+    """Starts processes; the caller joins them. They have the environment of the first call."""
     folder.mkdir(parents=True, exist_ok=True)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

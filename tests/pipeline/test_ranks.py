@@ -1,7 +1,5 @@
 """Stages as real gloo ranks: equal weights, bytes by formula, faults with names."""
 
-import os
-
 import pytest
 import torch
 
@@ -33,8 +31,8 @@ def alone():
 def ranks(tmp_path_factory, alone):
     """What four ranks found, launched once; failing pairs run beside them."""
     folder = tmp_path_factory.mktemp("ranks")
-    os.environ["RESUME"] = str(folder / "state.pt")
-    torch.save(alone["gcnii-exact"]["state"], folder / "state.pt")
+    (folder / "all").mkdir()
+    torch.save(alone["gcnii-exact"]["state"], folder / "all" / "state.pt")
     started = launch(all_cases, 4, folder / "all")
     for how in FAILURES:
         started += launch(failing_pair, 2, folder / how, how)
