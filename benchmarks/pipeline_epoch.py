@@ -7,8 +7,8 @@ has 48, half of them anywhere (it is not). Seconds are of the slower rank, media
 epochs in which the schemes take turns, after a first one of each; bytes are those of both ranks.
 "graph / this" above 1 says how many times faster than graph-parallel; below 1 it is slower. The
 pipeline in mode fast reads history; the others are exact. "model" columns are simulated from
-layers profiled on one rank and the line measured between both: for two ranks, to be compared with
-what was measured, and for four and eight, which nobody measured here.
+layers that both ranks profile at once and the line measured between them: for two ranks, to be
+compared with what was measured, and for four and eight, which nobody measured here.
 
     python benchmarks/pipeline_epoch.py [--rates 100mbit 1gbit none] [--repeats 3] [--quick]
 """

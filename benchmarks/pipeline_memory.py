@@ -36,8 +36,7 @@ from foregather.pipeline import FullGraph, Runtime, make_chunks
 from foregather.pipeline.aggregation import product
 from foregather.pipeline.cut import measure_cut
 from foregather.pipeline.local import Topology
-from foregather.pipeline.planner import _workload
-from foregather.pipeline.workload import Setting, memory_of
+from foregather.pipeline.workload import Setting, memory_of, workload_of
 from foregather.units import format_bytes, parse_size
 
 WIDTH, CLASSES, EPOCHS = 64, 40, 2
@@ -113,7 +112,7 @@ def child(path: str, kind: str, chunks: int, recompute: str, depth: int) -> None
     else:
         made = make_chunks(graph, chunks, "natural")
         cut = measure_cut(graph, made)
-        work = _workload(graph, layers, Runtime(), None)
+        work = workload_of(graph, layers, Runtime(), None)
         setting = Setting("nodes", "exact", 1, 1, chunks, (0, len(layers)), recompute)
         if recompute != "dense":
             facts["formula"] = memory_of(work, setting, cut)

@@ -1,8 +1,8 @@
 """Does the planner's simulation predict real epochs?
 
 Two real gloo ranks over loopback, each pinned to its own core with one thread, train ResGCN+ on a
-random graph (60 % of its edges between near nodes). The first rank profiles the layers while the
-other waits, the line between both is measured, and each scheme is simulated, and run: median and
+random graph (60 % of its edges between near nodes). Both profile the layers at the same time, the
+line between them is measured, and each scheme is simulated, and run: median and
 range of epochs in which the schemes take turns, after a first one of each. Bytes must be equal;
 seconds are compared. On a shared machine the error is that of its neighbours too: look at the load.
 

@@ -35,12 +35,11 @@ from foregather.graph.synthetic import synthetic_arrays
 from foregather.nn import gcn_layers, gcnii_layers, resgcn_layers, sage_layers
 from foregather.pipeline import FullGraph, Line, Runtime, make_chunks
 from foregather.pipeline.cut import Cut, measure_cut
-from foregather.pipeline.planner import _workload
 from foregather.pipeline.profile import LayerCost
 from foregather.pipeline.program import as_layers, cut_layers
 from foregather.pipeline.programs import rank_programs
 from foregather.pipeline.simulate import simulate
-from foregather.pipeline.workload import Setting
+from foregather.pipeline.workload import Setting, workload_of
 
 DEPTH, WIDTH, RANKS, CHUNKS, CLASSES = 32, 100, 8, 32, 16
 REDDIT_NODES, REDDIT_DEGREE, DENSE = 232_965, 492, 50
@@ -60,7 +59,7 @@ def planned_bytes(graph: Graph, layers: list[torch.nn.Module], cut: Cut, lean: b
     """What the planner counts for the cut's number of ways: 8 ways of a stage, or 8 stages."""
     runtime = Runtime(boundary="bfloat16" if lean else None, initial_again=lean)
     free = [LayerCost((0, 0, 0), (0, 0, 0), (0, 0))] * len(layers)
-    work = _workload(graph, layers, runtime, free)
+    work = workload_of(graph, layers, runtime, free)
     stages = RANKS // cut.ways
     cuts = tuple(cut_layers(as_layers(layers), stages))
     mode = "exact" if cut.ways > 1 else "fast"

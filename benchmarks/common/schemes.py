@@ -2,7 +2,7 @@
 
 import os
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -12,10 +12,10 @@ from foregather import Graph
 from foregather.nn import resgcn_layers
 from foregather.pipeline import FullGraph, Line, Runtime, make_chunks
 from foregather.pipeline.cut import measure_cut
-from foregather.pipeline.planner import _workload
+from foregather.pipeline.measure import measure_costs
 from foregather.pipeline.programs import rank_programs
 from foregather.pipeline.simulate import Timeline, simulate
-from foregather.pipeline.workload import Setting, Workload, split_layers
+from foregather.pipeline.workload import Setting, Workload, split_layers, workload_of
 
 __all__ = [
     "Scheme",
@@ -93,13 +93,9 @@ def pin(rank: int) -> None:
 
 
 def profile(graph: Graph, depth: int) -> Workload:
-    """What layers cost on the first rank while the others wait; the same for all."""
-    made: list[Any] = [None]
+    """What layers cost while all ranks compute; the same for all."""
     layers = deep_layers(depth)
-    if dist.get_rank() == 0:
-        made = [_workload(graph, layers, Runtime(), None).costs]
-    dist.broadcast_object_list(made, 0)
-    return _workload(graph, layers, Runtime(), made[0])
+    return workload_of(graph, layers, Runtime(), measure_costs(graph, layers))
 
 
 def make_run(graph: Graph, scheme: Scheme, depth: int, work: Workload) -> FullGraph:

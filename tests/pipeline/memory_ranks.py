@@ -14,9 +14,8 @@ from foregather import Graph
 from foregather.nn import gcnii_layers, resgcn_layers, sage_layers
 from foregather.pipeline import FullGraph, Runtime, make_chunks
 from foregather.pipeline.cut import measure_cut
-from foregather.pipeline.planner import _workload
 from foregather.pipeline.program import cut_layers
-from foregather.pipeline.workload import Setting, rank_memory
+from foregather.pipeline.workload import Setting, rank_memory, workload_of
 from tests.pipeline.ranks import start
 
 NODES, EDGES, WIDTH, CLASSES, DEPTH = 3000, 24_000, 48, 10, 6
@@ -56,7 +55,7 @@ def compare(name, drop, split, mode, stages, ways, chunks, recompute="none") -> 
     cuts = tuple(cut_layers(layers, stages))
     setting = Setting(split, mode, stages, ways, chunks, cuts, recompute)
     rank = dist.get_rank() if stages * ways > 1 else 0
-    work, cut = _workload(graph, layers, Runtime(), None), measure_cut(graph, made, ways)
+    work, cut = workload_of(graph, layers, Runtime(), None), measure_cut(graph, made, ways)
     told = rank_memory(work, setting, cut, rank // ways, rank % ways)
     runtime = Runtime(recompute=recompute, ways=ways, split=split)
     tracemalloc.start()

@@ -10,7 +10,7 @@ from foregather.errors import BudgetError, InputError
 from foregather.pipeline import FullGraph, Line, make_chunks, make_plan, measure_line
 from foregather.pipeline.cut import measure_cut
 from foregather.pipeline.options import Runtime
-from foregather.pipeline.planner import _settings, _workload
+from foregather.pipeline.planner import _settings
 from foregather.pipeline.profile import LayerCost
 from foregather.pipeline.programs import rank_programs
 from foregather.pipeline.simulate import Action, simulate
@@ -20,7 +20,7 @@ from foregather.pipeline.volume import (
     pipeline_bytes,
     shared_weight_bytes,
 )
-from foregather.pipeline.workload import Setting, memory_of, split_layers
+from foregather.pipeline.workload import Setting, memory_of, split_layers, workload_of
 from tests.pipeline.cases import double, model, small_graph
 
 GRAPH = small_graph()
@@ -48,9 +48,18 @@ def test_simulated_messages():
         simulate([[Action("receive", peer=1)], []], Line())
 
 
+def test_bytes_make_work_where_ranks_have_no_core_for_them():
+    one = [Action("send", peer=1, bytes=100), Action("compute", 2.0)]
+    other = [Action("receive", peer=0), Action("compute", 4.0)]
+    assert simulate([one, other], Line(0.5, 100.0)).seconds == 0.5 + 1 + 4
+    found = simulate([one, other], Line(0.5, 100.0, work=0.03))
+    assert found.seconds == pytest.approx(0.5 + 1 + 3 + 4) and found.busy == [2.0, 4.0]
+    assert simulate([one, []], Line(0.5, 100.0, work=0.03)).seconds == pytest.approx(3 + 2)
+
+
 @pytest.mark.parametrize(("stages", "ticks"), [(2, 2), (2, 8), (3, 6), (4, 4), (4, 16)])
 def test_a_balanced_pipeline_takes_k_plus_s_minus_1_ticks(stages, ticks):
-    work = _workload(GRAPH, model("gcn") + model("gcn")[1:1], Runtime(), even(4))
+    work = workload_of(GRAPH, model("gcn") + model("gcn")[1:1], Runtime(), even(4))
     setting = next(
         s for s in _settings(work, stages, "fast")
         if (s.mode, s.stages, s.chunks, s.recompute) == ("fast", stages, ticks, "none")
@@ -69,7 +78,7 @@ def test_a_balanced_pipeline_takes_k_plus_s_minus_1_ticks(stages, ticks):
 def test_simulated_bytes_are_the_closed_forms(name, again):
     runtime = Runtime(initial_again=again)
     layers = model(name)
-    work = _workload(GRAPH, layers, runtime, even(len(layers)))
+    work = workload_of(GRAPH, layers, runtime, even(len(layers)))
     whole = sum(p.numel() for layer in layers for p in layer.parameters())
     for ranks in (2, 4, 6):
         for setting in _settings(work, ranks, "fast"):
@@ -101,7 +110,7 @@ def test_layers_are_split_as_brute_force_would():
     layers = model("resgcn")  # six layers
     for _ in range(10):
         costs = [LayerCost((0, 0, t), (0, 0, 0), (0, 0)) for t in rng.random(6)]
-        work = _workload(GRAPH, layers, Runtime(), costs)
+        work = workload_of(GRAPH, layers, Runtime(), costs)
         for stages in (1, 2, 3, 4, 6):
             best = min(
                 slowest(costs, (0, *inner, 6))
@@ -139,12 +148,13 @@ def test_rows_of_other_chunks_take_their_time():
         LayerCost((0,) * 3, (0,) * 3, (0, 0)),
         LayerCost((0,) * 3, (0,) * 3, (0, 0), (1, 2)),
     )
-    work = _workload(GRAPH, layers, Runtime(), [dense, *[read] * 4, dense])
+    work = workload_of(GRAPH, layers, Runtime(), [dense, *[read] * 4, dense])
     for ways, count in ((1, 6), (2, 2)):
         cut = measure_cut(GRAPH, make_chunks(GRAPH, count, "random", 0, ways), ways)
         setting = Setting("nodes", "exact", 1, ways, count, (0, 6))
         found = simulate(rank_programs(work, setting, cut), NO_TIME)
-        assert sum(found.busy) == pytest.approx(4 * 3 * sum(cut.others))
+        packed = 2 * 2 * int(cut.crossing.sum())  # there and back, by both ends
+        assert sum(found.busy) == pytest.approx(4 * (3 * sum(cut.others) + packed))
         assert sum(cut.others) > 0
 
 
@@ -174,6 +184,8 @@ def test_the_choice_follows_mode_line_and_memory():
         plan(0)
     with pytest.raises(InputError, match="a line of 0"):
         Line(rate=0)
+    with pytest.raises(InputError, match="-1 s a byte, expected a rate above 0"):
+        Line(work=-1)
     with pytest.raises(InputError, match="two ranks"):
         measure_line()
 

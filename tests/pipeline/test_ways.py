@@ -6,13 +6,12 @@ import torch
 
 from foregather.pipeline import FullGraph, Line, Runtime, Techniques, make_chunks
 from foregather.pipeline.cut import measure_cut
-from foregather.pipeline.planner import _workload
 from foregather.pipeline.profile import LayerCost
 from foregather.pipeline.program import as_layers, cut_layers
 from foregather.pipeline.programs import rank_programs
 from foregather.pipeline.schedule import chunk_order
 from foregather.pipeline.simulate import simulate
-from foregather.pipeline.workload import Setting
+from foregather.pipeline.workload import Setting, workload_of
 from tests.pipeline.cases import MODELS as BUILDERS
 from tests.pipeline.cases import model, sgd, small_graph, weights_of
 from tests.pipeline.oracle import Oracle, places
@@ -203,7 +202,7 @@ def test_simulated_bytes_equal_what_ranks_sent(ways):
                 continue
             runtime = Runtime(**options.get("runtime", {}))
             layers = model(kind, drop)
-            work = _workload(GRAPH, layers, runtime, [FREE] * len(layers))
+            work = workload_of(GRAPH, layers, runtime, [FREE] * len(layers))
             cuts = tuple(cut_layers(as_layers(layers), stages))
             setting = Setting("nodes", mode, stages, count, CHUNKS, cuts)
             cut = measure_cut(GRAPH, make_chunks(GRAPH, CHUNKS, "random", 0, count), count)
@@ -218,6 +217,13 @@ def test_ways_begin_with_the_same_weights(ways):
     true = torch.cat([weights[name].flatten() for name in sorted(weights)])
     for rank in range(2):
         assert torch.allclose(ways[rank]["seeds"], true, atol=1e-10, rtol=0)
+
+
+def test_ranks_plan_together(ways):
+    one = ways[0]["planned"]
+    assert all(ways[rank]["planned"] == one for rank in range(8))
+    assert "chosen: " in one["text"] and 0 < one["loss"] < 2
+    assert "layer 0" in one["told"]  # what the fourth rank met
 
 
 def test_what_ways_cannot_do_is_refused(ways):

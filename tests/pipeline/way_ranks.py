@@ -10,6 +10,7 @@ import torch.distributed as dist
 
 from foregather.nn import Conv
 from foregather.pipeline import FullGraph, Meter, Runtime, Techniques
+from foregather.pipeline.shared_plan import planned
 from tests.pipeline.cases import double, model, small_graph
 from tests.pipeline.ranks import start
 
@@ -131,6 +132,19 @@ def fault(group) -> str:
     return "no error"
 
 
+def plan_together(rank: int) -> dict:
+    """All ranks measure, one plans, all train by it; then one rank has layers that do not fit."""
+    options, text = planned(small_graph(), model("resgcn"), mode="fast", partition="random")
+    loss = FullGraph(small_graph(), model("resgcn"), **options).train_epoch().loss
+    layers = model("resgcn")[1:] if rank == 3 else model("resgcn")
+    try:
+        planned(small_graph(), layers, partition="random")
+        told = "no error"
+    except ValueError as error:
+        told = str(error)
+    return {"text": text, "loss": loss, "told": told}
+
+
 def all_ways(rank: int, port: int, folder: Path) -> None:
     """Every case; results go to files."""
     start(rank, 8, port)
@@ -154,6 +168,7 @@ def all_ways(rank: int, port: int, folder: Path) -> None:
                 if (split, ways) == ("columns", 2):
                     found["attention"] = attention(group)
                     found["seeds"] = other_seeds(group, rank)
+        found["planned"] = plan_together(rank)
     except BaseException:
         found["error"] = traceback.format_exc()
     torch.save(found, folder / f"rank{rank}.pt")

@@ -5,10 +5,8 @@ import os
 import signal
 import subprocess
 import sys
-import types
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 import torch
@@ -16,7 +14,7 @@ from safetensors.torch import load_file
 
 from foregather import Graph
 from foregather.cli.main import main
-from foregather.errors import FormatError, InputError, MissingDependencyError, StorageError
+from foregather.errors import FormatError, InputError, StorageError
 from foregather.graph.synthetic import synthesize
 from foregather.nn import SAGE
 from foregather.train import checkpoint
@@ -29,36 +27,16 @@ from foregather.train.settings import (
     ModelSettings,
     OptimizerSettings,
     SamplerSettings,
-    Settings,
-    TrainSettings,
     write_settings,
 )
+from tests.train.runs import records, settings_of, small_folder, train
 
 HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("runs") / "small"
-    synthesize(path, 2000, degree=8, features=16, classes=5, seed=0)
-    return path
-
-
-def settings_of(graph, run, **changes):
-    made = Settings(
-        graph=str(graph),
-        run=str(run),
-        model=ModelSettings(hidden=16),
-        optimizer=OptimizerSettings(schedule="cosine"),
-        train=TrainSettings(epochs=3, batch_size=100, threads=1),
-        checkpoint=CheckpointSettings(minutes=0),
-    )
-    return replace(made, **changes)
-
-
-def train(settings, say=print):
-    with Run.create(settings, say) as run:
-        return conduct(run)
+    return small_folder(tmp_path_factory)
 
 
 def tensors_of(run):
@@ -79,10 +57,6 @@ def assert_same(run, other):
         assert [a[name] for name in ("epoch", "loss", "train", "valid")] == [
             b[name] for name in ("epoch", "loss", "train", "valid")
         ]
-
-
-def records(run):
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
 def test_a_run_is_one_folder(folder, tmp_path):
@@ -391,50 +365,3 @@ def test_patience_stops_early(folder, tmp_path):
     )
     still = replace(still, train=replace(still.train, epochs=30, patience=2))
     assert train(still)["epochs"] < 30
-
-
-class Board:
-    """Stands in for torch's SummaryWriter, and keeps what it is told."""
-
-    made: ClassVar[list["Board"]] = []
-
-    def __init__(self, log_dir):
-        self.folder, self.told, self.closed = log_dir, [], False
-        Board.made.append(self)
-
-    def add_scalar(self, tag, value, global_step):
-        self.told.append((tag, value, global_step))
-
-    def close(self):
-        self.closed = True
-
-
-def test_tensorboard_is_told_every_epoch(folder, tmp_path, monkeypatch):
-    fake = types.ModuleType("torch.utils.tensorboard")
-    fake.SummaryWriter = Board
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", fake)
-    Board.made.clear()
-    settings = settings_of(folder, tmp_path / "r")
-    train(replace(settings, watch=replace(settings.watch, tensorboard=True)))
-    (board,) = Board.made
-    assert board.folder == str(tmp_path / "r" / "tensorboard") and board.closed
-    names = ("loss", "train", "valid", "seconds", "waited", "bytes")
-    assert board.told == [
-        (name, record[name], record["epoch"])
-        for record in records(tmp_path / "r")
-        for name in names
-    ]
-
-
-def test_tensorboard_is_an_option(folder, tmp_path):
-    settings = settings_of(folder, tmp_path / "r")
-    settings = replace(settings, watch=replace(settings.watch, tensorboard=True))
-    try:
-        import tensorboard  # noqa: F401
-    except ImportError:
-        with pytest.raises(MissingDependencyError, match="needs the package tensorboard; pip"):
-            train(settings)
-        assert not (tmp_path / "r").exists()
-    else:
-        train(settings)
-        assert list((tmp_path / "r" / "tensorboard").iterdir())

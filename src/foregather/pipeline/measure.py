@@ -1,15 +1,26 @@
-"""measure: the line between two ranks: latency of a small message, rate of a large one."""
+"""measure: what ranks measure together: the line between two of them, and what layers cost.
 
+Layers are profiled by all ranks at once: ranks of one machine share its caches, its memory and,
+where two of them are threads of one core, its units.
+"""
+
+import os
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch import nn
 
-from foregather.errors import InputError
+from foregather.errors import ForegatherError, InputError
+from foregather.graph.graph import Graph
+from foregather.pipeline.options import Runtime
+from foregather.pipeline.profile import LayerCost, mean_cost
 from foregather.pipeline.simulate import Line
+from foregather.pipeline.workload import workload_of
 
-__all__ = ["measure_line"]
+__all__ = ["measure_costs", "measure_line"]
 
 _SMALL, _LARGE, _REPEATS = 1, 1 << 20, 5  # float32 values
 
@@ -24,20 +35,42 @@ def measure_line(group: Any = None) -> Line:
         raise InputError("a line is measured between two ranks; start more with torchrun")
     ranks = dist.get_process_group_ranks(group or dist.group.WORLD)
     place = ranks.index(dist.get_rank())
-    found = torch.zeros(2, dtype=torch.float64)
+    found = torch.zeros(3, dtype=torch.float64)
     if place < 2:
-        small = _to_and_fro(place, ranks[1 - place], _SMALL, group)
-        large = _to_and_fro(place, ranks[1 - place], _LARGE, group)
-        found += torch.tensor([small, large], dtype=torch.float64)
+        small, _ = _to_and_fro(place, ranks[1 - place], _SMALL, group)
+        large, work = _to_and_fro(place, ranks[1 - place], _LARGE, group)
+        found += torch.tensor([small, large, work], dtype=torch.float64)
     dist.broadcast(found, ranks[0], group=group)
-    small, large = found.tolist()
+    small, large, work = found.tolist()
     rate = 4 * (_LARGE - _SMALL) / max(large - small, 1e-9)
-    return Line(small, rate)
+    spare = len(os.sched_getaffinity(0)) > torch.get_num_threads()
+    return Line(small, rate, 0.0 if spare else work / (4 * _LARGE))
 
 
-def _to_and_fro(place: int, other: int, count: int, group: Any) -> float:
-    """Seconds of one message: half the fastest of several round trips."""
+def measure_costs(graph: Graph, layers: Sequence[nn.Module], group: Any = None) -> list[LayerCost]:
+    """What each layer costs while all ranks compute, on average; all ranks get the same.
+
+    Raises:
+        ForegatherError: what a rank met, on all of them.
+    """
+    own: list[LayerCost] | ForegatherError
+    dist.barrier(group)
+    try:
+        own = list(workload_of(graph, layers, Runtime()).costs)
+    except ForegatherError as error:
+        own = error
+    found: list[Any] = [None] * dist.get_world_size(group)
+    dist.all_gather_object(found, own, group)
+    for one in found:
+        if isinstance(one, ForegatherError):
+            raise one
+    return [mean_cost(costs) for costs in zip(*found, strict=True)]
+
+
+def _to_and_fro(place: int, other: int, count: int, group: Any) -> tuple[float, float]:
+    """Seconds of one message, half the fastest of several round trips; and of work for it."""
     rows, best = torch.zeros(count), float("inf")
+    worked = time.process_time()
     for _ in range(_REPEATS):
         begin = time.perf_counter()
         for turn in (0, 1):
@@ -46,4 +79,4 @@ def _to_and_fro(place: int, other: int, count: int, group: Any) -> float:
             else:
                 dist.recv(rows, other, group=group)
         best = min(best, time.perf_counter() - begin)
-    return best / 2
+    return best / 2, (time.process_time() - worked) / (2 * _REPEATS)

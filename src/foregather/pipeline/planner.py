@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 from torch import nn
 
 from foregather.errors import BudgetError, InputError
@@ -18,13 +17,11 @@ from foregather.graph.graph import Graph
 from foregather.pipeline.chunks import Method, make_chunks
 from foregather.pipeline.cut import Cut, measure_cut
 from foregather.pipeline.options import Mode, Runtime
-from foregather.pipeline.probe import probe
-from foregather.pipeline.profile import LayerCost, profile_layers
-from foregather.pipeline.program import as_layers
+from foregather.pipeline.profile import LayerCost
 from foregather.pipeline.programs import rank_programs
 from foregather.pipeline.simulate import Line, Timeline, draw_timeline, simulate
 from foregather.pipeline.tensor import only_sums
-from foregather.pipeline.workload import Setting, Workload, memory_of, split_layers
+from foregather.pipeline.workload import Setting, Workload, memory_of, split_layers, workload_of
 from foregather.units import format_bytes, parse_size
 
 __all__ = ["Candidate", "StagePlan", "make_plan"]
@@ -142,7 +139,7 @@ class StagePlan:
         found = []
         for word, factors in (("slower", [1 / f for f in _FACTORS]), ("faster", _FACTORS)):
             for factor in factors:
-                line = Line(self.line.latency, self.line.rate * factor)
+                line = replace(self.line, rate=self.line.rate * factor)
                 other = self._best(line)
                 if other.setting != self.chosen.setting and _name(other) != _name(self.chosen):
                     found.append(f"at {line.rate / 1e9:.3g} GB/s ({word}): {_name(other)}")
@@ -224,7 +221,7 @@ def make_plan(
         raise InputError(f"ranks is {ranks}, expected 1 or more")
     runtime, line = runtime or Runtime(), line or Line()
     limit = None if memory is None else parse_size(memory)
-    work = _workload(graph, layers, runtime, costs)
+    work = workload_of(graph, layers, runtime, costs)
     cuts: dict[tuple[int, int], Cut] = {}
     found = []
     for setting in _settings(work, ranks, mode):
@@ -247,31 +244,6 @@ def make_plan(
         error.least = least
         raise error
     return StagePlan(tuple(found), found[0], line, limit, work, cuts, runtime, mode)
-
-
-def _workload(
-    graph: Graph,
-    modules: Sequence[nn.Module],
-    runtime: Runtime,
-    costs: Sequence[LayerCost] | None,
-) -> Workload:
-    if graph.features is None:
-        raise InputError("the graph has no features, which full-graph training needs")
-    layers = as_layers(modules)
-    weight = next((p for layer in layers for p in layer.parameters()), torch.empty(0))
-    edge_width = None if graph.edge_features is None else graph.edge_features.width
-    widths = probe(layers, graph.features.width, edge_width, weight.dtype, weight.device)
-    size = weight.dtype.itemsize
-    return Workload(
-        layers,
-        widths,
-        costs or profile_layers(graph, layers, widths),
-        graph.num_nodes,
-        graph.num_edges,
-        size,
-        2 if runtime.boundary else size,
-        runtime.initial_again,
-    )
 
 
 def _settings(work: Workload, ranks: int, mode: Mode) -> list[Setting]:

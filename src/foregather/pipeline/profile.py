@@ -2,8 +2,10 @@
 
 Each type of layer (class and widths) is run on a sample of nodes with all their in-edges, on the
 same without edges, and on a few nodes: the differences are the prices of an edge and of a node.
+What is told is the usual time, not the best: a real epoch does not run at its best either.
 """
 
+import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,11 +22,13 @@ from foregather.pipeline.chunks import make_chunks
 from foregather.pipeline.local import Topology
 from foregather.pipeline.probe import Widths
 
-__all__ = ["LayerCost", "profile_layers"]
+__all__ = ["LayerCost", "mean_cost", "profile_layers"]
 
-_SAMPLE = 4096  # nodes; few enough to be quick, many enough to hide the cost of a call
+_SAMPLE = 1 << 13  # nodes
+_EDGES = 1 << 20  # of the sample, more or less: dense graphs have fewer nodes in it
+_LEAST = 1024  # nodes, however many edges they have
 _FEW = 16  # nodes; what they cost is the price of a call
-_REPEATS = 5
+_REPEATS = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +54,27 @@ class LayerCost:
         return call + node * nodes + edge * edges + self.other[backward] * others
 
 
+def mean_cost(costs: Sequence[LayerCost]) -> LayerCost:
+    """The mean of every price, as several ranks found them."""
+
+    def mean(values: Sequence[tuple[float, ...]]) -> Any:
+        return tuple(map(statistics.fmean, zip(*values, strict=True)))
+
+    return LayerCost(
+        mean([c.forward for c in costs]),
+        mean([c.backward for c in costs]),
+        mean([c.kept for c in costs]),
+        mean([c.other for c in costs]),
+    )
+
+
 def profile_layers(
     graph: Graph, layers: Sequence[GraphLayer], widths: Widths, sample: int = _SAMPLE
 ) -> list[LayerCost]:
     """The cost of every layer; layers of one type and width are run once."""
     weight = next((p for layer in layers for p in layer.parameters()), torch.empty(0))
-    nodes = min(sample, graph.num_nodes)
+    dense = int(np.searchsorted(graph.indptr, _EDGES))
+    nodes = min(sample, graph.num_nodes, max(dense, _LEAST))
     few = min(_FEW, nodes)
     graphs = [_sample(graph, n, edges=with_edges) for n, with_edges in _runs(nodes, few)]
     places = [
@@ -116,7 +135,7 @@ def _timed(
     x = torch.ones(nodes, width, **options).requires_grad_()  # type: ignore[call-overload]
     given = {n: torch.ones(nodes, d, **options) for n, d in skips.items()}  # type: ignore[call-overload]
     grads = {id(p): p.grad for p in layer.parameters()}
-    best = [float("inf"), float("inf")]
+    took: list[tuple[float, float]] = []
     kept = _Kept([*layer.parameters(), x, *given.values()])
     for repeat in range(1 + _REPEATS):  # the first builds matrices
         begin = time.perf_counter()
@@ -132,10 +151,11 @@ def _timed(
         torch.autograd.backward([out.sum()])
         end = time.perf_counter()
         if repeat:
-            best = [min(best[0], middle - begin), min(best[1], end - middle)]
+            took.append((middle - begin, end - middle))
     for parameter in layer.parameters():
         parameter.grad = grads[id(parameter)]
-    return best[0], best[1], float(kept.bytes)
+    forward, backward = map(statistics.median, zip(*took, strict=True))
+    return forward, backward, float(kept.bytes)
 
 
 def _other_row(width: int, place: Topology) -> tuple[float, float]:
@@ -145,17 +165,18 @@ def _other_row(width: int, place: Topology) -> tuple[float, float]:
         return 0.0, 0.0
     options: dict[str, Any] = {"dtype": place.dtype, "device": place.device}
     rows = Rows(*(torch.zeros(count, width, **options) for _ in range(3)))
-    numbers = torch.arange(count, device=place.device)
+    order = np.random.default_rng(0).permutation(count)  # rows of others lie anywhere
+    numbers = torch.from_numpy(order).to(place.device)
     exchange = Exchange(rows, numbers, fresh=numbers % 2 == 0)
-    best = [float("inf"), float("inf")]
+    took: list[tuple[float, float]] = []
     for _ in range(_REPEATS):
         begin = time.perf_counter()
         theirs = exchange.read_others(rows.fresh)
         middle = time.perf_counter()
         exchange.push(theirs)
-        end = time.perf_counter()
-        best = [min(best[0], middle - begin), min(best[1], end - middle)]
-    return best[0] / count, best[1] / count
+        took.append((middle - begin, time.perf_counter() - middle))
+    forward, backward = map(statistics.median, zip(*took, strict=True))
+    return forward / count, backward / count
 
 
 def _same(value: Tensor) -> Tensor:

@@ -95,9 +95,9 @@ class _Rank:
                 width = work.widths.message[number]
                 if layer.aggregates and not (raw and backward):
                     if not raw:
-                        self._trade(width, rows=backward)
+                        self._trade(width, cost.other[0], rows=backward)
                     self._add("compute", edge * work.edges / count)
-                    self._trade(width, rows=not backward)
+                    self._trade(width, cost.other[0], rows=not backward)
                 self._add("compute", call + node * self._cut.nodes[self._way])
 
     def weights(self) -> None:
@@ -137,9 +137,9 @@ class _Rank:
             self._compute(numbers, chunk, False)
         if backward:
             self._add("compute", rest, name=f"b{chunk}")
-        self._ways(self._crossing([tick]), self._work.widths.message[number], backward, True)
+        self._ways(self._crossing([tick]), number, backward, True)
         self._add("compute", inner * edge * edges[chunk], name=f"{'b' if backward else 'f'}{chunk}")
-        self._ways(self._crossing([tick]), self._work.widths.message[number], backward, False)
+        self._ways(self._crossing([tick]), number, backward, False)
         if not backward:
             self._add("compute", rest, name=f"f{chunk}")
 
@@ -159,32 +159,42 @@ class _Rank:
         if self._setting.ways > 1 and self._exchanged(number):
             rows = self._crossing(range(self._ticks))
             for sending in (True, False):
-                self._ways(rows, self._work.widths.message[number], backward, sending)
+                self._ways(rows, number, backward, sending)
 
     def _crossing(self, ticks: Sequence[int]) -> list[list[int]]:
         rows: list[list[int]] = self._cut.crossing[list(ticks)].sum(0).tolist()
         return rows
 
-    def _ways(self, rows: list[list[int]], width: int, backward: bool, sending: bool) -> None:
-        """Messages to or from the other ways; gradients go the other way round."""
+    def _ways(self, rows: list[list[int]], number: int, backward: bool, sending: bool) -> None:
+        """Messages to or from the other ways; gradients go the other way round.
+
+        Rows are packed and unpacked, which costs as much as to read rows of another chunk.
+        """
+        width, price = self._work.widths.message[number], self._work.costs[number].other[0]
         for other in range(self._setting.ways):
             gives = sending != backward
             count = rows[self._way][other] if gives else rows[other][self._way]
             if other != self._way and count:
                 kind = "send" if sending else "receive"
                 size = count * width * self._work.itemsize
+                if sending:
+                    self._add("compute", price * count)
                 self._add(kind, peer=self._peer(self._stage, other), size=size)
+                if not sending:
+                    self._add("compute", price * count)
 
-    def _trade(self, width: int, rows: bool) -> None:
-        """Rows for columns, or columns for rows."""
+    def _trade(self, width: int, price: float, rows: bool) -> None:
+        """Rows for columns, or columns for rows; a whole row is packed for a price."""
         bounds, nodes = column_bounds(width, self._setting.ways), self._cut.nodes
         for sending in (True, False):
             for other in range(self._setting.ways):
                 giver, taker = (self._way, other) if sending else (other, self._way)
                 n, d = (taker, giver) if rows else (giver, taker)
-                size = nodes[n] * (bounds[d + 1] - bounds[d]) * self._work.itemsize
+                columns = bounds[d + 1] - bounds[d]
+                size = nodes[n] * columns * self._work.itemsize
                 if other != self._way and size:
                     self._add("send" if sending else "receive", peer=other, size=size)
+                    self._add("compute", price * nodes[n] * columns / width)
 
     def _chain(self, chain: Sequence[int], size: int) -> None:
         own = self._peer(self._stage, self._way)

@@ -9,7 +9,7 @@ from torch import nn
 
 from foregather.errors import ForegatherError
 from foregather.graph.graph import Graph
-from foregather.pipeline.measure import measure_line
+from foregather.pipeline.measure import measure_costs, measure_line
 from foregather.pipeline.planner import StagePlan, make_plan
 
 __all__ = ["planned"]
@@ -20,8 +20,8 @@ def planned(
 ) -> tuple[dict[str, Any], str]:
     """Arguments for `FullGraph` as `make_plan` chose them for all ranks, and the explanation.
 
-    Costs are measured on the first rank and the line between the first two, so all ranks run the
-    same plan.
+    Costs are measured by all ranks at once and the line between the first two, so all ranks run
+    the same plan.
 
     Args:
         graph: the graph.
@@ -30,12 +30,14 @@ def planned(
         **options: of `make_plan`, without ranks and line.
 
     Raises:
-        ForegatherError: what `make_plan` raises, on all ranks.
+        ForegatherError: what `make_plan` raises, or a rank met while profiling, on all ranks.
     """
     if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
         plan = make_plan(graph, layers, 1, **options)
         return _told(plan, draw)
     line = measure_line()
+    if options.get("costs") is None:
+        options["costs"] = measure_costs(graph, layers)
     found: list[Any] = [None]
     if dist.get_rank() == 0:
         try:

@@ -1,7 +1,8 @@
 """simulate: a discrete-event model of ranks: what each computes, sends and waits for, in order.
 
 A rank does one thing at a time. A message leaves when the rank's outgoing line is free and arrives
-after latency and its bytes, when the receiver's incoming line is free; the sender goes on at once.
+after latency and its bytes, when the receiver's incoming line is free; the sender goes on at once,
+or, where ranks have no core to spare for messages, after the work that its bytes make.
 """
 
 from collections import deque
@@ -22,16 +23,18 @@ class Line:
     Attributes:
         latency: seconds before the first byte arrives.
         rate: bytes a second.
+        work: seconds a byte that sending takes from what the rank computes, and receiving as much.
     """
 
     latency: float = 50e-6
     rate: float = 1.25e9
+    work: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (self.latency >= 0 and self.rate > 0):
+        if not (self.latency >= 0 and self.rate > 0 and self.work >= 0):
             raise InputError(
-                f"a line of {self.rate} bytes a second and {self.latency} s, expected a rate above "
-                "0 and a latency of 0 or more"
+                f"a line of {self.rate} bytes a second, {self.latency} s and {self.work} s a byte, "
+                "expected a rate above 0, and a latency and work of 0 or more"
             )
 
 
@@ -96,7 +99,7 @@ def simulate(programs: Sequence[Sequence[Action]], line: Line) -> Timeline:
     ranks = len(programs)
     clock, place = [0.0] * ranks, [0] * ranks
     out_free, in_free = [0.0] * ranks, [0.0] * ranks
-    mail: dict[tuple[int, int], deque[float]] = {}
+    mail: dict[tuple[int, int], deque[tuple[float, float]]] = {}  # arrival, work
     found = Timeline(busy=[0.0] * ranks)
     while True:
         ready = [r for r in range(ranks) if _can_go(programs[r], place[r], r, mail)]
@@ -111,15 +114,17 @@ def simulate(programs: Sequence[Sequence[Action]], line: Line) -> Timeline:
             if action.name:
                 found.runs.append(Run(rank, begin, clock[rank], action.name))
         elif action.kind == "send":
-            spent = action.bytes / line.rate
+            spent, work = action.bytes / line.rate, action.bytes * line.work
             begin = max(clock[rank], out_free[rank])
+            clock[rank] += work
             out_free[rank] = begin + spent
             arrival = max(begin + line.latency, in_free[action.peer]) + spent
             in_free[action.peer] = arrival
-            mail.setdefault((rank, action.peer), deque()).append(arrival)
+            mail.setdefault((rank, action.peer), deque()).append((arrival, work))
             found.bytes += action.bytes
         else:
-            clock[rank] = max(clock[rank], mail[action.peer, rank].popleft())
+            arrival, work = mail[action.peer, rank].popleft()
+            clock[rank] = max(clock[rank], arrival) + work
     stuck = [r for r in range(ranks) if place[r] < len(programs[r])]
     if stuck:
         raise InputError(f"rank {stuck[0]} of the simulation waits for a message nobody sends")
@@ -128,7 +133,10 @@ def simulate(programs: Sequence[Sequence[Action]], line: Line) -> Timeline:
 
 
 def _can_go(
-    program: Sequence[Action], place: int, rank: int, mail: dict[tuple[int, int], deque[float]]
+    program: Sequence[Action],
+    place: int,
+    rank: int,
+    mail: dict[tuple[int, int], deque[tuple[float, float]]],
 ) -> bool:
     if place == len(program):
         return False

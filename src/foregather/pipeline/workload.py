@@ -9,15 +9,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
+from torch import nn
+
+from foregather.errors import InputError
+from foregather.graph.graph import Graph
 from foregather.nn.layer import GraphLayer
 from foregather.pipeline.cut import Cut
-from foregather.pipeline.probe import Widths
-from foregather.pipeline.profile import LayerCost
-from foregather.pipeline.program import StageProgram, stage_program
+from foregather.pipeline.options import Runtime
+from foregather.pipeline.probe import Widths, probe
+from foregather.pipeline.profile import LayerCost, profile_layers
+from foregather.pipeline.program import StageProgram, as_layers, stage_program
 from foregather.pipeline.reach import own_chunks
 from foregather.pipeline.setup import exchanged_widths
 
-__all__ = ["Setting", "Workload", "memory_of", "rank_memory", "split_layers"]
+__all__ = ["Setting", "Workload", "memory_of", "rank_memory", "split_layers", "workload_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +100,32 @@ class Setting:
         """Layers whose weights several stages hold."""
         most = max(len(self.program(work, s).again) for s in range(self.stages))
         return list(range(most))
+
+
+def workload_of(
+    graph: Graph,
+    modules: Sequence[nn.Module],
+    runtime: Runtime,
+    costs: Sequence[LayerCost] | None = None,
+) -> Workload:
+    """A graph and layers as numbers; where no costs are given, the layers are profiled here."""
+    if graph.features is None:
+        raise InputError("the graph has no features, which full-graph training needs")
+    layers = as_layers(modules)
+    weight = next((p for layer in layers for p in layer.parameters()), torch.empty(0))
+    edge_width = None if graph.edge_features is None else graph.edge_features.width
+    widths = probe(layers, graph.features.width, edge_width, weight.dtype, weight.device)
+    size = weight.dtype.itemsize
+    return Workload(
+        layers,
+        widths,
+        costs or profile_layers(graph, layers, widths),
+        graph.num_nodes,
+        graph.num_edges,
+        size,
+        2 if runtime.boundary else size,
+        runtime.initial_again,
+    )
 
 
 def split_layers(work: Workload, stages: int) -> tuple[int, ...]:

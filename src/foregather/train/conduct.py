@@ -77,10 +77,11 @@ def conduct(run: Run) -> Record:
     settings, training, together = run.settings, run.training, run.together
     valid = _scorer(run, settings.train.valid)
     watch = settings.watch if together.first else WatchSettings(False, False, False)
-    with _Signals() as signals, _traced(watch.trace, watch.profile, run) as (trace, each_epoch):
-        board = None
-        if watch.tensorboard:
-            board = board_writer()(str(run.folder / "tensorboard"))
+    with (
+        _Signals() as signals,
+        _traced(watch.trace, watch.profile, run) as (trace, each_epoch),
+        _board(watch.tensorboard, run) as to_board,
+    ):
         totals: dict[str, float] = {}
 
         def after_batch(training: Training) -> None:
@@ -97,14 +98,13 @@ def conduct(run: Run) -> Record:
             record["stages"] = {name: now[name] - totals.get(name, 0.0) for name in now}
             totals.update(now)
             run.write_metrics()
+            to_board(
+                record
+            )  # before the checkpoint, since a resumed run repeats only what follows it
             run.try_to_save()
             run.say(epoch_line(record, settings.train.epochs))
             if record["epoch"] == 1 and (table := compare_measured(training.loader, record)):
                 run.say(table)
-            if board is not None:
-                for name in ("loss", "train", "valid", "seconds", "waited", "bytes"):
-                    if name in record:
-                        board.add_scalar(name, record[name], record["epoch"])
             each_epoch()
             asked = together.largest(signals.seen or 0)
             if asked and len(training.history) < settings.train.epochs:
@@ -118,8 +118,6 @@ def conduct(run: Run) -> Record:
             after_batch=after_batch,
             after_epoch=after_epoch,
         )
-        if board is not None:
-            board.close()
         facts = _summary(run)
     run.write_metrics()
     run.finish(facts)
@@ -265,6 +263,28 @@ def _traced(trace: bool, profile: bool, run: Run) -> Iterator[tuple[Trace, Calla
     finally:
         if trace:
             _try(run, "trace", lambda: made.write(run.folder / "trace.json"))
+
+
+@contextmanager
+def _board(wanted: bool, run: Run) -> Iterator[Callable[[Record], None]]:
+    """TensorBoard's file of this run; epochs that a resumed run repeats replace their first tries.
+
+    Yields:
+        What to call with the record of an epoch. Without TensorBoard it does nothing.
+    """
+    if not wanted:
+        yield lambda record: None
+        return
+    folder, first = str(run.folder / "tensorboard"), len(run.training.history) + 1
+    with board_writer()(folder, purge_step=first) as board:
+
+        def after_epoch(record: Record) -> None:
+            for name in ("loss", "train", "valid", "seconds", "waited", "bytes"):
+                if name in record:
+                    board.add_scalar(name, record[name], record["epoch"])
+            board.flush()
+
+        yield after_epoch
 
 
 def _try(run: Run, what: str, write: Callable[[], None]) -> None:

@@ -1,0 +1,42 @@
+"""Small runs that tests of several files train."""
+
+import json
+from dataclasses import replace
+
+from foregather.graph.synthetic import synthesize
+from foregather.train.conduct import conduct
+from foregather.train.run import Run
+from foregather.train.settings import (
+    CheckpointSettings,
+    ModelSettings,
+    OptimizerSettings,
+    Settings,
+    TrainSettings,
+)
+
+
+def small_folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("runs") / "small"
+    synthesize(path, 2000, degree=8, features=16, classes=5, seed=0)
+    return path
+
+
+def settings_of(graph, run, **changes):
+    made = Settings(
+        graph=str(graph),
+        run=str(run),
+        model=ModelSettings(hidden=16),
+        optimizer=OptimizerSettings(schedule="cosine"),
+        train=TrainSettings(epochs=3, batch_size=100, threads=1),
+        checkpoint=CheckpointSettings(minutes=0),
+    )
+    return replace(made, **changes)
+
+
+def train(settings, say=print):
+    with Run.create(settings, say) as run:
+        return conduct(run)
+
+
+def records(run):
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
