@@ -242,8 +242,9 @@ def main() -> None:
         return
     report = Report("pipeline_accuracy", __doc__)
     report.line(
-        "Percent, mean ± standard deviation over seeds (of one seed its value); epochs are the mean number that ran fast, "
-        "after a sweep, and exact (a measured epoch of bounded steps by the exact gradient)."
+        "Percent, mean ± standard deviation over seeds, or the value of one; epochs are the mean "
+        "number that ran fast, after a sweep, and exact (a measured epoch of bounded steps by the "
+        "exact gradient)."
     )
     head = ["graph", "model", "mode", "test", "minus exact", f"within {BAR}", "flagged",
             "worst error", "worst cosine", "epochs fast / swept / exact"]  # fmt: skip
