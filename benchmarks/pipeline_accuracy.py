@@ -10,10 +10,12 @@ bounds are broken).
 Test accuracy is that of the epoch with the best validation accuracy, looked at every few epochs by
 exact inference. Differences are paired by seed; a seed sets weights, dropout, orders and, where
 there is no published split, the split (60/20/20). "learns" says whether exact training beats the
-most frequent class by 5 points on average. "flagged" counts the seeds in which the meter was beyond
-its bounds (history off by 0.3, cosine of the gradient 0.9) at least once. Bags of words are reduced
-to their first 64 singular vectors for all modes, to save time. The features of ogbn_arxiv are a
-stand-in made from its topology, so its accuracies compare with nothing published.
+most frequent class of the test nodes by 5 points on average. "flagged" counts the seeds in which
+the meter was beyond its bounds (history off by 0.3, cosine of the gradient 0.9) at least once. Bags
+of words are reduced to their first 64 singular vectors for all modes, to save time. The features of
+ogbn_arxiv are a stand-in made from its topology, so its accuracies compare with nothing published.
+ResGCN+ on photo was first trained for 50 epochs, of which the best was the last; fast lost 0.68
+points then, by one seed of five.
 
     FOREGATHER_DATA=folder python benchmarks/pipeline_accuracy.py [--cells cora,gcnii ...] \
         [--keep FILE] [--finished]
@@ -77,6 +79,7 @@ def _cells() -> dict[tuple[str, str], Plan]:
         "pubmed": replace(few, epochs=40),
     }
     deep = {(graph, model): plan for graph, plan in plans.items() for model in ("gcnii", "resgcn")}
+    deep["photo", "resgcn"] = replace(many, epochs=100)
     plain = {  # without residuals, which 32 layers are seldom trained without
         (graph, model): replace(plan, epochs=30, rate=0.005, modes=("exact", "fast"))
         for graph, plan in plans.items()
@@ -158,8 +161,6 @@ def train(cell: tuple[str, str], plan: Plan, mode: str, seed: int) -> dict[str, 
             found = run.accuracies(["valid", "test"])
             best = max(best, (found["valid"], found["test"], epoch), key=lambda pair: pair[0])
     ran = {name: sum(r.ran == name for r in run.reports) for name in ("fast", "swept", "exact")}
-    train_labels, test_labels = (graph.labels[graph.split(s)] for s in ("train", "test"))
-    most = np.bincount(train_labels[train_labels >= 0]).argmax()
     return {
         "test": 100 * best[1],
         "epoch": best[2],
@@ -168,9 +169,15 @@ def train(cell: tuple[str, str], plan: Plan, mode: str, seed: int) -> dict[str, 
         "ran": ran,
         "error": max(errors),
         "cosine": min(cosines),
-        "majority": 100 * float((test_labels[test_labels >= 0] == most).mean()),
         "cpu": time.process_time() - begin,
     }
+
+
+def constant(name: str, seed: int) -> float:
+    """Percent of the test nodes that are of their most frequent class."""
+    graph = graph_of(name, seed)
+    labels = graph.labels[graph.split("test")]
+    return 100 * float(np.bincount(labels[labels >= 0]).max() / (labels >= 0).sum())
 
 
 def mean(values: list[float]) -> float:
@@ -190,7 +197,7 @@ def compare(cell: tuple[str, str], plan: Plan, runs: Runs) -> list[list[object]]
         for mode in plan.modes:
             found[mode].append(runs.get(cell, plan, mode, seed))
     exact = [r["test"] for r in found["exact"]]
-    learns = mean(exact) > mean([r["majority"] for r in found["exact"]]) + 5
+    learns = mean(exact) > mean([constant(cell[0], seed) for seed in range(plan.seeds)]) + 5
     lost = max(mean(exact) - mean([r["test"] for r in found[m]]) for m in plan.modes)
     if learns and lost > BAR:
         found["bounded"] = [runs.get(cell, plan, "bounded", s) for s in range(plan.seeds)]
