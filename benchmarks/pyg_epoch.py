@@ -36,7 +36,7 @@ from foregather import Graph, Loader
 from foregather.graph.features import Features
 from foregather.graph.synthetic import synthetic_arrays
 
-COLUMNS, CLASSES, SEEDS = 128, 40, 1024
+COLUMNS, CLASSES = 128, 40
 WORKERS = (0, 1, 2)
 OURS, TRIMMED = "foregather", "foregather, trimmed"
 
@@ -48,12 +48,13 @@ class Setting:
     title: str
     fanouts: tuple[int, ...]
     hidden: int
+    seeds: int  # of a batch
     batches: int  # of an epoch
 
 
 SETTINGS = (
-    Setting("3 layers, 128 wide, [15, 10, 5]", (15, 10, 5), 128, 4),
-    Setting("2 layers, 64 wide, [10, 10]", (10, 10), 64, 12),
+    Setting("3 layers, 128 wide, [15, 10, 5], 256 seeds", (15, 10, 5), 128, 256, 6),
+    Setting("2 layers, 64 wide, [10, 10], 1024 seeds", (10, 10), 64, 1024, 8),
 )
 
 
@@ -82,7 +83,7 @@ def with_features(nodes: int, indptr: np.ndarray, indices: np.ndarray) -> Graph:
 
 
 def our_loader(graph: Graph, setting: Setting, nodes: torch.Tensor) -> Iterable:
-    return Loader(graph, list(setting.fanouts), nodes, SEEDS, shuffle=True)
+    return Loader(graph, list(setting.fanouts), nodes, setting.seeds, shuffle=True)
 
 
 def pyg_loader(data: Data, setting: Setting, nodes: torch.Tensor, workers: int) -> Iterable:
@@ -90,7 +91,7 @@ def pyg_loader(data: Data, setting: Setting, nodes: torch.Tensor, workers: int) 
         data,
         list(setting.fanouts),
         input_nodes=nodes,
-        batch_size=SEEDS,
+        batch_size=setting.seeds,
         shuffle=True,
         is_sorted=True,
         num_workers=workers,
@@ -140,7 +141,7 @@ class Trainer:
 
 def compare(graph: Graph, setting: Setting, rounds: int, workers: tuple[int, ...], ends: float):
     """Seconds an epoch by system, of all rounds but the first, and the shape of its batches."""
-    count = min(setting.batches * SEEDS, graph.num_nodes)
+    count = min(setting.batches * setting.seeds, graph.num_nodes)
     chosen = np.random.default_rng(1).choice(graph.num_nodes, count, replace=False)
     nodes = torch.from_numpy(np.sort(chosen))
     loaders: dict[str, Iterable] = {OURS: our_loader(graph, setting, nodes)}
@@ -217,7 +218,7 @@ def main() -> int:
     if options.quick or options.alone:
         return 0
     report = Report("pyg_epoch", __doc__)
-    report.line(f"PyG samples with {found}. 128 float32 columns, batches of {SEEDS}.")
+    report.line(f"PyG samples with {found}. 128 float32 columns.")
     head = ["graph", "model", "loader", "nodes / edges of a batch", "seconds an epoch"]
     report.table([*head, "PyG's best over ours"], rows)
     report.write()
