@@ -295,8 +295,8 @@ def main() -> None:
         return
     report = Report("real_data", __doc__)
     report.line(
-        "Mean ± standard deviation of 5 seeds (ogbn_arxiv and tolokers: 3). *Met*: at most "
-        f"{BAR} points below PyG. Storage is compared after {CHECKED} steps."
+        "Mean ± standard deviation of 5 seeds (ogbn_arxiv, squirrel and tolokers: 3). *Met*: at "
+        f"most {BAR} points below PyG. Storage is compared after {CHECKED} steps."
     )
     head = ["graph", "model", "trained by", "test score", "difference", "met", "storage"]
     report.table(head, rows)
