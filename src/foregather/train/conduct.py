@@ -98,9 +98,7 @@ def conduct(run: Run) -> Record:
             record["stages"] = {name: now[name] - totals.get(name, 0.0) for name in now}
             totals.update(now)
             run.write_metrics()
-            to_board(
-                record
-            )  # before the checkpoint, since a resumed run repeats only what follows it
+            to_board(record)  # before the checkpoint: what follows it is repeated
             run.try_to_save()
             run.say(epoch_line(record, settings.train.epochs))
             if record["epoch"] == 1 and (table := compare_measured(training.loader, record)):
@@ -278,13 +276,13 @@ def _board(wanted: bool, run: Run) -> Iterator[Callable[[Record], None]]:
     folder, first = str(run.folder / "tensorboard"), len(run.training.history) + 1
     with board_writer()(folder, purge_step=first) as board:
 
-        def after_epoch(record: Record) -> None:
+        def write(record: Record) -> None:
             for name in ("loss", "train", "valid", "seconds", "waited", "bytes"):
                 if name in record:
                     board.add_scalar(name, record[name], record["epoch"])
             board.flush()
 
-        yield after_epoch
+        yield lambda record: _try(run, "TensorBoard file", lambda: write(record))
 
 
 def _try(run: Run, what: str, write: Callable[[], None]) -> None:
