@@ -23,18 +23,18 @@ points then, by one seed of five.
 
 import argparse
 import functools
-import json
-import statistics
 import time
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import numpy as np
 import torch
 from common.graphs import load_graph
 from common.report import Report
+from common.training import Runs, Unfinished, spread
 
 from foregather import Graph
 from foregather.nn import gcn_layers, gcnii_layers, resgcn_layers, sage_layers
@@ -89,35 +89,6 @@ def _cells() -> dict[tuple[str, str], Plan]:
 
 
 CELLS = _cells()
-
-
-class Unfinished(Exception):
-    """A run is not kept, and none shall be made."""
-
-
-class Runs:
-    """Finished runs by cell, settings, mode and seed, kept in a file."""
-
-    def __init__(self, path: Path | None, finished: bool) -> None:
-        self.path, self.finished = path, finished
-        self.kept: dict[str, Any] = {}
-        if path is not None and path.exists():
-            self.kept = json.loads(path.read_text())
-
-    def get(self, cell: tuple[str, str], plan: Plan, mode: str, seed: int) -> dict[str, Any]:
-        """What was kept, or what a run gives."""
-        key = f"{cell} {replace(plan, modes=(), seeds=0)} {mode} {seed}"
-        if key not in self.kept:
-            if self.finished:
-                raise Unfinished
-            self.kept[key] = train(cell, plan, mode, seed)
-            if self.path is not None:
-                half = self.path.with_suffix(".part")
-                half.write_text(json.dumps(self.kept, indent=1))
-                half.replace(self.path)
-            print(key, self.kept[key], flush=True)
-        found: dict[str, Any] = self.kept[key]
-        return found
 
 
 @functools.lru_cache(maxsize=5)
@@ -180,14 +151,12 @@ def constant(name: str, seed: int) -> float:
     return 100 * float(np.bincount(labels[labels >= 0]).max() / (labels >= 0).sum())
 
 
-def mean(values: list[float]) -> float:
-    return statistics.mean(values)
-
-
-def spread(values: list[float], sign: str = "") -> str:
-    if len(values) == 1:
-        return f"{values[0]:{sign}.2f}"
-    return f"{mean(values):{sign}.2f} ± {statistics.stdev(values):.2f}"
+def kept(runs: Runs, cell: tuple[str, str], plan: Plan, mode: str, seed: int) -> dict[str, Any]:
+    """A run that was kept, or is made now."""
+    key = f"{cell} {replace(plan, modes=(), seeds=0)} {mode} {seed}"
+    found: dict[str, Any] = runs.get(key, lambda: train(cell, plan, mode, seed))
+    print(cell, mode, seed, found, flush=True)
+    return found
 
 
 def compare(cell: tuple[str, str], plan: Plan, runs: Runs) -> list[list[object]]:
@@ -195,12 +164,12 @@ def compare(cell: tuple[str, str], plan: Plan, runs: Runs) -> list[list[object]]
     found: dict[str, list[dict[str, Any]]] = {mode: [] for mode in plan.modes}
     for seed in range(plan.seeds):  # modes side by side: a stopped run has pairs
         for mode in plan.modes:
-            found[mode].append(runs.get(cell, plan, mode, seed))
+            found[mode].append(kept(runs, cell, plan, mode, seed))
     exact = [r["test"] for r in found["exact"]]
     learns = mean(exact) > mean([constant(cell[0], seed) for seed in range(plan.seeds)]) + 5
     lost = max(mean(exact) - mean([r["test"] for r in found[m]]) for m in plan.modes)
     if learns and lost > BAR:
-        found["bounded"] = [runs.get(cell, plan, "bounded", s) for s in range(plan.seeds)]
+        found["bounded"] = [kept(runs, cell, plan, "bounded", s) for s in range(plan.seeds)]
     rows = []
     for mode, made in found.items():
         test = [r["test"] for r in made]

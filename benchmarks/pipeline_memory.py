@@ -112,7 +112,7 @@ def child(path: str, kind: str, chunks: int, recompute: str, depth: int) -> None
     else:
         made = make_chunks(graph, chunks, "natural")
         cut = measure_cut(graph, made)
-        work = workload_of(graph, layers, Runtime(), None)
+        work = workload_of(graph, layers, Runtime())
         setting = Setting("nodes", "exact", 1, 1, chunks, (0, len(layers)), recompute)
         if recompute != "dense":
             facts["formula"] = memory_of(work, setting, cut)

@@ -243,7 +243,7 @@ class Unfinished(Exception):
 
 
 class Runs:
-    """Accuracies by graph, settings, model, sampler and seed, kept in a file between runs."""
+    """What runs gave, by graph, settings, model, way of training and seed, kept in a file."""
 
     def __init__(self, path: Path | None, finished: bool = False) -> None:
         self.path, self.finished = path, finished
@@ -258,10 +258,13 @@ class Runs:
                 raise Unfinished
             self.kept[key] = run()
             if self.path is not None:
-                self.path.write_text(json.dumps(self.kept))
+                half = self.path.with_suffix(".part")
+                half.write_text(json.dumps(self.kept, indent=1))
+                half.replace(self.path)
         return self.kept[key]
 
 
 def spread(values: list[float], sign: str = "") -> str:
-    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
-    return f"{statistics.mean(values):{sign}.2f} ± {deviation:.2f}"
+    """Mean and standard deviation, or the value of one seed."""
+    deviation = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):{sign}.2f}{deviation}"

@@ -55,7 +55,7 @@ def compare(name, drop, split, mode, stages, ways, chunks, recompute="none") -> 
     cuts = tuple(cut_layers(layers, stages))
     setting = Setting(split, mode, stages, ways, chunks, cuts, recompute)
     rank = dist.get_rank() if stages * ways > 1 else 0
-    work, cut = workload_of(graph, layers, Runtime(), None), measure_cut(graph, made, ways)
+    work, cut = workload_of(graph, layers, Runtime()), measure_cut(graph, made, ways)
     told = rank_memory(work, setting, cut, rank // ways, rank % ways)
     runtime = Runtime(recompute=recompute, ways=ways, split=split)
     tracemalloc.start()

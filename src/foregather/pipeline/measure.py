@@ -39,12 +39,13 @@ def measure_line(group: Any = None) -> Line:
     if place < 2:
         small, _ = _to_and_fro(place, ranks[1 - place], _SMALL, group)
         large, work = _to_and_fro(place, ranks[1 - place], _LARGE, group)
+        spare = len(os.sched_getaffinity(0)) > torch.get_num_threads()
+        work = 0.0 if spare else work / (4 * _LARGE)
         found += torch.tensor([small, large, work], dtype=torch.float64)
     dist.broadcast(found, ranks[0], group=group)
     small, large, work = found.tolist()
     rate = 4 * (_LARGE - _SMALL) / max(large - small, 1e-9)
-    spare = len(os.sched_getaffinity(0)) > torch.get_num_threads()
-    return Line(small, rate, 0.0 if spare else work / (4 * _LARGE))
+    return Line(small, rate, work)
 
 
 def measure_costs(graph: Graph, layers: Sequence[nn.Module], group: Any = None) -> list[LayerCost]:

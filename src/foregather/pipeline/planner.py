@@ -120,8 +120,8 @@ class StagePlan:
         """The candidates, the choice, and what would flip it."""
         lines = [
             f"line between ranks: {self.line.rate / 1e9:.3g} GB/s, "
-            f"{self.line.latency * 1e6:.3g} us; memory of a rank: "
-            + ("no limit" if self.limit is None else format_bytes(self.limit)),
+            f"{self.line.latency * 1e6:.3g} us, {self.line.work * 1e9:.3g} ns of work a byte; "
+            "memory of a rank: " + ("no limit" if self.limit is None else format_bytes(self.limit)),
             f"{'scheme':9} {'mode':6} {'S':>3} {'G':>3} {'K':>4} {'recompute':>9} {'bytes':>10} "
             f"{'seconds':>10} {'bubble':>7} {'memory':>10} {'stale':>6}",
             *(candidate.row() for candidate in self.candidates),
