@@ -25,6 +25,7 @@ __all__ = [
     "Runs",
     "Task",
     "Unfinished",
+    "batch_matrix",
     "full_steps",
     "load",
     "split_of",
@@ -60,7 +61,7 @@ PLANS = {
     "photo": Plan(100, 10, 1024, 15, 2048, 3825, columns=128),
     "coauthor_cs": Plan(100, 10, 1024, 15, 4096, 9167, columns=128),
     "ogbn_arxiv": Plan(40, 5, 16384, 15, 84672, 127008, rate=0.05),
-    "squirrel": Plan(100, 5, 2496, 100, 4096, 5201, 64, 0.01, 5e-4, 128),
+    "squirrel": Plan(150, 5, 2496, 400, 5201, 5201, 64, 0.05, columns=128),
     "tolokers": Plan(60, 10, 5879, 100, 8192, 11758, 64, 0.01),
 }
 
@@ -119,6 +120,15 @@ def matrix(graph: Graph, weight: np.ndarray | None) -> torch.Tensor:
     return torch.sparse_csr_tensor(rows, columns, torch.from_numpy(value), size)
 
 
+def batch_matrix(edge_index: torch.Tensor, weight: torch.Tensor | None, nodes: int) -> torch.Tensor:
+    """Edges of a minibatch as such a matrix: the same sums, in less time where edges are many."""
+    order = torch.argsort(edge_index[1], stable=True)
+    starts = torch.zeros(nodes + 1, dtype=torch.int64)
+    starts[1:] = torch.bincount(edge_index[1], minlength=nodes).cumsum(0)
+    value = torch.ones(len(order)) if weight is None else weight[order]
+    return torch.sparse_csr_tensor(starts, edge_index[0][order], value, (nodes, nodes))
+
+
 class WeightedSAGE(SAGEConv):
     """PyG's SAGEConv, whose mean may be a weighted sum that a sampler made right on average."""
 
@@ -128,8 +138,11 @@ class WeightedSAGE(SAGEConv):
         """Rows of all nodes."""
         if weight is None:
             return super().forward(x, edge_index)
-        rows = x[edge_index[0]] * weight[:, None]
-        mean = torch.zeros_like(x).index_add_(0, edge_index[1], rows)
+        if edge_index.layout == torch.sparse_csr:  # which has the weights
+            mean = edge_index @ x
+        else:
+            rows = x[edge_index[0]] * weight[:, None]
+            mean = torch.zeros_like(x).index_add_(0, edge_index[1], rows)
         return self.lin_l(mean) + self.lin_r(x)
 
 

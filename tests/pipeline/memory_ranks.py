@@ -63,10 +63,16 @@ def compare(name, drop, split, mode, stages, ways, chunks, recompute="none") -> 
         with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
             run = FullGraph(graph, layers, chunks, mode, partition="natural", runtime=runtime)
             run.fit(2)
-        arrays = tracemalloc.get_traced_memory()[0]  # edges and indices are numpy's
+        arrays = bytes_of_arrays()  # edges and indices are numpy's
     finally:
         tracemalloc.stop()
     return told, most_bytes(seen) + arrays
+
+
+def bytes_of_arrays() -> int:
+    """Bytes of numpy's arrays; other objects, such as a profiler's events, are not the run's."""
+    only = tracemalloc.DomainFilter(True, np.lib.tracemalloc_domain)
+    return sum(trace.size for trace in tracemalloc.take_snapshot().filter_traces([only]).traces)
 
 
 def most_bytes(seen: profile) -> int:

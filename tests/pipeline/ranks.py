@@ -117,7 +117,7 @@ def fault(group, stages: int) -> str:
 
 def resume(group, folder: Path) -> torch.Tensor:
     """Goes on from the saved state of a run in one stage; exact mode, so history plays no part."""
-    state = torch.load(folder / "state.pt")
+    state = torch.load(folder / "state.pt", weights_only=True)
     layers = model("gcnii", 0.3, seed=1)
     run = FullGraph(
         small_graph(), layers, CHUNKS, optimizer=lambda w: torch.optim.Adam(w, 0.05),

@@ -38,7 +38,7 @@ def shared(tmp_path_factory):
     for process in launch(all_memory, 2, folder):
         process.join(120)
         assert process.exitcode is not None, "a rank hangs"
-    found = [torch.load(folder / f"rank{rank}.pt") for rank in range(2)]
+    found = [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(2)]
     for one in found:
         assert "error" not in one, one.get("error")
     return found

@@ -39,10 +39,10 @@ def ranks(tmp_path_factory, alone):
     for process in started:
         process.join(120)
         assert process.exitcode is not None, "a rank hangs"
-    found = [torch.load(folder / "all" / f"rank{rank}.pt") for rank in range(4)]
+    found = [torch.load(folder / "all" / f"rank{rank}.pt", weights_only=True) for rank in range(4)]
     for one in found:
         assert "error" not in one, one.get("error")
-    told = {how: torch.load(folder / how / "told.pt") for how in FAILURES}
+    told = {how: torch.load(folder / how / "told.pt", weights_only=True) for how in FAILURES}
     return found, told
 
 

@@ -75,7 +75,7 @@ def ways(tmp_path_factory):
     for process in started:
         process.join(180)
         assert process.exitcode is not None, "a rank hangs"
-    found = [torch.load(folder / f"rank{rank}.pt") for rank in range(8)]
+    found = [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(8)]
     for one in found:
         assert "error" not in one, one.get("error")
     return found

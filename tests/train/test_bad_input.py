@@ -8,6 +8,7 @@ import torch
 
 from foregather import ForegatherError, InputError, Loader
 from foregather.nn.sage import SAGE
+from foregather.train.checkpoint_ranks import check_torch
 from tests.train.graphs import same_batch, small_graph
 
 GRAPH = small_graph()
@@ -74,3 +75,10 @@ def test_an_error_of_a_transform_ends_in_the_users_own_frame():
     assert traceback.extract_tb(caught.tb)[-1].name == "mine"
     assert caught.value.__cause__ is None and caught.value.__context__ is None
     assert not isinstance(caught.value, ForegatherError)
+
+
+def test_torch_too_old_for_ranks_is_said_before_training():
+    check_torch("2.9.0")
+    check_torch("2.13.0+cpu")
+    with pytest.raises(InputError, match=r"needs torch 2\.9 or newer.* this is torch 2\.4\.0\+cu"):
+        check_torch("2.4.0+cu121")

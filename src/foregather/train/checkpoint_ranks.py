@@ -18,14 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.distributed.checkpoint.api import CheckpointException
-from torch.distributed.checkpoint.hf_storage import (
-    HuggingFaceStorageReader,
-    HuggingFaceStorageWriter,
-)
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
-from foregather.errors import FormatError, StorageError
+from foregather.errors import FormatError, InputError, StorageError
 from foregather.graph.files import storage_error
 from foregather.train.checkpoint import (
     SHARDED,
@@ -41,10 +37,24 @@ from foregather.train.checkpoint import (
 )
 from foregather.train.together import Together
 
-__all__ = ["latest_together", "write_together"]
+__all__ = ["check_torch", "latest_together", "write_together"]
 
 State = Mapping[str, Any]
 _SHARED, _RANKS = "shared.safetensors", "ranks"
+_OLDEST = (2, 9)  # torch that can write safetensors from many ranks
+
+
+def check_torch(version: str = torch.__version__) -> None:
+    """Says before training, not at its first checkpoint, that this torch is too old.
+
+    Raises:
+        InputError: it is.
+    """
+    if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
+        raise InputError(
+            f"training over ranks needs torch {_OLDEST[0]}.{_OLDEST[1]} or newer for its "
+            f"checkpoints, and this is torch {version}; install a newer one or train on one rank"
+        )
 
 
 def write_together(
@@ -64,6 +74,8 @@ def write_together(
     Raises:
         StorageError: on all ranks, if one of them cannot write; what was there is still there.
     """
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
+
     path = folder / checkpoint_name(epoch, batch)
     unnamed = folder / f"{path.name}.partial"
 
@@ -158,6 +170,8 @@ def _read(
     path: Path, rank: int, like: Callable[[str], Tensor]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Shared and own state; no other rank is needed for it."""
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+
     shared, key = read_checkpoint(path / _SHARED), _key(rank)
     reader = HuggingFaceStorageReader(str(path / _RANKS))
     try:

@@ -40,7 +40,7 @@ from foregather.train.checkpoint import (
     write_checkpoint,
     write_safely,
 )
-from foregather.train.checkpoint_ranks import latest_together, write_together
+from foregather.train.checkpoint_ranks import check_torch, latest_together, write_together
 from foregather.train.device import find_device
 from foregather.train.fit import Record, Training
 from foregather.train.run_folder import check_resumed, check_seen, choose_folder
@@ -109,6 +109,8 @@ class Run:
         settings = self.settings
         if not settings.graph:
             raise InputError("graph is not given; name the graph folder to train on")
+        if self.together.grid is not None:
+            check_torch()
         torch.set_num_threads(threads)
         graph = Graph.open(settings.graph)
         if graph.features is None:
