@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -114,6 +115,19 @@ def test_summary_and_json(edges, tmp_path):
     code, out, _ = run("info", tmp_path / "g", "--json")
     assert code == 0 and json.loads(out)["num_nodes"] == 3
     assert run("verify", tmp_path / "g")[0] == 0
+
+
+def test_a_program_that_calls_it_keeps_its_signals(tmp_path):
+    before = signal.getsignal(signal.SIGTERM)
+    assert main(["synth", str(tmp_path / "graph"), "--nodes", "100", "--json"]) == 0
+    assert main(["info", str(tmp_path / "missing")]) == 2
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_it_can_be_called_in_a_thread(tmp_path):
+    with ThreadPoolExecutor(1) as pool:
+        code = pool.submit(main, ["synth", str(tmp_path / "graph"), "--nodes", "100", "--json"])
+        assert code.result() == 0
 
 
 def test_synth_then_info_with_a_plot(tmp_path):

@@ -8,7 +8,9 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import FrameType
 from typing import Annotated, Any, NoReturn
 
@@ -71,14 +73,14 @@ def _run(argv: Sequence[str] | None) -> int:
     except ForegatherError as error:  # a flag, or a config file
         print(f"foregather: {error}", file=sys.stderr)
         return 2
-    signal.signal(signal.SIGTERM, _terminate)
     try:
-        if command.json:
-            with quiet():
-                facts = command.run()
-            text = json.dumps(facts, indent=1, default=_plain) if facts else ""
-        else:
-            text = command.show(command.run())
+        with _terminable():
+            if command.json:
+                with quiet():
+                    facts = command.run()
+                text = json.dumps(facts, indent=1, default=_plain) if facts else ""
+            else:
+                text = command.show(command.run())
         if text:  # of several ranks only the first has something to say
             print(text)
     except ForegatherError as error:
@@ -102,6 +104,19 @@ def _parse(arguments: list[str]) -> Any:
             Train, args=arguments[1:], prog="foregather train", default=default, **options
         )
     return tyro.cli(Command, args=arguments, prog="foregather", description=_ABOUT, **options)
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Around a command: a termination ends it as an error does, so that it cleans up."""
+    if threading.current_thread() is not threading.main_thread():  # others cannot be told
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
