@@ -22,12 +22,14 @@ from foregather import _core
 from foregather.errors import InputError, StorageError
 from foregather.graph.files import exchange, storage_error, write_all
 from foregather.graph.npy import ALIGN, file_bytes, pack_header
+from foregather.units import format_bytes
 
 __all__ = ["CHUNK", "ArrayWriter", "FolderWriter", "meta_digest"]
 
 CHUNK = 64 << 20  # payload bytes covered by one checksum
 FORMAT = "foregather-graph"
 VERSION = 1
+_MOST_BYTES = 2**63 - 1  # of a file
 
 Array = npt.NDArray[Any]
 
@@ -60,13 +62,19 @@ class ArrayWriter:
         self._checksums: list[str] = []
         self._hash = _core.Xxh64()
         self._room = CHUNK  # payload bytes until the current checksum is complete
+        size = file_bytes((rows or 0) * self._row_bytes)
+        if size > _MOST_BYTES:
+            raise StorageError(
+                f"{path.name} would need {format_bytes(size)} for {rows} rows, more than a file "
+                "can have; check the number of nodes"
+            )
         try:
             self._file = open(path, "wb", buffering=0)  # noqa: SIM115 - closed in close()/abort()
         except OSError as error:
             raise storage_error(error, path, "making") from error
         try:
             if rows:
-                os.posix_fallocate(self._file.fileno(), 0, file_bytes(rows * self._row_bytes))
+                os.posix_fallocate(self._file.fileno(), 0, size)
             self._file.seek(ALIGN)
         except OSError as error:
             self._file.close()

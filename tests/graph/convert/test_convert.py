@@ -1,6 +1,7 @@
 """convert: every kind of source becomes the graph an oracle expects, whatever the budget."""
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -282,6 +283,27 @@ def test_object_arrays_and_bombs_are_refused(tmp_path, monkeypatch):
     with pytest.raises(BudgetError, match="y in b.npz needs 400 MB"):
         convert(tmp_path / "b.npz", tmp_path / "g", memory="700MB")
     assert not (tmp_path / "g").exists() and not (tmp_path / "g.partial").exists()
+
+
+def test_more_nodes_than_a_file_can_have_rows_are_refused(tmp_path):
+    path = tmp_path / "edges.npz"
+    np.savez(path, edge_index=np.zeros((2, 3), np.int64), num_nodes=np.int64(2**62))
+    with pytest.raises(StorageError, match="more than a file can have"):
+        convert(path, tmp_path / "graph")
+    assert not (tmp_path / "graph").exists()
+
+
+def test_what_was_refused_gives_its_memory_back(tmp_path):
+    path = tmp_path / "edges.npy"
+    np.save(path, np.array([[0, 1], [1, -2]]))
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError) as caught:
+            convert(path, tmp_path / "graph", memory="2GB")
+        assert tracemalloc.get_traced_memory()[0] < 50_000_000, caught  # which holds its frames
+        assert tracemalloc.get_traced_memory()[1] > 500_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_more_than_the_disk_holds_is_refused_at_once(tmp_path):

@@ -189,7 +189,8 @@ class Spool:
                 yield records
 
     def close(self) -> None:
-        """Closes and removes the scratch file."""
+        """Closes and removes the scratch file, and gives the memory back."""
+        self._buffer = self._grouped = np.empty(0, self.dtype)
         self._file.close()
         self.path.unlink(missing_ok=True)
 
