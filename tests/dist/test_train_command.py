@@ -24,6 +24,7 @@ from foregather.graph.synthetic import synthesize
 from foregather.nn import SAGE
 from foregather.sampling import Neighbor
 from foregather.train.checkpoint import list_checkpoints
+from foregather.train.checkpoint_ranks import is_too_old
 from foregather.train.run import Run
 from foregather.train.score import count_right, loss_of
 from foregather.train.settings import (
@@ -37,10 +38,7 @@ from foregather.train.settings import (
 
 NODES, BATCH = 1500, 50
 DISTURBED = ModelSettings("dist.rank_command:Disturbed")
-pytestmark = pytest.mark.skipif(
-    tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 9),
-    reason="checkpoints of many ranks need torch 2.9",
-)
+pytestmark = pytest.mark.skipif(is_too_old(), reason="checkpoints of many ranks need torch 2.9")
 
 
 @pytest.fixture(scope="module")

@@ -37,11 +37,16 @@ from foregather.train.checkpoint import (
 )
 from foregather.train.together import Together
 
-__all__ = ["check_torch", "latest_together", "write_together"]
+__all__ = ["check_torch", "is_too_old", "latest_together", "write_together"]
 
 State = Mapping[str, Any]
 _SHARED, _RANKS = "shared.safetensors", "ranks"
 _OLDEST = (2, 9)  # torch that can write safetensors from many ranks
+
+
+def is_too_old(version: str = torch.__version__) -> bool:
+    """Whether this torch cannot write the checkpoints of many ranks."""
+    return tuple(int(part) for part in version.split(".")[:2]) < _OLDEST
 
 
 def check_torch(version: str = torch.__version__) -> None:
@@ -50,7 +55,7 @@ def check_torch(version: str = torch.__version__) -> None:
     Raises:
         InputError: it is.
     """
-    if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
+    if is_too_old(version):
         raise InputError(
             f"training over ranks needs torch {_OLDEST[0]}.{_OLDEST[1]} or newer for its "
             f"checkpoints, and this is torch {version}; install a newer one or train on one rank"
