@@ -9,11 +9,12 @@ import foregather
 from foregather import _core
 
 ROOT = Path(foregather.__file__).parent
-BASE = {"errors", "units", "_core", "observe"}
+BASE = {"errors", "files", "units", "_core", "observe"}
 ALLOWED = {
     "errors": set(),
     "units": {"errors"},
-    "observe": {"errors", "units", "_core"},
+    "files": {"errors"},
+    "observe": {"errors", "files", "units", "_core"},
     "graph": BASE,
     "sampling": BASE | {"graph"},
     "plan": BASE | {"graph", "sampling"},

@@ -3,12 +3,14 @@
 import json
 import os
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from foregather import FormatError, Graph
 from foregather.dist.partition import Partition
+from foregather.graph.verify import verify
 from foregather.graph.writer import meta_digest
 from foregather.sampling import FastGCN, Full, Labor, Ladies, Neighbor, RandomWalk
 
@@ -23,15 +25,32 @@ def test_links_out_of_the_folder_are_refused(folder, tmp_path):
     secret = tmp_path / "secret.npy"
     os.rename(folder / "features.npy", secret)
     os.symlink(secret, folder / "features.npy")
-    with pytest.raises(FormatError, match="features.npy is a link out of the folder"):
+    with pytest.raises(FormatError, match="features.npy is a link"):
         Graph.open(folder)
 
 
 def test_a_link_to_the_folder_itself_is_fine(folder, tmp_path):
     os.symlink(folder, tmp_path / "name")
-    os.rename(folder / "features.npy", folder / "rows.npy")
-    os.symlink("rows.npy", folder / "features.npy")
     assert Graph.open(tmp_path / "name").features.width == 2
+
+
+@pytest.mark.parametrize("file", ["features.npy", "meta.json", "splits/train.npy", "splits"])
+@pytest.mark.parametrize("use", [Graph.open, verify], ids=["open", "verify"])
+def test_no_name_inside_the_folder_may_be_a_link(folder, file, use):
+    graph = replace(Graph.open(folder), splits={"train": np.arange(2)})
+    folder = graph.save(folder.with_name("split"))
+    os.rename(folder / file, folder / "moved")
+    os.symlink("../moved" if "/" in file else "moved", folder / file)
+    with pytest.raises(FormatError, match="is a link, or lies behind one"):
+        use(folder)
+
+
+@pytest.mark.parametrize("file", ["features.npy", "meta.json"])
+def test_a_pipe_is_refused_and_not_waited_for(folder, file):
+    os.remove(folder / file)
+    os.mkfifo(folder / file)
+    with pytest.raises(FormatError, match=f"{file} is not a regular file"):
+        Graph.open(folder)
 
 
 @pytest.mark.parametrize("name", ["../secret.npy", "/etc/passwd", "splits/../../secret.npy", ""])

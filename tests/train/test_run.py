@@ -17,7 +17,6 @@ from foregather.cli.main import main
 from foregather.errors import FormatError, InputError, StorageError
 from foregather.graph.synthetic import synthesize
 from foregather.nn import SAGE
-from foregather.train import checkpoint
 from foregather.train.checkpoint import list_checkpoints, read_checkpoint
 from foregather.train.conduct import conduct
 from foregather.train.run import Run
@@ -188,7 +187,7 @@ def test_a_full_disk_while_checkpointing(folder, tmp_path, monkeypatch):
             raise OSError(28, "No space left on device")
         real(descriptor)
 
-    monkeypatch.setattr(checkpoint.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     train(settings_of(folder, tmp_path / "b"), heard.append)
     assert any("no space left on the disk" in text for text in heard)
     assert any("training goes on" in text for text in heard)
@@ -203,7 +202,7 @@ def test_a_disk_that_stays_full_loses_nothing(folder, tmp_path, monkeypatch):
         def full(descriptor):
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(checkpoint.os, "fsync", full)
+        monkeypatch.setattr(os, "fsync", full)
         with pytest.raises(StorageError, match="no space left on the disk"):
             conduct(run)
     monkeypatch.undo()

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from foregather import _core
 from foregather.errors import FormatError, InputError, StorageError
+from foregather.files import open_regular
 from foregather.graph.graph import Graph
 from foregather.graph.npy import read_file_header
 
@@ -163,11 +164,13 @@ def _take(graph: Graph, starts: Int, block: int, path: Path | None) -> Partition
 def read_span(path: Path, begin: int, end: int) -> Array:
     """Elements begin to end - 1 of an array file, read (not mapped)."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             header = read_file_header(file, path.name)
             size = header.dtype.itemsize
-            offset = header.offset + begin * size
-            values = np.fromfile(path, header.dtype, end - begin, offset=offset)
+            file.seek(header.offset + begin * size)
+            values = np.fromfile(file, header.dtype, end - begin)
+    except StorageError:
+        raise
     except OSError as error:
         raise StorageError(f"cannot read {path.name}: {error.strerror}") from error
     if len(values) < end - begin:

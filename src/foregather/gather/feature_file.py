@@ -4,6 +4,7 @@ A `FeatureFile` was checked against the header of the file and against meta.json
 that the file stays as it is, is for the executor to watch.
 """
 
+import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy.typing as npt
 
 from foregather import _core
 from foregather.errors import FormatError, InputError, StorageError
+from foregather.files import open_regular
 from foregather.graph.graph import Graph
 from foregather.graph.npy import ALIGN, file_bytes, read_file_header
 
@@ -103,9 +105,11 @@ class FeatureFile:
                 f"one number and at most {_MOST_ROWS} rows"
             )
         try:
-            with open(self.path, "rb") as file:
+            with open_regular(self.path) as file:
                 header = read_file_header(file, self.name)
-                size = self.path.stat().st_size
+                size = os.fstat(file.fileno()).st_size
+        except StorageError:
+            raise
         except OSError as error:
             raise StorageError(f"cannot open {self.name}: {error.strerror}") from error
         shape = (self.num_rows, self.width)

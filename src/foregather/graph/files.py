@@ -10,25 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from foregather.errors import StorageError
+from foregather.files import storage_error
 
 __all__ = ["exchange", "read_at", "storage_error", "write_all"]
 
 Array = npt.NDArray[Any]
-
-
-def storage_error(error: OSError, path: Path | str, doing: str) -> StorageError:
-    """An OSError as one sentence about our file."""
-    name = Path(path).name
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return StorageError(
-            f"no space left on the disk while {doing} {name}; free some space and run again"
-        )
-    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        return StorageError(
-            f"cannot write {name}: {error.strerror}; choose a target you may write to"
-        )
-    return StorageError(f"{doing} {name} failed: {error.strerror}")
 
 
 def write_all(file: RawIOBase, values: Array, path: Path) -> int:

@@ -27,16 +27,11 @@ Array = npt.NDArray[Any]
 
 def _map(folder: Path, entry: ArrayEntry) -> Array:
     path = folder / entry.file
-    if not path.is_file():
+    if not os.path.lexists(path):
         raise FormatError(
             f"{entry.file} is missing, though meta.json lists it; the folder is incomplete"
         )
-    if not path.resolve().is_relative_to(folder.resolve()):
-        raise FormatError(
-            f"{entry.file} is a link out of the folder, which could show any file of this machine; "
-            "put the file itself there"
-        )
-    values = map_array(path, entry.file)
+    values = map_array(path, entry.file, folder)
     if values.dtype != entry.dtype or values.shape != entry.shape:
         raise FormatError(
             f"{entry.file} holds {values.dtype} of shape {list(values.shape)}, but meta.json says "

@@ -5,6 +5,7 @@ shapes and checksum counts are well formed, and every file lies inside the folde
 """
 
 import json
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from foregather.errors import FormatError, StorageError
+from foregather.files import read_regular
 from foregather.graph.writer import FORMAT, VERSION, meta_digest
 
 __all__ = ["ArrayEntry", "Meta", "RESERVED", "read_meta"]
@@ -66,21 +68,14 @@ def _fail(why: str) -> FormatError:
 
 
 def _load(folder: Path) -> dict[str, Any]:
-    path = folder / "meta.json"
     if not folder.is_dir():
         raise StorageError(f"{folder.name or folder} is not a folder; name a graph folder")
-    if not path.is_file():
+    if not os.path.lexists(folder / "meta.json"):
         raise FormatError(
             f"{folder.name or folder} has no meta.json; it is not a graph folder, "
             "or was never finished: convert it again"
         )
-    try:
-        with open(path, "rb") as file:
-            data = file.read(_MOST_BYTES + 1)
-    except OSError as error:
-        raise StorageError(f"cannot read meta.json: {error.strerror}") from error
-    if len(data) > _MOST_BYTES:
-        raise _fail("is larger than any metadata")
+    data = read_regular(folder / "meta.json", _MOST_BYTES)
     try:
         text = json.loads(data)
     except (ValueError, RecursionError) as error:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather.errors import FormatError, StorageError
+from foregather.files import open_regular
 
 __all__ = [
     "ALIGN",
@@ -133,16 +134,22 @@ def _parse(text: str, offset: int, name: str) -> Header:
     return Header(dtype, extents, fortran, offset)
 
 
-def map_array(path: Path, name: str | None = None) -> Array:
+def map_array(path: Path, name: str | None = None, folder: Path | None = None) -> Array:
     """Memory-maps a .npy file read-only; nothing is read but the header.
 
+    Args:
+        path: the file.
+        name: what errors call it; None: its own name.
+        folder: above it; no name below this folder may be a link. None: the file's own folder.
+
     Raises:
-        FormatError: bad header, or the file is shorter than its header promises.
+        FormatError: bad header, the file is shorter than its header promises, is a link, or is not
+            a regular file.
         StorageError: the file cannot be opened.
     """
     name = name or path.name
     try:
-        with open(path, "rb") as file:
+        with open_regular(path, folder) as file:
             header = read_file_header(file, name)
             if header.nbytes == 0:
                 return np.empty(header.shape, header.dtype)
@@ -154,6 +161,8 @@ def map_array(path: Path, name: str | None = None) -> Array:
                 shape=header.shape,
                 order="F" if header.fortran else "C",
             )
+    except StorageError:
+        raise
     except OSError as error:
         raise StorageError(f"cannot open {name}: {error.strerror}") from error
     return mapped.view(np.ndarray)

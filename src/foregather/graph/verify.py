@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from foregather import _core
 from foregather.errors import FormatError, StorageError
+from foregather.files import open_regular
 from foregather.graph.chunks import edge_pieces, row_pieces
 from foregather.graph.folder import stored_arrays
 from foregather.graph.graph import Graph
@@ -113,10 +114,12 @@ def verify(graph: Graph | str | os.PathLike[str], threads: int = 0) -> Report:
 def _check_padding(folder: Path, entry: ArrayEntry) -> None:
     """The header is exactly what meta.json implies, and the end is padded with zeros."""
     try:
-        with open(folder / entry.file, "rb") as file:
+        with open_regular(folder / entry.file, folder) as file:
             header = file.read(ALIGN)
             file.seek(ALIGN + entry.nbytes)
             tail = file.read()
+    except StorageError:
+        raise
     except OSError as error:
         raise StorageError(f"cannot read {entry.file}: {error.strerror}") from error
     if header != pack_header(entry.dtype, entry.shape):

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from foregather import _core
 from foregather.errors import FormatError, InputError, StorageError
+from foregather.files import open_regular
 from foregather.graph.graph import Graph
 from foregather.graph.meta import read_meta
 from foregather.graph.npy import ALIGN, file_bytes, read_file_header
@@ -178,9 +179,11 @@ class DiskTopology:
     def _inspect(self) -> tuple[int, tuple[int, ...]]:
         """Size and identity of the file, whose header must agree with the graph."""
         try:
-            with open(self._path, "rb") as file:
+            with open_regular(self._path) as file:
                 header = read_file_header(file, self._name)
                 facts = os.fstat(file.fileno())
+        except StorageError:
+            raise
         except OSError as error:
             raise StorageError(f"cannot open {self._name}: {error.strerror}") from error
         known = self.graph.indices

@@ -7,7 +7,6 @@ folder of such files; see `train.checkpoint_ranks`.
 """
 
 import json
-import os
 import random
 import re
 import shutil
@@ -21,7 +20,7 @@ from torch import Tensor
 
 from foregather import _core
 from foregather.errors import FormatError, StorageError
-from foregather.graph.files import storage_error
+from foregather.files import write_safely
 
 __all__ = [
     "SHARDED",
@@ -36,9 +35,7 @@ __all__ = [
     "read_checkpoint",
     "seed_everything",
     "set_random_state",
-    "sync_folder",
     "write_checkpoint",
-    "write_safely",
 ]
 
 _NAME = re.compile(r"checkpoint-(\d{8})-(\d{8})(\.safetensors)?")
@@ -124,34 +121,6 @@ def set_random_state(state: Mapping[str, Any]) -> None:
 
 
 # ---- files -------------------------------------------------------------------------------------
-
-
-def write_safely(path: Path, data: bytes) -> None:
-    """Writes a file so that after a crash it is the old one or the new one, whole.
-
-    Raises:
-        StorageError: the disk is full or refuses; nothing was changed.
-    """
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with open(partial, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-        sync_folder(path.parent)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise storage_error(error, path, "writing") from error
-
-
-def sync_folder(path: Path) -> None:
-    """Makes the names in a folder outlast a crash."""
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _checksum(text: str, tensors: Mapping[str, Tensor]) -> str:

@@ -22,7 +22,7 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
 from foregather.errors import FormatError, InputError, StorageError
-from foregather.graph.files import storage_error
+from foregather.files import storage_error, sync_folder, write_safely
 from foregather.train.checkpoint import (
     SHARDED,
     checkpoint_name,
@@ -32,8 +32,6 @@ from foregather.train.checkpoint import (
     list_checkpoints,
     prune,
     read_checkpoint,
-    sync_folder,
-    write_safely,
 )
 from foregather.train.together import Together
 

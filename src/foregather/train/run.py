@@ -21,7 +21,7 @@ from safetensors.torch import save
 from torch import nn
 
 from foregather.errors import ForegatherError, InputError, StorageError
-from foregather.graph.files import storage_error
+from foregather.files import storage_error, write_safely
 from foregather.graph.graph import Graph
 from foregather.observe.machine import describe_machine
 from foregather.train.build import (
@@ -38,7 +38,6 @@ from foregather.train.checkpoint import (
     seed_everything,
     set_random_state,
     write_checkpoint,
-    write_safely,
 )
 from foregather.train.checkpoint_ranks import check_torch, latest_together, write_together
 from foregather.train.device import find_device
