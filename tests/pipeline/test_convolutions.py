@@ -89,9 +89,3 @@ def test_equals_its_own_full_graph_run(name, recompute):
 def test_options_that_cannot_be_kept_are_refused(option):
     with pytest.raises(InputError, match=option):
         Conv(GCNConv(3, 3, **{option: True}))
-
-
-def test_batch_norm_warns_and_says_what_to_use():
-    layers = [GENConv(WIDTH, CLASSES, norm="batch")]
-    with pytest.warns(UserWarning, match="layer 0 has BatchNorm.*use LayerNorm"):
-        FullGraph(GRAPH, layers, 2, partition="natural")

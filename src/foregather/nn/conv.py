@@ -81,6 +81,25 @@ class Conv(GraphLayer):
         out = self._call(given, edge_index, arguments)[:count]
         return out if self.then is None else self.then(out)
 
+    def whole(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        **skips: Tensor,
+    ) -> Tensor:
+        """The rows of all nodes as PyG computes them; what `update` must equal."""
+        arguments: dict[str, Tensor] = {}
+        if self._weighted and edge_weight is not None:
+            arguments["edge_weight"] = edge_weight
+        if self._attr and edge_attr is not None:
+            arguments["edge_attr"] = edge_attr
+        for name in self.needs:
+            arguments["x_0"] = skips[name]
+        out: Tensor = self.conv(x, edge_index=edge_index, **arguments)
+        return out if self.then is None else self.then(out)
+
     def _norm(self) -> str | None:
         if not (self._family and self.conv.normalize):
             return None

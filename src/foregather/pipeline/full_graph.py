@@ -23,7 +23,7 @@ from foregather.pipeline.infer import infer
 from foregather.pipeline.loss import Loss
 from foregather.pipeline.meter import Ladder, Reading
 from foregather.pipeline.options import Meter, Mode, Runtime, Techniques
-from foregather.pipeline.probe import warn_batch_norm
+from foregather.pipeline.probe import check_batch_norm
 from foregather.pipeline.program import as_layers, check_cuts, cut_layers
 from foregather.pipeline.setup import (
     boundary_widths,
@@ -95,7 +95,8 @@ class FullGraph:
 
     Raises:
         InputError: more stages than layers, fewer chunks than stages, no training node, layers
-            that do not fit together or mix nodes, or ranks with different arguments.
+            that do not fit together, layers that give other results by chunks than on the whole
+            graph, or ranks with different arguments.
     """
 
     def __init__(
@@ -121,7 +122,7 @@ class FullGraph:
         self.mode: Mode = mode
         self.meter = meter or Meter(every=10 if mode == "bounded" else 0)
         self.layers = as_layers(layers)
-        warn_batch_norm(self.layers)
+        check_batch_norm(self.layers, mode, chunks)
         self.link = make_link(runtime)
         cut_layers(self.layers, self.link.stages)  # its errors come before the work of the chunks
         together = abreast or self.link.ways

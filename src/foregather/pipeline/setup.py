@@ -131,8 +131,7 @@ def make_stage(
     weight = next((p for layer in layers for p in layer.parameters()), torch.empty(0))
     mine = own_chunks(len(chunks), link.way, link.ways)
     place = Topology(graph, chunks, weight.dtype, weight.device, mine)
-    edge_width = None if graph.edge_features is None else graph.edge_features.width
-    widths = probe(layers, graph.features.width, edge_width, place.dtype, place.device)
+    widths = probe(layers, graph, len(chunks))
     cuts = cut_layers(layers, link.stages)
     if runtime.cuts is not None:
         cuts = check_cuts(runtime.cuts, len(layers), link.stages)

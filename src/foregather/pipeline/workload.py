@@ -113,8 +113,7 @@ def workload_of(
         raise InputError("the graph has no features, which full-graph training needs")
     layers = as_layers(modules)
     weight = next((p for layer in layers for p in layer.parameters()), torch.empty(0))
-    edge_width = None if graph.edge_features is None else graph.edge_features.width
-    widths = probe(layers, graph.features.width, edge_width, weight.dtype, weight.device)
+    widths = probe(layers, graph)
     size = weight.dtype.itemsize
     return Workload(
         layers,
