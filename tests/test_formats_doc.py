@@ -130,6 +130,6 @@ def test_checksum_chunks_of_64_mib(tmp_path: Path) -> None:
 def test_only_complete_folders_have_the_final_name(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), FolderWriter(tmp_path / "graph.fg") as writer:
         writer.put("indptr", INDPTR)
-        assert (tmp_path / "graph.fg.partial" / ".lock").exists()
+        assert (tmp_path / "graph.fg.partial" / ".foregather").exists()
         raise RuntimeError("interrupted")
     assert list(tmp_path.iterdir()) == []

@@ -189,7 +189,7 @@ def test_interrupted_work_leaves_no_folder_that_opens(tmp_path, command, number,
     else:
         args = ["synth", target, "--nodes", "4M", "--features", "64"]
     process = start(*args)
-    wait_for(lambda: (partial / "indices.npy").exists(), process)
+    wait_for(lambda: (partial / "graph/indices.npy").exists(), process)
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == code, err
@@ -197,7 +197,7 @@ def test_interrupted_work_leaves_no_folder_that_opens(tmp_path, command, number,
     if number != signal.SIGKILL:
         assert not partial.exists() and "Traceback" not in err
         return
-    assert not (partial / "meta.json").exists()
+    assert not (partial / "graph/meta.json").exists()
     small = tmp_path / "small.npy"
     np.save(small, np.array([[0], [1]]))
     assert run("convert", small, target)[0] == 0  # a second try clears the remains

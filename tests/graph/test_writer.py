@@ -73,7 +73,7 @@ def test_folders_change_places(tmp_path, monkeypatch, atomic):
         (tmp_path / name / name).write_text(name)
     if not atomic:
         monkeypatch.setattr(files.ctypes, "CDLL", lambda *args, **kwargs: object())
-    exchange(tmp_path / "a", tmp_path / "b")
+    exchange(tmp_path / "a", tmp_path / "b", tmp_path / "c")
     assert (tmp_path / "a/b").exists() and (tmp_path / "b/a").exists()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b"]
 

@@ -12,7 +12,14 @@ import numpy.typing as npt
 
 from foregather.files import storage_error
 
-__all__ = ["exchange", "read_at", "storage_error", "write_all"]
+__all__ = [
+    "exchange",
+    "move_new",
+    "read_at",
+    "storage_error",
+    "sync_folder",
+    "write_all",
+]
 
 Array = npt.NDArray[Any]
 
@@ -42,21 +49,66 @@ def read_at(descriptor: int, into: Array, position: int, path: Path) -> None:
         raise storage_error(error, path, "reading") from error
 
 
-def exchange(first: Path, second: Path) -> None:
-    """Swaps two folders in one step, so that at no moment either name is missing.
+def sync_folder(folder: Path) -> None:
+    """Makes the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
-    Python has no call for renameat2. Where the kernel or file system has none either, the swap is
-    made of renames through a third name.
+
+def _renameat2(first: Path, second: Path, flag: int) -> bool:
+    """Renames in one step with a condition; False where kernel or file system has no such call.
+
+    Python has no call for renameat2.
     """
-    swap = 2  # RENAME_EXCHANGE
     here = -100  # AT_FDCWD
     try:
         call = ctypes.CDLL(None, use_errno=True).renameat2
     except AttributeError:  # a C library before glibc 2.28
-        call = None
-    if call is not None and not call(here, bytes(first), here, bytes(second), swap):
+        return False
+    if not call(here, bytes(first), here, bytes(second), flag):
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.ENOSYS, errno.EINVAL):
+        return False
+    raise OSError(number, os.strerror(number), str(first), None, str(second))
+
+
+def move_new(source: Path, target: Path) -> None:
+    """Gives a file or folder a name that nothing has.
+
+    Raises:
+        FileExistsError: something has it; both stay as they are.
+    """
+    if _renameat2(source, target, 1):  # RENAME_NOREPLACE
         return
-    aside = second.with_name(second.name + ".replaced")
-    second.rename(aside)
-    first.rename(second)
-    aside.rename(first)
+    if os.path.isdir(source) and not os.path.islink(source):
+        # rename() of a folder replaces nothing but an empty folder.
+        try:
+            os.rename(source, target)
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.ENOTDIR, errno.EEXIST):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from error
+            raise
+    else:
+        os.link(source, target, follow_symlinks=False)
+        os.unlink(source)
+
+
+def exchange(first: Path, second: Path, aside: Path) -> None:
+    """Swaps two folders in one step, so that at no moment either name is missing.
+
+    Where the kernel or file system has no call for it, the swap is made of renames through the
+    name `aside`, which must be free.
+    """
+    if _renameat2(first, second, 2):  # RENAME_EXCHANGE
+        return
+    os.rename(second, aside)
+    try:
+        os.rename(first, second)
+    except OSError:
+        os.rename(aside, second)
+        raise
+    os.rename(aside, first)

@@ -1,16 +1,15 @@
 """writer: makes a graph folder so that it either opens complete or does not exist.
 
-Arrays are streamed into `DST.partial/`; `finish` writes `meta.json` last, syncs, and renames the
-folder into place. An error, an interrupt or a kill leaves no folder that opens, and the next
+Arrays are streamed into `DST.partial/graph/`; `finish` writes `meta.json` last, syncs, and renames
+that folder into place. An error, an interrupt or a kill leaves no folder that opens, and the next
 attempt clears what was left.
 """
 
-import fcntl
 import json
 import os
-import shutil
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -20,14 +19,15 @@ import numpy.typing as npt
 
 from foregather import _core
 from foregather.errors import InputError, StorageError
-from foregather.graph.files import exchange, storage_error, write_all
+from foregather.graph.files import storage_error, sync_folder, write_all
 from foregather.graph.npy import ALIGN, file_bytes, pack_header
+from foregather.graph.owned import FORMAT, check_replaceable
+from foregather.graph.workspace import Workspace
 from foregather.units import format_bytes
 
-__all__ = ["CHUNK", "ArrayWriter", "FolderWriter", "meta_digest"]
+__all__ = ["CHUNK", "FORMAT", "VERSION", "ArrayWriter", "FolderWriter", "meta_digest"]
 
 CHUNK = 64 << 20  # payload bytes covered by one checksum
-FORMAT = "foregather-graph"
 VERSION = 1
 _MOST_BYTES = 2**63 - 1  # of a file
 
@@ -147,7 +147,8 @@ class FolderWriter:
 
     Args:
         dst: the folder to make.
-        overwrite: replace an existing graph folder (it is replaced only at the very end).
+        overwrite: replace an existing graph folder (it is replaced only at the very end, and only
+            if it holds nothing but a graph).
 
     Raises:
         StorageError: `dst` exists, is not writable, or is being made by another process.
@@ -156,51 +157,34 @@ class FolderWriter:
     def __init__(self, dst: str | os.PathLike[str], overwrite: bool = False) -> None:
         self.dst = Path(dst)
         self.overwrite = overwrite
-        self.folder = self.dst.with_name(self.dst.name + ".partial")
+        self._work = Workspace(self.dst)
+        self.folder = self._work.path / "graph"
         self.arrays: dict[str, dict[str, Any]] = {}
         self._open: dict[str, ArrayWriter] = {}
-        self._lock: int | None = None
         self._deferred = ExitStack()
-        self._done = False
 
     def __enter__(self) -> "FolderWriter":
+        self._check_target()
+        self._work.acquire()
         try:
-            self._check_target()
-            self.dst.parent.mkdir(parents=True, exist_ok=True)
-            self.folder.mkdir(exist_ok=True)
-            lock = os.open(self.folder / ".lock", os.O_CREAT | os.O_RDWR)
-        except StorageError:
+            self._check_target()  # again: whoever held it before may have made it
+            (self.folder / "splits").mkdir(parents=True)
+        except BaseException as error:
+            self._work.close()
+            if isinstance(error, OSError) and not isinstance(error, StorageError):
+                raise storage_error(error, self.dst, "making") from error
             raise
-        except OSError as error:
-            raise storage_error(error, self.dst, "making") from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(lock)
-            raise StorageError(
-                f"{self.dst.name} is being made by another process; wait for it or choose "
-                "another target"
-            ) from error
-        self._lock = lock
-        for leftover in self.folder.iterdir():  # of an attempt that was killed
-            if leftover.name != ".lock":
-                shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
-        (self.folder / "splits").mkdir()
         return self
 
     def _check_target(self) -> None:
-        if not self.dst.exists():
+        if not os.path.lexists(self.dst):
             return
         if not self.overwrite:
             raise StorageError(
                 f"{self.dst.name} exists already; pass --overwrite to replace it, "
                 "or choose another target"
             )
-        if not (self.dst / "meta.json").is_file():
-            raise StorageError(
-                f"{self.dst.name} exists and is not a graph folder, so it is not replaced; "
-                "choose another target"
-            )
+        check_replaceable(self.dst, self.dst.name)
 
     def __exit__(
         self,
@@ -208,13 +192,12 @@ class FolderWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._deferred.close()
-        for writer in self._open.values():
-            writer.abort()
-        if not self._done:
-            shutil.rmtree(self.folder, ignore_errors=True)
-        if self._lock is not None:
-            os.close(self._lock)
+        try:
+            self._deferred.close()
+            for writer in self._open.values():
+                writer.abort()
+        finally:
+            self._work.close()
 
     def array(
         self,
@@ -244,8 +227,8 @@ class FolderWriter:
         self.close(name)
 
     def scratch(self, name: str) -> Path:
-        """A path for a temporary file, removed with the folder or before it is moved."""
-        return self.folder / f".scratch-{name}"
+        """A path for a temporary file, which never is in the graph's folder."""
+        return self._work.path / f"scratch-{name}"
 
     def defer(self, close: Callable[[], object]) -> None:
         """Calls `close` when the writer is left, however that happens."""
@@ -270,34 +253,17 @@ class FolderWriter:
         }
         meta["digest"] = meta_digest(meta)
         try:
-            for leftover in self.folder.glob(".scratch-*"):
-                leftover.unlink()
             with open(self.folder / "meta.json", "w", encoding="utf-8") as file:
                 json.dump(meta, file, indent=1, sort_keys=True)
                 file.write("\n")
                 file.flush()
                 os.fsync(file.fileno())
-            (self.folder / ".lock").unlink()
-            self._move()
+            for folder in (self.folder / "splits", self.folder):
+                sync_folder(folder)
+            check = partial(check_replaceable, name=self.dst.name) if self.overwrite else None
+            self._work.commit(self.folder.name, check)
+        except StorageError:
+            raise
         except OSError as error:
             raise storage_error(error, self.dst, "finishing") from error
-        self._done = True
         return self.dst
-
-    def _move(self) -> None:
-        for folder in (self.folder / "splits", self.folder):
-            _sync(folder)
-        if self.dst.exists():
-            exchange(self.folder, self.dst)  # the old graph is now the partial one
-            shutil.rmtree(self.folder, ignore_errors=True)
-        else:
-            self.folder.rename(self.dst)
-        _sync(self.dst.parent)
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
