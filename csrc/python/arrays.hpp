@@ -33,6 +33,7 @@ inline std::span<const std::byte> bytes(const Bytes& array) {
 }
 
 // One function a concept; module.cpp calls them all.
+void bind_block_sums(nb::module_& m);
 void bind_check(nb::module_& m);
 void bind_csc(nb::module_& m);
 void bind_disk_gather(nb::module_& m);

@@ -46,6 +46,7 @@ NB_MODULE(_core, m) {
   m.def(
       "expect_leaks", [] { nb::set_leak_warnings(false); },
       "Says that threads will still run at the end of the process and keep what they hold.");
+  python::bind_block_sums(m);
   python::bind_check(m);
   python::bind_csc(m);
   python::bind_disk_gather(m);

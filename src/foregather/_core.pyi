@@ -16,6 +16,48 @@ def expect_leaks() -> None:
     Says that threads will still run at the end of the process and keep what they hold.
     """
 
+SUM_BLOCK: int = 4096
+
+def crc32c_means() -> str:
+    """What crc32c uses here: sse4.2, armv8 or table."""
+
+def crc32c(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], before: int = 0) -> int:
+    """CRC32C of a uint8 array that follows bytes with the value `before`."""
+
+class Summer:
+    """Sums of the blocks of a payload that comes in pieces."""
+
+    def __init__(self) -> None: ...
+
+    def update(self, data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.uint32], dict(shape=(None,))]:
+        """Sums of the blocks that these bytes complete."""
+
+    def finish(self) -> Annotated[NDArray[numpy.uint32], dict(shape=(None,))]:
+        """The sum of the last block where it is shorter."""
+
+class BlockSums:
+    """A CRC32C for each block of an array file."""
+
+    def __init__(self, name: str, payload: int, row_bytes: int, offset: int) -> None: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def payload(self) -> int: ...
+
+    @property
+    def offset(self) -> int: ...
+
+    @property
+    def sums(self) -> Annotated[NDArray[numpy.uint32], dict(shape=(None,))]:
+        """The table itself, to be filled before any check."""
+
+    def check(self, at: int, data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+        """
+        Raises FormatError unless the whole blocks read at byte `at` of the file are right.
+        """
+
 def check_indptr(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], previous: int) -> int:
     """Position of the first value below its predecessor, or -1."""
 

@@ -118,6 +118,8 @@ def test_killed_and_concurrent_writers(tmp_path):
     assert not (tmp_path / "g").exists()
     make(tmp_path / "g")  # clears what the killed one left
     assert sorted(p.name for p in (tmp_path / "g").iterdir()) == [
+        "checks.json",
+        "indptr.crc",
         "indptr.npy",
         "meta.json",
         "splits",

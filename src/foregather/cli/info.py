@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from foregather.graph.checks import CHECKED, UNCHECKED
 from foregather.graph.describe import describe, plot_degrees
 from foregather.graph.graph import Graph
 from foregather.graph.verify import verify
@@ -32,6 +33,7 @@ class Info:
         graph = Graph.open(self.path)
         report = verify(graph).as_dict() if self.verify else None
         facts = {"name": self.path.name, "digest": graph.digest, **describe(graph)}
+        facts["checked"] = graph.checked
         if report is not None:
             facts["verified"] = report
         if self.plot is not None:
@@ -55,6 +57,7 @@ class Info:
             lines.append(f"  homophily    {share} edges between labelled nodes")
         lines += _node_lines(facts)
         lines.append(f"  on disk      {format_bytes(facts['bytes'])}")
+        lines.append(f"  checks       {CHECKED if facts['checked'] else UNCHECKED}")
         for name, entry in facts["arrays"].items():
             shape = " x ".join(format_count(n) for n in entry["shape"])
             size = format_bytes(entry["bytes"])

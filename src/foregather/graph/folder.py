@@ -86,6 +86,7 @@ def open_graph(path: Path) -> Graph:
             extra=arrays,
             meta=meta.text,
             path=path,
+            checked=meta.tables is not None,
         )
     except InputError as error:
         raise FormatError(f"the arrays of {path.name} do not fit together: {error}") from error

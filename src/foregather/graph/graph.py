@@ -52,6 +52,8 @@ class Graph:
         meta: facts: labels, features, undirected, self_loops, duplicates, provenance; for a graph
             from a folder everything in its meta.json.
         path: the folder, or None.
+        checked: whether the folder has block checksums, so that every byte is checked when it is
+            read; `verify` of the command line adds them.
     """
 
     num_nodes: int
@@ -67,6 +69,7 @@ class Graph:
     extra: Mapping[str, Array] = field(default_factory=dict)
     meta: Mapping[str, Any] = field(default_factory=dict)
     path: Path | None = None
+    checked: bool = False
     _digest: list[str] = field(default_factory=list, init=False)
     _sound: list[bool] = field(default_factory=list, init=False)  # see sound.py
 

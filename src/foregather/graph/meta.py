@@ -15,6 +15,7 @@ import numpy as np
 
 from foregather.errors import FormatError, StorageError
 from foregather.files import read_regular
+from foregather.graph.checks import Table, read_checks
 from foregather.graph.writer import FORMAT, VERSION, meta_digest
 
 __all__ = ["ArrayEntry", "Meta", "RESERVED", "read_meta"]
@@ -61,6 +62,7 @@ class Meta:
     chunk_bytes: int
     arrays: dict[str, ArrayEntry]
     text: dict[str, Any]  # the whole file, as parsed
+    tables: dict[str, Table] | None  # of block checksums, by array; None where there are none
 
 
 def _fail(why: str) -> FormatError:
@@ -92,8 +94,12 @@ def _count(text: dict[str, Any], key: str) -> int:
     return value
 
 
-def read_meta(folder: Path) -> Meta:
-    """Reads and checks `folder`/meta.json.
+def read_meta(folder: Path, with_tables: bool = True) -> Meta:
+    """Reads and checks `folder`/meta.json, and checks.json beside it.
+
+    Args:
+        folder: the graph folder.
+        with_tables: read checks.json; without it, the folder counts as one that has none.
 
     Raises:
         FormatError: it is missing, malformed, of another version, or fails its own digest.
@@ -127,7 +133,9 @@ def read_meta(folder: Path) -> Meta:
         raise _fail("is nested too deeply") from error
     if text.get("digest") != digest:
         raise _fail("does not match its own digest, so it was changed or corrupted")
-    return Meta(nodes, edges, chunk, entries, text)
+    found = {name: (entry.nbytes, entry.checksums) for name, entry in entries.items()}
+    tables = read_checks(folder, found) if with_tables else None
+    return Meta(nodes, edges, chunk, entries, text, tables)
 
 
 def _entry(name: str, entry: Any, chunk: int) -> ArrayEntry:

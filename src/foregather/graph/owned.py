@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from foregather.errors import StorageError
+from foregather.graph.checks import FILE as CHECKS
+from foregather.graph.checks import table_file
 
 __all__ = ["FORMAT", "check_replaceable"]
 
@@ -41,7 +43,8 @@ def check_replaceable(folder: Path, name: str) -> None:
         raise StorageError(
             f"{name} exists and is not a graph folder, so it is not replaced; choose another target"
         )
-    expected = {"meta.json", *(f"{array}.npy" for array in arrays)}
+    expected = {"meta.json", CHECKS}
+    expected.update(file for array in arrays for file in (f"{array}.npy", table_file(array)))
     for entry in _entries(folder, name):
         if entry not in expected:
             raise StorageError(

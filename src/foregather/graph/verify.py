@@ -6,7 +6,7 @@ they are legal numbers, if rarely wanted.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
@@ -19,7 +19,10 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import FormatError, StorageError
 from foregather.files import open_regular
+from foregather.graph.blocks import BLOCK, BlockSums, open_sums
+from foregather.graph.checks import REMAKE, table_file
 from foregather.graph.chunks import edge_pieces, row_pieces
+from foregather.graph.files import read_at
 from foregather.graph.folder import stored_arrays
 from foregather.graph.graph import Graph
 from foregather.graph.meta import ArrayEntry, Meta, read_meta
@@ -42,6 +45,8 @@ class Report:
         arrays: names of the arrays checked.
         checksummed_bytes: payload bytes compared with their checksums (0 for a graph in memory).
         chunks: checksums compared.
+        blocks: block checksums compared; None for a folder that has none, so that its bytes are
+            unchecked when they are read.
         num_nodes: rows of the topology checked.
         num_edges: ids checked, and checked to ascend inside their row.
         nonfinite: NaN and infinite numbers found, by array; only arrays that have any.
@@ -55,6 +60,7 @@ class Report:
     num_edges: int
     nonfinite: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    blocks: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The same as JSON-able values."""
@@ -62,6 +68,7 @@ class Report:
             "arrays": list(self.arrays),
             "checksummed_bytes": self.checksummed_bytes,
             "chunks": self.chunks,
+            "blocks": self.blocks,
             "num_nodes": self.num_nodes,
             "num_edges": self.num_edges,
             "nonfinite": dict(self.nonfinite),
@@ -84,11 +91,14 @@ def verify(graph: Graph | str | os.PathLike[str], threads: int = 0) -> Report:
         graph = Graph.open(graph)
     arrays = stored_arrays(graph)
     size = chunks = 0
+    blocks = None
     if graph.path is not None:
         meta = read_meta(graph.path)
         for entry in meta.arrays.values():
             _check_padding(graph.path, entry)
         size, chunks = _check_checksums(graph.path, meta, threads)
+        if meta.tables is not None:
+            blocks = sum(table.rows for table in meta.tables.values())
     check_indptr(graph)
     _check_edges(graph, threads)
     _check_labels(graph)
@@ -104,7 +114,7 @@ def verify(graph: Graph | str | os.PathLike[str], threads: int = 0) -> Report:
             raise FormatError(f"{name}.npy holds a scale that is not finite")
     warnings = tuple(f"{name} holds {count} NaN or infinite numbers" for name, count in bad.items())
     return Report(
-        tuple(sorted(arrays)), size, chunks, graph.num_nodes, graph.num_edges, bad, warnings
+        tuple(sorted(arrays)), size, chunks, graph.num_nodes, graph.num_edges, bad, warnings, blocks
     )
 
 
@@ -131,52 +141,78 @@ def _check_padding(folder: Path, entry: ArrayEntry) -> None:
         raise FormatError(f"{entry.file} does not end in zeros up to a multiple of {ALIGN} bytes")
 
 
-def _hash_chunk(path: Path, offset: int, length: int) -> str:
-    """XXH64 of a part of a file, read through one small buffer."""
+def _check_chunk(path: Path, part: tuple[int, int], sums: BlockSums | None) -> tuple[str, str]:
+    """XXH64 of a part of a file, read through one small buffer; and its first bad block, or ""."""
+    offset, length = part
     buffer = np.empty(min(length, _BUFFER), np.uint8)
     digest = _core.Xxh64()
+    bad = ""
+    with open_regular(path) as file:
+        while length > 0:
+            view = buffer[:length]
+            read_at(file.fileno(), view, offset, path)
+            digest.update(view)
+            if sums is not None and not bad:
+                bad = _bad_block(sums, offset, view)
+            offset, length = offset + view.size, length - view.size
+    return f"{digest.digest():016x}", bad
+
+
+def _bad_block(sums: BlockSums, offset: int, view: npt.NDArray[np.uint8]) -> str:
     try:
-        with open(path, "rb", buffering=0) as file:
-            file.seek(offset)
-            while length > 0:
-                view = buffer[:length]
-                got = file.readinto(view.data)
-                if not got:
-                    raise FormatError(f"{path.name} ended while it was being read")
-                digest.update(view[:got])
-                length -= got
-    except OSError as error:
-        raise StorageError(f"reading {path.name} failed: {error.strerror}") from error
-    return f"{digest.digest():016x}"
+        sums.check(offset, view)
+    except FormatError as error:
+        return str(error).removeprefix(f"{sums.name}: ").partition(" does not")[0]
+    return ""
 
 
 def _check_checksums(folder: Path, meta: Meta, threads: int) -> tuple[int, int]:
     workers = threads if threads > 0 else _core.default_threads()
     total = sum(entry.nbytes for entry in meta.arrays.values())
-    work = (
-        (entry, number, min(meta.chunk_bytes, entry.nbytes - number * meta.chunk_bytes))
-        for entry in meta.arrays.values()
-        for number in range(len(entry.checksums))
-    )
     chunks = 0
     with Progress("checksums", total, "B") as bar, ThreadPoolExecutor(workers) as pool:
-        while batch := list(islice(work, 4 * workers)):
-            hashes = pool.map(
-                lambda item: _hash_chunk(
-                    folder / item[0].file, ALIGN + item[1] * meta.chunk_bytes, item[2]
-                ),
-                batch,
-            )
-            for (entry, number, length), found in zip(batch, hashes, strict=True):
-                if found != entry.checksums[number]:
-                    begin = ALIGN + number * meta.chunk_bytes
-                    raise FormatError(
-                        f"{entry.file} is corrupted: bytes {begin} to {begin + length} (chunk "
-                        f"{number}) do not match their checksum; restore the file or convert again"
-                    )
-                bar.advance(length)
-                chunks += 1
+        for entry in meta.arrays.values():
+            sums = open_sums(folder, meta, entry.name)
+            path = folder / entry.file
+            aligned = sums if meta.chunk_bytes % BLOCK == 0 else None
+            work = _parts(entry, meta.chunk_bytes)
+            while batch := list(islice(work, 4 * workers)):
+                count = len(batch)
+                found = pool.map(_check_chunk, [path] * count, batch, [aligned] * count)
+                for (begin, length), (checksum, block) in zip(batch, found, strict=True):
+                    if checksum != entry.checksums[(begin - ALIGN) // meta.chunk_bytes]:
+                        raise _corrupted(entry, begin, length, meta.chunk_bytes, block)
+                    _check_table(entry, block)
+                    bar.advance(length)
+                    chunks += 1
+            if aligned is not sums:  # chunks of another writer, which cut blocks
+                _check_table(entry, _check_chunk(path, (ALIGN, entry.nbytes), sums)[1])
     return total, chunks
+
+
+def _check_table(entry: ArrayEntry, block: str) -> None:
+    if block:
+        raise FormatError(
+            f"{table_file(entry.name)} is wrong about {block} of {entry.file}, whose contents are "
+            f"right; {REMAKE}"
+        )
+
+
+def _parts(entry: ArrayEntry, chunk_bytes: int) -> Iterator[tuple[int, int]]:
+    """(position in the file, length) of each chunk of an array."""
+    for start in range(0, entry.nbytes, chunk_bytes):
+        yield ALIGN + start, min(chunk_bytes, entry.nbytes - start)
+
+
+def _corrupted(
+    entry: ArrayEntry, begin: int, length: int, chunk_bytes: int, block: str
+) -> FormatError:
+    where = f", the first of them in {block}" if block else ""
+    return FormatError(
+        f"{entry.file} is corrupted: bytes {begin} to {begin + length} (chunk "
+        f"{(begin - ALIGN) // chunk_bytes}) do not match their checksum{where}; restore the file "
+        "or convert again"
+    )
 
 
 # ---- contents --------------------------------------------------------------------------------

@@ -19,13 +19,16 @@ import numpy.typing as npt
 
 from foregather import _core
 from foregather.errors import InputError, StorageError
+from foregather.graph.checks import FILE as CHECKS
+from foregather.graph.checks import describe_checks, table_file, table_rows
+from foregather.graph.digest import json_digest
 from foregather.graph.files import storage_error, sync_folder, write_all
 from foregather.graph.npy import ALIGN, file_bytes, pack_header
 from foregather.graph.owned import FORMAT, check_replaceable
 from foregather.graph.workspace import Workspace
 from foregather.units import format_bytes
 
-__all__ = ["CHUNK", "FORMAT", "VERSION", "ArrayWriter", "FolderWriter", "meta_digest"]
+__all__ = ["CHUNK", "FORMAT", "VERSION", "ArrayWriter", "FolderWriter", "meta_digest", "write_json"]
 
 CHUNK = 64 << 20  # payload bytes covered by one checksum
 VERSION = 1
@@ -43,6 +46,7 @@ class ArrayWriter:
         row_shape: shape of one row, () for a vector.
         rows: rows to reserve on disk now, so that a full disk is found before the work; None when
             unknown.
+        table: a file for the block checksums of this one, made beside it; None for none.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class ArrayWriter:
         dtype: npt.DTypeLike,
         row_shape: tuple[int, ...] = (),
         rows: int | None = None,
+        table: Path | None = None,
     ) -> None:
         self.path = path
         self.dtype = np.dtype(dtype).newbyteorder("<")
@@ -62,6 +67,7 @@ class ArrayWriter:
         self._checksums: list[str] = []
         self._hash = _core.Xxh64()
         self._room = CHUNK  # payload bytes until the current checksum is complete
+        self.table_checksums: tuple[str, ...] = ()  # of the block checksums' file, once closed
         size = file_bytes((rows or 0) * self._row_bytes)
         if size > _MOST_BYTES:
             raise StorageError(
@@ -79,6 +85,11 @@ class ArrayWriter:
         except OSError as error:
             self._file.close()
             raise storage_error(error, path, "reserving") from error
+        self._table: ArrayWriter | None = None
+        if table is not None:
+            self._summer = _core.Summer()
+            blocks = None if rows is None else table_rows(rows * self._row_bytes)
+            self._table = ArrayWriter(table, np.uint32, rows=blocks)
 
     def append(self, rows: Array) -> None:
         """Writes rows of the declared dtype and shape."""
@@ -89,6 +100,8 @@ class ArrayWriter:
             )
         data = np.ascontiguousarray(rows).reshape(-1).view(np.uint8)
         self._checksum(data)
+        if self._table is not None:
+            self._table.append(self._summer.update(data))
         self._payload += write_all(self._file, data, self.path)
         self.rows += rows.shape[0]
 
@@ -108,6 +121,9 @@ class ArrayWriter:
 
     def close(self) -> dict[str, Any]:
         """Writes the header, syncs, and returns the array's entry for meta.json."""
+        if self._table is not None:
+            self._table.append(self._summer.finish())
+            self.table_checksums = tuple(self._table.close()["checksums"])
         if self._expected is not None and self.rows != self._expected:
             raise InputError(f"{self.path.name} got {self.rows} rows, expected {self._expected}")
         if self._room < CHUNK:
@@ -131,13 +147,13 @@ class ArrayWriter:
     def abort(self) -> None:
         """Closes the file without finishing it."""
         self._file.close()
+        if self._table is not None:
+            self._table.abort()
 
 
 def meta_digest(meta: Mapping[str, Any]) -> str:
     """XXH64 of the metadata itself (its keys sorted, without the field `digest`)."""
-    body = {key: value for key, value in meta.items() if key != "digest"}
-    text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return f"{_core.xxh64(np.frombuffer(text.encode(), np.uint8)):016x}"
+    return json_digest(meta)
 
 
 class FolderWriter:
@@ -160,6 +176,7 @@ class FolderWriter:
         self._work = Workspace(self.dst)
         self.folder = self._work.path / "graph"
         self.arrays: dict[str, dict[str, Any]] = {}
+        self.tables: dict[str, tuple[str, ...]] = {}  # checksums of each array's table
         self._open: dict[str, ArrayWriter] = {}
         self._deferred = ExitStack()
 
@@ -207,7 +224,8 @@ class FolderWriter:
         rows: int | None = None,
     ) -> ArrayWriter:
         """Starts the array `name` ("indices", "splits/train"); finish it with `close`."""
-        writer = ArrayWriter(self.folder / f"{name}.npy", dtype, row_shape, rows)
+        table = self.folder / table_file(name)
+        writer = ArrayWriter(self.folder / f"{name}.npy", dtype, row_shape, rows, table)
         self._open[name] = writer
         return writer
 
@@ -216,6 +234,7 @@ class FolderWriter:
         entry = self._open[name].close()
         entry["file"] = f"{name}.npy"
         self.arrays[name] = entry
+        self.tables[name] = self._open[name].table_checksums
         del self._open[name]
 
     def put(self, name: str, values: Array) -> None:
@@ -253,11 +272,9 @@ class FolderWriter:
         }
         meta["digest"] = meta_digest(meta)
         try:
-            with open(self.folder / "meta.json", "w", encoding="utf-8") as file:
-                json.dump(meta, file, indent=1, sort_keys=True)
-                file.write("\n")
-                file.flush()
-                os.fsync(file.fileno())
+            if self.tables.keys() == self.arrays.keys():
+                write_json(self.folder / CHECKS, describe_checks(self.arrays, self.tables, CHUNK))
+            write_json(self.folder / "meta.json", meta)
             for folder in (self.folder / "splits", self.folder):
                 sync_folder(folder)
             check = partial(check_replaceable, name=self.dst.name) if self.overwrite else None
@@ -267,3 +284,12 @@ class FolderWriter:
         except OSError as error:
             raise storage_error(error, self.dst, "finishing") from error
         return self.dst
+
+
+def write_json(path: Path, text: Mapping[str, Any]) -> None:
+    """Writes and syncs a JSON file: keys sorted, indented by one space, a final newline."""
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(text, file, indent=1, sort_keys=True)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
