@@ -2,7 +2,8 @@
 
 The arrays are read once and compared with their checksums in meta.json on the way, so that a table
 is made of right contents only. They are built beside the folder, as a conversion is, and moved into
-it one by one, checks.json last: a kill leaves the folder as it was, or complete. meta.json and the digest stay what they are.
+it one by one, checks.json last: a kill leaves the folder as it was, or complete. meta.json and the
+digest stay what they are.
 """
 
 import os
@@ -38,13 +39,14 @@ def add_checks(folder: Path) -> int:
     tables: dict[str, tuple[str, ...]] = {}
     with Workspace(folder) as work, Progress("block checksums", total, "B") as bar:
         try:
-            (work.path / "splits").mkdir()
             for name, entry in meta.arrays.items():
-                tables[name] = _make(folder, entry, meta, work.path / table_file(name), bar)
+                table = work.path / table_file(name)
+                table.parent.mkdir(exist_ok=True)
+                tables[name] = _make(folder, entry, meta, table, bar)
             write_json(work.path / FILE, describe_checks(meta.text["arrays"], tables, CHUNK))
             for file in [*map(table_file, tables), FILE]:
                 os.replace(work.path / file, folder / file)
-            for changed in (folder / "splits", folder):
+            for changed in {(folder / file).parent for file in meta.arrays}:
                 sync_folder(changed)
         except StorageError:
             raise
