@@ -200,6 +200,23 @@ def test_nan_is_a_warning(folder):
     assert report.warnings == ("features holds 3 NaN or infinite numbers",)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_weight_that_is_no_number_is_an_error(folder, value):
+    weights = Graph.open(folder).edge_weight.copy()
+    weights[[70, 71]] = value
+    with pytest.raises(FormatError, match=rf"edge_weight\.npy holds {value} at position 70"):
+        verify(rewrite(folder, edge_weight=weights))
+
+
+def test_negative_weights_are_a_warning(folder):
+    weights = Graph.open(folder).edge_weight.copy()
+    weights[:2] = -1
+    report = verify(rewrite(folder, edge_weight=weights))
+    assert report.warnings == (
+        "edge_weight holds 2 negative numbers, which sampling by weight refuses",
+    )
+
+
 class Trap:
     """Unpickling this makes a file."""
 

@@ -102,6 +102,7 @@ def verify(graph: Graph | str | os.PathLike[str], threads: int = 0) -> Report:
     check_indptr(graph)
     _check_edges(graph, threads)
     _check_labels(graph)
+    negative = _check_weights(graph)
     for name, ids in graph.splits.items():
         _check_split(name, ids, graph.num_nodes)
     bad = {
@@ -112,10 +113,13 @@ def verify(graph: Graph | str | os.PathLike[str], threads: int = 0) -> Report:
     for name in bad:
         if name.endswith("_scale"):
             raise FormatError(f"{name}.npy holds a scale that is not finite")
-    warnings = tuple(f"{name} holds {count} NaN or infinite numbers" for name, count in bad.items())
-    return Report(
-        tuple(sorted(arrays)), size, chunks, graph.num_nodes, graph.num_edges, bad, warnings, blocks
-    )
+    warnings = [f"{name} holds {count} NaN or infinite numbers" for name, count in bad.items()]
+    if negative:
+        warnings.append(
+            f"edge_weight holds {negative} negative numbers, which sampling by weight refuses"
+        )
+    counts = size, chunks, graph.num_nodes, graph.num_edges
+    return Report(tuple(sorted(arrays)), *counts, bad, tuple(warnings), blocks)
 
 
 # ---- files -----------------------------------------------------------------------------------
@@ -257,6 +261,22 @@ def _check_labels(graph: Graph) -> None:
                 f"labels.npy holds {piece[tuple(at)]} at row {start + int(at[0])}, expected "
                 f"-1 (missing) to {'the last class' if limit is None else limit - 1}"
             )
+
+
+def _check_weights(graph: Graph) -> int:
+    """Refuses weights that are no numbers; how many are negative."""
+    negative = 0
+    if graph.edge_weight is None:
+        return negative
+    for start, piece in row_pieces(graph.edge_weight):
+        wrong = np.flatnonzero(~np.isfinite(piece))
+        if wrong.size:
+            raise FormatError(
+                f"edge_weight.npy holds {piece[wrong[0]]} at position {start + int(wrong[0])}, "
+                "expected finite numbers; convert the graph again without that edge"
+            )
+        negative += int(np.count_nonzero(piece < 0))
+    return negative
 
 
 def _check_split(name: str, ids: npt.NDArray[np.int64], num_nodes: int) -> None:

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from foregather.errors import BudgetError, FormatError, InputError, StorageError
 from foregather.graph import Graph
 from foregather.graph.convert import convert, run, topology
+from foregather.sampling import Neighbor
 from tests.oracle import csc
 
 EDGES = np.array([[0, 1, 2, 2, 4, 0], [1, 0, 0, 0, 4, 4]])
@@ -270,6 +271,42 @@ def test_budgets_and_options(tmp_path):
         (tmp_path / "data.xyz").write_bytes(b"")
         convert(tmp_path / "data.xyz", tmp_path / "g")
     assert not (tmp_path / "g").exists() and not (tmp_path / "g.partial").exists()
+
+
+@pytest.mark.parametrize("ids", ["dense", "sparse"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300])
+def test_weights_that_are_no_numbers_are_refused(tmp_path, ids, value):
+    weights = np.arange(6.0)
+    weights[[4, 5]] = value
+    np.savez(tmp_path / "a.npz", edge_index=EDGES, edge_weight=weights)
+    with pytest.raises(InputError, match=r"edge 4 has weight .*, expected a finite number"):
+        convert(tmp_path / "a.npz", tmp_path / "g", ids=ids)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.npz"]
+
+
+def test_negative_weights_are_kept_counted_and_not_drawn_by(tmp_path):
+    weights = np.arange(6.0) - 2
+    source = save_npz(tmp_path / "a.npz", edge_weight=weights)
+    facts = convert(source, tmp_path / "g", undirected=True)
+    graph = Graph.open(tmp_path / "g")
+    negative = int((graph.edge_weight < 0).sum())
+    assert negative and graph.meta["edge_weight"] == {"negative": negative}
+    assert any(note.startswith(f"{negative} edges have a negative") for note in facts["notes"])
+    assert "negative" in graph.verify().warnings[0]
+    for weighted in (dict(), dict(replace=True), dict(expand="per-layer")):
+        sampler = Neighbor([2], weights=True, **weighted)
+        with pytest.raises(InputError, match="negative"):
+            sampler.sample_bulk(graph, [np.arange(5)], seed=0)
+    plain = save_npz(tmp_path / "b.npz", edge_weight=weights + 2)
+    assert "edge_weight" not in convert(plain, tmp_path / "h")
+
+
+def test_a_label_beyond_any_count_of_classes_takes_no_memory(tmp_path):
+    source = save_npz(tmp_path / "a.npz", y=np.array([0, 2**40, -1, 3, 4]))
+    facts = convert(source, tmp_path / "g")
+    graph = expect(tmp_path / "g")
+    assert graph.labels.tolist() == [0, 2**40, -1, 3, 4]
+    assert facts["labels"] == {"kind": "single", "num_classes": 2**40 + 1, "missing": 1}
 
 
 def test_object_arrays_and_bombs_are_refused(tmp_path, monkeypatch):

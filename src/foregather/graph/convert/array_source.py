@@ -187,7 +187,7 @@ class ArraysSource:
         weights = self.arrays.chunks("edge_weight", step) if self.has_weight else None
         rows = self.arrays.chunks(self._edge_name, step) if self._edge_name else None
         for source, target in self.arrays.pair_chunks("edge_index", step):
-            weight = next(weights).reshape(-1).astype(np.float32) if weights else None
+            weight = next(weights).reshape(-1) if weights else None
             features = next(rows).reshape(len(source), -1) if rows else None
             yield EdgeChunk(source, target, weight, features)
 

@@ -18,7 +18,7 @@ from foregather.errors import InputError
 from foregather.graph.convert.names import NameTable
 from foregather.graph.convert.source import EdgeChunk, Ids
 from foregather.graph.convert.spool import Spool
-from foregather.graph.convert.topology import record_dtype
+from foregather.graph.convert.topology import check_weights, record_dtype
 from foregather.graph.files import read_at, write_all
 from foregather.graph.writer import FolderWriter
 from foregather.observe.progress import Progress
@@ -73,7 +73,7 @@ class Numbering:
         records = np.empty(len(source), self._dtype)
         records["source"], records["target"] = source, target
         if "weight" in (self._dtype.names or ()):
-            records["weight"] = chunk.weight
+            records["weight"] = check_weights(chunk.weight, self._position)
         if "features" in (self._dtype.names or ()):
             records["features"] = chunk.features
         self._edges.append(records)

@@ -92,6 +92,8 @@ def convert(
         _check_space(writer.folder, source, rules, rows, dtype)
         topology, count, edges = _write_edges(writer, source, rules, work, threads)
         facts = _write_nodes(writer, source, rows, dtype, count, work)
+        if topology.negative:
+            facts["edge_weight"] = {"negative": topology.negative}
         writer.finish(
             count,
             edges,
@@ -112,7 +114,7 @@ def convert(
         "self_loops_added": topology.loops_added,
         **facts,
         "bytes": bytes_written,
-        "notes": source.notes() + _direction_note(source, rules),
+        "notes": source.notes() + _direction_note(source, rules) + _weight_note(topology),
         "seconds": time.perf_counter() - started,
         "peak_memory": peak_memory(),
     }
@@ -240,6 +242,15 @@ def _direction_note(source: Source, rules: EdgeRules) -> list[str]:
     if rules.undirected:
         return ["Reverse edges were added and repeated pairs removed."]
     return ["Edges are as in the source; no reverse edges were added."]
+
+
+def _weight_note(topology: Topology) -> list[str]:
+    if not topology.negative:
+        return []
+    return [
+        f"{topology.negative} edges have a negative weight: models take it as it is, sampling by "
+        "weight refuses it."
+    ]
 
 
 def _folder_bytes(folder: Path) -> int:

@@ -19,7 +19,15 @@ from foregather.graph.convert.spool import Group, Spool
 from foregather.graph.writer import FolderWriter
 from foregather.observe.progress import Progress
 
-__all__ = ["EdgeRules", "IdTooWide", "Topology", "check_ids", "is_wide", "record_dtype"]
+__all__ = [
+    "EdgeRules",
+    "IdTooWide",
+    "Topology",
+    "check_ids",
+    "check_weights",
+    "is_wide",
+    "record_dtype",
+]
 
 Array = npt.NDArray[Any]
 _LEAST_GROUP = 1 << 16  # bytes of records sorted at a time, however small the budget
@@ -102,6 +110,26 @@ def check_ids(ids: Array, role: str, start: int, num_nodes: int | None) -> Array
     return ids
 
 
+def check_weights(weights: Any, start: int) -> npt.NDArray[np.float32]:
+    """The weights as float32 after checking each; `start` is the position of the first.
+
+    Raises:
+        InputError: one is NaN, infinite, or too large for float32.
+    """
+    given = np.asarray(weights)
+    if given.dtype.kind not in "fiub":
+        raise InputError(f"edge weights have dtype {given.dtype}, expected numbers")
+    with np.errstate(over="ignore"):
+        stored = given.astype(np.float32, copy=False)
+    bad = np.flatnonzero(~np.isfinite(stored))
+    if bad.size:
+        raise InputError(
+            f"edge {start + bad[0]} has weight {given[bad[0]]}, expected a finite number "
+            "(of float32); remove the edge or give it another weight"
+        )
+    return stored
+
+
 class Topology:
     """Collects edges, then writes indptr, indices and the edge arrays.
 
@@ -126,6 +154,7 @@ class Topology:
         self.largest = -1  # largest id met
         self.removed = 0
         self.loops_added = 0
+        self.negative = 0  # edges written with a weight below 0
         self.position = 0
         # a run is held twice while it is grouped, next to the chunk being added
         self._spool = Spool(
@@ -138,6 +167,8 @@ class Topology:
         source = check_ids(chunk.source, "source", self.position, num_nodes)
         target = check_ids(chunk.target, "target", self.position, num_nodes)
         count = len(source)
+        weighted = "weight" in (self.dtype.names or ())
+        weight = check_weights(chunk.weight, self.position) if weighted else None
         self.position += count
         if count == 0:
             return
@@ -151,8 +182,8 @@ class Topology:
         records["target"][:, 0], records["source"][:, 0] = target, source
         if ways == 2:
             records["target"][:, 1], records["source"][:, 1] = source, target
-        if "weight" in (self.dtype.names or ()):
-            records["weight"] = np.asarray(chunk.weight, np.float32)[:, None]
+        if weight is not None:
+            records["weight"] = weight[:, None]
         if "features" in (self.dtype.names or ()):
             records["features"] = np.asarray(chunk.features)[:, None, :]
         self._spool.append(records.reshape(-1))
@@ -182,6 +213,7 @@ class Topology:
         self._spool.close()
         for name in ("indptr", "indices", *(f"edge_{n}" for n in names[2:])):
             self.writer.close(name)
+        self.negative = rows.negative
         return rows.edges
 
     def _gap(self, rows: "_RowsOut", until: int) -> None:
@@ -269,6 +301,7 @@ class _RowsOut:
         self.ident, self.num_nodes = ident, num_nodes
         self.next = 0  # first row not complete yet
         self.edges = 0
+        self.negative = 0  # weights below 0
         self.open_row = False  # parts of row `next` have been written
         self.loop_seen = False
         self.last_source = -1
@@ -294,6 +327,8 @@ class _RowsOut:
         self._indices.append(indices)
         for name, out in self._extra.items():
             values = records[name][order]
+            if name == "weight":
+                self.negative += int(np.count_nonzero(values < 0))
             out.append(values.astype(out.dtype, copy=False))
         self.edges += len(indices)
 
