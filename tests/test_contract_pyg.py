@@ -181,10 +181,11 @@ def test_arguments_of_workers_and_a_graph():
     [
         ({"num_neighbors": {"a": [1]}}, "num_neighbors is a dict"),
         ({"data": HeteroData()}, "data is a HeteroData"),
-        ({"data": Data(x=torch.zeros(3, 1))}, "no edge_index"),
+        ({"data": Data()}, "how many nodes"),
         ({"generator": torch.Generator()}, "generator=.* use seed="),
         ({"disjoint": True}, "disjoint=True"),
-        ({"subgraph_type": "induced"}, "subgraph_type='induced'"),
+        ({"subgraph_type": "wide"}, "subgraph_type is 'wide', expected one of directional"),
+        ({"weight_attr": "w"}, "weight_attr is 'w', but the data has no such attribute"),
         ({"time_attr": "t"}, "time_attr='t'"),
         ({"collate_fn": print}, "collate_fn"),
         ({"num_neighbors": [0]}, "num_neighbors has 0"),

@@ -5,122 +5,312 @@ Batches hold what PyG's hold: every node attribute of the data by `n_id`, every 
 in silence is refused; what only says how batches are made (workers) is accepted and not needed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace as replaced
+from enum import Enum
 from typing import Any
 
+import numpy as np
 import torch
+from torch_geometric import loader as pyg_loader
 from torch_geometric.data import Data
 
+from foregather import _core
 from foregather.errors import InputError
+from foregather.graph.arrays import to_ids
 from foregather.graph.graph import Graph
+from foregather.interop.drawn import Drawn
+from foregather.interop.finish import Finish
+from foregather.interop.topology import topology_of
+from foregather.sampling.sampler import Sampler
 from foregather.train.loader import Loader
 
 __all__ = ["NeighborLoader"]
 
-#: How PyG makes its batches; ours are made in a thread, and do not depend on it.
-_NOT_NEEDED = ("num_workers", "persistent_workers", "prefetch_factor", "pin_memory", "timeout")
+#: How PyG makes its batches; ours are made in threads of this process, and do not depend on it.
+_NOT_NEEDED = {
+    "num_workers": 0,
+    "persistent_workers": False,
+    "prefetch_factor": None,
+    "pin_memory": False,
+    "timeout": 0,
+    "worker_init_fn": None,
+    "filter_per_worker": False,
+}
+_KINDS = ("directional", "bidirectional", "induced")
 
 
-class NeighborLoader(Loader):
+class NeighborLoader(Loader, pyg_loader.NeighborLoader):  # type: ignore[misc]
     """`torch_geometric.loader.NeighborLoader` with another engine: swap the import.
 
     Not the same random numbers as PyG: the same kind of sample. Batches depend on `seed` alone;
-    where it is not given it is torch's (`torch.manual_seed` before the loader is made).
+    where it is not given it is torch's (`torch.manual_seed` before the loader is made). A seed
+    given twice has two rows in its batch, with the same neighbours.
+
+    It is an instance of PyG's class, so PyG's `model.inference(loader)`, `ZipLoader`,
+    `CachedLoader` and `PrefetchLoader` take it. `loader(index)` is the batch of the input nodes at
+    these positions; its sample is keyed by them and by the epoch.
 
     Args:
-        data: a PyG Data, converted once (topology and x are copied), or a Graph.
+        data: a PyG Data, whose topology is converted once, or a Graph.
         num_neighbors: fan-outs, one a layer, -1 for all.
         input_nodes: node ids, a boolean mask, the name of a split, or None for all.
+        input_time: of PyG; refused, samples do not depend on time.
+        replace: sample neighbours with replacement.
+        subgraph_type: "directional" edges as drawn; "bidirectional" their reverses too (an edge
+            that was not drawn has `e_id` and attributes of its reverse); "induced" all edges
+            between the nodes. The last two have no layers, so no counts of them.
+        disjoint: of PyG; True is refused.
+        temporal_strategy: of PyG; "uniform" only.
+        time_attr: of PyG; refused.
+        weight_attr: the edge attribute that neighbours are drawn by.
         transform: called with each finished batch.
+        transform_sampler_output: called with PyG's SamplerOutput of each batch, before attributes
+            are looked up.
+        is_sorted: not needed.
+        filter_per_worker: not needed.
+        neighbor_sampler: of PyG; refused, pass `sampler`.
+        directed: False is subgraph_type="induced", PyG's old name.
         seed: what order and samples are derived from; None takes torch's initial seed.
-        options: other arguments of PyG's NeighborLoader, torch's DataLoader and `Loader`.
-            num_workers, persistent_workers, prefetch_factor, pin_memory and timeout are accepted
-            and not needed.
+        sampler: a Sampler of ours, in place of num_neighbors; or one of torch's, that deals out
+            the positions of input nodes (ImbalancedSampler, for one).
+        batch_sampler: of torch, deals out whole batches.
+        options: other arguments of torch's DataLoader and of `Loader`. num_workers,
+            persistent_workers, prefetch_factor, pin_memory, timeout and worker_init_fn are accepted
+            and not needed: there are no worker processes.
 
     Raises:
-        InputError: heterogeneous data, or an argument that asks for what is not there.
+        InputError: heterogeneous data, an attribute that cannot be sliced, or an argument that
+            asks for what is not there.
     """
+
+    multiprocessing_context = None  # torch's name; there are no processes
 
     def __init__(
         self,
         data: Any,
-        num_neighbors: Any,
+        num_neighbors: Any = None,
         input_nodes: Any = None,
-        *,
+        input_time: Any = None,
+        replace: bool = False,
+        subgraph_type: Any = "directional",
+        disjoint: bool = False,
+        temporal_strategy: str = "uniform",
+        time_attr: str | None = None,
+        weight_attr: str | None = None,
         transform: Callable[[Any], Any] | None = None,
+        transform_sampler_output: Callable[[Any], Any] | None = None,
+        is_sorted: bool = False,
+        filter_per_worker: bool | None = None,
+        neighbor_sampler: Any = None,
+        directed: bool = True,
+        *,
         seed: int | None = None,
+        sampler: Any = None,
+        batch_sampler: Any = None,
         **options: Any,
     ) -> None:
-        for name in _NOT_NEEDED:
-            options.pop(name, None)
-        if isinstance(num_neighbors, dict):
-            raise InputError(
-                "num_neighbors is a dict, but the graph has one type of edges; give a list"
-            )
-        if isinstance(data, Graph):
-            graph, finish = data, transform
-        else:
-            graph = _topology(data, options.get("weight_attr"))
-            if options.get("weight_attr") is not None:
-                options["weight_attr"] = "edge_weight"  # what the column is called in the graph
-            finish = _Finish(data, graph, transform)
+        for name, usual in _NOT_NEEDED.items():
+            setattr(self, name, options.pop(name, usual))
+        self.filter_per_worker = bool(filter_per_worker)
+        kind = _kind(subgraph_type, directed)
+        rule = sampler if isinstance(sampler, Sampler) or not _is_torch(sampler) else None
+        self._drawn = Drawn.of(None if rule is sampler else sampler, batch_sampler, options)
+        graph, stored = data, None
+        weights = rule is not None or options.get("norm") is not None
+        if not isinstance(data, Graph):
+            graph, stored = topology_of(data, weight_attr, weights)
+            if weight_attr is not None:
+                weight_attr = "edge_weight"  # what the column is called in the graph
+        _check_kind(kind, data, weights, options)
         super().__init__(
             graph,
-            num_neighbors,
+            _fanouts(num_neighbors),
             input_nodes,
-            transform=finish,
+            replace=replace,
+            sampler=rule,
             seed=torch.initial_seed() % (1 << 64) if seed is None else seed,
             pyg=True,
+            input_time=input_time,
+            disjoint=disjoint,
+            temporal_strategy=temporal_strategy,
+            time_attr=time_attr,
+            weight_attr=weight_attr,
+            is_sorted=is_sorted,
+            neighbor_sampler=neighbor_sampler,
             **options,
         )
         self._data = data
+        if isinstance(data, Graph):
+            self.transform = transform
+            if transform_sampler_output is not None:
+                raise InputError("transform_sampler_output is for a Data; use transform")
+            return
+        self.transform = Finish(
+            data,
+            graph,
+            stored,
+            subgraph=kind,
+            weights=weights,
+            device=self.device,
+            threads=int(options.get("threads", 0)),
+            change=transform_sampler_output,
+            transform=transform,
+        )
+        self.device = None  # attributes are looked up first; Finish moves the whole batch
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._drawn is not None:
+            seeds = self._maker.seeds
+            drawn = self._drawn.batches(seeds.batch_size, seeds.drop_last, seeds.count)
+            self._maker = replaced(self._maker, seeds=replaced(seeds, drawn=drawn))
+        return super().__iter__()
+
+    def __len__(self) -> int:
+        if self._drawn is not None:
+            seeds = self._maker.seeds
+            return self._drawn.count(seeds.batch_size, seeds.drop_last)
+        return super().__len__()
+
+    def __call__(self, index: Any) -> Any:
+        """The batch of the input nodes at these positions."""
+        out = self.collate_fn(index)
+        return out if self.filter_per_worker else self.filter_fn(out)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    # ---- what PyG's other loaders call -----------------------------------------------------
+
+    def collate_fn(self, index: Any) -> Any:
+        """Samples for the input nodes at these positions; `filter_fn` makes the batch of it.
+
+        Raises:
+            InputError: a position is not there, or the loader works over ranks.
+        """
+        if self._ranks is not None:
+            raise InputError("over ranks batches are made together; loop over the loader")
+        maker = self._maker
+        position = to_ids(index, maker.seeds.count, "index", "input nodes")
+        nodes, input_id = maker.seeds.at(np.ascontiguousarray(position, np.int64))
+        number = _core.xxh64(np.ascontiguousarray(nodes).view(np.uint8)) >> 16
+        sampled = maker.sampler.sample_bulk(
+            maker.graph,
+            [nodes],
+            seed=self.seed,
+            epoch=self.epoch,
+            first_batch=number,
+            threads=maker.threads,
+        )
+        out = maker.finish(maker.assembler.batch(sampled[0], nodes, input_id))
+        return self.filter_fn(out) if self.filter_per_worker else out
+
+    def filter_fn(self, out: Any) -> Any:
+        """The finished batch of what `collate_fn` made."""
+        if self.device is not None:
+            out = out.to(self.device, non_blocking=True)
+        return out if self.transform is None else self.transform(out)
+
+    def _get_iterator(self) -> Iterator[Any]:
+        return iter(self)
+
+    @contextmanager
+    def enable_multithreading(self, worker_threads: int | None = None) -> Iterator[None]:
+        """So many threads sample and gather inside the block; None for all."""
+        before = self._maker
+        threads = int(worker_threads or 0)
+        assembler = replaced(before.assembler, threads=threads)
+        self._maker = replaced(before, threads=threads, assembler=assembler)
+        try:
+            yield
+        finally:
+            self._maker = replaced(self._maker, threads=before.threads, assembler=before.assembler)
+
+    @contextmanager
+    def enable_cpu_affinity(self, loader_cores: Any = None) -> Iterator[None]:
+        """Refused: there are no worker processes to tie to cores.
+
+        Raises:
+            InputError: always.
+        """
+        raise InputError(
+            "enable_cpu_affinity ties worker processes to cores, and there are none; say with "
+            "threads= how many threads make batches, or start the program under taskset"
+        )
+        yield
+
+    # ---- what can be asked -----------------------------------------------------------------
 
     @property
     def data(self) -> Any:
         """What the loader was made from."""
         return self._data
 
+    @property
+    def node_sampler(self) -> Sampler:
+        """The rule that chooses neighbours, under PyG's name."""
+        return self._maker.sampler
 
-class _Finish:
-    """Gives a batch the attributes of the data; runs in the thread that iterates."""
+    @property
+    def sampler(self) -> Any:
+        """Torch's sampler where one was given, else the rule that chooses neighbours."""
+        return self._maker.sampler if self._drawn is None else self._drawn.sampler
 
-    def __init__(self, data: Any, graph: Graph, transform: Callable[[Any], Any] | None) -> None:
-        self.data, self.transform = data, transform
-        self.edge_ids = None
-        if graph.edge_ids is not None:
-            self.edge_ids = torch.from_numpy(graph.edge_ids)
-        self.gathered = graph.features is not None
+    @property
+    def drop_last(self) -> bool:
+        """Whether a last batch that is smaller is left out."""
+        return self._maker.seeds.drop_last
 
-    def __call__(self, batch: Any) -> Any:
-        if self.edge_ids is not None:
-            batch.e_id = self.edge_ids[batch.e_id.cpu()].to(batch.e_id.device)
-        for name, value in self.data.to_dict().items():
-            if name in ("edge_index", "num_nodes") or (name == "x" and self.gathered):
-                continue
-            batch[name] = self._part(name, value, batch)
-        return batch if self.transform is None else self.transform(batch)
+    def state_dict(self) -> dict[str, Any]:
+        """As `Loader.state_dict`; not with a sampler of torch, whose order cannot be kept."""
+        self._refuse_place()
+        return super().state_dict()
 
-    def _part(self, name: str, value: Any, batch: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            if self.data.is_node_attr(name):
-                return value[batch.n_id.to(value.device)].to(batch.n_id.device)
-            if self.data.is_edge_attr(name):
-                return value[batch.e_id.to(value.device)].to(batch.e_id.device)
-        return value
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """As `Loader.load_state_dict`."""
+        self._refuse_place()
+        super().load_state_dict(state)
+
+    def _refuse_place(self) -> None:
+        if self._drawn is not None:
+            raise InputError(
+                "torch's sampler draws a new order each epoch and cannot say which, so a place in "
+                "it cannot be saved; use shuffle=True, whose order is a function of the seed"
+            )
 
 
-def _topology(data: Any, weight_attr: str | None) -> Graph:
-    if not isinstance(data, Data):
+def _is_torch(sampler: Any) -> bool:
+    """Deals out positions: a torch Sampler, or anything that can be looped over."""
+    return sampler is not None and hasattr(sampler, "__iter__")
+
+
+def _fanouts(num_neighbors: Any) -> Any:
+    if isinstance(num_neighbors, dict) or isinstance(getattr(num_neighbors, "values", None), dict):
         raise InputError(
-            f"data is a {type(data).__name__}, expected a PyG Data with one type of nodes, or a "
-            "Graph"
+            "num_neighbors is a dict, but the graph has one type of edges; give a list"
         )
-    if data.edge_index is None:
-        raise InputError("the data has no edge_index; a Data with edge_index [2, edges] is needed")
-    x = data.x
-    # what a graph stores exactly; any other x is indexed like the other attributes
-    exact = x is not None and x.ndim == 2 and x.dtype in (torch.float32, torch.float16)
-    weight = None if weight_attr is None else data[weight_attr]
-    return Graph.from_edge_index(
-        data.edge_index, data.num_nodes, x=x if exact else None, edge_weight=weight
-    )
+    values = getattr(num_neighbors, "values", num_neighbors)  # PyG's NumNeighbors
+    return num_neighbors if callable(values) else values
+
+
+def _kind(subgraph_type: Any, directed: bool) -> str:
+    kind = subgraph_type.value if isinstance(subgraph_type, Enum) else subgraph_type
+    if kind not in _KINDS:
+        raise InputError(f"subgraph_type is {kind!r}, expected one of {', '.join(_KINDS)}")
+    return str(kind) if directed else "induced"
+
+
+def _check_kind(kind: str, data: Any, weights: bool, options: Mapping[str, Any]) -> None:
+    if kind == "directional":
+        return
+    if not isinstance(data, Data) or options.get("grid") is not None or options.get("memory"):
+        raise InputError(
+            f"subgraph_type is {kind!r}, which is for a PyG Data in memory; leave memory= and "
+            "grid= out, and pass the Data"
+        )
+    if weights or options.get("expand", "once") != "once":
+        raise InputError(
+            f"subgraph_type is {kind!r}, which goes with num_neighbors alone; leave sampler=, "
+            "norm= and expand= out"
+        )

@@ -6,6 +6,7 @@ for something a Loader does not do is refused with the nearest alternative. Noth
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from enum import Enum
 from typing import Any
 
 from foregather.errors import InputError
@@ -70,7 +71,8 @@ def refuse(arguments: Mapping[str, Any]) -> None:
         if name not in _PYG:
             raise TypeError(f"Loader got an unexpected argument {name!r}")
         neutral, instead = _PYG[name]
-        if not any(value is one or value == one for one in neutral):
+        plain = value.value if isinstance(value, Enum) else value  # PyG's SubgraphType
+        if not any(plain is one or plain == one for one in neutral):
             raise InputError(f"{name}={value!r} of PyG is not supported; {instead}")
 
 

@@ -34,6 +34,7 @@ class Seeds:
         shuffle: a new order each epoch; False keeps the order given.
         drop_last: leave out a last batch that is smaller.
         seed: seed of the run.
+        drawn: positions of each batch, where something else has dealt them; None deals them here.
     """
 
     nodes: Ids | None
@@ -43,6 +44,7 @@ class Seeds:
     shuffle: bool
     drop_last: bool
     seed: int
+    drawn: tuple[Ids, ...] | None = None
 
     @staticmethod
     def make(
@@ -68,6 +70,8 @@ class Seeds:
 
     def __len__(self) -> int:
         """Batches of an epoch."""
+        if self.drawn is not None:
+            return len(self.drawn)
         if self.drop_last:
             return self.count // self.batch_size
         return -(-self.count // self.batch_size)
@@ -80,6 +84,8 @@ class Seeds:
         """
         if not 0 <= number < len(self):
             raise InputError(f"batch is {number}, but an epoch has {len(self)} batches")
+        if self.drawn is not None:
+            return self.at(self.drawn[number])
         start = number * self.batch_size
         size = min(self.batch_size, self.count - start)
         position = np.empty(size, np.int64)
@@ -87,6 +93,10 @@ class Seeds:
             _core.shuffled(self.count, self.seed, epoch, start, position)
         else:
             position[:] = np.arange(start, start + size)
+        return self.at(position)
+
+    def at(self, position: Ids) -> tuple[Ids, Ids]:
+        """Node ids and `input_id` of the input nodes at these positions."""
         nodes = position if self.nodes is None else self.nodes[position]
         return nodes, (position if self.by_position else nodes)
 

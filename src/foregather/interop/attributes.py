@@ -1,0 +1,155 @@
+"""attributes: what of a PyG Data belongs to nodes and what to edges, and the part of a subgraph.
+
+PyG's own rule decides (`Data.is_node_attr`, `is_edge_attr`, `__cat_dim__`): an attribute with a
+row for each node is indexed by the nodes of the subgraph, one with a row for each edge by its
+edges, and what is left belongs to the whole graph and comes along as it is. What has a row for
+each node or edge but cannot be indexed is refused by name: nothing arrives unsliced.
+"""
+
+import copy
+import warnings
+from collections.abc import Mapping, Set
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from foregather.errors import InputError
+
+__all__ = ["Attributes"]
+
+#: What an attribute has a row for; None: belongs to the whole graph.
+Role = Literal["node", "edge"] | None
+_CHOSEN = ("num_nodes", "edge_index")  # said by the subgraph itself
+_ADJACENCY = ("adj", "adj_t")
+_COMPRESSED = (torch.sparse_csr, torch.sparse_bsr, torch.sparse_csc, torch.sparse_bsc)
+
+
+class Attributes:
+    """The attributes of a Data; looked at when made, and again where one was replaced since.
+
+    Raises:
+        InputError: an attribute has a row for each node or edge, and cannot be indexed.
+    """
+
+    def __init__(self, data: Data) -> None:
+        self.data = data
+        self._known: dict[str, tuple[Any, Role, int]] = {}
+        for name, value in _items(data):
+            self._find(name, value)
+
+    def part(self, node: Tensor, edge: Tensor | None, known: Mapping[str, Tensor]) -> Data:
+        """A Data with the rows of these nodes and edges, in the order of the whole one.
+
+        Args:
+            node: node ids.
+            edge: edge ids, positions in `edge_index`; None leaves edge attributes out.
+            known: what is already there, by name; also attributes that the whole one lacks.
+        """
+        made = copy.copy(self.data)
+        for name, value in _items(self.data):
+            if name == "num_nodes":
+                made.num_nodes = int(node.numel())
+            elif name in known or name in _CHOSEN:
+                continue
+            else:
+                role, dim = self._find(name, value)
+                if role == "node":
+                    made[name] = _rows(value, node, dim)
+                elif role == "edge":
+                    made[name] = None if edge is None else _rows(value, edge, dim)
+        for name, value in known.items():
+            made[name] = value
+        return made
+
+    def _find(self, name: str, value: Any) -> tuple[Role, int]:
+        before = self._known.get(name)
+        if before is None or before[0] is not value:
+            role, dim = (None, 0) if name in _CHOSEN else _classify(self.data, name, value)
+            before = self._known[name] = (value, role, dim)
+        return before[1:]
+
+
+def _items(data: Data) -> list[tuple[str, Any]]:
+    return list(data._store.items())
+
+
+def _classify(data: Data, name: str, value: Any) -> tuple[Role, int]:
+    """What an attribute has a row for, and along which dimension."""
+    vars(data._store).pop("_cached_attr", None)  # PyG's memory of this outlives a new num_nodes
+    with warnings.catch_warnings(record=True) as said:  # PyG warns where it has to guess num_nodes
+        warnings.simplefilter("always")
+        node = bool(data.is_node_attr(name))
+        role: Role = "node" if node else "edge" if data.is_edge_attr(name) else None
+        nodes = data.num_nodes
+        counts = {nodes: "node", data.num_edges: "edge"}
+    guessed = any("infer 'num_nodes'" in str(warning.message) for warning in said)
+    if isinstance(value, Tensor) and value.layout != torch.strided and name in _ADJACENCY:
+        raise InputError(
+            f"{name} is a sparse tensor, and a batch has its own edges; leave it out of the data"
+        )
+    if role is None:
+        _refuse_rows(name, value, counts)
+        if guessed and isinstance(value, (Tensor, np.ndarray)) and value.ndim:
+            raise InputError(
+                f"the data does not say how many nodes it has, its edges name {nodes}, "
+                f"and {name} has {value.shape[0]} rows; set data.num_nodes"
+            )
+        return None, 0
+    if not (isinstance(value, (Tensor, np.ndarray)) or _is_frame(value)):
+        raise InputError(
+            f"{name} is a {type(value).__name__} with an entry for each {role}, which cannot be "
+            "indexed by a batch; make it a tensor or a NumPy array, or leave it out of the data"
+        )
+    if isinstance(value, np.ndarray):
+        _check_dtype(name, value)
+    dim = 0 if _is_frame(value) else int(data.__cat_dim__(name, value, data._store))
+    if isinstance(value, Tensor) and value.layout in _COMPRESSED and dim % value.ndim != 0:
+        raise InputError(f"{name} is {value.layout} and indexed by column; make it dense")
+    return role, dim
+
+
+def _is_frame(value: Any) -> bool:
+    """A TensorFrame of torch_frame, which indexes its rows itself."""
+    return type(value).__name__ == "TensorFrame" and hasattr(value, "num_rows")
+
+
+def _refuse_rows(name: str, value: Any, counts: Mapping[Any, str]) -> None:
+    """What PyG takes for a value of the whole graph, though it has as many rows as nodes."""
+    if value is None or isinstance(value, (str, bytes, Mapping, Set, Tensor, np.ndarray)):
+        return
+    shape = getattr(value, "shape", None)
+    if shape is None and callable(getattr(value, "sparse_sizes", None)):
+        shape = value.sparse_sizes()
+    rows = shape[0] if isinstance(shape, tuple) and shape else None
+    if rows in counts:
+        raise InputError(
+            f"{name} is a {type(value).__name__} with a row for each {counts[rows]}, which PyG "
+            "hands on whole; make it a tensor or a NumPy array, or leave it out of the data"
+        )
+
+
+def _check_dtype(name: str, value: np.ndarray[Any, Any]) -> None:
+    try:
+        torch.from_numpy(np.empty(0, value.dtype.newbyteorder("=")))
+    except TypeError as error:
+        raise InputError(
+            f"{name} holds {value.dtype}, which no tensor can; convert it to numbers, or leave it "
+            "out of the data"
+        ) from error
+
+
+def _rows(value: Any, index: Tensor, dim: int) -> Any:
+    """The rows of a tensor, array, memory map or frame; arrays become tensors, as PyG has it."""
+    if isinstance(value, np.ndarray):
+        taken = np.take(value, index.cpu().numpy(), axis=dim)
+        return torch.from_numpy(np.asarray(taken, taken.dtype.newbyteorder("=")))
+    index = index.to(value.device)
+    if not isinstance(value, Tensor):
+        return value[index]
+    if value.layout in _COMPRESSED:  # torch cannot index it; as coordinates it can
+        rows = torch.index_select(value.to_sparse(layout=torch.sparse_coo), 0, index)
+        return rows.to_sparse(layout=value.layout)
+    return torch.index_select(value, dim, index)

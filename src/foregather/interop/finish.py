@@ -1,0 +1,143 @@
+"""finish: from a batch of the engine to the batch that PyG's NeighborLoader would give.
+
+The engine knows nodes, edges and (where it stores them exactly) feature rows; here they become a
+Data of the user's own class with every attribute of the whole graph, in PyG's order and under
+PyG's names. Runs in the thread that iterates, so autograd sees a learnable `x`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.sampler import SamplerOutput
+
+from foregather.graph.graph import Graph
+from foregather.interop.attributes import Attributes
+from foregather.interop.subgraphs import bidirectional, induced, repeat_seeds
+from foregather.train.batch import LayerGraph
+from foregather.train.pyg_batch import sorted_edge_index
+
+__all__ = ["Finish"]
+
+
+class Finish:
+    """Gives a batch the attributes of the data.
+
+    Args:
+        data: the whole graph as PyG has it.
+        graph: the same as the engine has it.
+        stored: what of `data.x` the engine gathers; None: nothing.
+        subgraph: "directional", "bidirectional" or "induced".
+        weights: `edge_weight` of a batch is the engine's, with the sampler's factors.
+        device: where batches go; None leaves attributes where those of the data are.
+        threads: for induced subgraphs.
+        change: called with the SamplerOutput.
+        transform: called with the finished batch.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        graph: Graph,
+        stored: Any,
+        *,
+        subgraph: str = "directional",
+        weights: bool = False,
+        device: Any = None,
+        threads: int = 0,
+        change: Callable[[Any], Any] | None = None,
+        transform: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self.attributes = Attributes(data)
+        self.graph, self.stored, self.subgraph, self.weights = graph, stored, subgraph, weights
+        self.device, self.threads = device, threads
+        self.change, self.transform = change, transform
+        self.edge_ids = None if graph.edge_ids is None else torch.from_numpy(graph.edge_ids)
+
+    def __call__(self, batch: Any) -> Any:
+        """The batch as PyG would give it."""
+        layered = getattr(batch, "edge_index", None) is None
+        out, rows, weight = _output(batch), getattr(batch, "x", None), None
+        if self.weights:
+            weight = getattr(batch, "edge_weight", None)
+        if self.subgraph == "induced":
+            out = induced(out, self.graph, self.threads)
+        elif self.subgraph == "bidirectional":
+            out = bidirectional(out)
+        position = getattr(batch, "seed_position", None)
+        if position is not None and not layered:
+            out, nodes, edges = repeat_seeds(out, position.cpu(), batch.batch_size)
+            rows = None if rows is None else rows[nodes]
+            weight = None if weight is None else weight[edges]
+        asked = out.node
+        if self.change is not None:
+            out = self.change(out)
+        made = self._fill(out, rows if out.node is asked else None, weight)
+        if not layered and type(batch.edge_index) is not Tensor and self.change is None:
+            made.edge_index = sorted_edge_index(made.edge_index, int(out.node.numel()))
+        made.seed_id = batch.seed_id
+        if "share" in batch:
+            made.share = batch.share
+        if layered:
+            self._layers(made, batch)
+        if self.device is not None:
+            made = made.to(self.device, non_blocking=True)
+        return made if self.transform is None else self.transform(made)
+
+    def _fill(self, out: Any, rows: Tensor | None, weight: Tensor | None) -> Any:
+        """A Data of what a SamplerOutput names; `rows` are those of `x`, if gathered already."""
+        data, edge = self.attributes.data, out.edge
+        if edge is not None and self.edge_ids is not None:
+            edge = self.edge_ids[edge]
+        known: dict[str, Tensor] = {}
+        if rows is not None and data.x is self.stored:
+            known["x"] = rows
+        if weight is not None:
+            known["edge_weight"] = weight
+        made = self.attributes.part(out.node, edge, known)
+        if out.row is None:
+            made.edge_index = None
+        else:
+            edges = torch.stack([out.row, out.col])
+            made.edge_index = edges if data.edge_index is None else edges.to(data.edge_index.device)
+        if "n_id" not in made:
+            made.n_id = out.node
+        if edge is not None and "e_id" not in made:
+            made.e_id = edge
+        made.batch = out.batch
+        made.num_sampled_nodes = out.num_sampled_nodes
+        made.num_sampled_edges = out.num_sampled_edges
+        made.input_id, made.seed_time = out.metadata[:2]
+        made.batch_size = int(out.metadata[0].numel())
+        return made
+
+    def _layers(self, made: Any, batch: Any) -> None:
+        """What a sampler that expands per layer adds; seeds are in such a batch once."""
+        made.batch_size, made.seed_position = (
+            batch.batch_size,
+            getattr(batch, "seed_position", None),
+        )
+        made.layers = [
+            LayerGraph(part.edge_index, self._named(part.e_id), part.size, part.weight)
+            for part in batch.layers
+        ]
+
+    def _named(self, edge: Tensor) -> Tensor:
+        return edge if self.edge_ids is None else self.edge_ids[edge.cpu()].to(edge.device)
+
+
+def _output(batch: Any) -> Any:
+    """A batch of the engine as PyG's SamplerOutput, on the CPU."""
+    edges = getattr(batch, "edge_index", None)
+    row, col = (None, None) if edges is None else edges.cpu().as_subclass(Tensor)
+    return SamplerOutput(
+        node=batch.n_id.cpu(),
+        row=row,
+        col=col,
+        edge=batch.e_id.cpu(),
+        batch=None,
+        num_sampled_nodes=batch.num_sampled_nodes,
+        num_sampled_edges=batch.num_sampled_edges,
+        metadata=(batch.input_id, None),
+    )

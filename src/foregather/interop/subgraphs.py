@@ -1,0 +1,89 @@
+"""subgraphs: what the drop-in NeighborLoader makes of a sample: PyG's rows, and PyG's edges.
+
+A sample of ours holds a node once and the edges that were drawn. PyG gives a seed that was asked
+for twice two rows, and knows two more kinds of subgraphs: "bidirectional" has the reverse of each
+edge too, "induced" has all edges of the graph between the nodes. All functions here are pure, from
+one PyG `SamplerOutput` to another.
+"""
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from foregather.graph.graph import Graph
+from foregather.sampling.subgraph import induced_subgraphs
+
+__all__ = ["bidirectional", "induced", "repeat_seeds"]
+
+
+def repeat_seeds(out: Any, position: Tensor, distinct: int) -> tuple[Any, Tensor, Tensor]:
+    """A row for every seed given, where `position` says which node of the sample each one is.
+
+    A repeated seed gets the edges into it once more, so that a model gives both rows the same
+    scores. Other edges go to and from the first row.
+
+    Args:
+        out: nodes, each seed once, and edges by target.
+        position: for each seed given, its place among the nodes.
+        distinct: seeds, each counted once.
+
+    Returns:
+        The new output, and the place that each of its nodes and each of its edges had.
+    """
+    seeds = int(position.numel())
+    rest = torch.arange(distinct, out.node.numel())
+    renamed = torch.empty_like(out.node)
+    renamed[distinct:] = rest + (seeds - distinct)
+    order = torch.arange(seeds)
+    # the smallest of its rows stands for a node
+    renamed[:distinct] = torch.full((distinct,), seeds).scatter_reduce(0, position, order, "amin")
+    into = int(torch.searchsorted(out.col, distinct))  # edges into seeds come first
+    degree = torch.bincount(out.col[:into], minlength=distinct)
+    start, times = degree.cumsum(0) - degree, degree[position]
+    again = torch.repeat_interleave(start[position] - (times.cumsum(0) - times), times)
+    edges = torch.cat([again + torch.arange(again.numel()), torch.arange(into, out.col.numel())])
+    nodes = torch.cat([position, rest])
+    made = copy.copy(out)
+    made.node, made.edge = out.node[nodes], out.edge[edges]
+    made.row = renamed[out.row[edges]]
+    made.col = renamed[out.col[edges]]
+    made.col[: again.numel()] = torch.repeat_interleave(order, times)
+    if out.num_sampled_nodes is not None:
+        more = int(again.numel()) - into
+        made.num_sampled_nodes = [seeds, *out.num_sampled_nodes[1:]]
+        made.num_sampled_edges = [
+            count + more * (i == 0) for i, count in enumerate(out.num_sampled_edges)
+        ]
+    return made, nodes, edges
+
+
+def bidirectional(out: Any) -> Any:
+    """Each edge and its reverse, once, by target and then source; layers are gone.
+
+    An edge that was not drawn itself has the id of its reverse, as PyG has it.
+    """
+    made = copy.copy(out)
+    count, nodes = int(out.row.numel()), int(out.node.numel())
+    row, col = torch.cat([out.row, out.col]), torch.cat([out.col, out.row])
+    edge = torch.cat([out.edge, out.edge])
+    # stable: drawn edges are first among equals
+    key, order = torch.sort(col * max(nodes, 1) + row, stable=True)
+    first = torch.ones(2 * count, dtype=torch.bool)
+    first[1:] = key[1:] != key[:-1]
+    order = order[first]
+    made.row, made.col, made.edge = row[order], col[order], edge[order]
+    made.num_sampled_nodes = made.num_sampled_edges = None
+    return made
+
+
+def induced(out: Any, graph: Graph, threads: int) -> Any:
+    """All edges of the graph between the nodes, by target; layers are gone."""
+    made = copy.copy(out)
+    sample = induced_subgraphs(graph, [out.node.cpu().numpy()], threads=threads)[0]
+    made.row, made.col, made.edge = (
+        torch.from_numpy(part.astype("int64")) for part in (sample.row, sample.col, sample.edge)
+    )
+    made.num_sampled_nodes = made.num_sampled_edges = None
+    return made

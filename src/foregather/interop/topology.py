@@ -1,0 +1,61 @@
+"""topology: a PyG Data as the Graph that the drop-in NeighborLoader samples from."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from foregather.errors import InputError
+from foregather.graph.graph import Graph
+
+__all__ = ["topology_of"]
+
+
+def topology_of(data: Any, weight_attr: str | None, weights: bool) -> tuple[Graph, Any]:
+    """The graph, and the `x` that it stores exactly; any other is indexed like other attributes.
+
+    Args:
+        data: edges, and what is known about them.
+        weight_attr: name of the edge attribute to draw by.
+        weights: batches get the engine's edge weights, so it has to know those of the data.
+
+    Raises:
+        InputError: not a Data of one type, or edges that are none.
+    """
+    if not isinstance(data, Data):
+        raise InputError(
+            f"data is a {type(data).__name__}, expected a PyG Data with one type of nodes, or a "
+            "Graph"
+        )
+    for name in ("adj_t", "adj"):
+        if name in data and "edge_index" not in data:
+            raise InputError(
+                f"the data has its edges in {name}, expected edge_index [2, edges]; convert them, "
+                "for example with torch_geometric.utils.to_edge_index"
+            )
+    edges = data.edge_index
+    if edges is None:  # as PyG has it: nodes without edges
+        edges = torch.empty(2, 0, dtype=torch.int64)
+    if weight_attr is not None and weight_attr not in data:
+        raise InputError(f"weight_attr is {weight_attr!r}, but the data has no such attribute")
+    drawn_by = weight_attr or ("edge_weight" if weights else "")
+    weight = data[drawn_by] if drawn_by and drawn_by in data else None
+    stored = data.x if _is_exact(data.x) else None
+    with warnings.catch_warnings():  # PyG warns where it has to guess the number
+        warnings.simplefilter("ignore")
+        nodes = data.num_nodes
+    if nodes is None:
+        raise InputError("the data says nowhere how many nodes there are; set data.num_nodes")
+    return Graph.from_edge_index(edges, nodes, x=stored, edge_weight=weight), stored
+
+
+def _is_exact(x: Any) -> bool:
+    """Rows that a graph stores as they are, in memory of this process and without a gradient."""
+    if isinstance(x, np.ndarray):
+        return x.ndim == 2 and x.dtype in (np.float32, np.float16)
+    if not isinstance(x, Tensor) or x.ndim != 2 or x.layout != torch.strided:
+        return False
+    return x.dtype in (torch.float32, torch.float16) and not x.requires_grad and x.is_cpu

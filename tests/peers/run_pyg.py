@@ -1,0 +1,157 @@
+"""run_pyg: PyG's own tests of its loaders, with our NeighborLoader in the place of PyG's.
+
+    python tests/peers/run_pyg.py FOLDER [--table]
+
+FOLDER is a checkout of PyG (or what `git archive TAG test` makes); nothing of it is in this
+repository. The tests are imported with `torch_geometric.loader.NeighborLoader` replaced and with
+PyG's marks of pyg-lib and torch-sparse lifted, since ours needs neither; not a line of them is
+changed. A test passes, or is refused (the error that ended it is one of ours: its sentence is in
+the table), or fails. Tests whose code names no NeighborLoader are counted and not run. Nothing else
+here knows one test from another. The exit code is 1 if one fails.
+"""
+
+import argparse
+import inspect
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FILES = (
+    "test/loader/test_neighbor_loader.py",
+    "test/loader/test_mixin.py",
+    "test/loader/test_zip_loader.py",
+    "test/loader/test_cache.py",
+    "test/loader/test_imbalanced_sampler.py",
+    "test/loader/test_prefetch.py",
+    "test/nn/models/test_basic_gnn.py",
+)
+_LIFTED = ("WITH_PYG_LIB", "WITH_TORCH_SPARSE", "WITH_WEIGHTED_NEIGHBOR_SAMPLE")
+_LIFTED += ("WITH_EDGE_TIME_NEIGHBOR_SAMPLE",)
+_PACKAGES = {"pyg_lib", "torch_sparse"}
+
+
+class Swap:
+    """A plugin of pytest: swaps the import, lifts the marks, and notes how tests end."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[str, str, str]] = []
+        self.made = self.left_out = 0
+        self._before: dict[str, Any] = {}
+
+    def pytest_collection(self) -> None:
+        """Before test modules are imported."""
+        import torch_geometric.loader
+        import torch_geometric.testing
+        import torch_geometric.typing
+
+        from foregather.interop.pyg import NeighborLoader
+
+        swap = self
+
+        class Counted(NeighborLoader):
+            """Counts the loaders that a test makes."""
+
+            def __init__(self, *given: Any, **named: Any) -> None:
+                swap.made += 1
+                super().__init__(*given, **named)
+
+        Counted.__name__ = "NeighborLoader"
+        testing, typing = torch_geometric.testing, torch_geometric.typing
+        needs = testing.withPackage
+        torch_geometric.loader.NeighborLoader = Counted
+        testing.onlyNeighborSampler = lambda test: test
+        testing.withPackage = lambda *names: needs(*(set(names) - _PACKAGES))
+        for name in _LIFTED:
+            self._before[name] = getattr(typing, name)
+            setattr(typing, name, True)
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        """Leaves out what has nothing to do with the loader."""
+        named = [item for item in items if "NeighborLoader" in inspect.getsource(item.function)]
+        self.left_out = len(items) - len(named)
+        items[:] = named
+
+    def pytest_collection_finish(self) -> None:
+        """PyG itself goes on knowing what is installed; the imported tests do not."""
+        import torch_geometric.typing
+
+        for name, value in self._before.items():
+            setattr(torch_geometric.typing, name, value)
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_makereport(self, item: Any, call: Any) -> Any:
+        """Notes the end of a test, and whether it made a loader."""
+        if call.when == "setup":
+            self.made = 0
+        outcome = yield
+        report = outcome.get_result()
+        if call.when != "call" and not (call.when == "setup" and report.outcome != "passed"):
+            return
+        how, why = report.outcome, ""
+        if hasattr(report, "wasxfail"):
+            how, why = "xfail", f"marked by PyG: {report.wasxfail}"
+        elif how == "skipped":
+            why = str(report.longrepr[-1])
+        elif how == "failed":
+            how, why = _ended(call.excinfo.value)
+        if how == "passed" and not self.made:
+            how = "unused"
+        self.rows.append((item.nodeid, how, why))
+
+
+def _ended(error: BaseException | None) -> tuple[str, str]:
+    """Refused, where an error of ours is in the chain."""
+    from foregather.errors import ForegatherError
+
+    last = error
+    while error is not None:
+        if isinstance(error, ForegatherError):
+            return "refused", str(error)
+        error = error.__cause__ or error.__context__
+    return "failed", f"{type(last).__name__}: {str(last).splitlines()[:1]}"
+
+
+def main() -> int:
+    """Runs the files and prints what came of each test."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--table", action="store_true", help="Markdown, one row a test function")
+    parser.add_argument("-k", default="", help="as of pytest")
+    asked = parser.parse_args()
+    files = [str(asked.folder / name) for name in FILES]
+    swap = Swap()
+    with tempfile.NamedTemporaryFile(suffix=".ini") as config:  # neither PyG's settings nor ours
+        config.write(b"[pytest]\nmarkers = dataset\n")
+        config.flush()
+        quiet = ["-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-c", config.name]
+        where = [f"--rootdir={asked.folder}", "-k", asked.k]
+        pytest.main([*quiet, *where, *files], plugins=[swap])
+    (_print_table if asked.table else _print_rows)(swap.rows)
+    counts = Counter(how for _, how, _ in swap.rows)
+    print(", ".join(f"{how} {count}" for how, count in sorted(counts.items())))
+    print(f"{swap.left_out} tests name no NeighborLoader and were not run")
+    return int(counts["failed"] > 0)
+
+
+def _print_rows(rows: list[tuple[str, str, str]]) -> None:
+    for name, how, why in rows:
+        print(f"{how:<9} {name.split('/')[-1]}  {why}")
+
+
+def _print_table(rows: list[tuple[str, str, str]]) -> None:
+    """Tests of one function that ended alike are one row."""
+    alike: Counter[tuple[str, str, str]] = Counter()
+    for name, how, why in rows:
+        file, _, test = name.split("/")[-1].partition("::")
+        alike[f"`{file}` `{test.partition('[')[0]}`", how, why] += 1
+    print("| test | runs | outcome |\n|---|---|---|")
+    for (name, how, why), count in alike.items():
+        print(f"| {name} | {count} | {how}{': ' if why else ''}{why} |")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
