@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.distributed as dist
-from dist import cases, rank_command, rank_features, rank_train
+from dist import cases, rank_agree, rank_command, rank_features, rank_train
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from foregather import Features
@@ -199,6 +199,7 @@ def main(task, folder):
             **vars(rank_train),
             **vars(rank_features),
             **vars(rank_command),
+            **vars(rank_agree),
             **globals(),
         }
         tasks[task](folder)

@@ -87,7 +87,7 @@ def test_a_port_that_is_taken(slow):
 
 def test_a_rank_that_never_starts(slow):
     for text in errors(slow["missing"], [0, 1]):
-        assert text.startswith("RankError: not all ranks met at port")
+        assert text.startswith("RankError: rank 2 did not come to port")
 
 
 def test_a_rank_with_bad_seeds_says_so_and_the_others_name_it(launcher, tmp_path):

@@ -13,11 +13,12 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from foregather.errors import ForegatherError, InputError
+from foregather.errors import ForegatherError, InputError, RankError
 from foregather.observe.progress import quiet
 from foregather.train.settings import Settings
 
 if TYPE_CHECKING:
+    from foregather.dist import Grid
     from foregather.train.run import Run
     from foregather.train.together import RunGrid
 
@@ -72,10 +73,11 @@ def train_over_ranks(
             except SaidElsewhereError:
                 _end(2)
             except ForegatherError as error:
-                _fail(rank, error, json)
-            except Exception:
+                _fail(rank, error, json, grid)
+            except Exception as error:
                 print(f"foregather: rank {rank}:", file=sys.stderr)
                 traceback.print_exc()
+                _tell(error, grid)
                 _end(1)
     except ForegatherError as error:
         _fail(rank, error, json)
@@ -86,14 +88,24 @@ def train_over_ranks(
     return facts if rank == 0 else {}
 
 
-def _fail(rank: int, error: ForegatherError, json: bool) -> NoReturn:
+def _fail(rank: int, error: ForegatherError, json: bool, grid: "Grid | None" = None) -> NoReturn:
     text = str(error)
     if not text.startswith(f"rank {rank}"):
         text = f"rank {rank}: {text}"
     if json:
-        print(text_format.dumps({"error": text, "kind": type(error).__name__}))
-    print(f"foregather: {text}", file=sys.stderr)
+        print(text_format.dumps({"error": text, "kind": type(error).__name__}), flush=True)
+    print(f"foregather: {text}", file=sys.stderr, flush=True)
+    _tell(error, grid)
     _end(2)
+
+
+def _tell(error: Exception, grid: "Grid | None") -> None:
+    """Tells torchrun, and the ranks that do not know yet, why this one ends."""
+    from foregather.dist.guard import record
+
+    record(error)
+    if grid is not None and not isinstance(error, RankError):
+        grid.watch.leave(f"{type(error).__name__}: {error}", fatal=True)
 
 
 def _end(code: int) -> NoReturn:

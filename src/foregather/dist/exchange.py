@@ -137,8 +137,8 @@ class FeatureExchange:
         self.grid, self.features, self.mode = grid, features, mode
         codec = Codec(features, wire, threads)
         budget = 0 if memory is None else parse_size(memory)
-        grid.agree("features", _describe(features))
-        grid.agree("feature exchange", f"mode {mode}, wire {wire}, memory {budget}")
+        how = {"exchange mode": mode, "wire": wire, "memory": f"{budget} bytes"}
+        grid.agree_all({"features": _describe(features), **how})
         make = self._division(budget, codec, threads) if mode == "planned" else None
         self._own_channel = channel is None
         self.channel = channel or grid.channel()

@@ -65,7 +65,6 @@ def exchange_of(
     """
     features = graph.features
     assert features is not None
-    grid.agree("storage", storage)
     block = FeatureBlock.of(features, grid.num_rows, grid.row, starts)
     if memory is not None and storage == "auto" and graph.path is not None:
         memory, storage = _place(block, memory, Codec(block, wire).row_bytes)

@@ -5,26 +5,29 @@ the ranks of one column together hold everything, so a rank asks only its own co
 make grids in the same order and have the same version, replication and timeout; this is checked.
 """
 
-import atexit
-import os
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from contextlib import contextmanager
 from importlib.metadata import version
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
-from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined] # not in __all__
 from torch.distributed.device_mesh import DeviceMesh
 
-from foregather.dist.deadline import within
+from foregather.dist import guard
+from foregather.dist.agree import agree
+from foregather.dist.deadline import cut_links, within
 from foregather.dist.ledger import Entry, Ledger, Link
+from foregather.dist.meet import attempt, environment, meet, start
 from foregather.dist.mesh import check_mesh, leave, make_mesh
 from foregather.dist.watch import Watch
 from foregather.dist.wire import Wire
 from foregather.errors import InputError, RankError
 from foregather.train.ranks import BlockStorage, Mode, Topology, WireFormat
+from foregather.train.together import is_link_error
 
 if TYPE_CHECKING:
     from foregather.dist.over_ranks import OverRanks
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Channel", "Grid"]
 
 _grids = count()
+_PATIENCE = 5.0  # seconds for threads to end after a failure
 
 
 class Channel:
@@ -73,6 +77,16 @@ class Channel:
             self._closed = True
             leave(self.mesh)
 
+    def give_up(self) -> list[threading.Thread]:
+        """As `close` after a failure: waits for no rank; returns threads that still do."""
+        self._closed = True
+        self.before_close.clear()
+        self.thread.shutdown(wait=False, cancel_futures=True)
+        end = time.monotonic() + _PATIENCE
+        for thread in self.thread._threads:
+            thread.join(max(0.0, end - time.monotonic()))
+        return [thread for thread in self.thread._threads if thread.is_alive()]
+
 
 class Grid:
     """The ranks of a run.
@@ -93,7 +107,7 @@ class Grid:
     def __init__(
         self, replication: int = 1, *, timeout: float = 600.0, backend: str = "gloo"
     ) -> None:
-        self.rank, self.size, host, port = _environment()
+        self.rank, self.size, host, port = environment()
         self.replication, self.timeout = replication, timeout
         if replication < 1 or self.size % replication:
             raise InputError(
@@ -102,21 +116,25 @@ class Grid:
             )
         self.row, self.column = divmod(self.rank, replication)
         self.num_rows = self.size // replication
-        prefix = f"{_attempt()}/{next(_grids)}"
-        self._agreed = 0
-        if not dist.is_initialized():
-            _start(backend, timeout, self.rank, self.size, host, port)
-        try:
-            self.watch = within(
-                timeout, lambda: Watch(self.rank, self.size, host, port, prefix, timeout)
-            )
-        except RuntimeError as error:
-            raise RankError(f"the store of rank 0 at port {port} does not answer") from error
-        self.agree("version of foregather", version("foregather"))
-        self.agree("replication and timeout", f"{replication}, {timeout:g} s")
+        prefix = f"{attempt()}/{next(_grids)}"
+        self._agreed, self._numbers = 0, count()
         self._channels: list[Channel] = []
         self._mesh: DeviceMesh | None = None
         self._own_mesh = False
+        store = None if dist.is_initialized() else meet(timeout)
+        try:
+            self.watch = within(
+                timeout,
+                lambda: Watch(self.rank, self.size, host, port, prefix, timeout),
+                lambda: cut_links(host, port),
+            )
+        except RuntimeError as error:
+            raise RankError(f"the store of rank 0 at port {port} does not answer") from error
+        guard.watch_over(self)
+        if store is not None:
+            start(backend, store, self.watch)
+        self.agree("version of foregather", version("foregather"))
+        self.agree("replication and timeout", f"{replication}, {timeout:g} s")
 
     @classmethod
     def from_mesh(cls, mesh: DeviceMesh, *, timeout: float = 600.0) -> "Grid":
@@ -161,11 +179,12 @@ class Grid:
         memory: int | None = None,
         wire: WireFormat = "exact",
         storage: BlockStorage = "auto",
+        prefetch: int = 2,
     ) -> "OverRanks":
         """What a `Loader` makes its batches with; all ranks call this together."""
         from foregather.dist.over_ranks import OverRanks
 
-        return OverRanks(maker, self, topology, mode, bulk, memory, wire, storage)
+        return OverRanks(maker, self, topology, mode, bulk, memory, wire, storage, prefetch)
 
     def agree(self, name: str, value: str) -> None:
         """Checks that all ranks have the same value.
@@ -174,39 +193,33 @@ class Grid:
             InputError: they have not; on every rank.
             RankError: a rank does not answer within the timeout.
         """
-        self._agreed += 1
-        keys = [f"agree/{self._agreed}/{rank}" for rank in range(self.size)]
-        try:
-            values = within(self.timeout + 5, lambda: self._compare(keys, name, value))
-        except RankError:
-            raise
-        except RuntimeError as error:
-            raise RankError(
-                f"rank 0, which holds the store, is gone: noticed when comparing the {name}"
-            ) from error
-        others = [rank for rank, other in enumerate(values) if other != values[0]]
-        if others:
-            self.watch.linger([f"{key}/read" for key in keys])
-            raise InputError(
-                f"the ranks differ in the {name}: rank 0 has {values[0]}, rank {others[0]} has "
-                f"{values[others[0]]}; start all with the same"
-            )
+        self.agree_all({name: value})
 
-    def _compare(self, keys: list[str], name: str, value: str) -> list[str]:
-        store = self.watch.store
-        store.set(keys[self.rank], value)
+    def agree_all(self, facts: Mapping[str, str]) -> None:
+        """As `agree` for several values by their names, in one exchange."""
+        self._agreed += 1
+        agree(self, f"agree/{self._agreed}", facts)
+
+    def next_number(self) -> int:
+        """0, 1, ...: a number for what all ranks make in the same order."""
+        return next(self._numbers)
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """Around a part of a program that meets other ranks by collectives of its own.
+
+        An error of torch that leaves `with Grid(...)` or the whole program names the rank that is
+        gone by itself; this is for a program that wants to catch it before that.
+
+        Raises:
+            RankError: links between ranks failed; the message names the rank.
+        """
         try:
-            store.wait(keys, timedelta(seconds=self.timeout))
-        except RuntimeError as error:
-            missing = [str(r) for r, key in enumerate(keys) if not store.check([key])]
-            raise RankError(
-                f"rank {', '.join(missing)} did not say its {name} within {self.timeout:g} s; "
-                "see its log for the cause"
-            ) from error
-        values = [store.get(key).decode() for key in keys]
-        if len(set(values)) > 1:  # all come to this, and whoever holds the store goes last
-            store.set(f"{keys[self.rank]}/read", "1")
-        return values
+            yield
+        except Exception as error:
+            if isinstance(error, RankError) or not is_link_error(error):
+                raise
+            raise self.watch.verdict("a collective of the program") from error
 
     def gather_ledger(self, ledger: Ledger) -> dict[Link, Entry]:
         """What all ranks sent, on every rank; all ranks call this together."""
@@ -215,69 +228,35 @@ class Grid:
             dist.all_gather_object(everybody, ledger.entries())
         return {link: entry for part in everybody for link, entry in part.items()}
 
-    def close(self) -> None:
+    def close(self, failed: bool = False) -> None:
         """Ends threads and groups. torch.distributed itself runs on to the end of the process.
 
         It cannot be started twice without a race: a rank that is early would meet the store of
         the run before.
+
+        Args:
+            failed: after an error; other ranks are not waited for.
         """
+        if failed:
+            stuck = [thread for channel in self._channels for thread in channel.give_up()]
+            guard.release(self, stuck)
+            self.watch.close("it failed")
+            return
         for channel in self._channels:
             channel.close()
         if self._mesh is not None and self._own_mesh:
             leave(self._mesh)
             self._mesh, self._own_mesh = None, False
+        guard.release(self, [])
         self.watch.close()
 
     def __enter__(self) -> "Grid":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-def _environment() -> tuple[int, int, str, int]:
-    try:
-        rank, size, host, port = (
-            os.environ[name] for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-        )
-        return int(rank), int(size), host, int(port)
-    except KeyError as error:
-        raise InputError(f"{error.args[0]} is not set; start the ranks with torchrun") from error
-    except ValueError as error:
-        raise InputError(f"RANK, WORLD_SIZE or MASTER_PORT is not a number: {error}") from error
-
-
-def _attempt() -> str:
-    """Before all keys of this start: torchrun keeps its store, with what is in it, at a restart."""
-    return f"foregather/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}"
-
-
-def _start(backend: str, timeout: float, rank: int, size: int, host: str, port: int) -> None:
-    limit = timedelta(seconds=timeout)
-
-    def start() -> None:
-        if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
-            return dist.init_process_group(backend, timeout=limit)
-        # Torch itself would read the addresses of the start before (pytorch issue 135712).
-        store = PrefixStore(_attempt(), TCPStore(host, port, size, False, limit))
-        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=limit)
-
-    try:
-        # Torch's own timeouts come first, except where it waits for an answer of a foreign program.
-        within(timeout + 2, start)
-        atexit.register(_end)
-    except RuntimeError as error:
-        text = str(error)
-        if "EADDRINUSE" in text or "address already in use" in text.lower():
-            raise RankError(
-                f"port {port} is taken by another program; set MASTER_PORT to a free one"
-            ) from error
-        raise RankError(
-            f"not all ranks met at port {port} within {timeout:g} s; is each running, and is the "
-            f"port not another program's? ({text.splitlines()[0]})"
-        ) from error
-
-
-def _end() -> None:
-    if dist.is_initialized():
-        dist.destroy_process_group()
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if error is None:
+            return self.close()
+        named = guard.name_failure(self, error)
+        self.close(failed=True)
+        if named is not None:
+            raise named from error

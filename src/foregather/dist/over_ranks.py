@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from foregather.dist.agree import agree
 from foregather.dist.crossed import count_crossed, explain_crossed
 from foregather.dist.exchange import FeatureExchange
+from foregather.dist.facts import facts_of, seed_facts
 from foregather.dist.fetch_rows import exchange_of
 from foregather.dist.grid import Grid
 from foregather.dist.ledger import Entry, Link, added
@@ -51,6 +53,7 @@ class OverRanks:
             `fetch_rows.exchange_of`.
         wire: what rows are while they cross.
         storage: where this rank's feature block is.
+        prefetch: batches that a loop makes ahead; a loop that is left early goes on so far.
 
     Raises:
         InputError: an argument breaks its rule, or the ranks differ.
@@ -67,9 +70,20 @@ class OverRanks:
         memory: int | None = None,
         wire: WireFormat = "exact",
         storage: BlockStorage = "auto",
+        prefetch: int = 2,
     ) -> None:
         self.grid, self.bulk = grid, bulk
-        graph, seeds, threads = maker.graph, maker.seeds, maker.threads
+        graph, threads = maker.graph, maker.threads
+        how = {
+            "topology": topology,
+            "mode": mode,
+            "bulk": f"{bulk} batches",
+            "memory": "not given" if memory is None else f"{memory} bytes",
+            "wire": wire,
+            "storage": storage,
+            "prefetch": f"{prefetch} batches",
+        }
+        grid.agree_all({**facts_of(maker), **how})
         if topology not in ("partitioned", "replicated"):
             raise InputError(f"topology is {topology!r}, expected 'partitioned' or 'replicated'")
         held: Graph | Partition = graph
@@ -77,11 +91,13 @@ class OverRanks:
         if topology == "partitioned":
             held = self._partition(graph)
             starts = held.row_starts
-        grid.agree("input nodes and batches", _describe(seeds, bulk))
         self.sampler = DistSampler(maker.sampler, held, grid, mode=mode, threads=threads)
         self.rows: FeatureExchange | None = None
         if graph.features is not None:
             self.rows = exchange_of(graph, starts, grid, mode, memory, wire, threads, storage)
+        #: Whether anything crosses: without, ranks loop independently of each other.
+        self._meets = topology == "partitioned" or self.rows is not None
+        self._number, self._loops = grid.next_number(), 0
         self._closed = False
 
     def _partition(self, graph: Graph) -> Partition:
@@ -111,6 +127,11 @@ class OverRanks:
         """
         if self._closed:
             raise InputError("the loader was closed; make a new one on all ranks")
+        if self._meets:
+            place = {"epoch": f"{epoch}", "first step of the loop": f"{first}"}
+            self._loops += 1
+            key = f"loop/{self._number}/{self._loops}"
+            agree(self.grid, key, {**seed_facts(maker.seeds), **place})
         source = self._make(maker, epoch, first)
         counted = _Counted(source)
         made = ahead(counted, prefetch)
@@ -223,12 +244,3 @@ class _Counted:
             raise
         self.count += 1
         return item
-
-
-def _describe(seeds: Seeds, bulk: int) -> str:
-    order = "shuffled" if seeds.shuffle else "in order"
-    last = ", last one dropped" if seeds.drop_last else ""
-    return (
-        f"{seeds.count} input nodes {order}, {seeds.batch_size} a batch{last}, seed {seeds.seed}, "
-        f"{bulk} batches a bulk"
-    )

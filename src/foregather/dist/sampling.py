@@ -23,6 +23,7 @@ from foregather.dist.program import Frontier, run
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.sampling.bulk import Bulk
+from foregather.sampling.identity import values_of
 from foregather.sampling.layerwise import FastGCN
 from foregather.sampling.matrix import LayerGraph, MatrixSampler
 from foregather.sampling.sampler import Sampler
@@ -66,8 +67,9 @@ class DistSampler:
         self.sampler, self.topology, self.grid = sampler, topology, grid
         self.mode, self.threads = mode, threads
         self._check()
-        grid.agree("graph (its digest)", topology.digest)
-        grid.agree("sampler", f"{sampler!r}, mode {mode}")
+        held = "partitioned" if isinstance(topology, Partition) else "replicated"
+        facts = {"graph (its digest)": topology.digest, "sampler": values_of(sampler)}
+        grid.agree_all({**facts, "mode": mode, "topology": held})
         self._own_channel = channel is None
         self.channel = channel or grid.channel()
         self._columns: ColumnOwners | None = None

@@ -181,7 +181,8 @@ class Loader:
         self._disk: OutOfCore | None = None
         self._ranks: Dealer | None = None
         if grid is not None:
-            self._ranks = join(grid, self._maker, bulk, memory, wire, topology, mode, storage)
+            rest = (wire, topology, mode, storage, self.prefetch)
+            self._ranks = join(grid, self._maker, bulk, memory, *rest)
         elif memory is not None:
             self._arrange(usable_memory() if memory == "auto" else parse_size(memory), storage)
         elif storage not in ("auto", "memory"):

@@ -5,24 +5,36 @@ from typing import Any
 
 from foregather import _core
 from foregather.errors import InputError
+from foregather.sampling.identity import identity_of
 from foregather.train.maker import Maker
+from foregather.train.seeds import Seeds
 
-__all__ = ["identity", "read_position"]
+__all__ = ["digest_of", "identity", "read_position"]
+
+_NOT_COMPARED = "not compared: "
 
 
 def identity(maker: Maker, ranks: int | None) -> dict[str, Any]:
     """All that batches depend on besides the position and the seed."""
     seeds = maker.seeds
-    nodes = "all" if seeds.nodes is None else f"{_core.xxh64(seeds.nodes.view('u1')):016x}"
+    try:
+        rule = identity_of(maker.sampler)
+    except InputError as error:  # it can be trained with, but not found again
+        rule = f"{_NOT_COMPARED}{error}"
     return {
         "graph": maker.graph.digest,
-        "sampler": repr(maker.sampler),
+        "sampler": rule,
         "batch_size": seeds.batch_size,
         "shuffle": seeds.shuffle,
         "drop_last": seeds.drop_last,
-        "input_nodes": nodes,
+        "input_nodes": digest_of(seeds),
         **({} if ranks is None else {"ranks": ranks}),
     }
+
+
+def digest_of(seeds: Seeds) -> str:
+    """Names the input nodes and their order."""
+    return "all" if seeds.nodes is None else f"{_core.xxh64(seeds.nodes.view('u1')):016x}"
 
 
 def read_position(
@@ -34,6 +46,8 @@ def read_position(
         InputError: the state belongs to other batches, or is at a place that is not there.
     """
     for name, value in mine.items():
+        if str(value).startswith(_NOT_COMPARED):
+            raise InputError(str(value).removeprefix(_NOT_COMPARED))
         if state.get(name) != value:
             raise InputError(
                 f"the state was saved with {name} {state.get(name)!r}, but this loader has "

@@ -72,6 +72,7 @@ class RankGrid(Protocol):
         memory: int | None,
         wire: WireFormat,
         storage: BlockStorage,
+        prefetch: int,
     ) -> Dealer:
         """What a Loader makes its batches with; all ranks call this together."""
 
@@ -85,6 +86,7 @@ def join(
     topology: Topology,
     mode: Mode,
     storage: str,
+    prefetch: int = 2,
 ) -> Dealer:
     """Checks what a Loader was given beside its grid, and lets the grid deal.
 
@@ -115,7 +117,7 @@ def join(
         _check_disk(maker, memory, storage)
     budget = None if memory is None else parse_size(memory)
     where = cast(BlockStorage, storage)
-    return grid.deal(maker, topology, mode, bulk, budget, wire, where)
+    return grid.deal(maker, topology, mode, bulk, budget, wire, where, prefetch)
 
 
 def _check_disk(maker: "Maker", memory: str | int | None, storage: str) -> None:

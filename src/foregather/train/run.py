@@ -44,8 +44,8 @@ from foregather.train.device import find_device
 from foregather.train.fit import Record, Training
 from foregather.train.run_folder import check_resumed, check_seen, choose_folder
 from foregather.train.score import check_classes, count_classes
-from foregather.train.settings import Settings, write_settings
-from foregather.train.spread import spread, whole_weights
+from foregather.train.settings import Settings, shared_facts, write_settings
+from foregather.train.spread import model_facts, spread, whole_weights
 from foregather.train.together import RunGrid, Together
 
 __all__ = ["Run"]
@@ -78,7 +78,9 @@ class Run:
     ) -> None:
         self.folder, self.settings, self.say, self.together = folder, settings, say, together
         grid = together.grid
+        together.agree(shared_facts(settings))
         self.graph, model = self.together.all_do(lambda: self._open(threads), "opening the graph")
+        together.agree(model_facts(model))
         self.topology = self.together.first_does(
             lambda: choose_topology(self.graph, settings), "choosing where the topology is"
         )

@@ -33,6 +33,7 @@ __all__ = [
     "WatchSettings",
     "difference",
     "read_settings",
+    "shared_facts",
     "with_options",
     "write_settings",
 ]
@@ -327,6 +328,20 @@ def difference(old: Settings, new: Settings, free: tuple[str, ...] = ()) -> list
         for key in before
         if before[key] != after[key] and not {key, key.split(".")[0]} & set(free)
     ]
+
+
+def shared_facts(settings: Settings) -> dict[str, str]:
+    """Settings that must be equal on all ranks, as texts by name.
+
+    The rest is each rank's own: where it finds the graph (its digest is compared), its threads; and
+    the folder and what is recorded in it, which rank 0 decides.
+    """
+    own = ("graph", "run", "train.threads", "watch")
+    return {
+        key: repr(value)
+        for key, value in _flat(settings).items()
+        if not {key, key.split(".")[0]} & set(own)
+    }
 
 
 def _flat(settings: Settings) -> dict[str, Any]:

@@ -3,15 +3,33 @@
 Both are torch's own, and average the gradients. On one rank a model stays as it is.
 """
 
+import hashlib
 from collections.abc import Mapping
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
 
 from foregather.train.checkpoint import is_sharded
 from foregather.train.together import Together
 
-__all__ = ["spread", "whole_weights"]
+__all__ = ["model_facts", "spread", "whole_weights"]
+
+
+def model_facts(model: nn.Module) -> dict[str, str]:
+    """What must be equal on all ranks before training: the kind of model, shapes and weights."""
+    shapes, values = hashlib.sha256(), hashlib.sha256()
+    for name, value in model.state_dict().items():
+        shapes.update(f"{name} {value.dtype} {list(value.shape)};".encode())
+        flat = value.detach().cpu().contiguous().reshape(-1)
+        if flat.numel():
+            values.update(flat.view(torch.uint8).numpy())
+    count = sum(value.numel() for value in model.parameters())
+    kind = f"{type(model).__module__}.{type(model).__qualname__}"
+    return {
+        "model": f"{kind}, {count} weights, shapes {shapes.hexdigest()[:16]}",
+        "initial weights (their digest)": values.hexdigest()[:16],
+    }
 
 
 def spread(

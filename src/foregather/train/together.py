@@ -4,7 +4,7 @@ On one rank all of it is trivial, so a run is written once. All ranks make the s
 same order, in the thread that trains.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
@@ -12,12 +12,20 @@ from typing import Any, Protocol, TypeVar
 from foregather.errors import ForegatherError, RankError
 from foregather.train.ranks import RankGrid
 
-__all__ = ["RunGrid", "SaidElsewhereError", "Together"]
+__all__ = ["RunGrid", "SaidElsewhereError", "Together", "is_link_error"]
 
 Made = TypeVar("Made")
 
-_LINKS = ("gloo", "Connection closed", "NCCL", "Socket")  # in what torch says of lost ranks
+#: In what torch says of lost ranks.
+_LINKS = ("gloo", "connection closed by peer", "connection reset by peer", "nccl")
 _PATIENCE = timedelta(days=2)  # for what one rank does while the others wait
+
+
+def is_link_error(error: BaseException) -> bool:
+    """Whether torch says that links between ranks, or to their store, failed."""
+    named = any(kind.__name__ == "DistError" for kind in type(error).__mro__)
+    text = str(error).lower()
+    return named or (isinstance(error, RuntimeError) and any(word in text for word in _LINKS))
 
 
 class RunGrid(RankGrid, Protocol):
@@ -27,6 +35,9 @@ class RunGrid(RankGrid, Protocol):
     size: int
     timeout: float
     watch: Any
+
+    def agree_all(self, facts: Mapping[str, str]) -> None:
+        """Raises InputError on all ranks if they have different facts."""
 
 
 class SaidElsewhereError(RankError):
@@ -76,10 +87,19 @@ class Together:
         try:
             yield
         except RuntimeError as error:
-            if self.grid is None or not any(word in str(error) for word in _LINKS):
+            if self.grid is None or not is_link_error(error):
                 raise
             with self.step(name):
                 raise
+
+    def agree(self, facts: Mapping[str, str]) -> None:
+        """Checks that all ranks have the same facts.
+
+        Raises:
+            InputError: they have not; the same on all ranks.
+        """
+        if self.grid is not None:
+            self.grid.agree_all(facts)
 
     def gather(self, value: Made, name: str) -> list[Made]:
         """The values of all ranks, in their order, on all of them."""
