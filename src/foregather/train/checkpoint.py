@@ -2,14 +2,14 @@
 
 A file is a safetensors file: tensors by path, and everything else as JSON in its metadata, with a
 checksum of all of it. It is written under another name, synced, renamed, and the folder is synced;
-older ones go only after that. Nothing is pickled, so reading one runs no code. Over ranks it is a
-folder of such files; see `train.checkpoint_ranks`.
+then it is read back, and older ones go only after that; see `train.prune`. Nothing is pickled, so
+reading one runs no code. Over ranks it is a folder of such files; see `train.checkpoint_ranks`.
 """
 
 import json
+import os
 import random
 import re
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,25 +20,28 @@ from torch import Tensor
 
 from foregather import _core
 from foregather.errors import FormatError, StorageError
-from foregather.files import write_safely
+from foregather.files import open_regular, storage_error, write_safely
 
 __all__ = [
     "SHARDED",
     "checkpoint_name",
+    "check_written",
     "decode",
     "encode",
     "is_sharded",
     "latest_checkpoint",
     "list_checkpoints",
-    "prune",
     "random_state",
     "read_checkpoint",
+    "read_tensors",
     "seed_everything",
     "set_random_state",
     "write_checkpoint",
 ]
 
 _NAME = re.compile(r"checkpoint-(\d{8})-(\d{8})(\.safetensors)?")
+_PART = 1 << 20  # bytes read back together
+_MOST_HEADER = 100_000_000  # bytes; the safetensors library refuses more
 _TENSOR, _TUPLE, _MAP, SHARDED = "$tensor", "$tuple", "$map", "$sharded"
 
 
@@ -134,25 +137,50 @@ def _checksum(text: str, tensors: Mapping[str, Tensor]) -> str:
     return f"{total.digest():016x}"
 
 
-def write_checkpoint(
-    folder: Path, epoch: int, batch: int, state: Mapping[str, Any], keep: int = 3
-) -> Path:
-    """Writes a checkpoint, then removes all but the `keep` newest.
+def write_checkpoint(folder: Path, epoch: int, batch: int, state: Mapping[str, Any]) -> Path:
+    """Writes a checkpoint and reads it back.
 
     Args:
         folder: of the checkpoints of one run.
         epoch: epochs that are done.
         batch: batches that are done of the next.
         state: nested mappings and sequences of tensors, numbers and texts.
-        keep: how many stay.
 
     Raises:
-        StorageError: the disk is full or refuses; the checkpoints before are all still there.
+        StorageError: the disk is full or refuses, or gives back other bytes; the checkpoints before
+            are all still there.
     """
-    path = folder / f"{checkpoint_name(epoch, batch)}.safetensors"
-    write_safely(path, encode(state))
-    prune(folder, keep)
+    path, data = folder / f"{checkpoint_name(epoch, batch)}.safetensors", encode(state)
+    write_safely(path, data)
+    check_written(path, data)
     return path
+
+
+def check_written(path: Path, data: bytes) -> None:
+    """Compares a file with what was written to it, without a second copy in memory.
+
+    Raises:
+        StorageError: it holds other bytes, or cannot be read.
+    """
+    place, whole = 0, memoryview(data)
+    try:
+        with open_regular(path) as file:
+            while place < len(whole) and (part := file.read(_PART)):
+                if part != whole[place : place + len(part)]:
+                    break
+                place += len(part)
+            same = place == len(whole) and not file.read(1)
+    except FormatError as error:
+        raise StorageError(f"{path.name} was replaced while it was written: {error}") from error
+    except OSError as error:
+        if isinstance(error, StorageError):
+            raise
+        raise storage_error(error, path, "reading back") from error
+    if not same:
+        raise StorageError(
+            f"{path.name} holds other bytes than were written, from byte {place} on; the disk "
+            "cannot be relied on"
+        )
 
 
 def checkpoint_name(epoch: int, batch: int) -> str:
@@ -167,15 +195,6 @@ def encode(state: Mapping[str, Any]) -> bytes:
     tensors: dict[str, Tensor] = {}
     text = json.dumps(_split(state, "", tensors))
     return save(tensors, {"state": text, "checksum": _checksum(text, tensors)})
-
-
-def prune(folder: Path, keep: int) -> None:
-    """Removes all but the `keep` newest, and what a killed process left."""
-    for old in [*list_checkpoints(folder)[keep:], *folder.glob("*.partial")]:
-        if old.is_dir():
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            old.unlink(missing_ok=True)
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
@@ -194,17 +213,45 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         FormatError: the file is truncated, damaged, or no checkpoint.
         StorageError: it cannot be read.
     """
-    from safetensors import SafetensorError, safe_open
+    return decode(read_tensors(path), path.name)
 
+
+def read_tensors(path: Path, folder: Path | None = None) -> bytes:
+    """All of a safetensors file; read, not mapped, and only if its header accounts for its size.
+
+    Raises:
+        FormatError: it does not, or the file is none of its folder; see `files.open_regular`.
+        StorageError: it cannot be read.
+    """
     try:
-        with safe_open(path, framework="pt") as file:
-            text, checksum = _facts(file.metadata())
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except OSError as error:
-        raise StorageError(f"cannot read {path.name}: {error.strerror or error}") from error
-    except (SafetensorError, ValueError, RuntimeError, MemoryError) as error:
+        with open_regular(path, folder) as file:
+            size = os.fstat(file.fileno()).st_size
+            start = file.read(8)
+            length = int.from_bytes(start, "little")
+            if len(start) < 8 or length > min(_MOST_HEADER, size - 8):
+                raise FormatError(f"{path.name} is truncated or damaged (it has no header)")
+            header = file.read(length)
+            ends = [
+                entry["data_offsets"][1]
+                for name, entry in json.loads(header).items()
+                if name != "__metadata__"
+            ]
+            if size != 8 + length + max(ends, default=0):
+                raise FormatError(
+                    f"{path.name} is truncated or damaged (it has {size} bytes, its header says "
+                    f"{8 + length + max(ends, default=0)})"
+                )
+            return start + header + file.read()
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
+        if isinstance(error, FormatError):
+            raise
         raise FormatError(f"{path.name} is truncated or damaged ({error})") from error
-    return _whole(text, checksum, tensors, path.name)
+    except MemoryError as error:
+        raise FormatError(f"{path.name} is larger than the memory of this machine") from error
+    except OSError as error:
+        if isinstance(error, StorageError):
+            raise
+        raise StorageError(f"cannot read {path.name}: {error.strerror or error}") from error
 
 
 def decode(data: bytes, name: str) -> dict[str, Any]:
@@ -220,7 +267,7 @@ def decode(data: bytes, name: str) -> dict[str, Any]:
         tensors = load(data)
         end = 8 + int.from_bytes(data[:8], "little")
         text, checksum = _facts(json.loads(data[8:end]).get("__metadata__"))
-    except (SafetensorError, ValueError, RuntimeError) as error:
+    except (SafetensorError, ValueError, RuntimeError, MemoryError) as error:
         raise FormatError(f"{name} is truncated or damaged ({error})") from error
     return _whole(text, checksum, tensors, name)
 

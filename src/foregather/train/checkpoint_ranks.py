@@ -3,7 +3,8 @@
 `shared.safetensors` has what all ranks have alike, written by rank 0 as a checkpoint of one rank
 is. `ranks/` has what each has of its own (random numbers, sums of the running epoch) and its part
 of weights that are sharded; `torch.distributed.checkpoint` writes it, as safetensors too. The
-folder gets its name when all ranks are done. All ranks make these calls together.
+folder gets its name when all ranks have read back what they wrote. All ranks make these calls
+together.
 """
 
 import os
@@ -22,22 +23,28 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
 from foregather.errors import FormatError, InputError, StorageError
-from foregather.files import storage_error, sync_folder, write_safely
+from foregather.files import (
+    check_inside,
+    open_regular,
+    storage_error,
+    sync_folder,
+    write_safely,
+)
 from foregather.train.checkpoint import (
     SHARDED,
-    checkpoint_name,
+    check_written,
     decode,
     encode,
     is_sharded,
     list_checkpoints,
-    prune,
     read_checkpoint,
 )
 from foregather.train.together import Together
 
-__all__ = ["check_torch", "is_too_old", "latest_together", "write_together"]
+__all__ = ["check_torch", "is_too_old", "latest_together", "read_all", "write_together"]
 
 State = Mapping[str, Any]
+Like = Callable[[str], Tensor]
 _SHARED, _RANKS = "shared.safetensors", "ranks"
 _OLDEST = (2, 9)  # torch that can write safetensors from many ranks
 
@@ -60,41 +67,45 @@ def check_torch(version: str = torch.__version__) -> None:
         )
 
 
-def write_together(
-    folder: Path, epoch: int, batch: int, shared: State, own: State, together: Together, keep: int
-) -> Path:
-    """Writes a checkpoint of all ranks, then removes all but the `keep` newest.
+def write_together(path: Path, shared: State, own: State, together: Together, like: Like) -> bool:
+    """Writes a checkpoint of all ranks, and reads it back on each.
 
     Args:
-        folder: of the checkpoints of one run.
-        epoch: epochs that are done.
-        batch: batches that are done of the next.
+        path: the folder to make; see `checkpoint_name`.
         shared: the same on all ranks, up to the parts of sharded tensors.
         own: of this rank.
         together: the ranks.
-        keep: how many stay.
+        like: as of `latest_together`.
+
+    Returns:
+        False where it was there already, whole.
 
     Raises:
-        StorageError: on all ranks, if one of them cannot write; what was there is still there.
+        StorageError: on all ranks, if one of them cannot write or read back; what was there is
+            still there.
     """
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
 
-    path = folder / checkpoint_name(epoch, batch)
-    unnamed = folder / f"{path.name}.partial"
+    unnamed = path.with_name(f"{path.name}.partial")
 
     def begin() -> bool:
-        if path.exists():  # whole, since damaged ones are set aside: the same state
-            return False
+        if os.path.lexists(path):
+            if _is_whole(path, together.size, like):  # the same position, so the same state
+                return False
+            _set_aside(path)
         try:
-            shutil.rmtree(unnamed, ignore_errors=True)
-            (unnamed / _RANKS).mkdir(parents=True)
+            _clear(unnamed)
+            unnamed.mkdir()
+            (unnamed / _RANKS).mkdir()
         except OSError as error:
             raise storage_error(error, unnamed, "making") from error
-        write_safely(unnamed / _SHARED, encode(shared))
+        data = encode(shared)
+        write_safely(unnamed / _SHARED, data)
+        check_written(unnamed / _SHARED, data)
         return True
 
     if not together.first_does(begin, "beginning a checkpoint"):
-        return path
+        return False
     parts = {name: value for name, value in _leaves(shared) if is_sharded(value)}
     parts[_key(together.rank)] = torch.from_numpy(np.frombuffer(encode(own), np.uint8).copy())
     failed = None
@@ -105,28 +116,68 @@ def write_together(
     except (CheckpointException, OSError) as error:
         failed = StorageError(f"{path.name} was not written by all ranks: {_cause(error)}")
     stopped = together.all_or_none(failed, "ending a checkpoint")
+    if stopped is None:
+        failed = _read_back(unnamed, together.rank, shared, own, like)
+        stopped = together.all_or_none(failed, "reading back a checkpoint")
 
     def end() -> None:
         if stopped is not None:
-            shutil.rmtree(unnamed, ignore_errors=True)
+            _clear(unnamed)
             return
         try:
             sync_folder(unnamed / _RANKS)
             sync_folder(unnamed)
             os.rename(unnamed, path)
-            sync_folder(folder)
+            sync_folder(path.parent)
         except OSError as error:
             raise storage_error(error, path, "writing") from error
-        prune(folder, keep)
 
     together.first_does(end, "naming a checkpoint")
     if stopped is not None:
         raise stopped
-    return path
+    return True
+
+
+def _read_back(path: Path, rank: int, shared: State, own: State, like: Like) -> StorageError | None:
+    """Why what this rank wrote is not what it reads; None where it is."""
+    try:
+        found, mine = _read(path, rank, like)
+    except (FormatError, StorageError) as error:
+        return StorageError(f"{path.name} cannot be read back: {error}")
+    before = {name: value for name, value in _leaves(shared) if is_sharded(value)}
+    after = dict(_leaves(found))
+    same = encode(mine) == encode(own) and all(
+        torch.equal(_local(value), _local(after[name])) for name, value in before.items()
+    )
+    return None if same else StorageError(f"{path.name} reads back other than it was written")
+
+
+def _local(value: Any) -> Tensor:
+    """This rank's part of a sharded tensor."""
+    found: Tensor = value.detach().to_local()
+    return found
+
+
+def _is_whole(path: Path, ranks: int, like: Like) -> bool:
+    try:
+        read_all(path, ranks, like)
+    except (FormatError, StorageError):
+        return False
+    return True
+
+
+def read_all(path: Path, ranks: int, like: Like) -> None:
+    """Reads a checkpoint as each of the ranks would.
+
+    Raises:
+        FormatError, StorageError: one of them could not.
+    """
+    for rank in range(ranks):
+        _read(path, rank, like)
 
 
 def latest_together(
-    folder: Path, together: Together, like: Callable[[str], Tensor]
+    folder: Path, together: Together, like: Like
 ) -> tuple[dict[str, Any], dict[str, Any], Path, list[str]]:
     """The newest checkpoint that all ranks can read: shared state, own state, and its path.
 
@@ -163,18 +214,39 @@ def _set_aside(path: Path) -> None:
     """Out of the list of checkpoints; the next one that is written removes it."""
     aside = path.with_name(f"{path.name}.damaged.partial")
     try:
-        shutil.rmtree(aside, ignore_errors=True)
+        _clear(aside)
         path.rename(aside)
     except OSError as error:
         raise storage_error(error, path, "renaming") from error
 
 
-def _read(
-    path: Path, rank: int, like: Callable[[str], Tensor]
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def _clear(path: Path) -> None:
+    """Removes a folder that was never finished; a link of its name is removed, not followed."""
+    if path.is_symlink():
+        path.unlink()
+    else:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _check_plain(path: Path) -> None:
+    """Sees to it that a checkpoint is made of folders and regular files, before torch opens them.
+
+    Raises:
+        FormatError: it is not.
+    """
+    check_inside(path)
+    for top, folders, names in os.walk(path):
+        for name in folders:
+            check_inside(Path(top, name))
+        for name in names:
+            open_regular(Path(top, name)).close()
+
+
+def _read(path: Path, rank: int, like: Like) -> tuple[dict[str, Any], dict[str, Any]]:
     """Shared and own state; no other rank is needed for it."""
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
 
+    _check_plain(path)
     shared, key = read_checkpoint(path / _SHARED), _key(rank)
     reader = HuggingFaceStorageReader(str(path / _RANKS))
     try:

@@ -33,15 +33,18 @@ from foregather.train.build import (
     make_sampler,
 )
 from foregather.train.checkpoint import (
+    checkpoint_name,
     latest_checkpoint,
     random_state,
+    read_checkpoint,
     seed_everything,
     set_random_state,
     write_checkpoint,
 )
-from foregather.train.checkpoint_ranks import check_torch, latest_together, write_together
+from foregather.train.checkpoint_ranks import check_torch, latest_together, read_all, write_together
 from foregather.train.device import find_device
 from foregather.train.fit import Record, Training
+from foregather.train.prune import Pruner
 from foregather.train.run_folder import check_resumed, check_seen, choose_folder
 from foregather.train.score import check_classes, count_classes
 from foregather.train.settings import Settings, shared_facts, write_settings
@@ -102,8 +105,16 @@ class Run:
             model, loader, optimizer, scheduler, parallel=parallel, together=self.together
         )
         seed_everything(settings.train.seed + _BETWEEN_RANKS * self.together.rank)
+        self._pruner = Pruner(self._read_checkpoint)
         self._saved = time.monotonic()
         self._lock: int | None = None
+
+    def _read_checkpoint(self, path: Path) -> None:
+        """Raises where a checkpoint of this run is not whole."""
+        if self.together.grid is None:
+            read_checkpoint(path)
+        else:
+            read_all(path, self.together.size, self.training.like)
 
     def _open(self, threads: int) -> tuple[Graph, nn.Module]:
         """What a rank does by itself: the graph, and a model that fits it."""
@@ -264,9 +275,14 @@ class Run:
         batch = 0 if position["epoch"] > done else position["batch"]
         self._saved, folder = time.monotonic(), self.folder / "checkpoints"
         if self.together.grid is None:
-            return write_checkpoint(folder, done, batch, state, keep)
+            path = write_checkpoint(folder, done, batch, state)
+            self._pruner.prune(path, keep)
+            return path
+        path = folder / checkpoint_name(done, batch)
         own = {"random": state.pop("random"), "counted": state["training"].pop("counted")}
-        return write_together(folder, done, batch, state, own, self.together, keep)
+        if write_together(path, state, own, self.together, self.training.like):
+            self.together.first_does(lambda: self._pruner.prune(path, keep), "removing checkpoints")
+        return path
 
     def try_to_save(self) -> bool:
         """The same, but a disk that refuses is only reported: training goes on."""
