@@ -78,7 +78,8 @@ class Runs:
         return self.world(size, [str(config), "--run", str(self.folder / name)], **env)
 
     def resume(self, size, name, **env):
-        return self.world(size, ["--resume", str(self.folder / name)], **env)
+        options = ["--resume", str(self.folder / name), "--trust-code"]
+        return self.world(size, options, **env)
 
     def whole(self, size, settings, name):
         """A run that nobody disturbs; its folder."""

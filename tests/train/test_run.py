@@ -140,7 +140,8 @@ def test_a_signal_leaves_a_resumable_checkpoint(folder, tmp_path, number, capsys
     assert "a checkpoint was written; go on with: foregather train --resume" in said
     newest = list_checkpoints(tmp_path / "a" / "checkpoints")[0]
     assert newest.name == "checkpoint-00000001-00000006.safetensors"  # epochs have 12 batches
-    assert main(["train", "--resume", str(tmp_path / "a")]) == 0
+    assert said.strip().endswith("--trust-code"), "the model is code"
+    assert main(["train", "--resume", str(tmp_path / "a"), "--trust-code"]) == 0
     assert f"resumed from {newest.name}" in capsys.readouterr().err
     silent = replace(model, options={"number": 0})
     train(settings_of(folder, tmp_path / "b", model=silent))

@@ -27,6 +27,8 @@ class Infer:
     """Targets that are computed together; None: what the budget holds."""
     overwrite: bool = False
     """Replace OUT."""
+    trust_code: bool = False
+    """Run the code that the run's config names (module:Class); only if you trust who made it."""
     json: bool = False
     """Print the facts as JSON."""
 
@@ -40,7 +42,7 @@ class Infer:
         from foregather.train.run_folder import load_model
         from foregather.train.score import accuracy
 
-        model, settings = load_model(self.run_folder)
+        model, settings = load_model(self.run_folder, self.trust_code)
         if self.memory is not None:
             settings = replace(settings, memory=replace(settings.memory, budget=self.memory))
         graph = Graph.open(self.graph)

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import tyro
 
-from foregather.errors import ForegatherError, StorageError
+from foregather.errors import ForegatherError, InputError
+from foregather.files import write_safely
 from foregather.units import format_bytes
 
 __all__ = ["Report"]
@@ -28,41 +29,38 @@ class Report:
 
     def run(self) -> dict[str, Any]:
         """Reads the folder and writes the page."""
-        from foregather.observe.report import charts_of, read_run, write_report
+        from foregather.observe.report import read_run, save_charts, write_report
 
         facts = read_run(self.run_folder)
         said = ""
         if self.batches and facts["curve"] is None:
             try:
                 facts["curve"] = self._curve()
-            except ForegatherError as error:  # the graph is elsewhere: the rest is still worth it
-                said = f"no miss curve: {error}"
+            except (ForegatherError, MemoryError, OverflowError) as error:
+                said = f"no miss curve: {error}"  # the graph is elsewhere: the rest is worth it
         page = write_report(self.run_folder, facts)
         out = self.out or self.run_folder / "report.html"
-        try:
-            out.write_text(page, encoding="utf-8")
-            plots = self.run_folder / "plots"
-            plots.mkdir(exist_ok=True)
-            for name, chart in charts_of(facts).items():
-                (plots / f"{name}.svg").write_text(chart, encoding="utf-8")
-        except OSError as error:
-            raise StorageError(f"cannot write {out}: {error.strerror}") from error
-        return {"report": str(out), "bytes": out.stat().st_size, "note": said}
+        data = page.encode()
+        write_safely(out, data)
+        save_charts(self.run_folder, facts)
+        return {"report": str(out), "bytes": len(data), "note": said}
 
     def _curve(self) -> list[dict[str, Any]]:
         """Plans some batches with caches of several sizes; kept beside the run."""
         from foregather.graph.graph import Graph
         from foregather.train.build import make_loader
         from foregather.train.epoch_plan import epoch_curve
-        from foregather.train.settings import read_settings
+        from foregather.train.settings import code_names, read_settings
 
-        settings = read_settings(self.run_folder / "config.toml")
+        settings = read_settings(self.run_folder / "config.toml", inside=True)
+        if (code := code_names(settings).get("sampler.kind")) is not None:
+            raise InputError(f"the run's sampler is {code}, and a report runs no code of a run")
         loader = make_loader(Graph.open(settings.graph), settings)
         try:
             points = epoch_curve(loader, self.batches)
         finally:
             loader.close()
-        (self.run_folder / "curve.json").write_text(json.dumps(points), encoding="utf-8")
+        write_safely(self.run_folder / "curve.json", json.dumps(points).encode())
         return points
 
     def show(self, facts: dict[str, Any]) -> str:

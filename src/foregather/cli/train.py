@@ -1,6 +1,7 @@
 """train: trains a model on a graph folder as a config file or flags say: `foregather train`."""
 
 import itertools
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -37,18 +38,25 @@ class Train:
     """Options of a class of your own: model.heads=2 sampler.name=text."""
     resume: Path | None = None
     """Go on with the run in this folder, to the same weights as if it had never stopped."""
+    trust_code: bool = False
+    """With --resume: run the code that the run's config names (module:Class); only if you trust who
+    made it. Code that you name yourself, by flags or your own config, needs no such word."""
+    said: Annotated[tuple[str, ...] | None, tyro.conf.Suppress] = None
     json: bool = False
     """Print the summary as JSON."""
 
     def run(self) -> dict[str, Any]:
         """Trains to the end."""
         from foregather.train.conduct import conduct
+        from foregather.train.run_folder import check_code
 
         settings = with_options(self.settings, self.options)
         if self.resume is None and not settings.graph:
             raise InputError(
                 'no graph is given; write graph = "FOLDER" in the config, or --graph FOLDER'
             )
+        if self.resume is not None and self.said is not None:
+            check_code(settings, self.resume, self.trust_code, self.said)
         if count_ranks() > 1:
             return train_over_ranks(lambda grid: self._begin(settings, grid), settings, self.json)
         with self._begin(settings, None) as run:
@@ -61,7 +69,7 @@ class Train:
         say = _say_nothing if silent else write_above
         if self.resume is not None:
             same = None if settings == Settings() else settings
-            return Run.resume(self.resume, same, say, grid)
+            return Run.resume(self.resume, same, say, grid, self.trust_code)
         if (begun := restarted_run(settings.run)) is not None:
             return Run.resume(begun, settings, say, grid)
         return Run.create(settings, say, grid)
@@ -99,6 +107,13 @@ def settings_default(arguments: list[str]) -> "Train | None":
         return Train(config=Path(named[0]), settings=read_settings(Path(named[0])))
     for flag, value in itertools.pairwise([*arguments, ""]):
         folder = value if flag == "--resume" else flag.removeprefix("--resume=")
-        if folder != flag and (Path(folder) / "config.toml").is_file():
-            return Train(settings=read_settings(Path(folder) / "config.toml"))
+        if folder != flag and os.path.lexists(Path(folder) / "config.toml"):
+            settings = read_settings(Path(folder) / "config.toml", inside=True)
+            return Train(settings=settings, said=_said(arguments))
     return None
+
+
+def _said(arguments: list[str]) -> tuple[str, ...]:
+    """Settings that the caller gave by flags."""
+    flags = (text.partition("=")[0] for text in arguments if text.startswith("--"))
+    return tuple(flag.removeprefix("--").replace("-", "_") for flag in flags)

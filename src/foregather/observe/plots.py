@@ -1,9 +1,11 @@
 """plots: figures drawn without a display and saved to files; matplotlib only when asked for."""
 
+import io
 from pathlib import Path
 from typing import Any
 
 from foregather.errors import InputError, MissingDependencyError, StorageError
+from foregather.files import write_safely
 
 __all__ = ["new_figure", "save_figure"]
 
@@ -28,16 +30,19 @@ def new_figure(title: str, x_label: str, y_label: str) -> tuple[Any, Any]:
 
 
 def save_figure(figure: Any, path: Path) -> None:
-    """Writes the figure; its kind follows the file name.
+    """Writes the figure, whole; its kind follows the file name.
 
     Raises:
         InputError: the ending is not one matplotlib knows.
-        StorageError: the file cannot be written.
+        StorageError: the file cannot be written; what was there is still there.
     """
+    drawn = io.BytesIO()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=150)
+        figure.savefig(drawn, dpi=150, format=path.suffix.removeprefix(".") or "png")
     except ValueError as error:
         raise InputError(f"cannot draw to {path.name}: end it in .png, .pdf or .svg") from error
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"cannot write {path.name}: {error.strerror}") from error
+    write_safely(path, drawn.getvalue())

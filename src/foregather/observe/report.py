@@ -1,22 +1,27 @@
 """report: what a training run came to, as one page that needs nothing else.
 
 The page holds its charts and its style, has no script, and forbids itself every request. What is
-read (metrics, settings, traces) is text from a disk: it is escaped; what is missing is left out.
+read (metrics, settings, traces) is text from a disk, perhaps of a stranger: regular files of the
+folder only, no larger than such files get; it is escaped, nothing of it is run, and what is
+missing is left out.
 """
 
 import html
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from foregather.errors import FormatError
+from foregather.errors import FormatError, StorageError
+from foregather.files import make_inside, read_regular, write_safely
 from foregather.observe.svg import bar_chart, line_chart, timeline
 from foregather.units import format_bytes
 
-__all__ = ["charts_of", "read_run", "write_report"]
+__all__ = ["charts_of", "read_run", "save_charts", "write_report"]
 
 _EVENTS = 400  # of the timeline
+_MOST, _MOST_SMALL = 1 << 28, 1 << 24  # bytes of metrics or a trace, and of settings
 _NEEDED = (
     "epoch", "loss", "train", "seconds", "waited", "bytes", "rows", "hits", "peak_memory",
 )  # fmt: skip
@@ -46,9 +51,10 @@ def read_run(folder: Path) -> dict[str, Any]:
     Raises:
         FormatError: it is not the folder of a run.
     """
-    if not (folder / "config.toml").is_file():
+    if not os.path.lexists(folder / "config.toml"):
         raise FormatError(f"{folder} is not the folder of a run; name one that train made")
-    facts: dict[str, Any] = {"name": folder.name, "config": _read(folder / "config.toml")}
+    config = read_regular(folder / "config.toml", _MOST_SMALL).decode(errors="replace")
+    facts: dict[str, Any] = {"name": folder.name, "config": config}
     for name in ("summary", "environment", "trace", "curve"):
         facts[name] = _json(_read(folder / f"{name}.json"))
     if not _numbers(facts["summary"], ()):
@@ -75,8 +81,8 @@ def _numbers(value: Any, needed: Sequence[str]) -> bool:
 
 def _read(path: Path) -> str | None:
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        return read_regular(path, _MOST).decode(errors="replace")
+    except (FormatError, StorageError):
         return None
 
 
@@ -115,6 +121,18 @@ def charts_of(facts: Mapping[str, Any]) -> dict[str, str]:
     if facts.get("trace"):
         charts["timeline"] = timeline("Pipeline of the first batches", _lanes(facts["trace"]))
     return charts
+
+
+def save_charts(folder: Path, facts: Mapping[str, Any]) -> None:
+    """Writes the charts to `plots` of a run folder, each whole.
+
+    Raises:
+        FormatError: `plots` is no folder of the run's.
+        StorageError: the disk is full or refuses; charts that were there are still there.
+    """
+    make_inside(folder / "plots")
+    for name, chart in charts_of(facts).items():
+        write_safely(folder / "plots" / f"{name}.svg", chart.encode())
 
 
 def _stages(record: Mapping[str, Any]) -> dict[str, float]:
@@ -171,7 +189,10 @@ def write_report(folder: Path, facts: Mapping[str, Any]) -> str:
     if records:
         parts.append(f"<h2>Epochs</h2>{_epochs(records)}")
     parts.append(f"<h2>Settings</h2><pre>{html.escape(facts['config'] or '')}</pre>")
-    environment = json.dumps(facts.get("environment"), indent=1)
+    try:
+        environment = json.dumps(facts.get("environment"), indent=1)
+    except RecursionError:  # no environment of ours is so deep
+        environment = "null"
     parts.append(f"<h2>Environment</h2><pre>{html.escape(environment)}</pre></body></html>\n")
     return "".join(parts)
 

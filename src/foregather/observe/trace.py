@@ -14,6 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from foregather.files import write_safely
+
 __all__ = ["MOST_EVENTS", "Trace", "span"]
 
 MOST_EVENTS = 50_000  # about 5 MB of JSON
@@ -83,7 +85,11 @@ class Trace:
         return dict(self._threads)
 
     def write(self, path: Path) -> None:
-        """Writes the events in the JSON that Perfetto and chrome://tracing open."""
+        """Writes the events in the JSON that Perfetto and chrome://tracing open.
+
+        Raises:
+            StorageError: the disk is full or refuses; the file that was there is still there.
+        """
         numbers = {thread: k for k, thread in enumerate(self._threads)}
         made: list[dict[str, Any]] = [
             {
@@ -108,7 +114,7 @@ class Trace:
             for name, start, seconds, thread in self.events()
         ]
         text = json.dumps({"traceEvents": made, "displayTimeUnit": "ms"})
-        path.write_text(text, encoding="utf-8")
+        write_safely(path, text.encode())
 
 
 class _Span:

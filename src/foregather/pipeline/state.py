@@ -10,10 +10,11 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from foregather.errors import FormatError, InputError, StorageError
+from foregather.files import write_safely
 from foregather.pipeline.link import Link
 
 __all__ = ["collect", "load_optimizer", "load_state", "optimizer_state", "save_state"]
@@ -110,20 +111,18 @@ def save_state(state: Mapping[str, Any], path: Path) -> None:
     """Writes what `FullGraph.state_dict` gave as one safetensors file.
 
     Raises:
-        StorageError: the file cannot be written.
+        StorageError: the file cannot be written; what was there is still there.
     """
     tensors = {
         f"{part}:{name}": value.contiguous()
         for part in ("weights", "optimizer")
         for name, value in state[part].items()
     }
-    half = path.with_name(path.name + ".part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        save_file(tensors, half, {"epoch": str(state["epoch"])})
-        half.replace(path)  # whole, or not there
     except OSError as error:
         raise StorageError(f"cannot write {path.name}: {error.strerror}") from error
+    write_safely(path, save(tensors, {"epoch": str(state["epoch"])}))
 
 
 def load_state(path: Path) -> dict[str, Any]:

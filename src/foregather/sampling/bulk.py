@@ -7,6 +7,7 @@ inside a layer, ordered by target. Samplers of subgraphs (subgraph.py) make one 
 are all nodes, not only the seeds. Arrays are views of the bulk's arena and read-only.
 """
 
+import io
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,8 +19,8 @@ import numpy.typing as npt
 
 from foregather import _core
 from foregather.errors import FormatError
+from foregather.files import write_safely
 from foregather.graph.convert.zipped import ZipArrays
-from foregather.graph.files import storage_error
 from foregather.units import format_bytes
 
 __all__ = ["Bulk", "Expand", "Sample", "to_samples"]
@@ -154,11 +155,9 @@ class Bulk:
             arrays[f"{number}.num_edges"] = np.array(sample.num_edges, np.int64)
             arrays[f"{number}.once"] = np.array(sample.expand == "once")
         head = np.array([len(self), self.epoch, self.first_batch], np.int64)
-        try:
-            with open(path, "wb") as file:
-                np.savez(file, head=head, seed=np.array(self.seed, np.uint64), **arrays)  # type: ignore[arg-type]
-        except OSError as error:
-            raise storage_error(error, Path(path), "writing") from error
+        file = io.BytesIO()
+        np.savez(file, head=head, seed=np.array(self.seed, np.uint64), **arrays)  # type: ignore[arg-type]
+        write_safely(Path(path), file.getvalue())
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "Bulk":

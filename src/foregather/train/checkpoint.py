@@ -27,6 +27,7 @@ __all__ = [
     "checkpoint_name",
     "check_written",
     "decode",
+    "digest_of",
     "encode",
     "is_sharded",
     "latest_checkpoint",
@@ -189,12 +190,19 @@ def checkpoint_name(epoch: int, batch: int) -> str:
 
 
 def encode(state: Mapping[str, Any]) -> bytes:
-    """A state as the bytes of a checkpoint."""
+    """A state as the bytes of a checkpoint; equal states may differ in the order of the header."""
     from safetensors.torch import save
 
     tensors: dict[str, Tensor] = {}
     text = json.dumps(_split(state, "", tensors))
     return save(tensors, {"state": text, "checksum": _checksum(text, tensors)})
+
+
+def digest_of(state: Mapping[str, Any]) -> str:
+    """The checksum that a checkpoint of this state has."""
+    tensors: dict[str, Tensor] = {}
+    text = json.dumps(_split(state, "", tensors))
+    return _checksum(text, tensors)
 
 
 def list_checkpoints(folder: Path) -> list[Path]:

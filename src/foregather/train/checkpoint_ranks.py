@@ -34,6 +34,7 @@ from foregather.train.checkpoint import (
     SHARDED,
     check_written,
     decode,
+    digest_of,
     encode,
     is_sharded,
     list_checkpoints,
@@ -146,7 +147,7 @@ def _read_back(path: Path, rank: int, shared: State, own: State, like: Like) -> 
         return StorageError(f"{path.name} cannot be read back: {error}")
     before = {name: value for name, value in _leaves(shared) if is_sharded(value)}
     after = dict(_leaves(found))
-    same = encode(mine) == encode(own) and all(
+    same = digest_of(mine) == digest_of(own) and all(
         torch.equal(_local(value), _local(after[name])) for name, value in before.items()
     )
     return None if same else StorageError(f"{path.name} reads back other than it was written")

@@ -6,10 +6,12 @@ ranks a signal to any of them stops all after the same batch.
 """
 
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -18,9 +20,10 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from foregather.errors import InputError
+from foregather.errors import FormatError, InputError
+from foregather.files import make_inside, write_safely
 from foregather.graph.npy import map_array
-from foregather.observe.report import charts_of, read_run
+from foregather.observe.report import read_run, save_charts
 from foregather.observe.trace import Trace
 from foregather.train.auto import compare_measured
 from foregather.train.build import board_writer, infer_options, make_model
@@ -28,7 +31,7 @@ from foregather.train.fit import Record, Training, evaluate, fit
 from foregather.train.infer import infer
 from foregather.train.run import Run
 from foregather.train.score import accuracy
-from foregather.train.settings import WatchSettings
+from foregather.train.settings import WatchSettings, code_names
 from foregather.train.spread import whole_weights
 from foregather.units import format_bytes
 
@@ -126,13 +129,7 @@ def conduct(run: Run) -> Record:
 
 def _plot(run: Run) -> None:
     """Draws the charts; a disk that refuses is only reported."""
-
-    def write() -> None:
-        (run.folder / "plots").mkdir(exist_ok=True)
-        for name, chart in charts_of(read_run(run.folder)).items():
-            (run.folder / "plots" / f"{name}.svg").write_text(chart, encoding="utf-8")
-
-    _try(run, "plots", write)
+    _try(run, "plots", lambda: save_charts(run.folder, read_run(run.folder)))
 
 
 def epoch_line(record: Record, epochs: int) -> str:
@@ -158,7 +155,8 @@ def _stop(run: Run, number: int) -> None:
     where = "a checkpoint was written" if saved else "the last checkpoint is older"
     ranks = run.together.size
     line = "foregather" if ranks == 1 else f"torchrun (with {ranks} ranks) -m foregather"
-    text = f"stopped; {where}; go on with: {line} train --resume {run.folder}"
+    trust = " --trust-code" if code_names(run.settings) else ""
+    text = f"stopped; {where}; go on with: {line} train --resume {run.folder}{trust}"
     if number == signal.SIGINT:
         raise KeyboardInterrupt(text)
     run.say(text)
@@ -249,7 +247,7 @@ def _traced(trace: bool, profile: bool, run: Run) -> Iterator[tuple[Trace, Calla
         nonlocal profiler, written
         if profiler is not None:
             profiler.stop()
-            _try(run, "profile", lambda: profiler.export_chrome_trace(f"{run.folder}/profile.json"))
+            _try(run, "profile", lambda: _export(profiler, run.folder / "profile.json"))
             profiler, made.ranges = None, None
         if trace and time.perf_counter() - written > _TRACE_SECONDS:
             _try(run, "trace", lambda: made.write(run.folder / "trace.json"))
@@ -263,6 +261,13 @@ def _traced(trace: bool, profile: bool, run: Run) -> Iterator[tuple[Trace, Calla
             _try(run, "trace", lambda: made.write(run.folder / "trace.json"))
 
 
+def _export(profiler: Any, path: Path) -> None:
+    """Writes torch's own trace, whole; torch itself would write through a link."""
+    with tempfile.TemporaryDirectory() as place:
+        profiler.export_chrome_trace(f"{place}/profile.json")
+        write_safely(path, Path(place, "profile.json").read_bytes())
+
+
 @contextmanager
 def _board(wanted: bool, run: Run) -> Iterator[Callable[[Record], None]]:
     """TensorBoard's file of this run; epochs that a resumed run repeats replace their first tries.
@@ -273,6 +278,7 @@ def _board(wanted: bool, run: Run) -> Iterator[Callable[[Record], None]]:
     if not wanted:
         yield lambda record: None
         return
+    make_inside(run.folder / "tensorboard")  # never behind a link
     folder, first = str(run.folder / "tensorboard"), len(run.training.history) + 1
     with board_writer()(folder, purge_step=first) as board:
 
@@ -289,5 +295,5 @@ def _try(run: Run, what: str, write: Callable[[], None]) -> None:
     """Writes what training can do without; a disk that refuses is only reported."""
     try:
         write()
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, FormatError) as error:
         run.say(f"{what} not written: {error}")

@@ -21,7 +21,7 @@ from safetensors.torch import save
 from torch import nn
 
 from foregather.errors import ForegatherError, InputError, StorageError
-from foregather.files import storage_error, write_safely
+from foregather.files import clear_partial, storage_error, write_safely
 from foregather.graph.graph import Graph
 from foregather.observe.machine import describe_machine
 from foregather.train.build import (
@@ -204,6 +204,7 @@ class Run:
         settings: Settings | None = None,
         say: Callable[[str], None] = print,
         grid: RunGrid | None = None,
+        trust_code: bool = False,
     ) -> "Run":
         """Goes on from the newest whole checkpoint.
 
@@ -212,15 +213,18 @@ class Run:
             settings: None takes those of the run; others may differ only in what changes no result.
             say: called with sentences for people.
             grid: the ranks, as many as the run was started with.
+            trust_code: code that the run's own settings name may be run; what the caller's
+                `settings` name is his own word.
 
         Raises:
             InputError: other settings, another graph or another number of ranks; the message shows
-                the difference.
+                the difference. Or the run names code and is not trusted.
             FormatError: this is no run, or no checkpoint can be read.
         """
         together = Together(grid)
         wanted, facts = together.all_do(
-            lambda: check_resumed(folder, settings, together.size), "looking at the run"
+            lambda: check_resumed(folder, settings, together.size, trust_code),
+            "looking at the run",
         )
         run = Run(folder, replace(wanted, run=str(folder)), int(facts["threads"]), say, together)
         if run.graph.digest != facts["graph"]["digest"]:
@@ -240,6 +244,7 @@ class Run:
             shared, own, path, damaged = latest_together(places, run.together, training.like)
             counted = {"counted": own["counted"]}
             state = {"training": shared["training"] | counted, "random": own["random"]}
+        clear_partial(folder)
         for sentence in damaged:
             say(sentence)
         training.load_state_dict(state["training"])
@@ -253,7 +258,11 @@ class Run:
         self.together.first_does(self._lock_folder, "locking the folder")
 
     def _lock_folder(self) -> None:
-        self._lock = os.open(self.folder / ".lock", os.O_CREAT | os.O_RDWR)
+        flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        try:
+            self._lock = os.open(self.folder / ".lock", flags)
+        except OSError as error:
+            raise storage_error(error, f"{self.folder.name}/.lock", "opening") from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

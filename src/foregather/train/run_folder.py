@@ -1,25 +1,37 @@
 """run_folder: the folder of a run from outside: which to make, resume or load from."""
 
 import json
+import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load
 from torch import nn
 
 from foregather.errors import FormatError, InputError, StorageError
+from foregather.files import check_inside, read_regular
 from foregather.train.build import make_model
-from foregather.train.settings import Settings, difference, read_settings
+from foregather.train.checkpoint import read_tensors
+from foregather.train.settings import Settings, code_names, difference, read_settings
 
-__all__ = ["check_resumed", "check_seen", "choose_folder", "free_folder", "load_model"]
+__all__ = [
+    "check_code",
+    "check_resumed",
+    "check_seen",
+    "choose_folder",
+    "free_folder",
+    "load_model",
+]
 
 #: Sections and keys that change no result, so a resumed run may have others.
 _FREE = (
     *("graph", "run", "memory", "checkpoint", "watch"),
     *("grid.replication", "grid.topology", "grid.mode", "grid.timeout", "train.device"),
 )
+_MOST_BYTES = 1 << 24  # of environment.json
 _MOST = 1 << 31  # columns, classes, threads or ranks that nobody has
 
 
@@ -60,8 +72,30 @@ def check_seen(folder: Path) -> None:
         )
 
 
+def check_code(
+    settings: Settings, folder: Path, trust_code: bool, said: Collection[str] = ()
+) -> None:
+    """Refuses code that a folder names, unless the caller trusts it or named it himself.
+
+    Args:
+        settings: as the folder has them.
+        folder: of the run.
+        trust_code: the caller said so.
+        said: settings that the caller gave himself.
+
+    Raises:
+        InputError: it names code.
+    """
+    for key, name in code_names(settings).items():
+        if not trust_code and key not in said:
+            raise InputError(
+                f"{folder.name} names code to run, {key} = {name!r}; pass --trust-code if you "
+                "trust whoever made the folder"
+            )
+
+
 def check_resumed(
-    folder: Path, settings: Settings | None, ranks: int
+    folder: Path, settings: Settings | None, ranks: int, trust_code: bool = False
 ) -> tuple[Settings, dict[str, Any]]:
     """The settings to go on with, and the facts that the run was started with.
 
@@ -69,13 +103,17 @@ def check_resumed(
         folder: of the run.
         settings: None takes those of the run.
         ranks: how many there are now.
+        trust_code: code that the run's own settings name may be run.
 
     Raises:
-        InputError: other settings that change results, or another number of ranks.
+        InputError: other settings that change results, or another number of ranks; or the run
+            names code and is not trusted.
         FormatError: this is no run.
     """
     _check_run(folder)
-    old = read_settings(folder / "config.toml")
+    old = read_settings(folder / "config.toml", inside=True)
+    if settings is None:
+        check_code(old, folder, trust_code)
     if settings is not None and (changed := difference(old, settings, _FREE)):
         raise InputError(
             f"{folder.name} was started with other settings: {'; '.join(changed)}; resume it "
@@ -89,27 +127,36 @@ def check_resumed(
             f"batch of each rank, so another number is another training: start {before}, or "
             "start a new run"
         )
+    if os.path.lexists(folder / "checkpoints"):
+        check_inside(folder / "checkpoints")
     return settings or old, facts
 
 
 def _check_run(folder: Path) -> None:
-    if not (folder / "config.toml").is_file() or not (folder / "environment.json").is_file():
+    if not all(os.path.lexists(folder / name) for name in ("config.toml", "environment.json")):
         raise FormatError(f"{folder} is not the folder of a run; name one that train made")
 
 
-def load_model(folder: Path) -> tuple[nn.Module, Settings]:
+def load_model(folder: Path, trust_code: bool = False) -> tuple[nn.Module, Settings]:
     """The best model of a finished run, and what it was trained with.
 
+    Args:
+        folder: of the run.
+        trust_code: the class that the run's settings name may be imported and run.
+
     Raises:
+        InputError: the run names code and is not trusted.
         FormatError: this is no run, or it has not finished.
     """
     _check_run(folder)
-    if not (folder / "model.safetensors").is_file():
+    if not os.path.lexists(folder / "model.safetensors"):
         raise FormatError(f"{folder.name} has not finished; go on with train --resume {folder}")
-    settings = read_settings(folder / "config.toml")
+    settings = read_settings(folder / "config.toml", inside=True)
+    check_code(settings, folder, trust_code, said=("sampler.kind",))  # nothing is sampled here
     shape = _read_environment(folder)["model"]
+    data = read_tensors(folder / "model.safetensors")
     try:
-        weights = load_file(folder / "model.safetensors")
+        weights = load(data)
         with torch.device("meta"):  # sizes are compared before memory is taken for them
             sizes = {name: value.to("meta") for name, value in weights.items()}
             make_model(settings, **shape).load_state_dict(sizes)
@@ -125,16 +172,16 @@ def load_model(folder: Path) -> tuple[nn.Module, Settings]:
 def _read_environment(folder: Path) -> dict[str, Any]:
     """What environment.json says of the model, the graph, the threads and the ranks."""
     try:
-        facts = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
+        facts = json.loads(read_regular(folder / "environment.json", _MOST_BYTES))
         counts = [facts["threads"], facts["model"]["width"], facts["model"]["classes"]]
         counts.append(facts.get("ranks", 1))
         texts = (facts["graph"]["digest"], facts["graph"]["text"])
         whole = all(type(count) is int and 0 < count < _MOST for count in counts)
         if not whole or len(facts["model"]) != 2 or not all(isinstance(t, str) for t in texts):
             raise ValueError("a field has no possible value")
-    except OSError as error:
-        raise StorageError(f"cannot read environment.json: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        if isinstance(error, FormatError):
+            raise
         raise FormatError(
             f"environment.json of {folder.name} is damaged ({error}); restore it, or train again"
         ) from error

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from foregather.errors import InputError, StorageError
+from foregather.files import read_regular
 from foregather.train.ranks import Mode, WireFormat
 
 if sys.version_info >= (3, 11):
@@ -31,6 +32,7 @@ __all__ = [
     "Settings",
     "TrainSettings",
     "WatchSettings",
+    "code_names",
     "difference",
     "read_settings",
     "shared_facts",
@@ -39,6 +41,8 @@ __all__ = [
 ]
 
 Made = TypeVar("Made")
+
+_MOST_BYTES = 1 << 24  # of a config file
 
 
 @dataclass(frozen=True)
@@ -217,20 +221,43 @@ class Settings:
 # ---- from and to TOML ----------------------------------------------------------------------
 
 
-def read_settings(path: Path) -> Settings:
+def read_settings(path: Path, inside: bool = False) -> Settings:
     """Reads a config file.
+
+    Args:
+        path: the file.
+        inside: it is part of a run folder: a link or a pipe is refused. A file that the caller
+            named himself may be either.
 
     Raises:
         InputError: it is not TOML, has a key nobody knows, or a value of another type.
+        FormatError: inside a folder, it is not a regular file.
         StorageError: it cannot be read.
     """
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = read_regular(path, _MOST_BYTES) if inside else _read(path)
+        table = tomllib.loads(data.decode("utf-8"))
+    except StorageError:
+        raise
     except OSError as error:
         raise StorageError(f"cannot read {path.name}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{path.name} is not TOML: {error}") from error
     return _make(Settings, table, "", path.name)
+
+
+def _read(path: Path) -> bytes:
+    with open(path, "rb") as file:
+        data = file.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise InputError(f"{path.name} is larger than any config file; name a .toml file")
+    return data
+
+
+def code_names(settings: Settings) -> dict[str, str]:
+    """Which settings name code to import, `module:Class`, and what."""
+    kinds = {"sampler.kind": settings.sampler.kind, "model.kind": settings.model.kind}
+    return {key: name for key, name in kinds.items() if ":" in name}
 
 
 def _make(kind: type[Made], table: dict[str, Any], prefix: str, name: str) -> Made:
