@@ -32,11 +32,15 @@ class SAGEConv(nn.Module):
         """Rows [targets, width_out]; a node without in-neighbours gets a mean of zero."""
         given, target = x if isinstance(x, tuple) else (x, x)
         # transform first: the aggregation then moves width_out columns, not width_in
-        messages = self.neighbour(given).index_select(0, edge_index[0])
-        total = messages.new_zeros(target.shape[0], messages.shape[1])
-        total.index_add_(0, edge_index[1], messages)
-        degree = torch.bincount(edge_index[1], minlength=target.shape[0]).clamp_(min=1)
-        return torch.add(self.own(target), total / degree.unsqueeze(1))
+        mean = self.mean(self.neighbour(given), edge_index, target.shape[0])
+        return torch.add(self.own(target), mean)
+
+    def mean(self, messages: Tensor, edge_index: Tensor, count: int) -> Tensor:
+        """The mean message of the sources of each of `count` targets; 0 where there are none."""
+        total = messages.new_zeros(count, messages.shape[1])
+        total.index_add_(0, edge_index[1], messages.index_select(0, edge_index[0]))
+        degree = torch.bincount(edge_index[1], minlength=count).clamp_(min=1)
+        return total / degree.unsqueeze(1)
 
 
 class SAGE(nn.Module):

@@ -182,7 +182,7 @@ def infer_options(settings: Settings) -> dict[str, Any]:
     """Arguments of `infer` for a model that was trained with these settings."""
     return {
         "layers": count_layers(settings),
-        "memory": budget_of(settings),
+        "memory": "auto" if settings.memory.budget == "auto" else budget_of(settings),
         "storage": settings.memory.storage,
         "threads": settings.train.threads,
         "norm": "gcn" if settings.sampler.norm == "gcn" else None,

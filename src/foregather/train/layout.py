@@ -27,6 +27,7 @@ __all__ = [
     "held_bytes",
     "least_bytes",
     "longest_request",
+    "most",
     "sweep_bytes",
     "topology_bytes",
     "with_sweep",
@@ -164,9 +165,7 @@ def divide(
     slots = 0
     if geometry is not None:
         row = geometry.row_bytes
-        slots = _most(
-            geometry.num_rows, lambda n: spent + n * row + need.tables(asked, n) <= memory
-        )
+        slots = most(geometry.num_rows, lambda n: spent + n * row + need.tables(asked, n) <= memory)
     shares = {
         "topology": topology_share,
         "features": features_share,
@@ -246,7 +245,7 @@ def longest_request(row: int) -> int:
     return max(MAX_REQUEST, -(-row // PAGE) * PAGE + 2 * PAGE)
 
 
-def _most(count: int, fits: Callable[[int], bool]) -> int:
+def most(count: int, fits: Callable[[int], bool]) -> int:
     """The largest number from 1 to count that fits; what is asked of it grows with it."""
     low, high = 1, max(1, count)
     while low < high:

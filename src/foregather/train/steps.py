@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.nn import MLP, SAGE, Conv
-from foregather.train.batch import Batch
+from foregather.train.exact.part import Part
 
 __all__ = ["Step", "layer_steps", "whole_degree"]
 
@@ -29,24 +29,25 @@ class Step:
     """One sweep over the graph.
 
     Attributes:
-        call: from a batch of targets with all their in-neighbours to the targets' next rows.
+        call: from a part, its targets with all their in-neighbours, to the targets' next rows.
+        module: what aggregates in it, or holds that; `exact.cut` works on it.
         neighbours: False for steps that treat every row by itself.
         norm: "gcn" or "sym" where `call` needs degrees of the whole graph, else None.
     """
 
-    call: Callable[["Batch", "npt.NDArray[np.float64] | None"], Tensor]
+    call: Callable[["Part", "npt.NDArray[np.float64] | None"], Tensor]
+    module: nn.Module
     neighbours: bool = True
     norm: str | None = None
 
 
 class _Near:
-    """What a layer sees of a batch; see `foregather.nn.layer.Near`."""
+    """What a layer sees of a part; see `foregather.nn.layer.Near`."""
 
-    def __init__(self, batch: Batch, degree: "npt.NDArray[np.float64] | None") -> None:
-        assert batch.x is not None and batch.edge_index is not None
-        self.rows = batch.x.float()
-        self.count = batch.batch_size
-        self._batch, self._degree = batch, degree
+    def __init__(self, part: Part, degree: "npt.NDArray[np.float64] | None") -> None:
+        self.rows = part.x
+        self.count = part.batch_size
+        self._part, self._degree = part, degree
 
     @property
     def own(self) -> Tensor:
@@ -59,28 +60,33 @@ class _Near:
 
     def edges(self, norm: str | None = None) -> tuple[Tensor, Tensor | None]:
         """Edges over the rows, with the weights of the whole graph."""
-        edges, weight = self._batch.edge_index, self._batch.edge_weight
-        assert edges is not None
+        edges, weight = self._part.edge_index, self._part.edge_weight
         if norm is None:
-            return edges, weight
+            return edges, None if weight is None else weight.to(self.rows.dtype)
         assert self._degree is not None
         if weight is None:
             weight = torch.ones(edges.shape[1], dtype=torch.float64)
         weight = weight.double()
         if norm == "gcn":
-            loop = edges[0] == edges[1]
-            own = torch.ones(self.count, dtype=torch.float64)
-            own[edges[1][loop]] = weight[loop]
-            nodes = torch.arange(self.count)
-            edges = torch.cat([edges[:, ~loop], torch.stack([nodes, nodes])], dim=1)
-            weight = torch.cat([weight[~loop], own])
-        degree = torch.from_numpy(self._degree[self._batch.n_id.numpy()])
+            edges, weight = self._one_loop_each(edges, weight)
+        degree = torch.from_numpy(self._degree[self._part.n_id.numpy()])
         scale = torch.where(degree > 0, degree.clamp(min=1e-300) ** -0.5, 0.0)
-        return edges, (weight * scale[edges[0]] * scale[edges[1]]).float()
+        return edges, (weight * scale[edges[0]] * scale[edges[1]]).to(self.rows.dtype)
+
+    def _one_loop_each(self, edges: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """One self-loop a target, with the weight of its last one; in the last piece of a row."""
+        loop, piece = edges[0] == edges[1], self._part.piece
+        own = torch.ones(self.count, dtype=torch.float64)
+        own[edges[1][loop]] = weight[loop]
+        if piece is not None:
+            own[:] = piece.loop
+        nodes = torch.arange(self.count if piece is None or piece.last else 0)
+        edges = torch.cat([edges[:, ~loop], torch.stack([nodes, nodes])], dim=1)
+        return edges, torch.cat([weight[~loop], own[: len(nodes)]])
 
     def edge_attr(self) -> Tensor | None:
         """Edge feature rows."""
-        return self._batch.edge_attr
+        return self._part.edge_attr
 
     def dense(self, part: Callable[..., Tensor], *values: Tensor) -> Tensor:
         """`part(*values)`."""
@@ -96,32 +102,26 @@ def layer_steps(model: nn.Module) -> list[Step] | None:
     """
     shown: Any = getattr(model, "layer_steps", None)
     if shown is not None:
-        return [_own_step(function) for function in shown()]
+        return [_own_step(model, function) for function in shown()]
     if type(model) is SAGE:  # not a subclass, which may compute something else
         return [_sage_step(list(model.layers), k) for k in range(len(model.layers))]
     if type(model) is MLP:
-        return [Step(lambda batch, _: model(_rows(batch)), neighbours=False)]
+        return [Step(lambda part, _: model(part.x), model, neighbours=False)]
     if getattr(type(model).forward, "__qualname__", "") == "BasicGNN.forward":
         return _pyg_steps(model)
     return None
 
 
-def _rows(batch: Batch) -> Tensor:
-    assert batch.x is not None
-    return batch.x.float()
-
-
 def _sage_step(layers: list[nn.Module], number: int) -> Step:
-    def call(batch: Batch, degree: Any) -> Tensor:
-        x, count = _rows(batch), batch.batch_size
-        out: Tensor = layers[number]((x, x[:count]), batch.edge_index)
+    def call(part: Part, degree: Any) -> Tensor:
+        out: Tensor = layers[number]((part.x, part.x[: part.batch_size]), part.edge_index)
         return out if number + 1 == len(layers) else out.relu()
 
-    return Step(call)
+    return Step(call, layers[number])
 
 
-def _own_step(function: Callable[..., Tensor]) -> Step:
-    return Step(lambda batch, _: function(_rows(batch), batch.edge_index, batch.batch_size))
+def _own_step(model: nn.Module, function: Callable[..., Tensor]) -> Step:
+    return Step(lambda part, _: function(part.x, part.edge_index, part.batch_size), model)
 
 
 def _pyg_steps(model: Any) -> list[Step] | None:
@@ -134,8 +134,8 @@ def _pyg_step(model: Any, number: int) -> Step:
     layer, final = Conv(model.convs[number]), number + 1 == len(model.convs)
     bare = final and getattr(model, "jk_mode", None) is None
 
-    def call(batch: Batch, degree: Any) -> Tensor:
-        x: Tensor = layer.update(_rows(batch)[: batch.batch_size], _Near(batch, degree))
+    def call(part: Part, degree: Any) -> Tensor:
+        x: Tensor = layer.update(part.x[: part.batch_size], _Near(part, degree))
         if not bare:
             if model.act is not None and model.act_first:
                 x = model.act(x)
@@ -145,7 +145,7 @@ def _pyg_step(model: Any, number: int) -> Step:
                 x = model.act(x)
         return model.lin(x) if final and hasattr(model, "lin") else x
 
-    return Step(call, norm=layer._norm())
+    return Step(call, layer.conv, norm=layer._norm())
 
 
 def whole_degree(graph: Graph, norm: str) -> npt.NDArray[np.float64]:

@@ -1,0 +1,105 @@
+"""gather: brings the feature rows of parts, from memory or by plan from disk.
+
+The rows of a part lie in one buffer that the next part uses again, so a part must be done with
+before the next one is asked for.
+"""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from foregather.gather.disk import DiskFeatures
+from foregather.gather.feature_file import FeatureFile
+from foregather.gather.memory import gather, gathered_dtype
+from foregather.graph.features import Features
+from foregather.observe.calibration import load_calibration
+from foregather.observe.trace import span
+from foregather.plan import choose
+from foregather.plan.planner import Planner
+from foregather.train.exact.deal import Shape
+from foregather.train.exact.room import Room
+
+__all__ = ["gathered"]
+
+_SOON = 2  # parts before the end of a bulk at which the next plan is queued, so reads never stop
+
+
+def gathered(
+    source: Features | FeatureFile,
+    shapes: Iterator[Shape],
+    room: Room,
+    threads: int,
+    facts: dict[str, Any],
+) -> Iterator[tuple[Shape, Tensor]]:
+    """Each part with its rows; adds to `facts` the bytes that were read by plan."""
+    buffer = _Buffer(source)
+    if isinstance(source, Features):
+        for shape in shapes:
+            with span("gather"):
+                rows = gather(source, shape.nodes, buffer.rows(len(shape.nodes)), threads)
+            yield shape, rows
+        return
+    bulks = _bulks(shapes, room.bulk)
+    current, later = next(bulks, ()), next(bulks, ())
+    if not current:
+        return
+    best = choose(
+        [_nodes(current)],
+        source.geometry(),
+        room.slots,
+        load_calibration(source.path.parent),
+        repack=False,
+    ).best
+    planner = Planner(
+        source.geometry(best.block_bytes),
+        room.slots,
+        merge_gap=best.merge_gap,
+        pages=best.caching == "page",
+    )
+    with DiskFeatures(
+        source, room.slots, staging=room.staging, depth=best.depth, threads=threads
+    ) as features:
+        features.append(planner.plan(_nodes(current), _nodes(later)))
+        while current:
+            after: tuple[Shape, ...] = ()
+            for number, shape in enumerate(current):
+                if number == max(0, len(current) - _SOON) and later:
+                    after = next(bulks, ())
+                    with span("plan"):
+                        features.append(planner.plan(_nodes(later), _nodes(after)))
+                with span("gather"):
+                    rows = features.step(buffer.rows(len(shape.nodes)))
+                yield shape, rows
+            current, later = later, after
+        facts["bytes"] += int(features.counters()["bytes"])
+
+
+class _Buffer:
+    """Memory for the rows of one part; grows to the largest."""
+
+    def __init__(self, source: Features | FeatureFile) -> None:
+        self._dtype = (
+            gathered_dtype(source) if isinstance(source, Features) else source.gathered_dtype
+        )
+        self._width = source.width
+        self._kept = np.empty((0, source.width), self._dtype)
+
+    def rows(self, count: int) -> Tensor:
+        """Room for so many."""
+        if len(self._kept) < count:
+            self._kept = np.empty((0, self._width), self._dtype)  # before there is another
+            self._kept = np.empty((count, self._width), self._dtype)
+        return torch.from_numpy(self._kept[:count])
+
+
+def _bulks(shapes: Iterator[Shape], size: int) -> Iterator[tuple[Shape, ...]]:
+    while bulk := tuple(itertools.islice(shapes, size)):
+        yield bulk
+
+
+def _nodes(bulk: tuple[Shape, ...]) -> list[Any]:
+    return [shape.nodes for shape in bulk]

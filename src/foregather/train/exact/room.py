@@ -1,0 +1,111 @@
+"""room: how the budget of a sweep is divided, and the least that works; pure.
+
+Half of what is free is for the part that is worked on, since every part may have to pass over all
+rows; the rest is the cache. The minimum is exact: with it a sweep runs, with a byte less it is
+refused before anything starts.
+"""
+
+from dataclasses import dataclass
+
+from foregather import _core
+from foregather.gather.disk import DEPTH, STAGING
+from foregather.train.exact.deal import Cost
+from foregather.train.layout import BULKS, PLAN_BYTES, longest_request, most
+
+__all__ = ["Need", "Room"]
+
+_WORK = 1 / 2  # of what is free: for the part that is worked on
+_PLANS = 1 / 16  # of what is free: for looking ahead
+_MOST_BULK = 8
+_SHAPE = 4  # bytes that a part holds for a node or an edge before its rows are gathered
+
+
+@dataclass(frozen=True)
+class Room:
+    """The division of a budget.
+
+    Attributes:
+        work: what a part may cost.
+        bulk: parts planned together; 0 where no rows are read by plan.
+        slots: rows of the cache.
+        staging: bytes to read ahead into.
+        depth: requests in flight.
+    """
+
+    work: float
+    bulk: int = 0
+    slots: int = 0
+    staging: int = 0
+    depth: int = DEPTH
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a sweep needs.
+
+    Attributes:
+        cost: of a part.
+        least_work: the cost of the largest part that cannot be made smaller.
+        all_work: the cost of one part with everything.
+        held: bytes that are there whatever the parts: degrees, or all feature rows.
+        geometry: of the file that rows are read from by plan; None where they are in memory.
+    """
+
+    cost: Cost
+    least_work: float
+    all_work: float
+    held: int
+    geometry: "_core.Geometry | None" = None
+
+    @property
+    def least(self) -> int:
+        """The least budget."""
+        return int(self._spent(self.least_work, 1, 1, self._staging(0))) + 1
+
+    def divide(self, memory: int) -> Room | None:
+        """The budget divided, or None where it is below the minimum."""
+        if memory < self.least:
+            return None
+        if self.geometry is None:
+            return Room(max(self.least_work, min(self.all_work, float(memory - self.held))))
+        staging = self._staging(memory // 8)
+        if self._spent(self.least_work, 1, 1, staging) > memory:
+            staging = self._staging(0)
+        free = memory - self.held - staging
+        work = max(self.least_work, min(self.all_work, free * _WORK))
+        while self._spent(work, 1, 1, staging) > memory:
+            work = max(self.least_work, work * 0.9)
+        bulk = 1
+        while bulk < _MOST_BULK and self._plans(work, bulk + 1) <= free * _PLANS:
+            bulk += 1
+        while bulk > 1 and self._spent(work, bulk, 1, staging) > memory:
+            bulk -= 1
+        slots = most(
+            self.geometry.num_rows, lambda n: self._spent(work, bulk, n, staging) <= memory
+        )
+        return Room(work, bulk, slots, staging)
+
+    def _staging(self, wanted: int) -> int:
+        assert self.geometry is not None or wanted == 0
+        if self.geometry is None:
+            return 0
+        return max(min(STAGING, wanted), 2 * longest_request(self.geometry.row_bytes))
+
+    def _plans(self, work: float, bulk: int) -> float:
+        rows, edges = self._sizes(work)
+        return BULKS * bulk * (rows * (PLAN_BYTES + _SHAPE) + edges * _SHAPE)
+
+    def _sizes(self, work: float) -> tuple[int, int]:
+        """The most rows and edges of a part."""
+        assert self.geometry is not None
+        rows = min(self.geometry.num_rows, int(work / self.cost.row) + 1)
+        return rows, int(work / self.cost.edge) + 1
+
+    def _spent(self, work: float, bulk: int, slots: int, staging: int) -> float:
+        if self.geometry is None:
+            return self.held + work
+        steps = (BULKS - 1) * bulk
+        rows, _ = self._sizes(work)
+        tables = int(_core.planner_bytes(self.geometry, slots, steps * rows, steps))
+        cache = slots * self.geometry.row_bytes
+        return self.held + work + staging + self._plans(work, bulk) + tables + cache
