@@ -4,7 +4,7 @@ An argument of PyG's loaders that asks for nothing special (its default) is acce
 for something a Loader does not do is refused with the nearest alternative. Nothing is ignored.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
 from typing import Any
@@ -110,6 +110,11 @@ def make_sampler(
         return sampler
     if num_neighbors is None:
         raise InputError("neither num_neighbors nor sampler is given; try num_neighbors=[10, 5]")
+    if isinstance(num_neighbors, (str, bytes)) or not isinstance(num_neighbors, Iterable):
+        raise InputError(
+            f"num_neighbors is {num_neighbors!r}, expected fan-outs, one a layer; try "
+            "num_neighbors=[10, 5]"
+        )
     weights = weight_attr is not None
     return Neighbor(tuple(num_neighbors), replace=replace, expand=expand, weights=weights)
 

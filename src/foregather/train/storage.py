@@ -6,12 +6,13 @@ epoch is predicted to take the disk the fewest seconds is taken. No feature row 
 """
 
 from dataclasses import dataclass
+from dataclasses import replace as replaced
 from typing import Literal
 
 from foregather.errors import BudgetError, InputError
 from foregather.gather.feature_file import FeatureFile
 from foregather.sampling.disk import DiskTopology, reads_by_position
-from foregather.train.budget import count_threads, table_bytes
+from foregather.train.budget import Budget, Need, choose_bulk, count_threads, table_bytes
 from foregather.train.layout import (
     BatchSize,
     Place,
@@ -24,7 +25,7 @@ from foregather.train.maker import Maker
 from foregather.train.out_of_core import OutOfCore
 from foregather.train.predict import predict
 
-__all__ = ["Storage", "arrange"]
+__all__ = ["Storage", "arrange", "fit_bulk"]
 
 #: "auto" as above; "memory": nothing is read by plan, the budget covers what is beside the graph;
 #: "features": feature rows are; "topology": neighbour lists are; "disk": both are.
@@ -207,3 +208,36 @@ def _judge(maker: Maker, topology: DiskTopology | None) -> BatchSize:
         batch = max(batch, made.nbytes)
         del bulk, made, space
     return BatchSize(int(rows * _RESERVE), int(sample * _RESERVE), int(batch * _RESERVE * _SHELF))
+
+
+def fit_bulk(
+    maker: Maker, memory: int, asked: int | None, prefetch: int, steps: int, default: int
+) -> tuple[Maker, int]:
+    """The maker under a budget for what is beside the graph, and batches of a bulk that fit it.
+
+    Args:
+        maker: what batches are made of.
+        memory: the budget.
+        asked: batches of a bulk; None chooses.
+        prefetch: batches made ahead.
+        steps: batches of an epoch; the budget is judged by the first ones of epoch 0.
+        default: batches of a bulk where there is nothing to judge by.
+
+    Raises:
+        BudgetError: the budget is below the minimum; the message says it.
+    """
+    samples, batches = [], []
+    for number in range(min(_JUDGED, steps)):
+        nodes, input_id = maker.seeds.batch(0, number)
+        sampled = maker.sampler.sample_bulk(  # one thread: the tables are those of one
+            maker.graph, [nodes], seed=maker.seeds.seed, first_batch=number, threads=1
+        )
+        samples.append(sampled.nbytes)
+        batches.append(maker.assembler.batch(sampled[0], nodes, input_id).nbytes)
+        del sampled
+    if not batches:
+        return maker, default
+    tables = table_bytes(maker.sampler, maker.graph) * count_threads(maker.threads)
+    need = Need.judged(tables, samples, batches, prefetch)
+    bulk = choose_bulk(need, memory, asked, steps)
+    return replaced(maker, budget=Budget(memory, need)), bulk
