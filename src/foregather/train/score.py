@@ -21,6 +21,7 @@ __all__ = [
     "accuracy",
     "check_classes",
     "count_classes",
+    "count_known",
     "count_right",
     "forward",
     "loss_of",
@@ -98,6 +99,11 @@ def count_right(scores: Tensor, labels: Tensor) -> float:
     return float((scores.argmax(dim=1) == labels).sum())
 
 
+def count_known(labels: Tensor) -> float:
+    """Nodes whose label is there; of those with several classes, all."""
+    return float(len(labels) if labels.ndim == 2 else (labels >= 0).sum())
+
+
 def count_classes(graph: Graph) -> int:
     """Columns of scores that the labels of a graph ask for.
 
@@ -116,13 +122,14 @@ def count_classes(graph: Graph) -> int:
 
 
 def accuracy(scores: Array, labels: Array, nodes: npt.NDArray[np.int64]) -> float:
-    """The share of nodes whose class has the best score; arrays may be mapped."""
-    right = 0.0
+    """The share of labelled nodes whose class has the best score; arrays may be mapped."""
+    right = known = 0.0
     for first in range(0, len(nodes), _ROWS):
         part = np.sort(nodes[first : first + _ROWS])
         given = torch.from_numpy(np.asarray(labels[part]))
         right += count_right(torch.from_numpy(np.asarray(scores[part])), given)
-    return right / max(1, len(nodes))
+        known += count_known(given)
+    return right / max(1, known)
 
 
 def check_classes(model: nn.Module, batch: Any, classes: int) -> None:
