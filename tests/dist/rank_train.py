@@ -292,3 +292,14 @@ def loop_forever(folder):
                 time.sleep(0.01)
             if epoch == 0:
                 print("under way", flush=True)
+
+
+def loop_over_copies(folder):
+    """An epoch over a graph of which every rank has a copy, as on machines of their own."""
+    graph = Graph.open(Path(folder, f"graph{os.environ['RANK']}"))
+    options = {"topology": os.environ["TEST_TOPOLOGY"], "storage": os.environ["TEST_STORAGE"]}
+    with Grid(timeout=60) as grid:
+        loader = loader_of(graph, "once", 7, 2, grid=grid, memory=DISK, **options)
+        found = [digest(batch) for batch in loader]
+        loader.close()
+    Path(folder, f"copies{os.environ['RANK']}.json").write_text(json.dumps(found))

@@ -90,7 +90,7 @@ class Store:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of cache, staging and tables; at most what it was given."""
+        """Bytes of cache, staging, tables and block checksums; at most what it was given."""
         return self._disk.memory_bytes + self._planner.memory_bytes
 
     def __len__(self) -> int:
@@ -235,8 +235,8 @@ def open_stores(
 
 
 def _least(file: FeatureFile) -> int:
-    """Staging that any row fits in (it may begin anywhere in a block), and one slot."""
-    return -(-file.row_bytes // _PAGE) * _PAGE + _PAGE + _slot_bytes(file)
+    """Staging that any row fits in (it may begin anywhere in a block), checksums and one slot."""
+    return -(-file.row_bytes // _PAGE) * _PAGE + _PAGE + _slot_bytes(file) + file.sums_bytes
 
 
 def _slot_bytes(file: FeatureFile) -> int:
@@ -287,5 +287,6 @@ def _shares(file: FeatureFile, memory: int) -> tuple[int, int]:
             f"the memory is {memory} bytes, but {file.name} needs at least {_least(file)}"
         )
     least = -(-file.row_bytes // _PAGE) * _PAGE + _PAGE
+    memory -= file.sums_bytes
     staging = max(least, min(_MOST_STAGING, memory // 8) // _PAGE * _PAGE)
     return staging, min(file.num_rows, (memory - staging) // _slot_bytes(file))

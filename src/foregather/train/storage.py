@@ -128,9 +128,10 @@ def _lay_out(ask: _Ask, storage: Storage) -> OutOfCore:
     held = graph.features.nbytes if graph.features and storage == "topology" else 0
     file = None if graph.features is None or held else FeatureFile.of(graph)
     geometry = None if file is None else file.geometry()
+    checks = 0 if file is None else file.sums_bytes
     if place == "disk":
         topology, size, share = _open_topology(maker, _LEAST_TOPOLOGY)
-        left = memory - held - least_bytes(size, geometry, ask.flight, ask.bulk)
+        left = memory - held - checks - least_bytes(size, geometry, ask.flight, ask.bulk)
         wanted = min(int(memory * _TOPOLOGY_DISK), left)
         if storage == "topology":
             wanted = min(left, topology_bytes(graph))  # nothing else wants it
@@ -149,6 +150,7 @@ def _lay_out(ask: _Ask, storage: Storage) -> OutOfCore:
             batches=len(maker.seeds),
             bulk=ask.bulk,
             features_share=held,
+            checks_share=checks,
         )
     except BaseException:
         if topology is not None:
