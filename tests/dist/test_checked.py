@@ -38,7 +38,7 @@ def test_the_block_of_a_rank(made, tmp_path, name):
             except FormatError as error:
                 refused += 1
                 assert said.replace("\\", "") in str(error)
-        assert 1 <= refused < 3  # a border may lie in the block
+        assert 1 <= refused < (4 if name == "indptr" else 3)  # all of indptr is one block
         flip(folder / f"{name}.npy", at)
 
 
