@@ -51,12 +51,15 @@ WIDE_NODES, WIDE = 200_000, 128
 
 
 def train_graph(kind="plain"):
-    """The graph of cases.py with features and labels."""
+    """The graph of cases.py with features, of edges too, and labels."""
     graph, rng = cases.graph(kind), np.random.default_rng(5)
     rows = rng.standard_normal((graph.num_nodes, 6)).astype(np.float32)
     labels = (rows[:, 0] > 0).astype(np.int64) + 2 * (rows[:, 1] > 0)
     splits = {"train": rng.permutation(graph.num_nodes)[:101]}
-    return replace(graph, features=Features(rows), labels=labels, splits=splits)
+    of_edges = Features(rng.random((graph.num_edges, 2), np.float32))
+    return replace(
+        graph, features=Features(rows), edge_features=of_edges, labels=labels, splits=splits
+    )
 
 
 def loader_of(graph, rule, batch_size, bulk, **options):
@@ -68,7 +71,8 @@ def loader_of(graph, rule, batch_size, bulk, **options):
 
 def digest(batch):
     state = hashlib.sha256()
-    for name in ("n_id", "x", "y", "e_id", "input_id", "seed_id", "edge_weight"):
+    assert batch.edge_attr is not None
+    for name in ("n_id", "x", "y", "e_id", "input_id", "seed_id", "edge_weight", "edge_attr"):
         value = getattr(batch, name)
         if value is not None:
             state.update(name.encode() + value.numpy().tobytes())

@@ -10,11 +10,19 @@ from enum import Enum
 from typing import Any
 
 from foregather.errors import InputError
+from foregather.graph.graph import Graph
 from foregather.sampling.bulk import Expand
 from foregather.sampling.neighbor import Neighbor
 from foregather.sampling.sampler import Sampler
 
-__all__ = ["called_fanouts", "check_choice", "check_norm", "make_sampler", "refuse"]
+__all__ = [
+    "called_fanouts",
+    "check_choice",
+    "check_norm",
+    "has_edge_attr",
+    "make_sampler",
+    "refuse",
+]
 
 #: PyG's argument -> (values that ask for nothing, what to do instead).
 _PYG: dict[str, tuple[tuple[Any, ...], str]] = {
@@ -81,6 +89,20 @@ def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
     if not any(value is one or value == one for one in choices):
         expected = ", ".join(repr(one) for one in choices)
         raise InputError(f"{name} is {value!r}, expected one of {expected}")
+
+
+def has_edge_attr(graph: Graph, asked: bool | None) -> bool:
+    """Whether batches hold edge features: as asked, or None: where the graph has them.
+
+    Raises:
+        InputError: they are asked for and not there.
+    """
+    if asked and graph.edge_features is None:
+        raise InputError(
+            "edge_attr is True, but the graph has no edge features; convert it with them, or leave "
+            "edge_attr out"
+        )
+    return graph.edge_features is not None and (asked is None or bool(asked))
 
 
 def make_sampler(

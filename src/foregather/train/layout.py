@@ -110,9 +110,10 @@ def topology_bytes(graph: Graph) -> int:
     return int(graph.indptr.nbytes) + int(graph.indices.nbytes) + weights
 
 
-def held_bytes(graph: Graph) -> int:
-    """Bytes of topology and feature rows."""
-    return topology_bytes(graph) + (0 if graph.features is None else graph.features.nbytes)
+def held_bytes(graph: Graph, edge_attr: bool = True) -> int:
+    """Bytes of topology and feature rows, of edges too unless they are left out."""
+    rows = [graph.features, graph.edge_features if edge_attr else None]
+    return topology_bytes(graph) + sum(part.nbytes for part in rows if part is not None)
 
 
 def divide(
@@ -127,6 +128,7 @@ def divide(
     bulk: int | None = None,
     features_share: int = 0,
     checks_share: int = 0,
+    edges_share: int = 0,
 ) -> Layout:
     """Divides the budget; feature rows are on disk where a geometry is given.
 
@@ -141,11 +143,12 @@ def divide(
         bulk: batches of a bulk; None chooses.
         features_share: bytes of feature rows that stay in memory.
         checks_share: bytes of the block checksums of the feature file.
+        edges_share: bytes that reading edge features takes.
 
     Raises:
         BudgetError: the parts that must be there do not fit.
     """
-    held = topology_share + features_share + checks_share
+    held = topology_share + features_share + checks_share + edges_share
     need = _Need(size, geometry, flight)
     asked = 1 if bulk is None else min(bulk, max(1, batches))
     least = held + need.least(asked)
@@ -172,6 +175,7 @@ def divide(
     shares = {
         "topology": topology_share,
         "features": features_share,
+        "edge features": edges_share,
         "batches": flight * size.batch,
         "samples and plans": asked * need.each,
         "planner": need.tables(asked, slots),

@@ -14,7 +14,13 @@ from foregather.graph.graph import Graph
 from foregather.graph.stamp import Stamp
 from foregather.sampling.bulk import Expand
 from foregather.sampling.sampler import Sampler
-from foregather.train.arguments import check_choice, check_norm, make_sampler, refuse
+from foregather.train.arguments import (
+    check_choice,
+    check_norm,
+    has_edge_attr,
+    make_sampler,
+    refuse,
+)
 from foregather.train.assemble import Assembler
 from foregather.train.epoch_plan import EpochPlan, plan_epoch
 from foregather.train.feed import Feed
@@ -81,7 +87,8 @@ class Loader:
         device: where batches are moved to.
         edge_index: "tensor", or "EdgeIndex" for PyG's class, which aggregates faster.
         labels: y of "all" nodes, as PyG does, or of the "seeds" only.
-        edge_attr: gather edge features.
+        edge_attr: batches hold edge features: None where the graph has them; True refuses a graph
+            without them; False leaves them out.
         norm: "gcn": edge_weight is 1 / sqrt(d_target d_source) with the in-degrees of the whole
             graph (sums of weights where it has weights), as PyG's `gcn_norm` with
             add_self_loops=False, times the sampler's correction, or times in-degree / edges
@@ -131,7 +138,7 @@ class Loader:
         device: "torch.device | str | None" = None,
         edge_index: Literal["tensor", "EdgeIndex"] = "tensor",
         labels: Literal["all", "seeds"] = "all",
-        edge_attr: bool = False,
+        edge_attr: bool | None = None,
         norm: Literal["gcn"] | None = None,
         pyg: Literal["auto"] | bool = "auto",
         prefetch: int = 2,
@@ -168,11 +175,12 @@ class Loader:
         weights = unsupported.get("weight_attr")
         rule = make_sampler(num_neighbors, sampler, replace, expand, weights)
         check_norm(norm, rule)
+        edges = has_edge_attr(graph, edge_attr)
         self._maker = Maker(
             graph,
             rule,
             Seeds.make(graph, input_nodes, batch_size, shuffle, drop_last, seed),
-            Assembler(graph, labels, edge_attr, norm, pin, threads, rule.whole_weights),
+            Assembler(graph, labels, edges, norm, pin, threads, rule.whole_weights),
             threads,
             edge_index,
             use_pyg,
@@ -377,7 +385,9 @@ class Loader:
     def counters(self) -> dict[str, Any]:
         """What was read or crossed so far, by part; empty where nothing is."""
         source = self._disk or self._ranks
-        return {} if source is None else source.counters()
+        facts = {} if source is None else source.counters()
+        edges = self._maker.assembler.edge_rows
+        return facts if edges is None else facts | {"edge_features": edges.counters()}
 
     def planned(self) -> "tuple[PlanSummary, PlanCost] | None":
         """What the plans of the running or last epoch announce; None where nothing is planned."""
@@ -402,19 +412,20 @@ class Loader:
         """
         if self._turns is not None:
             self._turns.stop()
-        source = self._disk or self._ranks
-        if source is not None:
-            source.close()
+        for source in (self._disk, self._ranks, self._maker.assembler.edge_rows):
+            if source is not None:
+                source.close()
 
     def _arrange(self, memory: int, storage: Storage) -> None:
         asked = None if self._bulk == "auto" else int(self._bulk)
         self._disk = arrange(self._maker, memory, asked, self.prefetch, storage)
         if self._disk is not None:
             self._bulk = self._disk.layout.bulk
+            self._maker = self._maker.reading_edges(self._disk.layout.shares["edge features"])
             return
         held = 0
         if storage == "auto" and self.graph.path is not None:  # mapped, and all of it fits
-            held = held_bytes(self.graph)
+            held = held_bytes(self.graph, self._maker.assembler.edge_attr)
         self._maker, self._bulk = fit_bulk(
             self._maker, memory - held, asked, self.prefetch, len(self), self.bulk
         )

@@ -47,7 +47,7 @@ from foregather.train.fit import Record, Training
 from foregather.train.meter import Meter
 from foregather.train.prune import Pruner
 from foregather.train.run_folder import check_resumed, check_seen, choose_folder
-from foregather.train.score import check_classes, count_classes
+from foregather.train.score import check_classes, count_classes, wants_edge_attr
 from foregather.train.settings import Settings, shared_facts, write_settings
 from foregather.train.spread import model_facts, spread, whole_weights
 from foregather.train.together import RunGrid, Together
@@ -88,7 +88,8 @@ class Run:
         self.topology = self.together.first_does(
             lambda: choose_topology(self.graph, settings), "choosing where the topology is"
         )
-        loader = make_loader(self.graph, settings, grid, self.device, self.topology)
+        edges = None if wants_edge_attr(model) else False
+        loader = make_loader(self.graph, settings, grid, self.device, self.topology, edges)
         batches: Any = iter(loader)
         first = next(batches)
         batches.close()

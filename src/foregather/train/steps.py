@@ -5,6 +5,7 @@ rows. What a convolution would take from the whole graph (the degrees of GCN's n
 as edge weights of the whole graph, so a part of the nodes gets what all of them at once would get.
 """
 
+import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -98,7 +99,8 @@ def layer_steps(model: nn.Module) -> list[Step] | None:
 
     Known are the models of `foregather.nn`, PyG's (GCN, GraphSAGE, GAT, GIN, ... with `jk` None or
     "last"), and any model with a method `layer_steps`, which returns functions from
-    `(x, edge_index, count)` to the next rows of the first `count` nodes.
+    `(x, edge_index, count)` to the next rows of the first `count` nodes; they get `edge_weight` and
+    `edge_attr` too where they name them.
     """
     shown: Any = getattr(model, "layer_steps", None)
     if shown is not None:
@@ -121,7 +123,14 @@ def _sage_step(layers: list[nn.Module], number: int) -> Step:
 
 
 def _own_step(model: nn.Module, function: Callable[..., Tensor]) -> Step:
-    return Step(lambda part, _: function(part.x, part.edge_index, part.batch_size), model)
+    takes = inspect.signature(function).parameters
+    names = [name for name in ("edge_weight", "edge_attr") if name in takes]
+
+    def call(part: Part, degree: Any) -> Tensor:
+        more = {name: getattr(part, name) for name in names}
+        return function(part.x, part.edge_index, part.batch_size, **more)
+
+    return Step(call, model)
 
 
 def _pyg_steps(model: Any) -> list[Step] | None:

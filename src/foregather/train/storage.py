@@ -13,6 +13,7 @@ from foregather.errors import BudgetError, InputError
 from foregather.gather.feature_file import FeatureFile
 from foregather.sampling.disk import DiskTopology, reads_by_position
 from foregather.train.budget import Budget, Need, choose_bulk, count_threads, table_bytes
+from foregather.train.edge_rows import edge_share, least_edges
 from foregather.train.layout import (
     BatchSize,
     Place,
@@ -87,7 +88,7 @@ class _Ask:
 
 
 def _fits_whole(ask: _Ask) -> bool:
-    whole = held_bytes(ask.maker.graph)
+    whole = held_bytes(ask.maker.graph, ask.maker.assembler.edge_attr)
     if whole >= ask.memory:
         return False
     size = _judge(ask.maker, None)
@@ -126,12 +127,14 @@ def _lay_out(ask: _Ask, storage: Storage) -> OutOfCore:
     if place == "memory":
         share += topology_bytes(graph)
     held = graph.features.nbytes if graph.features and storage == "topology" else 0
+    edges = least_edges(graph) if maker.assembler.edge_attr else 0
     file = None if graph.features is None or held else FeatureFile.of(graph)
     geometry = None if file is None else file.geometry()
     checks = 0 if file is None else file.sums_bytes
     if place == "disk":
         topology, size, share = _open_topology(maker, _LEAST_TOPOLOGY)
-        left = memory - held - checks - least_bytes(size, geometry, ask.flight, ask.bulk)
+        left = memory - held - checks - edges
+        left -= least_bytes(size, geometry, ask.flight, ask.bulk)
         wanted = min(int(memory * _TOPOLOGY_DISK), left)
         if storage == "topology":
             wanted = min(left, topology_bytes(graph))  # nothing else wants it
@@ -140,6 +143,10 @@ def _lay_out(ask: _Ask, storage: Storage) -> OutOfCore:
             topology, share = DiskTopology(graph, wanted), wanted
     try:
         size = size or _judge(maker, None)
+        room = memory - share - held - checks - edges
+        room -= least_bytes(size, geometry, ask.flight, ask.bulk)
+        if edges and room > 0:
+            edges = edge_share(graph, memory, room)
         layout = divide(
             memory,
             size,
@@ -151,6 +158,7 @@ def _lay_out(ask: _Ask, storage: Storage) -> OutOfCore:
             bulk=ask.bulk,
             features_share=held,
             checks_share=checks,
+            edges_share=edges,
         )
     except BaseException:
         if topology is not None:
@@ -205,10 +213,11 @@ def _judge(maker: Maker, topology: DiskTopology | None) -> BatchSize:
         bulk = maker.sample(dealt, 0, number, topology)
         count = len(bulk[0].node)
         space = maker.assembler.empty_rows(count)
-        made = maker.assembler.batch(bulk[0], *dealt[0], space)
+        edges = maker.assembler.empty_edges(len(bulk[0].edge))
+        made = maker.assembler.batch(bulk[0], *dealt[0], space, edges)
         rows, sample = max(rows, count), max(sample, bulk.nbytes)
         batch = max(batch, made.nbytes)
-        del bulk, made, space
+        del bulk, made, space, edges
     return BatchSize(int(rows * _RESERVE), int(sample * _RESERVE), int(batch * _RESERVE * _SHELF))
 
 

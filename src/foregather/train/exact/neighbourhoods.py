@@ -109,7 +109,6 @@ def _loader(
         bulk="auto" if budget else 1,
         threads=order.threads,
         labels="seeds",
-        edge_attr=graph.edge_features is not None,
         prefetch=1,
         pyg=False,
         norm=order.norm,
