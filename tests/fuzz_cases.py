@@ -17,8 +17,10 @@ from foregather.dist.features import FeatureBlock
 from foregather.dist.partition import Partition
 from foregather.errors import ForegatherError
 from foregather.gather.store import open_store
+from foregather.graph.blocks import array_sums
 from foregather.graph.convert.text import TextSource
 from foregather.graph.convert.zipped import ZipArrays
+from foregather.graph.folder import stored_arrays
 from foregather.graph.meta import read_meta
 from foregather.graph.npy import read_header
 from foregather.observe.calibration import BlockRate, Calibration
@@ -105,6 +107,7 @@ def make_cases(folder: Path) -> dict[str, Case]:
     graph = _graph(folder)
     return {
         **_folder_cases(graph),
+        **_check_cases(graph.with_name("checked")),
         **_use_cases(graph),
         **_source_cases(folder),
         **_ogb_cases(folder, "csv"),
@@ -134,6 +137,9 @@ def _graph(folder: Path) -> Path:
     meta = json.loads((folder / "graph/meta.json").read_text())
     meta["partition"] = {"row_starts": [0, 9, 20]}
     (folder / "graph/meta.json").write_bytes(with_digest(json.dumps(meta).encode()))
+    shutil.copytree(folder / "graph", folder / "checked")
+    # Block checksums would refuse most damage before a reader has seen it.
+    (folder / "graph/checks.json").unlink()
     return folder / "graph"
 
 
@@ -152,6 +158,32 @@ def _folder_cases(graph: Path) -> dict[str, Case]:
         "meta.json, mended": Case(meta, lambda: read_meta(graph), 60, mend=with_digest),
         "folder, meta.json, mended": Case(meta, lambda: _verify(graph), 20, mend=with_digest),
         **{f"folder, {file}": Case(graph / file, lambda: _verify(graph), 6) for file in files},
+    }
+
+
+def _check_all(graph: Path) -> None:
+    opened = Graph.open(graph)
+    for name in stored_arrays(opened):
+        sums = array_sums(opened, name)
+        assert sums is not None
+        data = (graph / f"{name}.npy").read_bytes()
+        sums.check(0, np.frombuffer(data, np.uint8))
+
+
+def _check_cases(graph: Path) -> dict[str, Case]:
+    """Block checksums: their list, their tables, and rows that are read with them."""
+    listed, rows = graph / "checks.json", graph / "features.npy"
+    tables = ("features.crc", "splits/train.crc")
+
+    def use() -> None:
+        _check_all(graph)
+
+    return {
+        "checks.json": Case(listed, use, 10),
+        "checks.json, mended": Case(listed, use, 30, mend=with_digest),
+        **{f"checks, {file}": Case(graph / file, use, 5) for file in tables},
+        "checked rows": Case(rows, lambda: _store(graph), 5, how=payload_damage),
+        "checked partition": Case(rows, lambda: _partition(graph), 5, how=payload_damage),
     }
 
 

@@ -22,6 +22,7 @@ from torch import nn
 
 from foregather.errors import ForegatherError, InputError, StorageError
 from foregather.files import clear_partial, storage_error, write_safely
+from foregather.graph.checks import UNCHECKED
 from foregather.graph.graph import Graph
 from foregather.observe.machine import describe_machine
 from foregather.train.build import (
@@ -164,6 +165,8 @@ class Run:
         threads = settings.train.threads or torch.get_num_threads()
         run = Run(folder, replace(settings, run=str(folder)), threads, say, together)
         run._make_folder(threads)
+        if run.graph.path is not None and not run.graph.checked and together.first:
+            say(f"{run.graph.path.name} has {UNCHECKED}")
         return run
 
     def _make_folder(self, threads: int) -> None:
