@@ -37,14 +37,12 @@ class QuietSignals {
 }  // namespace
 
 ReadAhead::ReadAhead(const std::string& path, std::string name, Backend backend, int depth,
-                     std::int64_t staging_bytes, std::shared_ptr<Faults> faults,
-                     std::shared_ptr<const BlockSums> sums)
+                     std::int64_t staging_bytes, std::shared_ptr<Faults> faults)
     : name_(name.empty() ? last_part(path) : std::move(name)),
       backend_(backend),
       depth_(depth),
       process_(::getpid()),
       faults_(std::move(faults)),
-      sums_(std::move(sums)),
       threads_(std::make_unique<std::vector<std::thread>>()) {
   if (depth < 1 || depth > kMaxDepth) {
     throw InputError("depth is " + std::to_string(depth) + ", expected 1 to " +
@@ -106,13 +104,13 @@ void ReadAhead::start_threads() {
   if (!failed_) return;
   hold.unlock();  // the ring was refused
   for (std::thread& thread : *threads_) thread.join();
-  std::rethrow_exception(reason_);
+  throw StorageError(reason_, reason_code_);
 }
 
 // ---- the reading threads ------------------------------------------------------------------------
 
 void ReadAhead::serve_ring() {
-  const File file{file_->value, name_, alignment_, faults_.get(), sums_.get()};
+  const File file{file_->value, name_, alignment_, faults_.get()};
   try {
     Ring ring(static_cast<unsigned>(depth_), file_->value);
     const int code = ring.pin(staging_->span());
@@ -127,14 +125,17 @@ void ReadAhead::serve_ring() {
     }
     RingCrew crew(*this, ring, file);
     crew.run();
-  } catch (const std::exception&) {
+  } catch (const StorageError& error) {
     std::lock_guard<std::mutex> hold(lock_);  // the crew is gone, so nothing is in flight
-    fail(std::current_exception());
+    fail(error.what(), error.code);
+  } catch (const std::exception& error) {
+    std::lock_guard<std::mutex> hold(lock_);
+    fail(error.what(), 0);
   }
 }
 
 void ReadAhead::serve_pread() {
-  const File file{file_->value, name_, alignment_, faults_.get(), sums_.get()};
+  const File file{file_->value, name_, alignment_, faults_.get()};
   std::unique_lock<std::mutex> hold(lock_);
   Issue next;
   while (true) {
@@ -144,20 +145,21 @@ void ReadAhead::serve_pread() {
     work_.notify_one();  // what there is may be enough for another thread
     hold.unlock();
     std::int64_t again = 0;
-    std::exception_ptr wrong;
+    std::string wrong;
+    int code = 0;
     try {
       again = pread_whole(file, next.offset, next.length, next.data);
-    } catch (const std::exception&) {
-      wrong = std::current_exception();
+    } catch (const StorageError& error) {
+      wrong = error.what(), code = error.code;
     }
     hold.lock();
     --reading_;
     counters_.retries += again;
     counters_.submissions += 1 + again;
-    if (wrong == nullptr) {
+    if (wrong.empty()) {
       arrive({&next, 1});
     } else {
-      fail(wrong);
+      fail(wrong, code);
     }
   }
 }
@@ -207,8 +209,8 @@ void ReadAhead::arrive(std::span<const Issue> finished) {
   if (starved_ || arrived_.size() >= wanted_) news_.notify_all();
 }
 
-void ReadAhead::fail(std::exception_ptr reason) {
-  if (!failed_) reason_ = std::move(reason);
+void ReadAhead::fail(const std::string& what, int code) {
+  if (!failed_) reason_ = what, reason_code_ = code;
   failed_ = true;
   starting_ = 0;
   work_.notify_all();
@@ -272,7 +274,7 @@ void ReadAhead::take(std::vector<Arrival>& into, std::int64_t limit, std::int64_
     if (!place.arrived) break;
     ++lost;
   }
-  if (lost < limit) std::rethrow_exception(reason_);
+  if (lost < limit) throw StorageError(reason_, reason_code_);
 }
 
 void ReadAhead::release(std::span<const std::int64_t> numbers) {

@@ -28,6 +28,11 @@ EVERY_BULK = ("once", "per-layer", "ladies", "fastgcn")
 PAPER = ("once", "per-layer", "replace", "whole", "ladies", "ladies-reference", *BY_WEIGHT)
 
 
+def impatient(grid, seconds):
+    """All ranks are there, however long that took: from now on silence is an error sooner."""
+    grid.timeout = grid.watch.timeout = seconds
+
+
 def graph(name):
     """Small graphs with hubs, parallel edges, self-loops and isolated nodes."""
     if name == "empty":

@@ -38,4 +38,4 @@ def worlds(launcher, tmp_path_factory):
 @pytest.fixture(scope="session")
 def results(worlds):
     """What a world of p ranks sampled."""
-    return worlds("same", cases.matrix, 240)
+    return worlds("same", cases.matrix, 600)

@@ -1,15 +1,18 @@
 """What one rank of a test world does; the functions are the tasks."""
 
+import atexit
 import ctypes
 import json
 import os
+import sys
+import threading
 import time
 from pathlib import Path
 
 import numpy as np
 import torch
 import torch.distributed as dist
-from dist import cases, rank_agree, rank_command, rank_features, rank_train
+from dist import cases, ddp_program, rank_agree, rank_command, rank_features, rank_table, rank_train
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from foregather import Features
@@ -52,7 +55,7 @@ def same(folder):
     results, grids, channels, samplers, graphs = [], {}, {}, {}, {}
     for name, c, topology, bulk, rule in cases.matrix(option("WORLD_SIZE", 1)):
         if c not in grids:
-            grids[c] = Grid(c, timeout=60)
+            grids[c] = Grid(c, timeout=300)
             channels[c] = grids[c].channel()
         if name not in graphs:
             graphs[name] = cases.graph(name)
@@ -76,7 +79,7 @@ def same(folder):
 
 def overlap(folder):
     """Bulks in the background while this thread makes collectives of its own."""
-    with Grid(timeout=60) as grid:
+    with Grid(timeout=300) as grid:
         graph = cases.graph("plain")
         sampler = sampler_of(graph, grid, "once")
         pending = [own_bulk(sampler, graph, bulk, pending=True) for bulk in (3, 8, 1, 8)]
@@ -99,7 +102,7 @@ def meshes(folder):
     size, rank, found = option("WORLD_SIZE", 1), option("RANK", 0), {}
     graph = cases.graph("plain")
     for c in (c for c in (1, 2) if size % c == 0):
-        with Grid(c, timeout=30) as grid:
+        with Grid(c, timeout=300) as grid:
             sampler = sampler_of(graph, grid, "once")
             pending = own_bulk(sampler, graph, 8, pending=True)
             sums = sums_of(grid.mesh)
@@ -108,16 +111,16 @@ def meshes(folder):
                 assert group is sampler.channel.mesh.get_group(name)
                 assert group is not grid.mesh.get_group(name)
                 limit = group._get_backend(torch.device("cpu")).options._timeout
-                assert limit.total_seconds() == 30
+                assert limit.total_seconds() == 300
             found[f"own {c}"] = [sums, grid.mesh.mesh.tolist(), digests(pending.result())]
         given = init_device_mesh("cpu", (size // c, c), mesh_dim_names=("column", "row"))
-        with Grid.from_mesh(given, timeout=30) as grid:
+        with Grid.from_mesh(given, timeout=300) as grid:
             assert grid.mesh is given and (grid.num_rows, grid.replication) == (size // c, c)
             made = own_bulk(sampler_of(graph, grid, "once"), graph, 8)
             found[f"given {c}"] = [sums_of(given), given.mesh.tolist(), digests(made)]
         assert sums_of(given) == sums  # what was given is not closed
     line = init_device_mesh("cpu", (size,))
-    with Grid.from_mesh(line, timeout=30) as grid:
+    with Grid.from_mesh(line, timeout=300) as grid:
         assert (grid.num_rows, grid.replication) == (size, 1)
     try:
         Grid.from_mesh(DeviceMesh("cpu", list(range(size))[::-1]))
@@ -139,7 +142,8 @@ def sums_of(mesh):
 def forever(folder):
     """Samples until something goes wrong."""
     graph = cases.graph(option("TEST_GRAPH", "plain"))
-    with Grid(option("TEST_REPLICATION", 1), timeout=option("TEST_TIMEOUT", 30.0)) as grid:
+    with Grid(option("TEST_REPLICATION", 1), timeout=option("TEST_MEETING", 300.0)) as grid:
+        cases.impatient(grid, option("TEST_TIMEOUT", 300.0))
         rule = option("TEST_SAMPLER", "once")
         sampler = sampler_of(graph, grid, rule, option("TEST_TOPOLOGY", "owner"))
         for number in range(100_000):
@@ -155,7 +159,7 @@ def forever(folder):
 def other_version(folder):
     if option("RANK", 0) == 1:
         grid_module.version = lambda _: "0.0.1"
-    with Grid(timeout=20):
+    with Grid(timeout=300):
         pass
 
 
@@ -163,7 +167,7 @@ def count(folder):
     """Fetches rows between two marks, so that others can count what crosses meanwhile."""
     graph, here = rank_train.train_graph(), Path(folder)
     wide = np.random.default_rng(1).random((graph.num_nodes, 600), np.float32)
-    with Grid(timeout=60) as grid:
+    with Grid(timeout=300) as grid:
         sampler = sampler_of(graph, grid, "once")
         starts = sampler.topology.row_starts
         block = FeatureBlock.of(Features(wide), grid.num_rows, grid.row, starts)
@@ -191,6 +195,23 @@ def enter(namespace):
             raise OSError(ctypes.get_errno(), "setns")
 
 
+def program(folder):
+    """The program of a user, to the end of its process, as Python ends it."""
+    code = 0
+    try:
+        ddp_program.main()
+    except SystemExit as stop:
+        code = stop.code
+    except BaseException:
+        code = 1
+        sys.excepthook(*sys.exc_info())
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 def main(task, folder):
     if namespace := os.environ.get("TEST_NETNS"):
         enter(namespace)
@@ -200,6 +221,7 @@ def main(task, folder):
             **vars(rank_features),
             **vars(rank_command),
             **vars(rank_agree),
+            **vars(rank_table),
             **globals(),
         }
         tasks[task](folder)

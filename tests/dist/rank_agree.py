@@ -128,7 +128,7 @@ def disagree(folder):
     """Every argument of a Loader in turn is another one on the last rank."""
     odd = int(os.environ["RANK"]) == int(os.environ["WORLD_SIZE"]) - 1
     graph, found = rank_train.train_graph(), {}
-    with Grid(timeout=60) as grid:
+    with Grid(timeout=300) as grid:
         for name, (other, rest, _) in CASES.items():
             found[name] = attempt(graph, grid, other if odd else rest)
         found["nothing"] = same = attempt(graph, grid, {})
@@ -137,7 +137,7 @@ def disagree(folder):
         found["not compared"] = attempt(graph, grid, scaled(note=object()))
         found["lambda"] = attempt(graph, grid, plain(lambda x: x))
         found |= positions(graph, odd, grid)
-        found["timeout"] = refused(lambda: Grid(timeout=61 if odd else 60))
+        found["timeout"] = refused(lambda: Grid(timeout=301 if odd else 300))
         found["settings"] = settings(odd, grid)
         Path(folder, f"disagree{grid.rank}.json").write_text(json.dumps(found))
 

@@ -103,7 +103,7 @@ def features(folder):
     results, grids = [], {}
     for c, *options in cases.options(size):
         if c not in grids:
-            grid = Grid(c, timeout=60)
+            grid = Grid(c, timeout=300)
             grids[c] = grid, grid.channel()
             if c == 1 and rank == 0:
                 for stored in ("float32", "scaled"):
@@ -117,7 +117,7 @@ def features(folder):
 
 def overlapped(folder):
     """Fetches read slowly and partly, while this thread makes collectives of its own."""
-    with Grid(timeout=60) as grid:
+    with Grid(timeout=300) as grid:
         whole = cases.matrix("float32")
         block = FeatureBlock.of(whole, grid.num_rows, grid.row)
         exchange = FeatureExchange(grid, block, memory=cases.MEMORY["some"])
@@ -139,7 +139,8 @@ def overlapped(folder):
 
 def fetch_forever(folder):
     """Fetches until something goes wrong."""
-    with Grid(timeout=5) as grid:
+    with Grid(timeout=300) as grid:
+        sampling_cases.impatient(grid, 8.0)
         block = FeatureBlock.of(cases.matrix("float32"), grid.num_rows, grid.row)
         exchange = FeatureExchange(grid, block, memory=cases.MEMORY["few"])
         for number in range(100_000):
@@ -151,14 +152,15 @@ def fetch_forever(folder):
 
 def wrong_memory(folder):
     """Ranks with different budgets are told so."""
-    with Grid(timeout=20) as grid:
+    with Grid(timeout=300) as grid:
         block = FeatureBlock.of(cases.matrix("float32"), grid.num_rows, grid.row)
         FeatureExchange(grid, block, memory=cases.MEMORY["all"] + grid.rank)
 
 
 def too_large(folder):
     """A number that float16 cannot hold."""
-    with Grid(timeout=4) as grid:
+    with Grid(timeout=300) as grid:
+        sampling_cases.impatient(grid, 8.0)
         whole = cases.matrix("float32").data.copy()
         whole[:, 0] = 1e6
         block = FeatureBlock.of(whole, grid.num_rows, grid.row)
@@ -170,7 +172,7 @@ def epoch(folder):
     """An epoch of sampling and features in both modes; writes bytes and messages of all ranks."""
     sampler_rule, graph, found = epoch_rule(), sampling_cases.graph("plain"), {}
     for c in [c for c in (1, 2) if int(os.environ["WORLD_SIZE"]) % (c * c) == 0]:
-        grid = Grid(c, timeout=60)
+        grid = Grid(c, timeout=300)
         part = Partition.of(graph, grid.num_rows, grid.row)
         block = FeatureBlock.of(
             cases.matrix("float32").data[: graph.num_nodes], grid.num_rows, grid.row

@@ -51,15 +51,12 @@ WIDE_NODES, WIDE = 200_000, 128
 
 
 def train_graph(kind="plain"):
-    """The graph of cases.py with features, of edges too, and labels."""
+    """The graph of cases.py with features and labels."""
     graph, rng = cases.graph(kind), np.random.default_rng(5)
     rows = rng.standard_normal((graph.num_nodes, 6)).astype(np.float32)
     labels = (rows[:, 0] > 0).astype(np.int64) + 2 * (rows[:, 1] > 0)
     splits = {"train": rng.permutation(graph.num_nodes)[:101]}
-    of_edges = Features(rng.random((graph.num_edges, 2), np.float32))
-    return replace(
-        graph, features=Features(rows), edge_features=of_edges, labels=labels, splits=splits
-    )
+    return replace(graph, features=Features(rows), labels=labels, splits=splits)
 
 
 def loader_of(graph, rule, batch_size, bulk, **options):
@@ -71,8 +68,7 @@ def loader_of(graph, rule, batch_size, bulk, **options):
 
 def digest(batch):
     state = hashlib.sha256()
-    assert batch.edge_attr is not None
-    for name in ("n_id", "x", "y", "e_id", "input_id", "seed_id", "edge_weight", "edge_attr"):
+    for name in ("n_id", "x", "y", "e_id", "input_id", "seed_id", "edge_weight"):
         value = getattr(batch, name)
         if value is not None:
             state.update(name.encode() + value.numpy().tobytes())
@@ -90,7 +86,7 @@ def batches(folder):
     for name, c, topology, mode, rule, size, bulk, memory in LOADERS:
         if int(os.environ["WORLD_SIZE"]) % (c * c):
             continue
-        with Grid(c, timeout=60) as grid:
+        with Grid(c, timeout=300) as grid:
             over = {"grid": grid, "topology": topology, "mode": mode, "memory": memory}
             over["storage"] = "memory"  # so that the budget is for rows of others alone
             loader = loader_of(graph, rule, size, bulk, **over)
@@ -117,7 +113,7 @@ def stored(folder):
     """Two epochs and a part from memory and from disk; the budgets that are enough."""
     graph, found = Graph.open(Path(folder, "graph")), {}
     for c in (c for c in (1, 2) if int(os.environ["WORLD_SIZE"]) % c == 0):
-        with Grid(c, timeout=60) as grid:
+        with Grid(c, timeout=300) as grid:
             for storage, wire, rule, memory in STORED:
                 options = {"grid": grid, "memory": memory, "storage": storage, "wire": wire}
                 loader = loader_of(graph, rule, 7, 3, **options)
@@ -167,7 +163,7 @@ def peak(reset=False):
 def resident(folder):
     """An epoch whose feature block is larger than the budget; what it took."""
     graph, found = Graph.open(Path(folder, "graph")), {}
-    with Grid(timeout=60) as grid:
+    with Grid(timeout=300) as grid:
         for storage, memory in (("auto", "28MB"), ("memory", "28MB")):
             before = peak(reset=True)
             loader = loader_of(graph, "once", 200, 2, grid=grid, memory=memory, storage=storage)
@@ -185,7 +181,7 @@ def messages(ledger):
 def sampled_ahead(folder):
     """How far sampling and fetching come while nobody takes the second batch."""
     graph = Graph.open(Path(folder, "graph"))
-    with Grid(timeout=60) as grid:
+    with Grid(timeout=300) as grid:
         options = {"grid": grid, "memory": DISK, "storage": "disk", "prefetch": 1}
         loader = loader_of(graph, "once", 7, 1, **options)
         batches = iter(loader)
@@ -211,7 +207,8 @@ def disk_lost(folder):
     rank = os.environ["RANK"]
     own = Path(folder, f"graph{rank}")
     wide_graph(20_000).save(own)
-    with Grid(timeout=8) as grid:
+    with Grid(timeout=300) as grid:
+        cases.impatient(grid, 8.0)
         graph = Graph.open(own)
         options = {"grid": grid, "memory": "24MB", "storage": "disk"}
         for number, _ in enumerate(loader_of(graph, "once", 50, 1, **options)):
@@ -222,7 +219,7 @@ def disk_lost(folder):
 def rounded(folder):
     """Rows that cross rounded; a budget too small; a loader that was closed."""
     graph, found = train_graph(), {}
-    with Grid(timeout=60) as grid:
+    with Grid(timeout=300) as grid:
         for wire in ("exact", "float16", "int8"):
             loader = loader_of(graph, "once", 7, 3, grid=grid, memory=MUCH, wire=wire)
             low, high = loader.ranks.rows.features.row_starts[grid.row : grid.row + 2]
@@ -247,7 +244,7 @@ def rounded(folder):
 
 def train(folder):
     """Trains under DDP; the union of the ranks' seeds is that of one rank's larger batch."""
-    with Grid(timeout=60) as grid:
+    with Grid(timeout=300) as grid:
         graph = train_graph()
         loader = loader_of(graph, "once", 24 // grid.size, 2, grid=grid)
         torch.manual_seed(1)
@@ -273,7 +270,7 @@ def train(folder):
 
 def no_seeds(folder):
     """Fewer batches than ranks, and none at all."""
-    with Grid(timeout=60) as grid:
+    with Grid(timeout=300) as grid:
         graph = train_graph()
         few = replace(graph, splits={"train": graph.splits["train"][:5]})
         shares = [batch.share for batch in loader_of(few, "once", 8, 2, grid=grid)]
@@ -289,21 +286,11 @@ def undisturbed(folder):
 
 def loop_forever(folder):
     """Epochs of a Loader until something goes wrong."""
-    with Grid(timeout=float(os.environ["TEST_TIMEOUT"])) as grid:
+    with Grid(timeout=300) as grid:
+        cases.impatient(grid, float(os.environ["TEST_TIMEOUT"]))
         loader = loader_of(train_graph(), "once", 7, 2, grid=grid)
         for epoch in range(100_000):
             for _ in loader:
                 time.sleep(0.01)
             if epoch == 0:
                 print("under way", flush=True)
-
-
-def loop_over_copies(folder):
-    """An epoch over a graph of which every rank has a copy, as on machines of their own."""
-    graph = Graph.open(Path(folder, f"graph{os.environ['RANK']}"))
-    options = {"topology": os.environ["TEST_TOPOLOGY"], "storage": os.environ["TEST_STORAGE"]}
-    with Grid(timeout=60) as grid:
-        loader = loader_of(graph, "once", 7, 2, grid=grid, memory=DISK, **options)
-        found = [digest(batch) for batch in loader]
-        loader.close()
-    Path(folder, f"copies{os.environ['RANK']}.json").write_text(json.dumps(found))

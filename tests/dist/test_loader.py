@@ -18,7 +18,7 @@ from foregather.train.ranks import join
 
 def run(launcher, folder, size, task, name):
     with World(launcher, size, task, folder) as world:
-        codes = world.wait(240)
+        codes = world.wait(600)
         assert codes == [0] * size, "\n".join(world.output(rank) for rank in range(size))
     return [json.loads((folder / f"{name}{rank}.json").read_text()) for rank in range(size)]
 
@@ -123,7 +123,7 @@ def test_bulks_are_sampled_while_features_cross(launcher, tmp_path):
 
 def test_a_rank_that_loses_its_disk_is_named(launcher, tmp_path):
     with World(launcher, 2, "disk_lost", tmp_path) as world:
-        assert world.wait(90) == [3, 3], world.output(0) + world.output(1)
+        assert world.wait(600) == [3, 3], world.output(0) + world.output(1)
         assert "StorageError: features.npy" in world.output(1), world.output(1)
         assert "RankError" in world.output(0) and "rank 1 (" in world.output(0), world.output(0)
 

@@ -11,7 +11,7 @@ from dist.world import World
 @pytest.mark.parametrize("size", [2, 4])
 def test_grids_and_meshes_are_the_same_groups(launcher, tmp_path, size):
     with World(launcher, size, "meshes", tmp_path) as world:
-        assert world.wait(120) == [0] * size, "".join(world.output(r) for r in range(size))
+        assert world.wait(600) == [0] * size, "".join(world.output(r) for r in range(size))
     parts = [json.loads((tmp_path / f"meshes{rank}.json").read_text()) for rank in range(size)]
     for c in (1, 2):
         table = np.arange(size).reshape(size // c, c)

@@ -14,7 +14,7 @@ from foregather.errors import InputError
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_bytes_and_messages_are_those_of_a_run(launcher, tmp_path, size):
     with World(launcher, size, "epoch", tmp_path) as world:
-        assert world.wait(120) == [0] * size, "".join(world.output(r) for r in range(size))
+        assert world.wait(600) == [0] * size, "".join(world.output(r) for r in range(size))
     measured = json.loads((tmp_path / "epoch0.json").read_text())
     assert len(measured) == (8 if size == 4 else 4)
     for c in sorted({int(name[0]) for name in measured}):

@@ -20,7 +20,7 @@ def torchrun(folder, victim):
         env={**kept, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=600,
     )
 
 
@@ -32,7 +32,7 @@ def test_a_restarted_run_reaches_the_same_weights(launcher, tmp_path):
     assert ended.returncode == 0, ended.stderr
     assert (broken / "died").exists() and not list(broken.glob("*.part"))
     with World(launcher, 2, "undisturbed", whole, FOREGATHER_DATA="") as world:
-        assert world.wait(120) == [0, 0], world.output(0) + world.output(1)
+        assert world.wait(600) == [0, 0], world.output(0) + world.output(1)
         assert world.output(0) == ended.stdout and "LADIES  test accuracy" in ended.stdout
     for number in (0, 1):
         first, second = (

@@ -52,7 +52,7 @@ def test_what_crosses(results, size):
 
 def test_bulks_in_the_background_do_not_meet_other_collectives(launcher, tmp_path):
     with World(launcher, 2, "overlap", tmp_path) as world:
-        assert world.wait(120) == [0, 0], world.output(0) + world.output(1)
+        assert world.wait(600) == [0, 0], world.output(0) + world.output(1)
     parts = [json.loads((tmp_path / f"overlap{rank}.json").read_text()) for rank in (0, 1)]
     assert [part["total"] for part in parts] == [60.0, 60.0]
     assert {part["links"] for part in parts} == {6}  # two ranks: lengths, request, reply

@@ -53,7 +53,7 @@ def settings_of(graph, **changes):
         graph=str(graph),
         model=ModelSettings(hidden=16),
         train=TrainSettings(epochs=3, batch_size=BATCH, threads=1),
-        grid=GridSettings(timeout=60, topology="partitioned"),
+        grid=GridSettings(timeout=300, topology="partitioned"),
         checkpoint=CheckpointSettings(minutes=0),
     )
     return replace(made, **changes)
@@ -94,7 +94,7 @@ def runs(launcher, tmp_path):
 
 
 def finish(world, size):
-    assert world.wait(120) == [0] * size, "\n".join(world.output(rank) for rank in range(size))
+    assert world.wait(600) == [0] * size, "\n".join(world.output(rank) for rank in range(size))
 
 
 def records(run):
@@ -105,7 +105,7 @@ def checkpoints(run):
     return {path.name for path in list_checkpoints(run / "checkpoints")}
 
 
-def wait_until(condition, seconds=60):
+def wait_until(condition, seconds=600):
     end = time.monotonic() + seconds
     while not condition() and time.monotonic() < end:
         time.sleep(0.002)
@@ -150,10 +150,10 @@ def oracle(graph, ranks, epochs):
 @pytest.mark.parametrize(
     ("ranks", "grid"),
     [
-        (2, GridSettings(timeout=60, topology="partitioned")),
-        (3, GridSettings(timeout=60)),  # auto: there is room for all neighbour lists
-        (4, GridSettings(timeout=60, topology="partitioned", replication=2)),
-        (2, GridSettings(timeout=60, topology="partitioned", weights="sharded")),
+        (2, GridSettings(timeout=300, topology="partitioned")),
+        (3, GridSettings(timeout=300)),  # auto: there is room for all neighbour lists
+        (4, GridSettings(timeout=300, topology="partitioned", replication=2)),
+        (2, GridSettings(timeout=300, topology="partitioned", weights="sharded")),
     ],
 )
 def test_a_run_over_ranks_is_the_mean_over_their_batches(graph, runs, ranks, grid):
@@ -178,39 +178,6 @@ def test_a_run_over_ranks_is_the_mean_over_their_batches(graph, runs, ranks, gri
     assert not [name for name in names if "partial" in name]
 
 
-class Further(torch.nn.Module):
-    """A model that does not show its layers, and has one more than it says."""
-
-    def __init__(self, in_channels, out_channels):
-        super().__init__()
-        self.inner = SAGE([in_channels, 16, 16, out_channels])
-
-    def forward(self, x, edge_index):
-        return self.inner(x, edge_index)
-
-
-@pytest.mark.parametrize("final", ["exact", "sampled", "cannot"])
-def test_what_epochs_sent_is_what_the_ledger_has(graph, runs, final):
-    train = TrainSettings(2, BATCH, threads=1, final="exact" if final == "cannot" else final)
-    model = ModelSettings("dist.test_train_command:Further") if final == "cannot" else None
-    settings = settings_of(graph, train=train, **({"model": model} if model else {}))
-    with runs.start(2, settings, "r", TEST_LEDGER=str(runs.folder)) as world:
-        finish(world, 2)
-    closed = [
-        sum(map(int, (runs.folder / f"ledger-{rank}").read_text().split())) for rank in (0, 1)
-    ]
-    summary = json.loads((runs.folder / "r" / "summary.json").read_text())
-    told = [(r["sent"], r["beside"]["sent"]) for r in records(runs.folder / "r")]
-    assert summary["sent"] == sum(closed) > 0
-    assert summary["beside"]["sent"] >= sum(beside for _, beside in told) > 0
-    assert summary["sent"] == sum(sent for sent, _ in told) + summary["beside"]["sent"]
-    assert told[0][0] > told[1][0], "what was fetched to try the model was sent for the first epoch"
-    assert summary["scored"] == ("exact" if final == "exact" else "sampled")
-    assert ("why_sampled" in summary) == (final == "cannot")
-    if final == "cannot":
-        assert "Further looks further than its 2 layers" in summary["why_sampled"]
-
-
 @pytest.mark.parametrize("evaluate", ["sampled", "exact"])
 def test_early_stopping_is_the_same_on_all_ranks(graph, runs, evaluate):
     train = TrainSettings(30, BATCH, evaluate=evaluate, patience=2, threads=1)
@@ -232,7 +199,7 @@ def test_killed_at_random_moments(graph, runs, ranks, weights):
     settings = settings_of(
         graph,
         checkpoint=CheckpointSettings(minutes=1e-3, keep=2),
-        grid=GridSettings(timeout=60, weights=weights),
+        grid=GridSettings(timeout=300, weights=weights),
         train=TrainSettings(epochs=4, batch_size=BATCH, threads=1),
     )
     began = time.monotonic()
@@ -248,8 +215,8 @@ def test_killed_at_random_moments(graph, runs, ranks, weights):
             if number % 2:  # while it trains; else at any moment, the start included
                 wait_until(lambda: checkpoints(run) != before or not world._running())  # noqa: B023
             time.sleep(moments.uniform(0.0, 0.5 * took))
-            if world._running():
-                world.signal(moments.randrange(ranks), signal.SIGKILL)
+            if left := world._running():  # some may have come to their end by then
+                world.signal(moments.choice(left), signal.SIGKILL)
             time.sleep(1)  # leaving kills the others, as torchrun does
     with runs.resume(ranks, "killed") as world:
         finish(world, ranks)
@@ -277,7 +244,7 @@ def test_torchrun_starts_the_ranks_again(graph, runs, monkeypatch):
         cwd=Path(__file__).parents[1],
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     assert "resumed from checkpoint-00000001-00000000" in done.stderr
@@ -293,7 +260,7 @@ def test_a_signal_to_one_rank_stops_all(graph, runs, number, code):
     settings = settings_of(graph, model=DISTURBED)
     run = runs.folder / "r"
     with runs.start(2, settings, "r", TEST_DISTURB=f"{int(number)} 1") as world:
-        assert world.wait(100) == [code, code], world.output(0) + world.output(1)
+        assert world.wait(600) == [code, code], world.output(0) + world.output(1)
     newest = list_checkpoints(run / "checkpoints")[0]
     steps = -(-len(Graph.open(graph).split("train")) // (2 * BATCH))
     epoch, batch = divmod(14, steps)
@@ -306,7 +273,7 @@ def test_a_signal_to_one_rank_stops_all(graph, runs, number, code):
 def test_another_number_of_ranks_is_refused(graph, runs):
     folder = runs.whole(2, settings_of(graph), "r")
     with runs.resume(3, "r") as world:
-        assert world.wait(100) == [2, 2, 2]
+        assert world.wait(600) == [2, 2, 2]
         said = world.output(0)
         assert "r was started on 2 ranks, but here are 3" in said and "start 2, or" in said
         assert world.output(1) == world.output(2) == ""
@@ -317,18 +284,18 @@ def test_another_number_of_ranks_is_refused(graph, runs):
 def test_errors_name_the_rank(graph, runs, tmp_path):
     settings = settings_of(graph, model=DISTURBED)
     with runs.start(2, settings, "r", TEST_DISTURB="nothing 1") as world:
-        codes = world.wait(100)
+        codes = world.wait(600)
         assert codes[1] == 1 and codes[0] == 2
         assert "foregather: rank 1:" in world.output(1) and "the model has nothing" in world.output(
             1
         )
         assert "rank 1 (last seen" in world.output(0) and "Traceback" not in world.output(0)
     with runs.start(2, replace(settings, graph=str(tmp_path / "none")), "s") as world:
-        assert world.wait(100) == [2, 2]
+        assert world.wait(600) == [2, 2]
         assert "foregather: rank 0:" in world.output(0) and world.output(1) == ""
     assert not (tmp_path / "s").exists()
     with runs.start(2, settings_of(graph), "r") as world:
-        assert world.wait(100) == [2, 2]
+        assert world.wait(600) == [2, 2]
         assert "exists already; go on with --resume" in world.output(0)
 
 
@@ -366,7 +333,7 @@ def test_settings_that_ranks_may_change_when_they_resume(graph, runs, capsys):
     with runs.world(2, options) as world:
         finish(world, 2)
     with runs.world(2, ["--resume", str(folder), "--grid.wire", "int8"]) as world:
-        assert world.wait(60) == [2, 2]
+        assert world.wait(600) == [2, 2]
         assert "grid.wire was 'exact' and is 'int8'" in world.output(0)
     assert main(["train", "--graph", str(graph), "--grid.replication", "0"]) == 2
     assert "grid.replication is 0, expected 1 or more" in capsys.readouterr().err

@@ -83,6 +83,8 @@ class World:
         return [rank for rank, pid in enumerate(self.pids) if pid not in self.codes]
 
     def signal(self, rank, number):
+        """Sends a signal to a rank that has not ended; until it is polled its id stays its own."""
+        assert self.pids[rank] not in self.codes, f"rank {rank} has ended:\n{self.output(rank)}"
         os.kill(self.pids[rank], number)
 
     def wait(self, seconds, ranks=None):

@@ -33,15 +33,13 @@ def agree(grid: "Grid", key: str, facts: Mapping[str, str]) -> None:
         InputError: they differ; the same on every rank.
         RankError: a rank does not answer within the timeout, or is gone.
     """
-    names = ", ".join(facts)
+    names = _short(", ".join(facts))
     try:
         posted = within(grid.timeout + 5, lambda: _exchange(grid, key, facts, names))
-    except RankError:
-        raise
+    except RankError as absent:
+        raise grid.watch.condemn(str(absent)) from absent
     except RuntimeError as error:
-        raise RankError(
-            f"rank 0, which holds the store, is gone: noticed when comparing the {names}"
-        ) from error
+        raise grid.watch.store_lost(f"comparing the {names}") from error
     different = [
         name for name in posted[0] if any(part.get(name) != posted[0][name] for part in posted)
     ]

@@ -1,7 +1,8 @@
 """expand: how a layer over a partition is expanded, by the kind of sampler.
 
 Picks that depend on one row alone are made by its owner: `Neighbor`, uniform or by weight, and
-`Labor`. All other matrix programs fetch whole rows and run their verbs here.
+`Labor`. All other matrix programs, subclasses with verbs of their own among them, fetch whole rows
+and run their verbs here.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from foregather.dist.program import Frontier, compact, rows_of
 from foregather.dist.row_picks import PickRule, picks_by_row
 from foregather.sampling.labor import Labor
 from foregather.sampling.layerwise import FastGCN
-from foregather.sampling.matrix import LayerGraph, MatrixSampler, checked_picks
+from foregather.sampling.matrix import LayerGraph, MatrixSampler, checked_picks, keeps_verbs
 from foregather.sampling.neighbor import Neighbor
 
 __all__ = ["layer_expander"]
@@ -66,6 +67,6 @@ def layer_expander(
             return matrix(front)
         return picked_layer(channel, partition, front, PickRule(sampler, front.layer, threads))
 
-    if isinstance(sampler, Neighbor) and sampler.weights is None:
+    if isinstance(sampler, Neighbor) and sampler.weights is None and keeps_verbs(sampler):
         return node_wise
     return by_owner if picks_by_row(sampler) else matrix

@@ -121,6 +121,7 @@ class Grid:
         self._channels: list[Channel] = []
         self._mesh: DeviceMesh | None = None
         self._own_mesh = False
+        guard.hook()
         store = None if dist.is_initialized() else meet(timeout)
         try:
             self.watch = within(

@@ -22,7 +22,7 @@ from foregather.train.together import is_link_error
 if TYPE_CHECKING:
     from foregather.dist.grid import Grid
 
-__all__ = ["name_failure", "record", "release", "watch_over"]
+__all__ = ["hook", "name_failure", "record", "release", "watch_over"]
 
 _NAME = "a collective of the program"
 _grids: list["Grid"] = []  # open ones
@@ -32,8 +32,12 @@ _hooked = False
 
 def watch_over(grid: "Grid") -> None:
     """From now on, uncaught errors of this process name the rank that is gone."""
-    global _hooked
     _grids.append(grid)
+
+
+def hook() -> None:
+    """Looks at uncaught errors of this process; what looked at them before still does."""
+    global _hooked
     if not _hooked:
         _hooked = True
         before, before_threads = sys.excepthook, threading.excepthook

@@ -24,7 +24,7 @@ from foregather.dist.program import Frontier, GivenRows, compact, rows_of, run
 from foregather.errors import InputError
 from foregather.sampling.bulk import Bulk
 from foregather.sampling.layerwise import Ladies
-from foregather.sampling.matrix import LayerGraph, checked_picks
+from foregather.sampling.matrix import LayerGraph, MatrixSampler, checked_picks, keeps_verbs
 from foregather.sampling.neighbor import Neighbor
 from foregather.sampling.rows import Columns, pointer
 from foregather.sampling.sampler import Sampler
@@ -66,10 +66,14 @@ class Paper:
                 f"mode 'paper' with replication {c} needs a number of ranks that {c * c} divides, "
                 f"there are {grid.size}; choose another replication"
             )
-        if not isinstance(sampler, (Neighbor, Ladies)):
+        known = isinstance(sampler, Neighbor) or (
+            isinstance(sampler, Ladies) and keeps_verbs(sampler)
+        )
+        if not known:
+            matrix = isinstance(sampler, MatrixSampler)
+            advice = "mode='owner'" if matrix else "topology='replicated'"
             raise InputError(
-                f"mode 'paper' has Neighbor and Ladies, not {type(sampler).__name__}; "
-                "use mode 'owner'"
+                f"mode 'paper' has Neighbor and Ladies, not {type(sampler).__name__}; use {advice}"
             )
 
     def sample(

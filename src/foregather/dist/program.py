@@ -14,6 +14,8 @@ import numpy.typing as npt
 
 from foregather import _core
 from foregather.dist.ask import Entries
+from foregather.dist.partition import Partition
+from foregather.errors import InputError
 from foregather.sampling.bulk import Bulk
 from foregather.sampling.matrix import LayerGraph, MatrixSampler, assemble
 from foregather.sampling.rows import Rows, pointer
@@ -131,14 +133,28 @@ class GivenRows(Rows):
         return np.repeat(1.0 / np.maximum(degree, 1), degree)
 
 
+class _NoGraph:
+    """Stands for the graph where a block was made without it; what is asked of it is refused."""
+
+    def __init__(self, block: Partition) -> None:
+        self.num_nodes, self.num_edges = block.num_nodes, block.num_edges
+
+    def __getattr__(self, name: str) -> Any:
+        raise InputError(
+            f"the sampler asks for graph.{name}, but this rank has a block without the graph; make "
+            "it with Partition.of or Partition.open, or give the whole graph to every rank"
+        )
+
+
 def rows_of(
-    source: Any, front: Frontier, entries: Entries, threads: int, values: Array | None = None
+    block: Partition, front: Frontier, entries: Entries, threads: int, values: Array | None = None
 ) -> GivenRows:
-    """P from entries that came from anywhere; `source` stands for the graph."""
+    """P from entries that came from anywhere; its graph is the one that the block is of."""
+    graph: Any = _NoGraph(block) if block.whole is None else block.whole
     given = values if values is not None else entries.weight
     nodes = np.concatenate([front.rows[:0], *front.nodes])
     return GivenRows(
-        graph=source,
+        graph=graph,
         layer=front.layer,
         rows=front.rows,
         batch_ptr=front.batch_ptr,

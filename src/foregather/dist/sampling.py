@@ -25,7 +25,7 @@ from foregather.graph.graph import Graph
 from foregather.sampling.bulk import Bulk
 from foregather.sampling.identity import values_of
 from foregather.sampling.layerwise import FastGCN
-from foregather.sampling.matrix import LayerGraph, MatrixSampler
+from foregather.sampling.matrix import LayerGraph, MatrixSampler, keeps_verbs
 from foregather.sampling.sampler import Sampler
 from foregather.sampling.seeds import distinct_seeds
 from foregather.train.ranks import Mode
@@ -76,7 +76,7 @@ class DistSampler:
         if isinstance(topology, Partition):
             if mode == "paper":
                 self._paper = Paper(self.channel, topology, grid, threads)
-            elif isinstance(sampler, FastGCN):
+            elif isinstance(sampler, FastGCN) and keeps_verbs(sampler):
                 task = self.channel.thread.submit(ColumnOwners, self.channel, topology)
                 self._columns = task.result()
 
@@ -151,8 +151,8 @@ class DistSampler:
             Paper.check(self.sampler, grid)
         elif not isinstance(self.sampler, MatrixSampler):
             raise InputError(
-                f"{type(self.sampler).__name__} does not work over a partition; give it the whole "
-                "graph on every rank"
+                f"{type(self.sampler).__name__} walks over the whole graph, which a partition does "
+                "not offer; use topology='replicated', all neighbour lists on every rank"
             )
 
     def _sample(

@@ -102,16 +102,41 @@ class Watch:
         """
         try:
             # A store whose process is stopped accepts bytes and never answers.
-            said = within(_LOOK + _ANSWER, lambda: self._agree(name))
+            said = within(_LOOK + _ANSWER, lambda: self._agree(name), self._cut)
             self.linger([f"read/{r}" for r in range(self.size)])
         except RuntimeError:
-            host, port = self._place
-            holder = f"torchrun's store at {host}:{port}" if self._agent else "rank 0, which holds"
-            said = self._said or (
-                f"{holder}{'' if self._agent else ' the store,'} is gone or stopped: noticed by "
-                f"rank {self.rank} in step {name!r}; see its log for the cause"
-            )
+            return self.store_lost(name)
+        return self._giving_up(said)
+
+    def condemn(self, text: str) -> RankError:
+        """As `verdict` where this rank has already found out; an earlier verdict still counts."""
+
+        def post() -> str:
+            self.store.compare_set("verdict", "", f"{text}; noticed by rank {self.rank}")
+            return self._read()
+
+        try:
+            said = within(_ANSWER, post, self._cut)
+            self.linger([f"read/{r}" for r in range(self.size)])
+        except RuntimeError:
+            return self.store_lost(text)
+        return self._giving_up(said)
+
+    def store_lost(self, name: str) -> RankError:
+        """What is left to say where the store does not answer."""
+        host, port = self._place
+        holder = f"torchrun's store at {host}:{port}" if self._agent else "rank 0, which holds the"
+        return self._giving_up(
+            self._said
+            or f"{holder}{'' if self._agent else ' store,'} is gone or stopped: noticed by rank "
+            f"{self.rank} in step {name!r}; see its log for the cause"
+        )
+
+    def _giving_up(self, said: str) -> RankError:
         return RankError(f"rank {self.rank} gives up: {said}")
+
+    def _cut(self) -> None:
+        cut_links(*self._place)
 
     def _agree(self, name: str) -> str:
         """The verdict of the rank that found one first."""
@@ -120,9 +145,13 @@ class Watch:
                 found = self._find(name)
                 if found:
                     self.store.compare_set("verdict", "", found)
-                self._said = self.store.get("verdict").decode()
-                self.store.set(f"read/{self.rank}", "1")
+                self._read()
             return self._said
+
+    def _read(self) -> str:
+        self._said = self.store.get("verdict").decode()
+        self.store.set(f"read/{self.rank}", "1")
+        return self._said
 
     def _find(self, name: str) -> str:
         """A verdict of this rank, or nothing if there is one."""
@@ -228,7 +257,7 @@ class Watch:
         self._stop.set()
         self._thread.join(timeout=2 * BEAT)
         if self._thread.is_alive():  # it waits for a store that does not answer
-            cut_links(*self._place)
+            self._cut()
             self._thread.join(timeout=_ANSWER)
 
 

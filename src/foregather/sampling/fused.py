@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from foregather.graph.graph import Graph
 from foregather.sampling.bulk import Bulk, to_samples
-from foregather.sampling.matrix import MatrixSampler
+from foregather.sampling.matrix import MatrixSampler, keeps_verbs
 from foregather.sampling.seeds import flatten
 
 __all__ = ["BulkKernel", "FusedSampler"]
@@ -26,7 +26,10 @@ class BulkKernel(Protocol):
 
 
 class FusedSampler(MatrixSampler):
-    """A matrix sampler with a kernel; both give the same bits."""
+    """A matrix sampler with a kernel; both give the same bits.
+
+    A subclass with verbs of its own runs as a matrix program.
+    """
 
     @abstractmethod
     def _kernel(self, graph: Graph) -> BulkKernel:
@@ -43,6 +46,10 @@ class FusedSampler(MatrixSampler):
         threads: int = 0,
     ) -> Bulk:
         """Samples len(seeds) minibatches at once; see `Sampler.sample_bulk`."""
+        if not keeps_verbs(self):
+            return super().sample_bulk(
+                graph, seeds, seed=seed, epoch=epoch, first_batch=first_batch, threads=threads
+            )
         flat, ptr = flatten(seeds)
         made = self._kernel(graph).sample(flat, ptr, seed, epoch, first_batch, threads)
         samples = to_samples(made, first_batch, self.expand)

@@ -21,7 +21,7 @@ from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.graph.sound import check_topology
 from foregather.sampling.bulk import Bulk, Sample
-from foregather.sampling.matrix import LayerGraph, MatrixSampler
+from foregather.sampling.matrix import LayerGraph, MatrixSampler, keeps_verbs
 from foregather.sampling.rows import Columns, Picks, Rows, inclusion, pointer
 from foregather.sampling.seeds import Position, distinct_seeds
 
@@ -105,6 +105,10 @@ class LayerWise(MatrixSampler):
         threads: int = 0,
     ) -> Bulk:
         """Samples len(seeds) minibatches at once; see `Sampler.sample_bulk`."""
+        if not keeps_verbs(self):
+            return super().sample_bulk(
+                graph, seeds, seed=seed, epoch=epoch, first_batch=first_batch, threads=threads
+            )
         check_topology(graph, threads)
         nodes, positions = distinct_seeds(graph, seeds)
         stacked = np.concatenate([np.empty(0, graph.indices.dtype), *nodes])

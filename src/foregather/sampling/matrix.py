@@ -23,7 +23,15 @@ from foregather.sampling.rows import Columns, Picks, Rows, as_weights, pointer
 from foregather.sampling.sampler import Sampler
 from foregather.sampling.seeds import Position, distinct_seeds
 
-__all__ = ["Columns", "LayerGraph", "MatrixSampler", "Picks", "Rows", "assemble"]
+__all__ = [
+    "Columns",
+    "LayerGraph",
+    "MatrixSampler",
+    "Picks",
+    "Rows",
+    "assemble",
+    "keeps_verbs",
+]
 
 Array = npt.NDArray[Any]
 Int = npt.NDArray[np.int64]
@@ -137,6 +145,20 @@ class MatrixSampler(Sampler):
             for b in range(len(nodes))
         ]
         return Bulk(samples, seed, epoch, first_batch)
+
+
+#: What a kernel, or an owner of rows, does in place of a built-in class.
+_VERBS = ("norm", "sample", "extract", "key_layer", "layer_sizes", "pick", "weigh")
+
+
+def keeps_verbs(sampler: Sampler) -> bool:
+    """Whether all verbs of a sampler are those of its built-in class.
+
+    A subclass may have others, which no kernel knows; its bulks are made by the matrix program.
+    """
+    kind = type(sampler)
+    home = next(base for base in kind.__mro__ if base.__module__.startswith("foregather."))
+    return all(getattr(kind, verb, None) is getattr(home, verb, None) for verb in _VERBS)
 
 
 def multiply(

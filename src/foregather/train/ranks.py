@@ -96,12 +96,17 @@ def join(
     """
     if storage not in get_args(BlockStorage):
         raise InputError(
-            f"storage is {storage!r}, which does not go with grid=; neighbour lists of ranks are "
-            "in memory"
+            f"storage is {storage!r}, which does not go with grid=: neighbour lists of ranks are "
+            "in memory; use storage='features'"
         )
     if bulk == "auto" or memory == "auto":
         raise InputError(
             "bulk='auto' and memory='auto' do not go with grid=; give numbers, equal on all ranks"
+        )
+    if mode == "paper" and storage in ("features", "disk"):
+        raise InputError(
+            f"storage is {storage!r}, but mode 'paper' keeps feature blocks in memory; use "
+            "mode='owner'"
         )
     if memory is not None and mode == "paper":
         raise InputError(
