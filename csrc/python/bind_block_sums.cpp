@@ -55,11 +55,14 @@ void bind_block_sums(nb::module_& m) {
           },
           "The sum of the last block where it is shorter.");
   nb::class_<BlockSums>(m, "BlockSums", "A CRC32C for each block of an array file.")
-      .def(nb::init<std::string, std::int64_t, std::int64_t, std::int64_t>(), nb::arg("name"),
-           nb::arg("payload"), nb::arg("row_bytes"), nb::arg("offset"))
+      .def(nb::init<std::string, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                    std::int64_t>(),
+           nb::arg("name"), nb::arg("payload"), nb::arg("row_bytes"), nb::arg("offset"),
+           nb::arg("first") = 0, nb::arg("last") = -1)
       .def_prop_ro("name", &BlockSums::name)
       .def_prop_ro("payload", &BlockSums::payload)
       .def_prop_ro("offset", &BlockSums::offset)
+      .def_prop_ro("first", &BlockSums::first)
       .def_prop_ro(
           "sums", [](BlockSums& self) { return Sums(self.sums().data(), {self.sums().size()}); },
           nb::rv_policy::reference_internal, "The table itself, to be filled before any check.")

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "arrays.hpp"
+#include "foregather/block_sums.hpp"
 #include "foregather/disk_gather.hpp"
 
 namespace foregather::python {
@@ -28,10 +29,11 @@ void make(DiskGather* self, const std::string& path, const std::string& name,
           const Geometry& geometry, std::int64_t num_slots, std::int64_t staging_bytes,
           const std::string& backend, int depth, const std::string& form,
           const std::optional<In<float>>& scale, int threads, std::shared_ptr<Faults> faults,
-          const Slots* slots) {
+          const Slots* slots, std::shared_ptr<BlockSums> sums) {
   DiskOptions options{staging_bytes, parse_backend(backend), depth, parse_form(form), {},
                       threads,       std::move(faults)};
   if (slots != nullptr) options.slots = slots->pages;
+  options.sums = std::move(sums);
   if (scale) options.scale.assign(scale->data(), scale->data() + scale->shape(0));
   Released released;
   new (self) DiskGather(path, name, geometry, num_slots, std::move(options));
@@ -90,7 +92,8 @@ void bind_disk_gather(nb::module_& m) {
            nb::arg("num_slots"), nb::arg("staging_bytes"), nb::arg("backend"),
            nb::arg("depth") = 64, nb::arg("form") = "stored",
            nb::arg("scale").noconvert().none() = nb::none(), nb::arg("threads") = 0,
-           nb::arg("faults").none() = nb::none(), nb::arg("slots").none() = nb::none())
+           nb::arg("faults").none() = nb::none(), nb::arg("slots").none() = nb::none(),
+           nb::arg("sums").none() = nb::none())
       .def(
           "append",
           [](DiskGather& self, std::shared_ptr<Plan> plan) { self.append(std::move(plan)); },

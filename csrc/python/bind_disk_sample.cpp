@@ -1,3 +1,4 @@
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -5,6 +6,7 @@
 #include <mutex>
 
 #include "arrays.hpp"
+#include "foregather/block_sums.hpp"
 #include "foregather/disk_sample.hpp"
 #include "shelf.hpp"
 
@@ -20,9 +22,10 @@ class DiskKernel {
   DiskKernel(const std::string& path, const std::string& backend, int depth,
              const std::string& name, std::int64_t num_nodes, std::int64_t num_edges,
              std::int64_t payload, std::int64_t file_bytes, std::int64_t block, std::int64_t gap,
-             std::int64_t memory)
-      : sampler_(std::make_unique<BlockReader>(path, parse_backend(backend), depth, name),
-                 {num_nodes, num_edges, sizeof(Id), payload, file_bytes, block, gap},
+             std::int64_t memory, std::shared_ptr<BlockSums> sums)
+      : sampler_(std::make_unique<BlockReader>(path, parse_backend(backend), depth, name, sums),
+                 {num_nodes, num_edges, sizeof(Id), payload, file_bytes, block, gap,
+                  sums ? static_cast<std::int64_t>(4 * sums->sums().size()) : 0},
                  static_cast<std::size_t>(memory < 0 ? 0 : memory)) {}
 
   void append(const In<std::int64_t>& ends) {
@@ -102,6 +105,7 @@ class DiskKernel {
     Facts facts;
     facts["index"] = parts.index;
     facts["tables"] = parts.tables;
+    facts["checksums"] = parts.sums;
     facts["staging"] = parts.staging;
     facts["order"] = parts.order;
     facts["renumbering"] = parts.ids;
@@ -126,10 +130,10 @@ void bind(nb::module_& m, const char* name) {
   nb::class_<Kernel>(m, name, "Bulk neighbour sampling from a topology on disk.")
       .def(nb::init<const std::string&, const std::string&, int, const std::string&, std::int64_t,
                     std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                    std::int64_t>(),
+                    std::int64_t, std::shared_ptr<BlockSums>>(),
            nb::arg("path"), nb::arg("backend"), nb::arg("depth"), nb::arg("name"),
            nb::arg("num_nodes"), nb::arg("num_edges"), nb::arg("payload"), nb::arg("file_bytes"),
-           nb::arg("block"), nb::arg("gap"), nb::arg("memory"))
+           nb::arg("block"), nb::arg("gap"), nb::arg("memory"), nb::arg("sums").none() = nb::none())
       .def("append", &Kernel::append, nb::arg("ends").noconvert(),
            "The next piece of indptr, without its leading 0.")
       .def("finish", &Kernel::finish, "Says that indptr is complete.")

@@ -1,6 +1,8 @@
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
 #include "arrays.hpp"
+#include "foregather/block_sums.hpp"
 #include "foregather/probe.hpp"
 #include "foregather/reader.hpp"
 
@@ -16,8 +18,9 @@ std::span<std::byte> writable(const Memory& array) {
 
 // A reader and the array it may have pinned: the array cannot be freed while the kernel holds it.
 struct Reader {
-  Reader(const std::string& path, const std::string& backend, int depth, const std::string& name)
-      : core(path, parse_backend(backend), depth, name) {}
+  Reader(const std::string& path, const std::string& backend, int depth, const std::string& name,
+         std::shared_ptr<BlockSums> sums)
+      : core(path, parse_backend(backend), depth, name, std::move(sums)) {}
   BlockReader core;
   Memory kept;
 };
@@ -72,9 +75,10 @@ Facts probe_reader(const std::string& path) {
 
 void bind_reader(nb::module_& m) {
   nb::class_<Reader>(m, "BlockReader", "Executes lists of reads of one file; see reader.hpp.")
-      .def(nb::init<const std::string&, const std::string&, int, const std::string&>(),
+      .def(nb::init<const std::string&, const std::string&, int, const std::string&,
+                    std::shared_ptr<BlockSums>>(),
            nb::arg("path"), nb::arg("backend"), nb::arg("depth") = 64, nb::arg("name") = "",
-           nb::call_guard<Released>())
+           nb::arg("sums").none() = nb::none(), nb::call_guard<Released>())
       // noconvert: a converted copy of the buffer would take the bytes and be thrown away
       .def("read", &read, nb::arg("offset").noconvert(), nb::arg("length").noconvert(),
            nb::arg("destination").noconvert(), nb::arg("buffer").noconvert(),

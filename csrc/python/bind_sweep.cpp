@@ -12,9 +12,11 @@ using Facts = nb::typed<nb::dict, nb::str, nb::any>;
 
 void make(Sweeper* self, const std::string& path, const std::string& name, const Geometry& geometry,
           std::int64_t staging_bytes, std::int64_t write_bytes, const std::string& backend,
-          int depth, std::shared_ptr<Faults> faults, std::shared_ptr<Faults> write_faults) {
-  SweepOptions options{staging_bytes, write_bytes,       parse_backend(backend),
-                       depth,         std::move(faults), std::move(write_faults)};
+          int depth, std::shared_ptr<Faults> faults, std::shared_ptr<Faults> write_faults,
+          std::shared_ptr<BlockSums> sums) {
+  SweepOptions options{staging_bytes,  write_bytes,       parse_backend(backend),
+                       depth,          std::move(faults), std::move(write_faults),
+                       std::move(sums)};
   new (self) Sweeper(path, name, geometry, std::move(options));
 }
 
@@ -48,12 +50,13 @@ void bind_sweep(nb::module_& m) {
   nb::class_<ScratchFile>(m, "ScratchFile", "A file without a name; see scratch_file.hpp.")
       .def_prop_ro("path", &ScratchFile::path, "What opens it, in this process, while it lives.")
       .def_prop_ro("bytes", &ScratchFile::bytes)
+      .def_prop_ro("sums", &ScratchFile::sums, "Block checksums of what was written.")
       .def_prop_ro("direct", &ScratchFile::direct, "Whether it was written past the page cache.");
   nb::class_<Sweeper>(m, "Sweeper", "Carries out the sweeps of repacked bulks; see sweep.hpp.")
       .def("__init__", &make, nb::arg("path"), nb::arg("name"), nb::arg("geometry"),
            nb::arg("staging_bytes"), nb::arg("write_bytes"), nb::arg("backend"),
            nb::arg("depth") = 16, nb::arg("faults").none() = nb::none(),
-           nb::arg("write_faults").none() = nb::none())
+           nb::arg("write_faults").none() = nb::none(), nb::arg("sums").none() = nb::none())
       .def("sweep", &sweep, nb::arg("plan"), nb::arg("folder"),
            "Sweeps the file into a new scratch file.")
       .def("cancel", &Sweeper::cancel, "Ends a sweep that runs, and all later ones.")

@@ -8,13 +8,23 @@
 namespace foregather {
 
 BlockSums::BlockSums(std::string name, std::int64_t payload, std::int64_t row_bytes,
-                     std::int64_t offset)
-    : name_(std::move(name)), payload_(payload), row_bytes_(row_bytes), offset_(offset) {
+                     std::int64_t offset, std::int64_t first, std::int64_t last)
+    : name_(std::move(name)),
+      payload_(payload),
+      row_bytes_(row_bytes),
+      offset_(offset),
+      first_(first) {
   if (payload < 0 || offset < 0 || (payload > 0 && row_bytes <= 0)) {
     throw InputError(name_ + " was given " + std::to_string(payload) + " bytes in rows of " +
                      std::to_string(row_bytes) + ", which is no payload");
   }
-  sums_.resize(static_cast<std::size_t>((payload + kSumBlock - 1) / kSumBlock));
+  const std::int64_t blocks = (payload + kSumBlock - 1) / kSumBlock;
+  if (last < 0) last = blocks;
+  if (first < 0 || first > last || last > blocks) {
+    throw InputError("blocks " + std::to_string(first) + " to " + std::to_string(last) + " of " +
+                     name_ + " were asked for, but it has " + std::to_string(blocks));
+  }
+  sums_.resize(static_cast<std::size_t>(last - first));
 }
 
 template <typename Use>
@@ -29,6 +39,11 @@ void BlockSums::for_blocks(std::int64_t at, std::span<const std::byte> bytes,
                      " cut a block of " + std::to_string(kSumBlock) +
                      ", so they cannot be checked; read whole blocks");
   }
+  const auto held = static_cast<std::int64_t>(sums_.size());
+  if (lo / kSumBlock < first_ || (hi + kSumBlock - 1) / kSumBlock > first_ + held) {
+    throw InputError("bytes " + std::to_string(lo) + " to " + std::to_string(hi) + " of " + name_ +
+                     " are not covered by the block checksums at hand; open those of more rows");
+  }
   const std::byte* p = bytes.data() + (lo + offset_ - at);
   for (std::int64_t begin = lo; begin < hi; begin += kSumBlock) {
     const std::int64_t end = std::min(hi, begin + kSumBlock);
@@ -38,13 +53,13 @@ void BlockSums::for_blocks(std::int64_t at, std::span<const std::byte> bytes,
 
 void BlockSums::check(std::int64_t at, std::span<const std::byte> bytes) const {
   for_blocks(at, bytes, [&](std::int64_t block, std::span<const std::byte> part) {
-    if (crc32c(part) != sums_[static_cast<std::size_t>(block)]) fail(block);
+    if (crc32c(part) != sums_[static_cast<std::size_t>(block - first_)]) fail(block);
   });
 }
 
 void BlockSums::take(std::int64_t at, std::span<const std::byte> bytes) {
   for_blocks(at, bytes, [&](std::int64_t block, std::span<const std::byte> part) {
-    sums_[static_cast<std::size_t>(block)] = crc32c(part);
+    sums_[static_cast<std::size_t>(block - first_)] = crc32c(part);
   });
 }
 

@@ -81,7 +81,7 @@ DiskGather::DiskGather(const std::string& path, std::string name, const Geometry
                      std::to_string(bytes));
   }
   reader_ = std::make_unique<ReadAhead>(path, name_, options_.backend, options_.depth,
-                                        options_.staging_bytes, options_.faults);
+                                        options_.staging_bytes, options_.faults, options_.sums);
   if (reader_->file_bytes() != geometry_.file_bytes) {
     throw StorageError(name_ + " has " + std::to_string(reader_->file_bytes()) +
                            " bytes, expected " + std::to_string(geometry_.file_bytes) +
@@ -152,6 +152,9 @@ void DiskGather::step(std::span<std::byte> out, const std::function<void()>& pol
     run(plan, out.data(), poll);
     reader_->check_file();
   } catch (const StorageError& error) {
+    closed_ = std::string("ended with an error: ") + error.what();
+    throw;
+  } catch (const FormatError& error) {
     closed_ = std::string("ended with an error: ") + error.what();
     throw;
   } catch (...) {

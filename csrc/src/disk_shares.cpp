@@ -79,9 +79,10 @@ DiskShares divide(const DiskShape& shape, std::size_t memory) {
   shares.pass.num_slots = 0;
   shares.index = RowIndex::bytes(shape.num_nodes, shape.num_edges);
   shares.tables = BlockPass::bytes(shares.pass);
+  shares.sums = static_cast<std::size_t>(shape.sums_bytes);
   std::int64_t window = least_window(shape);
-  shares.least =
-      shares.index + shares.tables + staging_bytes(shape, window) + kLeastOrder + kLeastIds;
+  shares.least = shares.index + shares.tables + shares.sums + staging_bytes(shape, window) +
+                 kLeastOrder + kLeastIds;
   if (memory < shares.least) return shares;
   std::size_t rest = memory - shares.least;
   shares.order = std::min(kLeastOrder + rest / kOrderPart, kMostOrder);
@@ -95,7 +96,8 @@ DiskShares divide(const DiskShape& shape, std::size_t memory) {
   shares.pass.window_shift =
       std::countr_zero(static_cast<std::size_t>(window)) - shares.pass.block_shift;
   shares.pass.request_bytes = std::max(std::min(kMostRequest, window), shape.block_bytes);
-  rest = memory - shares.index - shares.tables - shares.staging - shares.order - shares.ids;
+  rest = memory - shares.index - shares.tables - shares.sums - shares.staging - shares.order -
+         shares.ids;
   shares.pass.num_slots = count_slots(shape, rest, shares);
   return shares;
 }

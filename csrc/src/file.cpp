@@ -82,6 +82,7 @@ std::int64_t pread_whole(const File& file, std::int64_t offset, std::int64_t len
       pause();
     }
   }
+  file.check(offset, length, to);
   return calls - 1;
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 
+#include "foregather/block_sums.hpp"
 #include "foregather/faults.hpp"
 
 namespace foregather {
@@ -42,7 +43,8 @@ struct File {
   int fd;
   const std::string& name;
   std::int64_t alignment;
-  Faults* faults = nullptr;  ///< tests only
+  Faults* faults = nullptr;         ///< tests only
+  const BlockSums* sums = nullptr;  ///< what the bytes must be; null: not known
 
   [[noreturn]] void fail(int code, std::int64_t offset) const;
 
@@ -51,19 +53,25 @@ struct File {
   std::int64_t advance(std::int64_t offset, std::int64_t length, std::int64_t done,
                        std::int64_t got) const;
 
+  /// Called for every request when its last byte is there, before anything looks at it.
+  void check(std::int64_t offset, std::int64_t length, const std::byte* data) const {
+    if (sums != nullptr) sums->check(offset, {data, static_cast<std::size_t>(length)});
+  }
+
   /// The result of a read, or what a test makes of it.
   std::int64_t judge(std::int64_t offset, std::int64_t asked, std::int64_t result) const {
     return faults == nullptr ? result : faults->apply(offset, asked, result);
   }
 };
 
-/// One request by pread, whole or an error; returns calls made beyond the first.
+/// One request by pread, whole and checked, or an error; returns calls made beyond the first.
 std::int64_t pread_whole(const File& file, std::int64_t offset, std::int64_t length, std::byte* to);
 
 /// Remembers a file as it was opened and tells when it was changed, truncated or replaced since.
 ///
 /// Seen: another size or time of change of the open file, another file (or none) under its path.
-/// Not seen: what the file system does not record, such as a bit that flips on the medium.
+/// Not seen: what the file system does not record, such as a bit that flips on the medium; that is
+/// what block checksums are for.
 class FileWatch {
  public:
   FileWatch(int fd, std::string path, std::string name);

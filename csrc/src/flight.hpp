@@ -122,6 +122,7 @@ class Flight {
       at.done = file_.advance(offset, length, at.done, result.result);
       at.tries = 0;
       if (at.done == length) {
+        file_.check(offset, length, buffer_ + requests_.destination[at.request]);
         ++counters_.requests;
         counters_.bytes += length;
         free_.push_back(slot);

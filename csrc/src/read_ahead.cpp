@@ -37,12 +37,14 @@ class QuietSignals {
 }  // namespace
 
 ReadAhead::ReadAhead(const std::string& path, std::string name, Backend backend, int depth,
-                     std::int64_t staging_bytes, std::shared_ptr<Faults> faults)
+                     std::int64_t staging_bytes, std::shared_ptr<Faults> faults,
+                     std::shared_ptr<const BlockSums> sums)
     : name_(name.empty() ? last_part(path) : std::move(name)),
       backend_(backend),
       depth_(depth),
       process_(::getpid()),
       faults_(std::move(faults)),
+      sums_(std::move(sums)),
       threads_(std::make_unique<std::vector<std::thread>>()) {
   if (depth < 1 || depth > kMaxDepth) {
     throw InputError("depth is " + std::to_string(depth) + ", expected 1 to " +
@@ -104,13 +106,13 @@ void ReadAhead::start_threads() {
   if (!failed_) return;
   hold.unlock();  // the ring was refused
   for (std::thread& thread : *threads_) thread.join();
-  throw StorageError(reason_, reason_code_);
+  std::rethrow_exception(reason_);
 }
 
 // ---- the reading threads ------------------------------------------------------------------------
 
 void ReadAhead::serve_ring() {
-  const File file{file_->value, name_, alignment_, faults_.get()};
+  const File file{file_->value, name_, alignment_, faults_.get(), sums_.get()};
   try {
     Ring ring(static_cast<unsigned>(depth_), file_->value);
     const int code = ring.pin(staging_->span());
@@ -125,17 +127,14 @@ void ReadAhead::serve_ring() {
     }
     RingCrew crew(*this, ring, file);
     crew.run();
-  } catch (const StorageError& error) {
+  } catch (const std::exception&) {
     std::lock_guard<std::mutex> hold(lock_);  // the crew is gone, so nothing is in flight
-    fail(error.what(), error.code);
-  } catch (const std::exception& error) {
-    std::lock_guard<std::mutex> hold(lock_);
-    fail(error.what(), 0);
+    fail(std::current_exception());
   }
 }
 
 void ReadAhead::serve_pread() {
-  const File file{file_->value, name_, alignment_, faults_.get()};
+  const File file{file_->value, name_, alignment_, faults_.get(), sums_.get()};
   std::unique_lock<std::mutex> hold(lock_);
   Issue next;
   while (true) {
@@ -145,21 +144,20 @@ void ReadAhead::serve_pread() {
     work_.notify_one();  // what there is may be enough for another thread
     hold.unlock();
     std::int64_t again = 0;
-    std::string wrong;
-    int code = 0;
+    std::exception_ptr wrong;
     try {
       again = pread_whole(file, next.offset, next.length, next.data);
-    } catch (const StorageError& error) {
-      wrong = error.what(), code = error.code;
+    } catch (const std::exception&) {
+      wrong = std::current_exception();
     }
     hold.lock();
     --reading_;
     counters_.retries += again;
     counters_.submissions += 1 + again;
-    if (wrong.empty()) {
+    if (wrong == nullptr) {
       arrive({&next, 1});
     } else {
-      fail(wrong, code);
+      fail(wrong);
     }
   }
 }
@@ -209,8 +207,8 @@ void ReadAhead::arrive(std::span<const Issue> finished) {
   if (starved_ || arrived_.size() >= wanted_) news_.notify_all();
 }
 
-void ReadAhead::fail(const std::string& what, int code) {
-  if (!failed_) reason_ = what, reason_code_ = code;
+void ReadAhead::fail(std::exception_ptr reason) {
+  if (!failed_) reason_ = std::move(reason);
   failed_ = true;
   starting_ = 0;
   work_.notify_all();
@@ -274,7 +272,7 @@ void ReadAhead::take(std::vector<Arrival>& into, std::int64_t limit, std::int64_
     if (!place.arrived) break;
     ++lost;
   }
-  if (lost < limit) throw StorageError(reason_, reason_code_);
+  if (lost < limit) std::rethrow_exception(reason_);
 }
 
 void ReadAhead::release(std::span<const std::int64_t> numbers) {

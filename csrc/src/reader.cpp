@@ -44,8 +44,12 @@ Backend parse_backend(const std::string& name) {
   throw InputError("backend is '" + name + "'; choose io_uring, pread or buffered");
 }
 
-BlockReader::BlockReader(const std::string& path, Backend backend, int depth, std::string name)
-    : name_(name.empty() ? last_part(path) : std::move(name)), backend_(backend), depth_(depth) {
+BlockReader::BlockReader(const std::string& path, Backend backend, int depth, std::string name,
+                         std::shared_ptr<const BlockSums> sums)
+    : name_(name.empty() ? last_part(path) : std::move(name)),
+      backend_(backend),
+      depth_(depth),
+      sums_(std::move(sums)) {
   if (depth < 1 || depth > kMaxDepth) {
     throw InputError("depth is " + std::to_string(depth) + ", expected 1 to " +
                      std::to_string(kMaxDepth) + " reads in flight");
@@ -132,7 +136,7 @@ Ring& BlockReader::own_ring() {
 }
 
 void BlockReader::read_ring(const Requests& requests, std::byte* buffer) {
-  const File file{file_->value, name_, alignment_};
+  const File file{file_->value, name_, alignment_, nullptr, sums_.get()};
   Ring& ring = own_ring();
   try {
     Flight flight(ring, file, requests, buffer, depth_, counters_);
@@ -144,7 +148,7 @@ void BlockReader::read_ring(const Requests& requests, std::byte* buffer) {
 }
 
 void BlockReader::read_threads(const Requests& requests, std::byte* buffer) {
-  const File file{file_->value, name_, alignment_};
+  const File file{file_->value, name_, alignment_, nullptr, sums_.get()};
   std::atomic<std::int64_t> finished{0}, bytes{0}, retries{0};
   std::atomic<bool> failed{false};
   auto one = [&](std::int64_t item, int) {

@@ -83,6 +83,7 @@ void RingCrew::finish(const RingResult& result) {
     at.done = file_.advance(offset, length, at.done, got);
     at.tries = 0;
     if (at.done == length) {
+      file_.check(offset, length, at.issue.data);
       finished_.push_back(at.issue);
       free_.push_back(slot);
       return;
@@ -90,6 +91,15 @@ void RingCrew::finish(const RingResult& result) {
   }
   if (got < at.asked) ++retries_;
   again_.push_back(slot);
+}
+
+bool RingCrew::sound(const ReadAhead::Issue& issue) const noexcept {
+  try {
+    file_.check(issue.offset, issue.length, issue.data);
+    return true;
+  } catch (...) {
+    return false;  // it never arrives, so whoever needs it gets the error that led here
+  }
 }
 
 void RingCrew::drain() noexcept {
@@ -101,7 +111,9 @@ void RingCrew::drain() noexcept {
       Slot& at = slots_[static_cast<unsigned>(result.tag)];
       // What arrived whole counts: steps before a failed read can still be completed.
       const std::int64_t got = file_.judge(at.issue.offset + at.done, at.asked, result.result);
-      if (got >= 0 && at.done + got == at.issue.length) finished_.push_back(at.issue);
+      if (got >= 0 && at.done + got == at.issue.length && sound(at.issue)) {
+        finished_.push_back(at.issue);
+      }
     }
     if (code == 0 || code == EINTR) continue;
     if (++tries > 10 * kMostTries) {

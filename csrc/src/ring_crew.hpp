@@ -47,6 +47,7 @@ class RingCrew {
   void submit(unsigned wait);
   void finish(const RingResult& result);
   void drain() noexcept;
+  bool sound(const ReadAhead::Issue& issue) const noexcept;
 
   ReadAhead& owner_;
   Ring& ring_;

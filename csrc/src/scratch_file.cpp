@@ -27,11 +27,12 @@ int open_nameless(const std::string& folder) {
 
 }  // namespace
 
-ScratchFile::ScratchFile(const std::string& folder, std::int64_t bytes,
+ScratchFile::ScratchFile(const std::string& folder, std::int64_t bytes, std::int64_t row_bytes,
                          std::shared_ptr<Faults> faults)
     : folder_(folder),
       bytes_(bytes),
       faults_(std::move(faults)),
+      sums_(std::make_shared<BlockSums>("the scratch file", bytes, row_bytes, 0)),
       file_(std::make_unique<Descriptor>(open_nameless(folder))) {
   if (file_->value < 0) fail("cannot make", errno);
   reserve();
@@ -57,6 +58,7 @@ void ScratchFile::reserve() const {
 }
 
 void ScratchFile::write(std::int64_t offset, std::span<const std::byte> pages) {
+  sums_->take(offset, pages);
   for (int tries = 0; !pages.empty();) {
     const ssize_t moved = ::pwrite(file_->value, pages.data(), pages.size(), offset);
     std::int64_t got = moved < 0 ? -errno : moved;

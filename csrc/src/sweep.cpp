@@ -62,8 +62,9 @@ std::shared_ptr<ScratchFile> Sweeper::sweep(const RepackPlan& plan, const std::s
   std::lock_guard<std::mutex> hold(turn_);
   const auto start = Clock::now();
   watch_->check();
-  auto scratch = std::make_shared<ScratchFile>(folder, plan.scratch.geometry.file_bytes,
-                                               options_.write_faults);
+  const Geometry& made = plan.scratch.geometry;
+  auto scratch =
+      std::make_shared<ScratchFile>(folder, made.file_bytes, made.row_bytes, options_.write_faults);
   RunWriter writer(*scratch, plan, options_.write_bytes);
   const ReadCounters reads = run(plan, writer, poll);
   writer.finish();
@@ -85,7 +86,7 @@ std::shared_ptr<ScratchFile> Sweeper::sweep(const RepackPlan& plan, const std::s
 ReadCounters Sweeper::run(const RepackPlan& plan, RunWriter& writer,
                           const std::function<void()>& poll) {
   ReadAhead reader(path_, name_, options_.backend, options_.depth, options_.staging_bytes,
-                   options_.faults);
+                   options_.faults, options_.sums);
   reader.push(plan.request_offset, plan.request_length);
   const std::size_t count = plan.request_offset.size();
   std::vector<const std::byte*> data(count, nullptr);

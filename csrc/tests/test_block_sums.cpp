@@ -112,6 +112,15 @@ void test_sums() {
   CHECK_THROWS(sums.check(-1, all), InputError);
   CHECK_THROWS(BlockSums("x", 10, 0, 0), InputError);
   CHECK_THROWS(BlockSums("x", -1, 4, 0), InputError);
+  BlockSums part("features.npy", payload, 512, 4096, 1, 3);  // blocks 1 and 2
+  CHECK(part.sums().size() == 2);
+  part.take(8192, all.subspan(8192, 8192));
+  CHECK(said(part, 8192, all.subspan(8192, 4096)).empty());
+  CHECK_THROWS(part.check(4096, all.subspan(4096, 8192)), InputError);
+  CHECK_THROWS(part.check(12288, all.subspan(12288, 8192)), InputError);
+  file[12288] ^= std::byte{1};
+  CHECK(said(part, 12288, all.subspan(12288, 4096)).starts_with("features.npy: block 2 (rows 16 "));
+  CHECK_THROWS(BlockSums("x", 4096, 4, 0, 0, 2), InputError);
   BlockSums nothing("x", 0, 0, 4096);
   nothing.check(0, all);
 }

@@ -38,7 +38,7 @@ class Summer:
 class BlockSums:
     """A CRC32C for each block of an array file."""
 
-    def __init__(self, name: str, payload: int, row_bytes: int, offset: int) -> None: ...
+    def __init__(self, name: str, payload: int, row_bytes: int, offset: int, first: int = 0, last: int = -1) -> None: ...
 
     @property
     def name(self) -> str: ...
@@ -48,6 +48,9 @@ class BlockSums:
 
     @property
     def offset(self) -> int: ...
+
+    @property
+    def first(self) -> int: ...
 
     @property
     def sums(self) -> Annotated[NDArray[numpy.uint32], dict(shape=(None,))]:
@@ -142,7 +145,7 @@ class Slots:
 class DiskGather:
     """Carries out plans on a file; see disk_gather.hpp."""
 
-    def __init__(self, path: str, name: str, geometry: Geometry, num_slots: int, staging_bytes: int, backend: str, depth: int = 64, form: str = 'stored', scale: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, threads: int = 0, faults: Faults | None = None, slots: Slots | None = None) -> None: ...
+    def __init__(self, path: str, name: str, geometry: Geometry, num_slots: int, staging_bytes: int, backend: str, depth: int = 64, form: str = 'stored', scale: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, threads: int = 0, faults: Faults | None = None, slots: Slots | None = None, sums: BlockSums | None = None) -> None: ...
 
     def append(self, plan: Plan) -> None:
         """Queues a plan; its reads begin at once."""
@@ -173,7 +176,7 @@ class DiskGather:
 class DiskKernel32:
     """Bulk neighbour sampling from a topology on disk."""
 
-    def __init__(self, path: str, backend: str, depth: int, name: str, num_nodes: int, num_edges: int, payload: int, file_bytes: int, block: int, gap: int, memory: int) -> None: ...
+    def __init__(self, path: str, backend: str, depth: int, name: str, num_nodes: int, num_edges: int, payload: int, file_bytes: int, block: int, gap: int, memory: int, sums: BlockSums | None = None) -> None: ...
 
     def append(self, ends: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
         """The next piece of indptr, without its leading 0."""
@@ -201,7 +204,7 @@ class DiskKernel32:
 class DiskKernel64:
     """Bulk neighbour sampling from a topology on disk."""
 
-    def __init__(self, path: str, backend: str, depth: int, name: str, num_nodes: int, num_edges: int, payload: int, file_bytes: int, block: int, gap: int, memory: int) -> None: ...
+    def __init__(self, path: str, backend: str, depth: int, name: str, num_nodes: int, num_edges: int, payload: int, file_bytes: int, block: int, gap: int, memory: int, sums: BlockSums | None = None) -> None: ...
 
     def append(self, ends: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
         """The next piece of indptr, without its leading 0."""
@@ -555,7 +558,7 @@ class PagePlanner:
 class BlockReader:
     """Executes lists of reads of one file; see reader.hpp."""
 
-    def __init__(self, path: str, backend: str, depth: int = 64, name: str = '') -> None: ...
+    def __init__(self, path: str, backend: str, depth: int = 64, name: str = '', sums: BlockSums | None = None) -> None: ...
 
     def read(self, offset: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], length: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], destination: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> None:
         """Reads length[i] bytes at offset[i] to buffer[destination[i]:]."""
@@ -753,13 +756,17 @@ class ScratchFile:
     def bytes(self) -> int: ...
 
     @property
+    def sums(self) -> BlockSums:
+        """Block checksums of what was written."""
+
+    @property
     def direct(self) -> bool:
         """Whether it was written past the page cache."""
 
 class Sweeper:
     """Carries out the sweeps of repacked bulks; see sweep.hpp."""
 
-    def __init__(self, path: str, name: str, geometry: Geometry, staging_bytes: int, write_bytes: int, backend: str, depth: int = 16, faults: Faults | None = None, write_faults: Faults | None = None) -> None: ...
+    def __init__(self, path: str, name: str, geometry: Geometry, staging_bytes: int, write_bytes: int, backend: str, depth: int = 16, faults: Faults | None = None, write_faults: Faults | None = None, sums: BlockSums | None = None) -> None: ...
 
     def sweep(self, plan: RepackPlan, folder: str) -> ScratchFile:
         """Sweeps the file into a new scratch file."""

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+from pathlib import Path
 
 import torch._dynamo  # what the first optimiser would import
 import torch.distributed.fsdp  # noqa: F401 - imported before the forks
@@ -11,11 +12,18 @@ import torch.distributed.fsdp  # noqa: F401 - imported before the forks
 import foregather.train.conduct
 import foregather.train.run  # noqa: F401
 from foregather.cli.main import main
+from foregather.dist.ledger import total
+from foregather.dist.over_ranks import OverRanks
 from foregather.nn import SAGE
 
 
 def command(folder):
-    """Runs the command line in TEST_COMMAND, and ends with its code."""
+    """Runs the command line in TEST_COMMAND, and ends with its code.
+
+    With TEST_LEDGER each rank's own ledger goes to a file there before its loader is closed.
+    """
+    if "TEST_LEDGER" in os.environ:
+        _keep_ledger(Path(os.environ["TEST_LEDGER"]))
     try:
         code = main(json.loads(os.environ["TEST_COMMAND"]))
     except SystemExit as stop:
@@ -23,6 +31,19 @@ def command(folder):
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+def _keep_ledger(place):
+    real = OverRanks.close
+
+    def close(self):
+        self.gather_ledger()
+        sent = [total(part.ledger.entries()).bytes for part in (self.sampler, self.rows)]
+        with open(place / f"ledger-{self.grid.rank}", "a", encoding="ascii") as file:
+            file.write(f"{sum(sent)}\n")
+        real(self)
+
+    OverRanks.close = close
 
 
 class Disturbed(SAGE):

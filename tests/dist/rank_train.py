@@ -51,12 +51,15 @@ WIDE_NODES, WIDE = 200_000, 128
 
 
 def train_graph(kind="plain"):
-    """The graph of cases.py with features and labels."""
+    """The graph of cases.py with features, of edges too, and labels."""
     graph, rng = cases.graph(kind), np.random.default_rng(5)
     rows = rng.standard_normal((graph.num_nodes, 6)).astype(np.float32)
     labels = (rows[:, 0] > 0).astype(np.int64) + 2 * (rows[:, 1] > 0)
     splits = {"train": rng.permutation(graph.num_nodes)[:101]}
-    return replace(graph, features=Features(rows), labels=labels, splits=splits)
+    of_edges = Features(rng.random((graph.num_edges, 2), np.float32))
+    return replace(
+        graph, features=Features(rows), edge_features=of_edges, labels=labels, splits=splits
+    )
 
 
 def loader_of(graph, rule, batch_size, bulk, **options):
@@ -68,7 +71,8 @@ def loader_of(graph, rule, batch_size, bulk, **options):
 
 def digest(batch):
     state = hashlib.sha256()
-    for name in ("n_id", "x", "y", "e_id", "input_id", "seed_id", "edge_weight"):
+    assert batch.edge_attr is not None
+    for name in ("n_id", "x", "y", "e_id", "input_id", "seed_id", "edge_weight", "edge_attr"):
         value = getattr(batch, name)
         if value is not None:
             state.update(name.encode() + value.numpy().tobytes())
@@ -294,3 +298,14 @@ def loop_forever(folder):
                 time.sleep(0.01)
             if epoch == 0:
                 print("under way", flush=True)
+
+
+def loop_over_copies(folder):
+    """An epoch over a graph of which every rank has a copy, as on machines of their own."""
+    graph = Graph.open(Path(folder, f"graph{os.environ['RANK']}"))
+    options = {"topology": os.environ["TEST_TOPOLOGY"], "storage": os.environ["TEST_STORAGE"]}
+    with Grid(timeout=60) as grid:
+        loader = loader_of(graph, "once", 7, 2, grid=grid, memory=DISK, **options)
+        found = [digest(batch) for batch in loader]
+        loader.close()
+    Path(folder, f"copies{os.environ['RANK']}.json").write_text(json.dumps(found))

@@ -70,6 +70,9 @@ def test_a_damaged_indptr_is_found(tmp_path):
     raw = bytearray(file.read_bytes())
     raw[4096 + 8 * 10 : 4096 + 8 * 11] = (10**6).to_bytes(8, "little")
     file.write_bytes(raw)
+    with pytest.raises(FormatError, match="indptr.npy: block 0 .* does not match its checksum"):
+        Partition.open(tmp_path / "graph", 4, 0, "nodes")
+    (tmp_path / "graph/checks.json").unlink()  # an unchecked folder
     with pytest.raises(FormatError, match="indptr does not ascend"):
         Partition.open(tmp_path / "graph", 4, 0, "nodes")
 

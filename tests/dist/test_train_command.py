@@ -178,6 +178,39 @@ def test_a_run_over_ranks_is_the_mean_over_their_batches(graph, runs, ranks, gri
     assert not [name for name in names if "partial" in name]
 
 
+class Further(torch.nn.Module):
+    """A model that does not show its layers, and has one more than it says."""
+
+    def __init__(self, in_channels, out_channels):
+        super().__init__()
+        self.inner = SAGE([in_channels, 16, 16, out_channels])
+
+    def forward(self, x, edge_index):
+        return self.inner(x, edge_index)
+
+
+@pytest.mark.parametrize("final", ["exact", "sampled", "cannot"])
+def test_what_epochs_sent_is_what_the_ledger_has(graph, runs, final):
+    train = TrainSettings(2, BATCH, threads=1, final="exact" if final == "cannot" else final)
+    model = ModelSettings("dist.test_train_command:Further") if final == "cannot" else None
+    settings = settings_of(graph, train=train, **({"model": model} if model else {}))
+    with runs.start(2, settings, "r", TEST_LEDGER=str(runs.folder)) as world:
+        finish(world, 2)
+    closed = [
+        sum(map(int, (runs.folder / f"ledger-{rank}").read_text().split())) for rank in (0, 1)
+    ]
+    summary = json.loads((runs.folder / "r" / "summary.json").read_text())
+    told = [(r["sent"], r["beside"]["sent"]) for r in records(runs.folder / "r")]
+    assert summary["sent"] == sum(closed) > 0
+    assert summary["beside"]["sent"] >= sum(beside for _, beside in told) > 0
+    assert summary["sent"] == sum(sent for sent, _ in told) + summary["beside"]["sent"]
+    assert told[0][0] > told[1][0], "what was fetched to try the model was sent for the first epoch"
+    assert summary["scored"] == ("exact" if final == "exact" else "sampled")
+    assert ("why_sampled" in summary) == (final == "cannot")
+    if final == "cannot":
+        assert "Further looks further than its 2 layers" in summary["why_sampled"]
+
+
 @pytest.mark.parametrize("evaluate", ["sampled", "exact"])
 def test_early_stopping_is_the_same_on_all_ranks(graph, runs, evaluate):
     train = TrainSettings(30, BATCH, evaluate=evaluate, patience=2, threads=1)

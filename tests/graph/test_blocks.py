@@ -18,6 +18,7 @@ from foregather.graph.meta import read_meta
 from foregather.graph.npy import ALIGN
 from foregather.graph.verify import verify
 from foregather.graph.writer import FolderWriter
+from tests.flip import flip
 
 
 def slow_crc32c(data):
@@ -51,17 +52,6 @@ def folder(made, tmp_path):
 
 
 ARRAYS = ["indptr", "indices", "features", "edge_weight", "edge_features", "labels", "splits/train"]
-
-
-def flip(path, position, bit=0):
-    """Flips one bit, and leaves the time of the last change as it was."""
-    times = os.stat(path)
-    with open(path, "r+b") as file:
-        file.seek(position)
-        byte = file.read(1)[0]
-        file.seek(position)
-        file.write(bytes([byte ^ (1 << bit)]))
-    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
 def test_published_values():

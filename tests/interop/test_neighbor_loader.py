@@ -217,6 +217,7 @@ def test_layers_name_the_edges_of_the_data():
     for batch in NeighborLoader(data, [3, 2], batch_size=10, expand="per-layer"):
         for layer in batch.layers:
             assert torch.equal(data.edge_index[:, layer.e_id], batch.n_id[layer.edge_index])
+            assert torch.equal(layer.edge_attr, layer.e_id)
         assert torch.equal(batch.edge_attr, batch.e_id) and batch.edge_index is None
 
 

@@ -181,6 +181,10 @@ def test_an_id_out_of_range_is_named(own_folder):
     with open(own_folder / "indices.npy", "r+b") as file:
         file.seek(4096 + 4 * position)
         file.write(np.uint32(60_000).tobytes())
+    said = r"indices\.npy: block 16 .* match its checksum"
+    with DiskTopology(own_folder, "30MB") as topology, pytest.raises(FormatError, match=said):
+        topology.sample_bulk(Neighbor([-1]), [np.array([777])], seed=1)
+    (own_folder / "checks.json").unlink()  # an unchecked folder
     with DiskTopology(own_folder, "30MB") as topology:
         for _ in range(2):
             message = rf"indices\.npy holds node 60000 at position {position},"

@@ -97,3 +97,17 @@ def test_weight_attr_samples_by_the_weights_of_the_graph():
     without = Loader(Graph.from_edge_index(pairs, 40), weight_attr="edge_weight", **options)
     with pytest.raises(InputError, match="the graph has no edge_weight"):
         next(iter(without))
+
+
+@pytest.mark.parametrize("given", [5, 2.5, "10,5", b"ab"])
+def test_fan_outs_that_are_no_list(given):
+    graph = Graph.from_edge_index(np.array([[0, 1], [1, 0]]))
+    with pytest.raises(InputError, match=r"num_neighbors is .*, expected fan-outs, one a layer"):
+        Loader(graph, given)
+
+
+@pytest.mark.parametrize("given", [[1.5], [None], ["3"], [[1]], [2**70], [0.0], [np.nan]])
+def test_fan_outs_that_are_no_numbers(given):
+    graph = Graph.from_edge_index(np.array([[0, 1], [1, 0]]))
+    with pytest.raises(InputError):
+        Loader(graph, given)

@@ -50,7 +50,7 @@ def folder(tmp_path_factory):
 
 def run(code, *arguments):
     command = [sys.executable, "-c", code, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600)
 
 
 @pytest.mark.parametrize("storage", ["memory", "disk"])

@@ -140,6 +140,49 @@ def test_bad_input_leaves_nothing(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["there.npy"]
 
 
+def test_only_its_own_scratch_folder_is_cleared(tmp_path):
+    graph, model = random_graph(), SAGE([WIDTH, 8, CLASSES])
+    (tmp_path / "s.npy.scratch").mkdir()
+    (tmp_path / "s.npy.scratch" / "mine").touch()
+    with pytest.raises(StorageError, match="s.npy.scratch is there and was not made by"):
+        infer(model, graph, tmp_path / "s.npy")
+    assert (tmp_path / "s.npy.scratch" / "mine").exists()
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far" / "mine").touch()
+    (tmp_path / "t.npy.scratch").symlink_to(tmp_path / "far")
+    with pytest.raises(StorageError, match="t.npy.scratch is there and was not made by"):
+        infer(model, graph, tmp_path / "t.npy", overwrite=True)
+    assert (tmp_path / "far" / "mine").exists() and not (tmp_path / "t.npy").exists()
+
+
+def test_a_target_that_is_no_file_is_refused_before_the_work(tmp_path, monkeypatch):
+    graph, model = random_graph(), SAGE([WIDTH, 8, CLASSES])
+    (tmp_path / "folder").mkdir()
+    monkeypatch.setattr("foregather.train.infer.by_layers", None)
+    with pytest.raises(StorageError, match="folder is not a file, so it is not replaced"):
+        infer(model, graph, tmp_path / "folder", overwrite=True)
+    empty = Graph.from_edge_index(np.zeros((2, 0), np.int64), 0, x=np.zeros((0, WIDTH), np.float32))
+    with pytest.raises(InputError, match="the graph has no nodes"):
+        infer(model, empty, tmp_path / "s.npy")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_file_that_appeared_meanwhile_is_kept(tmp_path):
+    graph, model, out = random_graph(), SAGE([WIDTH, 8, CLASSES]), tmp_path / "new" / "s.npy"
+
+    def appear(*_: object) -> None:
+        out.write_text("mine")
+
+    step = model.layers[0].register_forward_hook(appear)
+    with pytest.raises(StorageError, match="appeared while it was being made"):
+        infer(model, graph, out)
+    assert out.read_text() == "mine"
+    step.remove()
+    infer(model, graph, out, overwrite=True)
+    assert np.load(out).shape == (300, CLASSES)
+    assert [path.name for path in out.parent.iterdir()] == ["s.npy"]
+
+
 def test_command(tmp_path, capsys):
     random_graph().save(tmp_path / "g")
     run, flags = str(tmp_path / "r"), ["--train.epochs", "1", "--train.evaluate", "exact"]

@@ -40,14 +40,17 @@ print("done")
 """
 
 
-def run_limited(folder: Path, limit: int, budget: str, *modes: str) -> subprocess.CompletedProcess:
+def run_limited(
+    folder: Path, limit: int, budget: str, *modes: str, child: str = CHILD
+) -> subprocess.CompletedProcess:
+    """Runs a child process in a memory cgroup of its own, which it limits itself."""
     group = CGROUPS / f"foregather-runs-{os.getpid()}"
     try:
         group.mkdir()
     except OSError as error:
         pytest.skip(f"cannot make a memory cgroup (v1, root): {error.strerror}")
     try:
-        command = [sys.executable, "-c", CHILD, str(group), str(folder), str(limit), budget, *modes]
+        command = [sys.executable, "-c", child, str(group), str(folder), str(limit), budget, *modes]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         return subprocess.run(command, capture_output=True, text=True, env=environment)
     finally:

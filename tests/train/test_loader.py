@@ -380,5 +380,5 @@ iterator = iter(loader)
 next(iterator)
 {end}
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=600)
     assert (done.returncode, done.stderr) == (0, b"")

@@ -8,7 +8,8 @@
 // - check() is const and may run in many threads; it takes whole blocks and throws FormatError for
 //   the first one that differs. Bytes before the payload (the header) and after it (the padding)
 //   may be in the range and are not looked at.
-// - A range that cuts a block is an InputError: what is not covered is never passed over.
+// - A range that cuts a block, or reaches a block that is not covered, is an InputError: nothing is
+//   passed over. A reader of a part of the file may hold the sums of that part only.
 // - Summer gives the sums of a payload that comes in any pieces.
 #pragma once
 
@@ -30,7 +31,9 @@ class BlockSums {
   /// @param payload bytes that the sums cover
   /// @param row_bytes bytes of a row, so that errors can name rows
   /// @param offset where the payload starts in the file
-  BlockSums(std::string name, std::int64_t payload, std::int64_t row_bytes, std::int64_t offset);
+  /// @param first first block that is covered, `last` one past the last; -1: all to the end
+  BlockSums(std::string name, std::int64_t payload, std::int64_t row_bytes, std::int64_t offset,
+            std::int64_t first = 0, std::int64_t last = -1);
 
   /// Throws unless every block of the range is what its sum says.
   /// @param at where in the file the bytes were read
@@ -43,6 +46,7 @@ class BlockSums {
   const std::string& name() const { return name_; }
   std::int64_t payload() const { return payload_; }
   std::int64_t offset() const { return offset_; }
+  std::int64_t first() const { return first_; }
 
  private:
   template <typename Use>
@@ -50,8 +54,8 @@ class BlockSums {
   [[noreturn]] void fail(std::int64_t block) const;
 
   std::string name_;
-  std::int64_t payload_, row_bytes_, offset_;
-  std::vector<std::uint32_t> sums_;
+  std::int64_t payload_, row_bytes_, offset_, first_;
+  std::vector<std::uint32_t> sums_;  ///< of block first_ and those after it
 };
 
 /// The sums of a payload that comes in pieces.

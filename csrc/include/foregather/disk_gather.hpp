@@ -20,7 +20,10 @@
 //   holds) is believed.
 // - The file is compared with what it was when it was opened, at every append and at the end of
 //   every step; where it was changed, truncated or replaced, no batch is given out.
-// - After an error in a step (StorageError, or what `poll` throws) the executor is closed: further
+// - With block sums, every block is checked when its read is complete, before a row of it is
+// copied; a
+//   block that differs ends the step that needs it, or any later one, with a FormatError.
+// - After an error in a step (one of those, or what `poll` throws) the executor is closed: further
 //   calls say so and why. The step before it was right.
 // - Calls may come from any thread; they take turns. close() ends a step that waits. A child
 //   process (fork) opens its own.
@@ -58,6 +61,7 @@ struct DiskOptions {
   std::shared_ptr<Faults> faults = nullptr;  ///< tests only
   /// Slots that several executors use in turn, num_slots * row_bytes bytes; null: its own.
   std::shared_ptr<Pages> slots = nullptr;
+  std::shared_ptr<const BlockSums> sums = nullptr;  ///< what the file must hold; null: not known
 };
 
 /// Slots for DiskOptions::slots. Executors that share them must take turns: the plans of one are

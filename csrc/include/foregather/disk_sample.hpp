@@ -11,8 +11,8 @@
 // The result is that of sample_bulk, bit for bit. Each block is read once a layer and pass,
 // and only blocks with a picked position are (and small gaps between them).
 //
-// Memory: everything the sampler holds is within `memory` bytes: row index, block tables, two
-// staging buffers, the order of the picks, renumbering tables, and the cache with what is left.
+// Memory: everything the sampler holds is within `memory` bytes: row index, block tables and sums,
+// two staging buffers, the order of the picks, renumbering tables, and the cache with what is left.
 // A layer whose picks do not fit the order buffer takes several passes. Results are the caller's.
 //
 // After an exception the sampler can be used again; its cache is empty then.
@@ -35,17 +35,19 @@ namespace foregather {
 /// The file of sources and how it is read.
 struct DiskShape {
   std::int64_t num_nodes, num_edges;
-  std::int64_t id_bytes;     ///< 4 or 8
-  std::int64_t payload;      ///< byte of edge 0 in the file
-  std::int64_t file_bytes;   ///< padded size
-  std::int64_t block_bytes;  ///< unit of marking and caching, a power of two from 4096 on
-  std::int64_t gap_bytes;    ///< read through gaps up to this size
+  std::int64_t id_bytes;        ///< 4 or 8
+  std::int64_t payload;         ///< byte of edge 0 in the file
+  std::int64_t file_bytes;      ///< padded size
+  std::int64_t block_bytes;     ///< unit of marking and caching, a power of two from 4096 on
+  std::int64_t gap_bytes;       ///< read through gaps up to this size
+  std::int64_t sums_bytes = 0;  ///< of block sums that the reader holds
 };
 
 /// How a budget is divided; see divide().
 struct DiskShares {
   std::size_t index = 0;    ///< row index
   std::size_t tables = 0;   ///< of BlockPass
+  std::size_t sums = 0;     ///< block sums
   std::size_t staging = 0;  ///< both buffers
   std::size_t order = 0;    ///< order of the picks of a pass
   std::size_t ids = 0;      ///< renumbering tables of all threads together

@@ -12,8 +12,10 @@
 //   wait until those before it are released.
 // - push() keeps views: the arrays stay alive and unchanged until all their requests are released.
 // - After a failed read nothing more is issued. What was in flight is taken first; take() then
-//   gives out all that arrived and throws the StorageError once a request below its limit will
+//   gives out all that arrived and throws what went wrong once a request below its limit will
 //   never arrive. So work that needs only earlier requests can still be finished.
+// - With block sums, a request arrives only after its bytes were checked; one that differs is a
+//   failed read with a FormatError.
 // - Destruction takes every read in flight first: nothing writes to freed memory.
 // - A child process (fork) has no threads: take() and push() refuse there.
 #pragma once
@@ -23,6 +25,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -49,7 +52,8 @@ class ReadAhead {
  public:
   /// Opens a regular file and starts reading threads; StorageError where the backend is refused.
   ReadAhead(const std::string& path, std::string name, Backend backend, int depth,
-            std::int64_t staging_bytes, std::shared_ptr<Faults> faults = nullptr);
+            std::int64_t staging_bytes, std::shared_ptr<Faults> faults = nullptr,
+            std::shared_ptr<const BlockSums> sums = nullptr);
   ~ReadAhead();
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
@@ -59,7 +63,7 @@ class ReadAhead {
 
   /// Appends what has arrived, waiting at most `patience` for `enough` requests (or a quarter of
   /// the depth, if that is less: waking up for each would cost more than copying it). Does not wait
-  /// for more where staging is full. Throws StorageError where a request below `limit` failed.
+  /// for more where staging is full. Throws where a request below `limit` failed.
   void take(std::vector<Arrival>& into, std::int64_t limit, std::int64_t enough,
             std::chrono::milliseconds patience);
 
@@ -99,7 +103,7 @@ class ReadAhead {
   void serve_ring();
   bool reserve(Issue& next);                     // lock_ held
   void arrive(std::span<const Issue> finished);  // lock_ held
-  void fail(const std::string& what, int code);  // lock_ held
+  void fail(std::exception_ptr reason);          // lock_ held
   void check_process() const;
   bool idle() const { return stopping_ || failed_; }
 
@@ -112,6 +116,7 @@ class ReadAhead {
   std::unique_ptr<FileWatch> watch_;
   std::unique_ptr<Pages> staging_;
   std::shared_ptr<Faults> faults_;
+  std::shared_ptr<const BlockSums> sums_;
 
   mutable std::mutex lock_;       ///< guards everything below
   std::condition_variable work_;  ///< there may be something to issue, or an end
@@ -126,8 +131,7 @@ class ReadAhead {
   bool starved_ = false;          ///< the next request waits for room
   bool stopping_ = false, failed_ = false;
   int reading_ = 0;  ///< pread threads inside a read
-  std::string reason_;
-  int reason_code_ = 0;
+  std::exception_ptr reason_;
   std::string pin_refusal_;
   ReadCounters counters_;
   int starting_ = 0;  ///< threads that have not yet said that they run

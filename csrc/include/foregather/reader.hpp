@@ -12,6 +12,9 @@
 //   used again.
 // - Direct backends need offset, length and destination in multiples of `alignment()`, and a
 //   buffer that starts at one; otherwise InputError, before anything is read.
+// - Where the file has block sums, every request is checked by the thread that completes it; a
+// block
+//   that differs is a FormatError. Requests must be whole blocks then.
 // - A request that the file cannot fill is a StorageError: short reads are continued, the end of
 //   the file is never passed over in silence.
 // - Destinations of one call must not overlap (not checked): reads finish in any order.
@@ -31,6 +34,7 @@
 
 namespace foregather {
 
+class BlockSums;
 class Descriptor;
 class Ring;
 
@@ -69,7 +73,9 @@ class BlockReader {
   /// @param backend how to read; StorageError says why where it cannot be had
   /// @param depth reads in flight, 1 to kMaxDepth
   /// @param name what errors call the file; empty: the last part of the path
-  BlockReader(const std::string& path, Backend backend, int depth, std::string name = {});
+  /// @param sums what the bytes must be; null: not known
+  BlockReader(const std::string& path, Backend backend, int depth, std::string name = {},
+              std::shared_ptr<const BlockSums> sums = nullptr);
   ~BlockReader();
   BlockReader(const BlockReader&) = delete;
   BlockReader& operator=(const BlockReader&) = delete;
@@ -101,6 +107,7 @@ class BlockReader {
   Backend backend_;
   int depth_;
   std::int64_t alignment_ = 1;
+  std::shared_ptr<const BlockSums> sums_;
   std::unique_ptr<Descriptor> file_;
   mutable std::mutex lock_;  ///< held by read, attach, detach, counters
   ReadCounters counters_;

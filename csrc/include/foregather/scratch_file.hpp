@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 
+#include "foregather/block_sums.hpp"
 #include "foregather/faults.hpp"
 
 namespace foregather {
@@ -20,8 +21,10 @@ class Descriptor;
 
 class ScratchFile {
  public:
-  /// Reserves `bytes` in `folder`; StorageError (ENOSPC and others) where that is refused.
-  ScratchFile(const std::string& folder, std::int64_t bytes, std::shared_ptr<Faults> faults);
+  /// Reserves `bytes` in `folder`, for rows of `row_bytes`; StorageError (ENOSPC and others) where
+  /// that is refused.
+  ScratchFile(const std::string& folder, std::int64_t bytes, std::int64_t row_bytes,
+              std::shared_ptr<Faults> faults);
   ~ScratchFile();
   ScratchFile(const ScratchFile&) = delete;
   ScratchFile& operator=(const ScratchFile&) = delete;
@@ -32,6 +35,8 @@ class ScratchFile {
   /// A path that opens the file in this process, while it lives.
   std::string path() const;
   std::int64_t bytes() const { return bytes_; }
+  /// What was written, for those who read it back.
+  std::shared_ptr<BlockSums> sums() const { return sums_; }
   bool direct() const { return direct_; }
 
  private:
@@ -41,6 +46,7 @@ class ScratchFile {
   const std::string folder_;
   const std::int64_t bytes_;
   std::shared_ptr<Faults> faults_;
+  std::shared_ptr<BlockSums> sums_;
   std::unique_ptr<Descriptor> file_;
   bool direct_ = false;
 };

@@ -13,7 +13,12 @@
 //   the same bulk can be read by its plan by rows instead.
 // - The feature file is compared with what it was when the Sweeper was made, before and after each
 //   sweep.
-// - Memory: staging while it sweeps, and write_bytes for the buffers of the runs.
+// - With block sums every block read is checked before a row of it is moved. The scratch file
+// always
+//   has sums of its own, taken as it is written.
+// - Memory: staging while it sweeps, write_bytes for the buffers of the runs, and the scratch
+// file's
+//   sums (4 bytes for 4096) as long as it lives.
 // - cancel() may come from any thread and ends a sweep that runs, and all later ones.
 #pragma once
 
@@ -40,8 +45,9 @@ struct SweepOptions {
   std::int64_t write_bytes = std::int64_t{8} << 20;
   Backend backend = Backend::kUring;
   int depth = 16;
-  std::shared_ptr<Faults> faults = nullptr;        ///< of reads; tests only
-  std::shared_ptr<Faults> write_faults = nullptr;  ///< of writes; tests only
+  std::shared_ptr<Faults> faults = nullptr;         ///< of reads; tests only
+  std::shared_ptr<Faults> write_faults = nullptr;   ///< of writes; tests only
+  std::shared_ptr<const BlockSums> sums = nullptr;  ///< what the file must hold; null: not known
 };
 
 /// Of finished sweeps.

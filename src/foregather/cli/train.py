@@ -79,16 +79,21 @@ class Train:
         if not facts:  # of several ranks only the first has something to say
             return ""
         lines = [f"run       {facts['run']}: {facts['epochs']} epochs, {facts['seconds']:.1f} s"]
-        if "valid" in facts:
-            lines.append(f"best      epoch {facts['best_epoch']}, valid {facts['valid']:.4f}")
-        if "test" in facts:
-            lines.append(f"test      {facts['test']:.4f}")
+        if "best_valid" in facts:
+            valid = f"valid {facts['best_valid']:.4f} ({facts['best_valid_scored']})"
+            lines.append(f"best      epoch {facts['best_epoch']}, {valid}")
+        for name in ("valid", "test"):
+            if name in facts:
+                lines.append(f"{name:<9} {facts[name]:.4f} ({_SCORED[facts['scored']]})")
         if facts["bytes"]:
             lines.append(f"read      {format_bytes(facts['bytes'])} from disk")
         if "sent" in facts:
             lines.append(f"sent      {format_bytes(facts['sent'])} between ranks")
         lines.append(f"next      foregather report {facts['run']}")
         return "\n".join(lines)
+
+
+_SCORED = {"exact": "exact: by every edge", "sampled": "sampled, an estimate"}
 
 
 def _say_nothing(text: str) -> None:

@@ -18,6 +18,7 @@ from foregather.dist.partition import read_span
 from foregather.errors import InputError
 from foregather.gather.feature_file import FeatureFile
 from foregather.gather.store import Store
+from foregather.graph.blocks import array_checks
 from foregather.graph.features import Features
 from foregather.graph.graph import Graph
 
@@ -97,7 +98,8 @@ class FeatureBlock:
         width = graph.features.width
         first, last = int(starts[block]) * width, int(starts[block + 1]) * width
         name = str(graph.meta["arrays"]["features"]["file"])
-        data = read_span(Path(path) / name, first, last).reshape(-1, width)
+        checks = array_checks(graph, "features")
+        data = read_span(Path(path) / name, first, last, checks).reshape(-1, width)
         return FeatureBlock(starts, block, Features(data, graph.features.scale))
 
     @staticmethod

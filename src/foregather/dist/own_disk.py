@@ -55,10 +55,11 @@ class OwnDisk:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of cache, staging, the rows of a round, and the planner's tables."""
+        """Bytes of cache, staging, checksums, the rows of a round, and the planner's tables."""
         slots = self.share.slots
         tables = _core.planner_bytes(self.file.geometry(), slots, 0, 0)
-        return slots * self.file.row_bytes + self.share.staging + self._read.nbytes + int(tables)
+        reading = self.share.staging + self._read.nbytes + self.file.sums_bytes
+        return slots * self.file.row_bytes + reading + int(tables)
 
     def plan(self, rounds: Sequence[Array], later: Sequence[Array]) -> None:
         """Plans the rounds of a bulk and begins to read.

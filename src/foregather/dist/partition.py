@@ -1,8 +1,8 @@
 """partition: a block of consecutive rows of a graph, all that one rank holds of the topology.
 
 Blocks are cut so that they have about the same number of edges (or nodes), or where `foregather
-partition` put the borders. Only the bytes of the block are read; ids and edge positions stay those
-of the whole graph.
+partition` put the borders. Only the bytes of the block are read, and each is checked; ids and edge
+positions stay those of the whole graph.
 """
 
 import os
@@ -16,8 +16,9 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import FormatError, InputError, StorageError
 from foregather.files import open_regular
+from foregather.graph.blocks import ArrayChecks, array_checks, read_checked
 from foregather.graph.graph import Graph
-from foregather.graph.npy import read_file_header
+from foregather.graph.npy import ALIGN, read_file_header
 
 __all__ = ["Balance", "Partition", "cut_rows", "read_span"]
 
@@ -139,7 +140,9 @@ def _take(graph: Graph, starts: Int, block: int, path: Path | None) -> Partition
     first, last = int(starts[block]), int(starts[block + 1])
 
     def piece(name: str, values: Array, begin: int, end: int) -> Array:
-        return values[begin:end] if path is None else read_span(path / f"{name}.npy", begin, end)
+        if path is None:
+            return values[begin:end]
+        return read_span(path / f"{name}.npy", begin, end, array_checks(graph, name))
 
     indptr = piece("indptr", graph.indptr, first, last + 1)
     begin, end = int(indptr[0]), int(indptr[-1])
@@ -165,12 +168,27 @@ def _take(graph: Graph, starts: Int, block: int, path: Path | None) -> Partition
     )
 
 
-def read_span(path: Path, begin: int, end: int) -> Array:
-    """Elements begin to end - 1 of an array file, read (not mapped)."""
+def read_span(path: Path, begin: int, end: int, checks: ArrayChecks | None = None) -> Array:
+    """Elements begin to end - 1 of an array file, read (not mapped) and checked.
+
+    Args:
+        path: the file.
+        begin: the first element.
+        end: one past the last.
+        checks: block checksums of the file; None where it has none.
+
+    Raises:
+        FormatError: the file is shorter, or a block does not match its checksum.
+        StorageError: it cannot be read.
+    """
     try:
         with open_regular(path) as file:
             header = read_file_header(file, path.name)
             size = header.dtype.itemsize
+            if checks is not None and header.offset == ALIGN and end * size <= header.nbytes:
+                sums = checks.load(begin * size, end * size)
+                data = read_checked(file.fileno(), begin * size, end * size, path, sums)
+                return data.view(header.dtype)
             file.seek(header.offset + begin * size)
             values = np.fromfile(file, header.dtype, end - begin)
     except StorageError:

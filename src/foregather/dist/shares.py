@@ -1,8 +1,8 @@
 """shares: how a rank's budget for feature rows is divided, the same on all ranks of a grid.
 
-The planners' tables come first; then staging for rows that are sent and received, and, where the
-own block is on disk, for what is read; what is left is cache: of rows of other ranks, and of rows
-of the own block.
+The planners' tables and block checksums come first; then staging for rows that are sent and
+received, and, where the own block is on disk, for what is read; what is left is cache: of rows of
+other ranks, and of rows of the own block.
 """
 
 from bisect import bisect_left
@@ -12,6 +12,7 @@ from foregather import _core
 from foregather.dist.fetch_plan import row_geometry
 from foregather.errors import BudgetError
 from foregather.gather.disk import STAGING, whole_pages
+from foregather.graph.blocks import most_sums_bytes
 from foregather.graph.npy import ALIGN, file_bytes
 from foregather.train.layout import longest_request
 
@@ -85,6 +86,7 @@ def shares_with_disk(
     stored = own.row_bytes
     local = _core.Geometry(own.rows, stored, ALIGN, file_bytes(rows * stored), ALIGN)
     fixed = int(_core.planner_bytes(remote, 0, 0, 0) + _core.planner_bytes(local, 0, 0, 0))
+    fixed += most_sums_bytes(own.rows * stored)  # also where a rank's folder has none: all agree
     reading = whole_pages(2 * longest_request(stored))
     pair = 2 * peers * row_bytes + (peers + 1) * stored
     least = fixed + reading + pair

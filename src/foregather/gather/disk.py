@@ -1,8 +1,10 @@
 """disk: carries out plans on a feature file: reads ahead, fills the cache, yields batches.
 
 What comes out equals the gather from memory bit for bit, whatever the plan, the backend, the depth
-and the staging. Requests and bytes equal those of the plan. The memory is `memory_bytes`: slots
-and staging, allocated once; outputs are the caller's.
+and the staging. Requests and bytes equal those of the plan. The memory is `memory_bytes`: slots,
+staging and block checksums, allocated once; outputs are the caller's. Where the file has block
+checksums, every block is compared with its own before a row of it goes anywhere; their table is
+metadata, read once and in no plan.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -104,6 +106,7 @@ class DiskFeatures:
             self._scale(),
             threads,
             faults,
+            sums=file.load_sums(),
         )
 
     def append(self, plan: _core.Plan) -> None:
@@ -124,6 +127,7 @@ class DiskFeatures:
 
         Raises:
             InputError: no step is queued, or `out` does not fit; then nothing was changed.
+            FormatError: a block that was read does not match its checksum; then this is closed.
             StorageError: a read failed, or the file is not what it was; then this is closed.
         """
         import torch
@@ -155,8 +159,8 @@ class DiskFeatures:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of the cache and of staging."""
-        return self._core.memory_bytes
+        """Bytes of the cache, of staging and of block checksums."""
+        return self._core.memory_bytes + self.file.sums_bytes
 
     @property
     def pin_refusal(self) -> str:

@@ -1,7 +1,8 @@
 """feature_file: what an executor has to know about a file of feature rows.
 
 A `FeatureFile` was checked against the header of the file and against meta.json when it was made;
-that the file stays as it is, is for the executor to watch.
+that the file stays as it is, is for the executor to watch, and so is that its blocks match their
+checksums.
 """
 
 import os
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import FormatError, InputError, StorageError
 from foregather.files import open_regular
+from foregather.graph.blocks import ArrayChecks, BlockSums, array_checks
 from foregather.graph.graph import Graph
 from foregather.graph.npy import ALIGN, file_bytes, read_file_header
 
@@ -36,6 +38,7 @@ class FeatureFile:
         scale: float32 [width] with int8 rows: a row stands for row * scale. Otherwise None.
         first_row: the row of the file that is row 0 here.
         rows_after: rows of the file behind the last one here.
+        checks: block checksums of the file; None where it has none.
     """
 
     path: Path
@@ -46,6 +49,7 @@ class FeatureFile:
     scale: npt.NDArray[np.float32] | None = field(default=None, compare=False)
     first_row: int = 0
     rows_after: int = 0
+    checks: ArrayChecks | None = field(default=None, compare=False, repr=False)
 
     def __len__(self) -> int:
         return self.num_rows
@@ -72,7 +76,15 @@ class FeatureFile:
             )
         name = str(graph.meta["arrays"][which]["file"])
         path = graph.path / name
-        made = cls(path, name, features.num_rows, features.width, features.dtype, features.scale)
+        made = cls(
+            path,
+            name,
+            features.num_rows,
+            features.width,
+            features.dtype,
+            features.scale,
+            checks=array_checks(graph, which),
+        )
         made._check()
         return made
 
@@ -137,6 +149,24 @@ class FeatureFile:
     def gathered_dtype(self) -> np.dtype[Any]:
         """The dtype of gathered rows: the stored one, or float32 with a scale."""
         return np.dtype(np.float32) if self.scale is not None else self.dtype
+
+    def load_sums(self) -> BlockSums | None:
+        """What the blocks of these rows must be, kept once loaded; None where nobody knows.
+
+        Raises:
+            FormatError: the table of the file is damaged.
+            StorageError: it cannot be read.
+        """
+        return None if self.checks is None else self.checks.load(*self._span())
+
+    @property
+    def sums_bytes(self) -> int:
+        """Bytes of memory that `load_sums` takes."""
+        return 0 if self.checks is None else self.checks.load_bytes(*self._span())
+
+    def _span(self) -> tuple[int, int]:
+        first = self.first_row * self.row_bytes
+        return first, first + self.num_rows * self.row_bytes
 
     def geometry(self, block_bytes: int = ALIGN) -> _core.Geometry:
         """Where the rows lie, for a planner that reads in blocks of `block_bytes`."""

@@ -24,7 +24,7 @@ from foregather.units import format_bytes, parse_size
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Store", "open_store", "open_stores"]
+__all__ = ["Store", "least_share", "most_share", "open_store", "open_stores"]
 
 Array = npt.NDArray[Any]
 
@@ -90,7 +90,7 @@ class Store:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of cache, staging and tables; at most what it was given."""
+        """Bytes of cache, staging, tables and block checksums; at most what it was given."""
         return self._disk.memory_bytes + self._planner.memory_bytes
 
     def __len__(self) -> int:
@@ -234,25 +234,25 @@ def open_stores(
 # ---- shares ----------------------------------------------------------------------------------
 
 
-def _least(file: FeatureFile) -> int:
-    """Staging that any row fits in (it may begin anywhere in a block), and one slot."""
-    return -(-file.row_bytes // _PAGE) * _PAGE + _PAGE + _slot_bytes(file)
+def least_share(file: FeatureFile) -> int:
+    """Staging that any row fits in (it may begin anywhere in a block), checksums and one slot."""
+    return -(-file.row_bytes // _PAGE) * _PAGE + _PAGE + _slot_bytes(file) + file.sums_bytes
 
 
 def _slot_bytes(file: FeatureFile) -> int:
     return file.row_bytes + _core.CallPlanner.SLOT_BYTES
 
 
-def _most(file: FeatureFile) -> int:
+def most_share(file: FeatureFile) -> int:
     """What serves as well as any more: every row in the cache."""
-    return _MOST_STAGING + file.num_rows * _slot_bytes(file) + _least(file)
+    return _MOST_STAGING + file.num_rows * _slot_bytes(file) + least_share(file)
 
 
 def _divide(
     files: Mapping[str, FeatureFile], weights: Mapping[str, float], memory: int
 ) -> dict[str, int]:
     """Shares of the budget: at least the minimum each, at most what a file can use."""
-    least = {name: _least(file) for name, file in files.items()}
+    least = {name: least_share(file) for name, file in files.items()}
     if memory < sum(least.values()):
         raise BudgetError(
             f"the memory is {format_bytes(memory)}, but {', '.join(files)} need at least "
@@ -267,7 +267,7 @@ def _divide(
         given = 0
         for name in sorted(open_names):
             part = int(rest * weights[name] / total)
-            room = _most(files[name]) - shares[name]
+            room = most_share(files[name]) - shares[name]
             if part >= room:
                 part = room
                 full.add(name)
@@ -282,10 +282,11 @@ def _divide(
 
 def _shares(file: FeatureFile, memory: int) -> tuple[int, int]:
     """Bytes of staging and number of slots: an eighth, at most 16 MiB, is staging."""
-    if memory < _least(file):
+    if memory < least_share(file):
         raise BudgetError(
-            f"the memory is {memory} bytes, but {file.name} needs at least {_least(file)}"
+            f"the memory is {memory} bytes, but {file.name} needs at least {least_share(file)}"
         )
     least = -(-file.row_bytes // _PAGE) * _PAGE + _PAGE
+    memory -= file.sums_bytes
     staging = max(least, min(_MOST_STAGING, memory // 8) // _PAGE * _PAGE)
     return staging, min(file.num_rows, (memory - staging) // _slot_bytes(file))

@@ -1,12 +1,13 @@
 """blocks: bytes of a folder's arrays, each checked against its block's checksum when it is read.
 
-`open_sums` loads the table of one array, 0.1 % of its size, which every reader of the array's file
-is then given. A read takes whole blocks of 4096 payload bytes, so that nothing passes unchecked;
-the error names file, block and rows. A folder without tables gives None, and its readers read as
-before.
+`array_sums` loads the table of one array, 0.1 % of its size, which every reader of the array's file
+is then given; who reads a part of the file loads the table of that part. A read takes whole blocks
+of 4096 payload bytes, so that nothing passes unchecked; the error names file, block and rows. A
+folder without tables gives None, and its readers read as before.
 """
 
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +23,76 @@ from foregather.graph.graph import Graph
 from foregather.graph.meta import ArrayEntry, Meta, read_meta
 from foregather.graph.npy import ALIGN, file_bytes, pack_header
 
-__all__ = ["BLOCK", "BlockSums", "array_sums", "open_sums", "read_checked", "sums_bytes"]
+__all__ = [
+    "BLOCK",
+    "ArrayChecks",
+    "BlockSums",
+    "array_checks",
+    "array_sums",
+    "most_sums_bytes",
+    "open_sums",
+    "read_checked",
+]
 
 Array = npt.NDArray[Any]
 BlockSums = _core.BlockSums
 
+_AROUND = 1 << 20  # longer than any block that a plan reads around a row
 _PIECE = 1 << 18  # a piece is checked while it is still in the core's cache
 
 
-def array_sums(graph: Graph, name: str) -> BlockSums | None:
+class ArrayChecks:
+    """The block checksums of one array of a folder: loaded when they are wanted, and then kept.
+
+    Args:
+        folder: the graph folder.
+        entry: the array.
+        table: its table.
+    """
+
+    def __init__(self, folder: Path, entry: ArrayEntry, table: Table) -> None:
+        self._folder, self._entry, self._table = folder, entry, table
+        self._kept: dict[tuple[int, int], BlockSums] = {}
+        self._lock = threading.Lock()
+
+    def load(self, first: int = 0, last: int | None = None) -> BlockSums:
+        """The sums of the payload bytes from first to last - 1 and of some around them.
+
+        Raises:
+            FormatError: the table is missing, or not what checks.json says.
+            StorageError: it cannot be read.
+        """
+        entry, blocks = self._entry, self._blocks(first, last)
+        with self._lock:
+            sums = self._kept.get(blocks)
+            if sums is None:
+                row_bytes = entry.nbytes // max(1, entry.shape[0])
+                sums = BlockSums(entry.file, entry.nbytes, row_bytes, ALIGN, *blocks)
+                _fill(sums, self._folder, self._table)
+                self._kept[blocks] = sums
+        return sums
+
+    def load_bytes(self, first: int = 0, last: int | None = None) -> int:
+        """Bytes of memory that `load` takes."""
+        begin, end = self._blocks(first, last)
+        return 4 * (end - begin)
+
+    def _blocks(self, first: int, last: int | None) -> tuple[int, int]:
+        begin = max(0, first - _AROUND) // BLOCK
+        end = self._entry.nbytes if last is None else min(self._entry.nbytes, last + _AROUND)
+        return begin, max(begin, table_rows(end))
+
+
+def most_sums_bytes(payload: int) -> int:
+    """Bytes that the sums of so many bytes of a payload take at most, wherever they lie in it."""
+    return 4 * (table_rows(payload + 2 * _AROUND) + 2)
+
+
+def array_checks(graph: Graph, name: str) -> ArrayChecks | None:
     """The block checksums of an array of an opened graph; None where there are none.
 
     Raises:
-        FormatError: the table is not what checks.json says, or the folder holds another graph now.
+        FormatError: the folder holds another graph now.
         StorageError: it cannot be read.
     """
     if graph.path is None or not graph.checked:
@@ -45,7 +103,18 @@ def array_sums(graph: Graph, name: str) -> BlockSums | None:
             f"meta.json or {FILE} of {graph.path.name} changed since the graph was opened; "
             "open it again"
         )
-    return open_sums(graph.path, meta, name)
+    return ArrayChecks(graph.path, meta.arrays[name], meta.tables[name])
+
+
+def array_sums(graph: Graph, name: str) -> BlockSums | None:
+    """The same, loaded.
+
+    Raises:
+        FormatError: the table is not what checks.json says, or the folder holds another graph now.
+        StorageError: it cannot be read.
+    """
+    checks = array_checks(graph, name)
+    return None if checks is None else checks.load()
 
 
 def open_sums(folder: Path, meta: Meta, name: str) -> BlockSums | None:
@@ -57,38 +126,49 @@ def open_sums(folder: Path, meta: Meta, name: str) -> BlockSums | None:
     """
     if meta.tables is None:
         return None
-    entry, table = meta.arrays[name], meta.tables[name]
-    row_bytes = entry.nbytes // max(1, entry.shape[0])
-    sums = BlockSums(entry.file, entry.nbytes, row_bytes, ALIGN)
-    _fill(sums.sums, folder, table)
-    return sums
+    return ArrayChecks(folder, meta.arrays[name], meta.tables[name]).load()
 
 
-def sums_bytes(entry: ArrayEntry) -> int:
-    """Bytes that the block checksums of an array take in memory."""
-    return 4 * table_rows(entry.nbytes)
-
-
-def _fill(sums: npt.NDArray[np.uint32], folder: Path, table: Table) -> None:
+def _fill(sums: BlockSums, folder: Path, table: Table) -> None:
+    """Reads the sums from their file, of which whole chunks are compared with their checksums."""
     path = folder / table.file
     if not os.path.lexists(path):
         raise FormatError(f"{table.file} is missing, though {FILE} lists it; {REMAKE}")
     with open_regular(path, folder) as file:
         header = np.empty(ALIGN, np.uint8)
         size = os.fstat(file.fileno()).st_size
-        if size == file_bytes(sums.nbytes):
+        if size == file_bytes(4 * table.rows):
             read_at(file.fileno(), header, 0, path)
-        if header.tobytes() != pack_header(np.dtype("<u4"), sums.shape):
+        if header.tobytes() != pack_header(np.dtype("<u4"), (table.rows,)):
             raise FormatError(
                 f"{table.file} has {size} bytes or a header that do not fit {table.rows} block "
                 f"checksums; {REMAKE}"
             )
-        read_at(file.fileno(), sums, ALIGN, path)
-    data = sums.view(np.uint8)
-    for number, checksum in enumerate(table.checksums):
-        part = data[number * table.chunk_bytes : (number + 1) * table.chunk_bytes]
-        if f"{_core.xxh64(part):016x}" != checksum:
-            raise FormatError(f"{table.file} does not match its checksum in {FILE}; {REMAKE}")
+        wanted = sums.sums.view(np.uint8)
+        first = 4 * sums.first
+        for number, checksum in enumerate(table.checksums):
+            begin = number * table.chunk_bytes
+            end = min(begin + table.chunk_bytes, 4 * table.rows)
+            if end <= first or begin >= first + wanted.size:
+                continue
+            if _copy_chunk(file.fileno(), path, begin, end, wanted, first) != checksum:
+                raise FormatError(f"{table.file} does not match its checksum in {FILE}; {REMAKE}")
+
+
+def _copy_chunk(
+    descriptor: int, path: Path, begin: int, end: int, wanted: npt.NDArray[np.uint8], first: int
+) -> str:
+    """XXH64 of bytes begin to end - 1 of a table; those that are wanted are copied on the way."""
+    digest = _core.Xxh64()
+    buffer = np.empty(min(_PIECE, end - begin), np.uint8)
+    for at in range(begin, end, _PIECE):
+        part = buffer[: min(_PIECE, end - at)]
+        read_at(descriptor, part, ALIGN + at, path)
+        digest.update(part)
+        low, high = max(at, first), min(at + part.size, first + wanted.size)
+        if low < high:
+            wanted[low - first : high - first] = part[low - at : high - at]
+    return f"{digest.digest():016x}"
 
 
 def read_checked(

@@ -64,6 +64,10 @@ class Attributes:
             made[name] = value
         return made
 
+    def role(self, name: str) -> Role:
+        """What an attribute has a row for; None also where there is no such attribute."""
+        return self._find(name, self.data[name])[0] if name in self.data else None
+
     def _find(self, name: str, value: Any) -> tuple[Role, int]:
         before = self._known.get(name)
         if before is None or before[0] is not value:

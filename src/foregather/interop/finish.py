@@ -118,10 +118,14 @@ class Finish:
             batch.batch_size,
             getattr(batch, "seed_position", None),
         )
-        made.layers = [
-            LayerGraph(part.edge_index, self._named(part.e_id), part.size, part.weight)
-            for part in batch.layers
-        ]
+        made.layers, end = [], int(batch.e_id.numel())
+        attr = made.edge_attr if self.attributes.role("edge_attr") == "edge" else None
+        for part in batch.layers:  # the widest first, which is last in `e_id`
+            start = end - int(part.e_id.numel())
+            own = None if attr is None else attr[start:end]
+            named = self._named(part.e_id)
+            made.layers.append(LayerGraph(part.edge_index, named, part.size, part.weight, own))
+            end = start
 
     def _named(self, edge: Tensor) -> Tensor:
         return edge if self.edge_ids is None else self.edge_ids[edge.cpu()].to(edge.device)

@@ -25,7 +25,8 @@ _MOST, _MOST_SMALL = 1 << 28, 1 << 24  # bytes of metrics or a trace, and of set
 _NEEDED = (
     "epoch", "loss", "train", "seconds", "waited", "bytes", "rows", "hits", "peak_memory",
 )  # fmt: skip
-_KNOWN = ("valid", "test", "best_epoch", "blocks", "block_bound")
+_KNOWN = ("valid", "test", "best_epoch", "best_valid", "blocks", "block_bound", "sent")
+_SCORED = ("exact", "sampled")
 _HEAD = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
@@ -100,7 +101,10 @@ def charts_of(facts: Mapping[str, Any]) -> dict[str, str]:
     if records:
         points = {"loss": [(r["epoch"], r["loss"]) for r in records]}
         charts["loss"] = line_chart("Loss", "epoch", "loss", points, whole=True)
-        shown = {k: [(r["epoch"], r[k]) for r in records if k in r] for k in ("train", "valid")}
+        names = {"train": "train (sampled)", "valid": f"valid ({_scored(records[-1])})"}
+        shown = {
+            name: [(r["epoch"], r[key]) for r in records if key in r] for key, name in names.items()
+        }
         charts["accuracy"] = line_chart("Accuracy", "epoch", "share right", shown, whole=True)
         bars = [_stages(record) for record in records]
         charts["stages"] = bar_chart("Where the training thread was", "epoch", "seconds", bars)
@@ -153,7 +157,9 @@ def _curve(points: Sequence[Mapping[str, float]]) -> str:
         "lower bound": [(p["memory"] / 1e6, p["bound"]) for p in points if p["bound"] >= 0],
     }
     title = "Miss curve: reads a batch against the cache"
-    return line_chart(title, "cache (MB)", "blocks a batch", lines, zero=True)
+    count = points[0].get("batches")
+    of = f" (of {count} sampled)" if type(count) is int and 0 < count < 1 << 40 else ""
+    return line_chart(title, "cache (MB)", f"blocks a batch{of}", lines, zero=True)
 
 
 def _lanes(trace: Any) -> dict[str, list[tuple[str, float, float]]]:
@@ -199,15 +205,22 @@ def write_report(folder: Path, facts: Mapping[str, Any]) -> str:
 
 def _overview(summary: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> str:
     rows = [("epochs", str(len(records)))]
-    for name in ("best_epoch", "valid", "test"):
-        if name in summary:
-            value = summary[name]
-            rows.append((name.replace("_", " "), f"{value:.4f}" if name != "best_epoch" else value))
+    if "best_epoch" in summary:
+        chosen = summary.get("best_valid", summary.get("valid"))
+        how = _scored({"scored": summary.get("best_valid_scored")})
+        by = "" if chosen is None else f", valid {chosen:.4f} ({how})"
+        rows.append(("best epoch", f"{summary['best_epoch']}{by}"))
+    for name in ("valid", "test"):
+        if name in summary and (name == "test" or "scored" in summary):
+            rows.append((f"{name} ({_scored(summary)})", f"{summary[name]:.4f}"))
     seconds, waited = (sum(r[name] for r in records) for name in ("seconds", "waited"))
     rows.append(("training", f"{seconds:.1f} s"))
     rows.append(("of it waiting for batches", f"{waited:.1f} s"))
     total, hits = sum(r["rows"] for r in records), sum(r["hits"] for r in records)
-    rows.append(("read from disk by plan", format_bytes(sum(r["bytes"] for r in records))))
+    read = sum(r["bytes"] + _beside(r, "bytes") for r in records)
+    rows.append(("read from disk by plan", format_bytes(read)))
+    if sent := sum(r.get("sent", 0) + _beside(r, "sent") for r in records):
+        rows.append(("sent between ranks", format_bytes(sent)))
     if total:
         rows.append(("rows found in the cache", f"{hits / total:.1%}"))
     rows.append(("peak memory", format_bytes(max(r["peak_memory"] for r in records))))
@@ -217,8 +230,22 @@ def _overview(summary: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) 
     return f'<div class="wide"><table>{cells}</table></div>'
 
 
+def _scored(facts: Mapping[str, Any]) -> str:
+    """How scores were found; before runs said so, they were sampled unless asked otherwise."""
+    found = facts.get("scored")
+    return found if found in _SCORED else "sampled"
+
+
+def _beside(record: Mapping[str, Any], name: str) -> int:
+    """What was moved beside the batches of an epoch."""
+    beside = record.get("beside")
+    value = beside.get(name, 0) if isinstance(beside, dict) else 0
+    return value if type(value) is int and 0 <= value < 1 << 62 else 0
+
+
 def _epochs(records: Sequence[Mapping[str, Any]]) -> str:
-    head = ("epoch", "loss", "train", "valid", "seconds", "waiting", "read", "hits", "peak")
+    named = f"valid ({_scored(records[-1])})"
+    head = ("epoch", "loss", "train (sampled)", named, "seconds", "waiting", "read", "hits", "peak")
     lines = ["<tr>" + "".join(f"<th>{name}</th>" for name in head) + "</tr>"]
     step = max(1, -(-len(records) // 200))  # a page stays small after thousands of epochs
     for record in records[::step]:

@@ -2,8 +2,8 @@
 
 Which edges a sampler picks depends on keys and degrees alone. So a `DiskTopology` keeps a compact
 index of degrees in memory, draws the positions of all picks of a layer for all minibatches of a
-bulk, and then reads the blocks that hold them in one ordered pass. It is an executor: it has state
-(a cache of blocks, an open file), `close()`, and works in `with`.
+bulk, and then reads the blocks that hold them in one ordered pass, each compared with its checksum.
+It is an executor: it has state (a cache of blocks, an open file), `close()`, and works in `with`.
 """
 
 import dataclasses
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import FormatError, InputError, StorageError
 from foregather.files import open_regular
+from foregather.graph.blocks import array_sums
 from foregather.graph.graph import Graph
 from foregather.graph.meta import read_meta
 from foregather.graph.npy import ALIGN, file_bytes, read_file_header
@@ -100,6 +101,7 @@ class DiskTopology:
             block,
             gap,
             parse_size(memory),
+            array_sums(self.graph, "indices"),
         )
         self.backend, self.depth, self.block, self.gap = backend, depth, block, gap
         self._fill_index(self._kernel)
@@ -128,7 +130,8 @@ class DiskTopology:
             InputError: the sampler needs its topology in memory, or a seed is not a node.
             BudgetError: a minibatch is too large for the budget; the message says the minimum.
             StorageError: the file changed since it was opened, or cannot be read.
-            FormatError: the file names a node that does not exist.
+            FormatError: a block that was read does not match its checksum, or the file names a
+                node that does not exist.
         """
         rule = _uniform_rule(sampler)
         kernel = self._open_kernel()

@@ -4,17 +4,25 @@ An argument of PyG's loaders that asks for nothing special (its default) is acce
 for something a Loader does not do is refused with the nearest alternative. Nothing is ignored.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
 from typing import Any
 
 from foregather.errors import InputError
+from foregather.graph.graph import Graph
 from foregather.sampling.bulk import Expand
 from foregather.sampling.neighbor import Neighbor
 from foregather.sampling.sampler import Sampler
 
-__all__ = ["called_fanouts", "check_choice", "check_norm", "make_sampler", "refuse"]
+__all__ = [
+    "called_fanouts",
+    "check_choice",
+    "check_norm",
+    "has_edge_attr",
+    "make_sampler",
+    "refuse",
+]
 
 #: PyG's argument -> (values that ask for nothing, what to do instead).
 _PYG: dict[str, tuple[tuple[Any, ...], str]] = {
@@ -83,6 +91,20 @@ def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
         raise InputError(f"{name} is {value!r}, expected one of {expected}")
 
 
+def has_edge_attr(graph: Graph, asked: bool | None) -> bool:
+    """Whether batches hold edge features: as asked, or None: where the graph has them.
+
+    Raises:
+        InputError: they are asked for and not there.
+    """
+    if asked and graph.edge_features is None:
+        raise InputError(
+            "edge_attr is True, but the graph has no edge features; convert it with them, or leave "
+            "edge_attr out"
+        )
+    return graph.edge_features is not None and (asked is None or bool(asked))
+
+
 def make_sampler(
     num_neighbors: Any,
     sampler: Sampler | None,
@@ -110,6 +132,11 @@ def make_sampler(
         return sampler
     if num_neighbors is None:
         raise InputError("neither num_neighbors nor sampler is given; try num_neighbors=[10, 5]")
+    if isinstance(num_neighbors, (str, bytes)) or not isinstance(num_neighbors, Iterable):
+        raise InputError(
+            f"num_neighbors is {num_neighbors!r}, expected fan-outs, one a layer; try "
+            "num_neighbors=[10, 5]"
+        )
     weights = weight_attr is not None
     return Neighbor(tuple(num_neighbors), replace=replace, expand=expand, weights=weights)
 

@@ -15,6 +15,7 @@ from foregather.graph.features import Features
 from foregather.graph.graph import Graph
 from foregather.sampling.bulk import Sample
 from foregather.train.batch import Batch, LayerGraph
+from foregather.train.edge_rows import EdgeRows
 from foregather.train.shelf import Shelf
 
 if TYPE_CHECKING:
@@ -33,21 +34,23 @@ class Assembler:
     Attributes:
         graph: where rows, labels and weights are.
         labels: "all" nodes or only the "seeds".
-        edge_attr: gather edge features.
+        edge_attr: gather edge features, where the graph has them.
         norm: "gcn" for 1 / sqrt(d_target d_source) of the whole graph as edge weight, times what
             makes the edges of a target stand for all it has in the graph.
         pin: page-locked tensors for feature rows.
         threads: of the gather.
         whole_weights: of the sampler, see `Sampler.whole_weights`.
+        edge_rows: where edge features are read from; None: from the graph.
     """
 
     graph: Graph
     labels: Literal["all", "seeds"] = "all"
-    edge_attr: bool = False
+    edge_attr: bool = True
     norm: Literal["gcn"] | None = None
     pin: bool = False
     threads: int = 0
     whole_weights: bool = False
+    edge_rows: EdgeRows | None = None
     _shelf: Shelf = field(init=False, default_factory=Shelf)
     _degree: npt.NDArray[np.float64] | None = field(init=False, default=None)
 
@@ -56,7 +59,12 @@ class Assembler:
             object.__setattr__(self, "_degree", weighted_degree(self.graph))
 
     def batch(
-        self, sample: Sample, seed_id: Array, input_id: Array, rows: "Tensor | None" = None
+        self,
+        sample: Sample,
+        seed_id: Array,
+        input_id: Array,
+        rows: "Tensor | None" = None,
+        edge_attr: "Tensor | None" = None,
     ) -> Batch:
         """The batch of a sample, its seeds and their `input_id`.
 
@@ -65,15 +73,17 @@ class Assembler:
             seed_id: node ids of the seeds as given.
             input_id: which input nodes they are.
             rows: feature rows of the sample's nodes, where they were already gathered.
+            edge_attr: likewise of its edges.
         """
         graph = self.graph
         weight = self._weight(sample)
         edge_index = self._edge_index(sample)
         e_id = self._long(sample.edge)
-        edge_attr = self._gather(graph.edge_features, sample.edge) if self.edge_attr else None
+        if edge_attr is None and self.edge_attr:
+            edge_attr = self._gather_edges(sample.edge)
         layers = None
         if sample.expand == "per-layer":
-            layers = _layers(sample, edge_index, e_id, weight)
+            layers = _layers(sample, edge_index, e_id, weight, edge_attr)
         position = sample.seed_position
         return Batch(
             batch_size=sample.num_seeds,
@@ -95,9 +105,15 @@ class Assembler:
 
     def empty_rows(self, count: int) -> "Tensor | None":
         """Memory for the feature rows of `count` nodes; None where the graph has none."""
+        return self._empty(self.graph.features, count)
+
+    def empty_edges(self, count: int) -> "Tensor | None":
+        """Memory for the feature rows of `count` edges; None where batches have none."""
+        return self._empty(self.graph.edge_features, count) if self.edge_attr else None
+
+    def _empty(self, features: Features | None, count: int) -> "Tensor | None":
         import torch
 
-        features = self.graph.features
         if features is None:
             return None
         dtype = gathered_dtype(features)
@@ -105,6 +121,11 @@ class Assembler:
             kind = torch.from_numpy(np.empty(0, dtype)).dtype
             return torch.empty((count, features.width), dtype=kind, pin_memory=True)
         return torch.from_numpy(self._shelf.empty((count, features.width), dtype))
+
+    def _gather_edges(self, ids: Array) -> "Tensor | None":
+        if self.edge_rows is None:
+            return self._gather(self.graph.edge_features, ids)
+        return self.edge_rows.gather(ids, self.empty_edges(len(ids)))
 
     def _gather(self, features: Features | None, ids: Array) -> "Tensor | None":
         import torch
@@ -208,14 +229,18 @@ def weighted_degree(graph: Graph) -> npt.NDArray[np.float64]:
 
 
 def _layers(
-    sample: Sample, edge_index: "Tensor", e_id: "Tensor", weight: "Tensor | None"
+    sample: Sample,
+    edge_index: "Tensor",
+    e_id: "Tensor",
+    weight: "Tensor | None",
+    edge_attr: "Tensor | None",
 ) -> list[LayerGraph]:
     layers, end = [], 0
     for layer, count in enumerate(sample.num_edges):
         start, end = end, end + count
         size = (sample.num_nodes[layer + 1], sample.num_nodes[layer])
         part = None if weight is None else weight[start:end]
-        layers.append(
-            LayerGraph(edge_index[:, start:end].contiguous(), e_id[start:end], size, part)
-        )
+        attr = None if edge_attr is None else edge_attr[start:end]
+        edges = edge_index[:, start:end].contiguous()
+        layers.append(LayerGraph(edges, e_id[start:end], size, part, attr))
     return layers[::-1]

@@ -108,7 +108,7 @@ def _prospect(make: Callable[..., Loader], memory: int, storage: str, batches: i
 def _in_memory(make: Callable[..., Loader], memory: int) -> Prospect:
     """The graph is read once, and stays."""
     loader = make(memory=None, storage="memory")
-    held = held_bytes(loader.graph)
+    held = held_bytes(loader.graph, loader._maker.assembler.edge_attr)
     if held >= memory:
         return Prospect("memory", False, error=f"needs more than {format_bytes(held)}")
     loader = make(memory=memory - held, storage="memory")

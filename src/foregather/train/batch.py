@@ -15,16 +15,36 @@ if TYPE_CHECKING:
 __all__ = ["Batch", "LayerGraph"]
 
 
-class LayerGraph(NamedTuple):
-    """The bipartite graph of one layer, for `expand="per-layer"`.
-
-    Used as `conv((x, x[:size[1]]), edge_index)`: targets are the first rows of the sources.
-    """
-
+class _Layer(NamedTuple):
     edge_index: "Tensor"  #: int64 [2, m]: sources, targets
     e_id: "Tensor"  #: int64 [m]: positions in the graph's CSC order
     size: tuple[int, int]  #: sources, targets
     weight: "Tensor | None"  #: float32 [m], or None for 1
+
+
+class LayerGraph(_Layer):
+    """The bipartite graph of one layer, for `expand="per-layer"`: a tuple of four, and `edge_attr`.
+
+    Used as `conv((x, x[:size[1]]), edge_index)`: targets are the first rows of the sources.
+
+    Attributes:
+        edge_attr: edge feature rows [m, width], or None; not an entry of the tuple.
+    """
+
+    edge_attr: "Tensor | None"
+
+    def __new__(
+        cls,
+        edge_index: "Tensor",
+        e_id: "Tensor",
+        size: tuple[int, int],
+        weight: "Tensor | None",
+        edge_attr: "Tensor | None" = None,
+    ) -> "LayerGraph":
+        """A tuple with one attribute more."""
+        made = super().__new__(cls, edge_index, e_id, size, weight)
+        made.edge_attr = edge_attr
+        return made
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +66,8 @@ class Batch:
         num_sampled_edges: edges of each layer.
         edge_weight: float32 [m] or None: the graph's weights or its normalisation, times the
             sampler's correction.
-        edge_attr: edge feature rows [m, width] or None.
+        edge_attr: edge feature rows [m, width], in the order of `e_id`; None where the graph has
+            none, or they were not asked for.
         seed_position: where each seed of `seed_id` is in `n_id`; None when no seed is repeated
             (then it is 0, 1, 2, ...).
         layers: one LayerGraph a layer in the order a model applies them (the widest first), for
@@ -112,7 +133,7 @@ class Batch:
             if isinstance(value, torch.Tensor):
                 return change(value)
             if isinstance(value, LayerGraph):
-                return LayerGraph(*(changed(part) for part in value))
+                return LayerGraph(*(changed(part) for part in (*value, value.edge_attr)))
             if isinstance(value, list):
                 return [changed(part) for part in value]
             return value

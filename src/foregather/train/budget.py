@@ -89,10 +89,12 @@ def choose_bulk(need: Need, memory: int, asked: int | None, batches: int) -> int
     least = need.least(bulk)
     if least > memory:
         advice = "; give more, or a smaller bulk or prefetch" if bulk > 1 else "; give more"
-        raise BudgetError(
+        error = BudgetError(
             f"memory is {format_bytes(memory)} ({memory} bytes), but {bulk} batches a bulk and "
             f"{need.prefetch} ahead need {format_bytes(least)} ({least} bytes){advice}"
         )
+        error.least = least
+        raise error
     if asked is not None:
         return bulk
     return max(1, min(MOST_BULK, batches, (memory - need.fixed) // max(need.sample, 1)))

@@ -118,6 +118,7 @@ def make_loader(
     grid: RankGrid | None = None,
     device: torch.device | None = None,
     topology: Topology = "partitioned",
+    edge_attr: bool | None = None,
 ) -> Loader:
     """The loader of the training split; with a grid, all ranks call this together."""
     memory, bulk, over = settings.memory, settings.memory.bulk, settings.grid
@@ -142,6 +143,7 @@ def make_loader(
         storage=memory.storage,
         threads=share_threads(settings, grid is not None),
         labels="seeds",
+        edge_attr=edge_attr,
         norm="gcn" if settings.sampler.norm == "gcn" else None,
         pyg=False,
         prefetch=memory.prefetch,

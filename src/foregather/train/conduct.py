@@ -20,19 +20,16 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from foregather.errors import FormatError, InputError
+from foregather.errors import FormatError
 from foregather.files import make_inside, write_safely
-from foregather.graph.npy import map_array
 from foregather.observe.report import read_run, save_charts
-from foregather.observe.trace import Trace
+from foregather.observe.trace import Trace, span
 from foregather.train.auto import compare_measured
-from foregather.train.build import board_writer, infer_options, make_model
+from foregather.train.build import board_writer
+from foregather.train.final import exact_scores, final_scores, split_nodes
 from foregather.train.fit import Record, Training, evaluate, fit
-from foregather.train.infer import infer
 from foregather.train.run import Run
-from foregather.train.score import accuracy
 from foregather.train.settings import WatchSettings, code_names
-from foregather.train.spread import whole_weights
 from foregather.units import format_bytes
 
 __all__ = ["conduct", "epoch_line"]
@@ -71,7 +68,8 @@ def conduct(run: Run) -> Record:
     """Trains to the end, evaluates the best weights, and writes everything down.
 
     Returns:
-        The summary: epochs, best epoch, accuracy by split, seconds, reads and the folder.
+        The summary: epochs, best epoch, accuracy by split and how it was `scored`, seconds, all
+        that was read and sent (of it `beside` the batches of epochs), and the folder.
 
     Raises:
         KeyboardInterrupt: by SIGINT, after a checkpoint.
@@ -100,6 +98,8 @@ def conduct(run: Run) -> Record:
             now = trace.totals()
             record["stages"] = {name: now[name] - totals.get(name, 0.0) for name in now}
             totals.update(now)
+            if "valid" in record:
+                record["scored"] = settings.train.evaluate
             run.write_metrics()
             to_board(record)  # before the checkpoint: what follows it is repeated
             run.try_to_save()
@@ -133,18 +133,21 @@ def _plot(run: Run) -> None:
 
 
 def epoch_line(record: Record, epochs: int) -> str:
-    """What an epoch came to, for people."""
+    """What an epoch came to, for people; what was read or sent beside its batches is included."""
+    scored, beside = record.get("scored", "sampled"), record.get("beside", {})
     parts = [f"epoch {record['epoch']:>{len(str(epochs))}}/{epochs}", f"loss {record['loss']:.4f}"]
-    parts.append(f"train {record['train']:.4f}")
+    parts.append(f"train {record['train']:.4f} (sampled)")
     if "valid" in record:
-        parts.append(f"valid {record['valid']:.4f}")
+        parts.append(f"valid {record['valid']:.4f} ({scored})")
     parts.append(f"{record['seconds']:.2f} s ({record['waited']:.2f} waiting for batches)")
     if "sent" in record:
-        parts.append(f"{format_bytes(record['sent'])} sent")
+        parts.append(f"{format_bytes(record['sent'] + beside.get('sent', 0))} sent")
     if record.get("rows"):
         own = f"{record['local'] / record['rows']:.0%} own rows, " if "local" in record else ""
         hits = record["hits"] / record["rows"]
-        read = "" if "sent" in record else f"{format_bytes(record['bytes'])} read, "
+        read = ""
+        if "sent" not in record:
+            read = f"{format_bytes(record['bytes'] + beside.get('bytes', 0))} read, "
         parts.append(f"{read}{own}{hits:.0%} hits")
     parts.append(f"peak {format_bytes(record['peak_memory'])}")
     return "  ".join(parts)
@@ -164,14 +167,9 @@ def _stop(run: Run, number: int) -> None:
 
 
 def _scorer(run: Run, split: str) -> Callable[[nn.Module], float] | None:
-    """What judges a model by a split: sampled, or by every edge."""
-    if not split:
-        return None
-    try:
-        nodes = run.graph.split(split)
-    except InputError:
-        return None  # a graph without it is trained without it
-    if len(nodes) == 0:
+    """What judges a model by a split after an epoch: sampled, or by every edge."""
+    nodes = split_nodes(run, split)
+    if nodes is None:
         return None
     if run.settings.train.evaluate == "exact":
         return lambda model: _exact(run, model, nodes)
@@ -180,50 +178,31 @@ def _scorer(run: Run, split: str) -> Callable[[nn.Module], float] | None:
 
 
 def _exact(run: Run, model: nn.Module, nodes: npt.NDArray[np.int64]) -> float:
-    """Accuracy by every edge, found by rank 0; meanwhile, on one rank, the cache is given back."""
+    """Accuracy by every edge; meanwhile, on one rank, the cache is given back."""
     if run.together.grid is None:
-        run.training.loader.close()
-    if run.device.type != "cpu" or run.training.in_parts():
-        model = _whole_model(run, model)  # inference is on the host
-
-    def score() -> float:
-        out = run.folder / "scores.npy"
-        infer(model, run.graph, out, overwrite=True, **infer_options(run.settings))
-        try:
-            assert run.graph.labels is not None
-            return accuracy(map_array(out), run.graph.labels, nodes)
-        finally:
-            out.unlink()
-
-    return run.together.first_does(score, "exact evaluation")
-
-
-def _whole_model(run: Run, model: nn.Module) -> nn.Module:
-    """The same model in one piece, without a trace in random numbers."""
-    weights, random = whole_weights(model.state_dict()), torch.get_rng_state()
-    whole = make_model(run.settings, **run.shape)
-    torch.set_rng_state(random)
-    whole.load_state_dict(weights)
-    return whole
+        run.training.meter.give_back()
+    return exact_scores(run, model, {"valid": nodes})["valid"]
 
 
 def _summary(run: Run) -> Record:
     """Accuracy of the best weights, and the run in numbers."""
-    training, history = run.training, run.training.history
+    history, meter = run.training.history, run.training.meter
     facts: Record = {"run": str(run.folder), "epochs": len(history)}
     best = max(history, key=lambda record: record.get("valid", 0.0), default=None)
     if best is not None and "valid" in best:
-        facts |= {"best_epoch": best["epoch"], "valid": best["valid"]}
-    score = _scorer(run, run.settings.train.test)
-    if score is not None:
-        last = {name: value.clone() for name, value in training.model.state_dict().items()}
-        if training.best is not None:
-            training.model.load_state_dict(training.best)
-        facts["test"] = score(training.model)
-        training.model.load_state_dict(last)
-    sent = ("sent",) if run.together.grid is not None else ()
-    for name in ("seconds", "waited", "bytes", "requests", *sent):
+        facts |= {"best_epoch": best["epoch"], "best_valid": best["valid"]}
+        facts["best_valid_scored"] = run.settings.train.evaluate
+    with span("evaluate"):
+        facts |= final_scores(run)
+    run.give_back()
+    beside: Record = dict(meter.take_beside())
+    ended = run.together.sums(beside, "summing what was beside")
+    for name in ("seconds", "waited"):
         facts[name] = sum(record[name] for record in history)
+    for name in ended:
+        others = sum(record.get("beside", {}).get(name, 0) for record in history) + ended[name]
+        facts[name] = sum(record.get(name, 0) for record in history) + others
+        facts.setdefault("beside", {})[name] = others
     facts["peak_memory"] = max((record["peak_memory"] for record in history), default=0)
     return facts
 

@@ -94,7 +94,8 @@ def epoch_curve(loader: "Loader", batches: int) -> list[dict[str, Any]]:
     Nothing is read for it but the topology.
 
     Returns:
-        For each size: memory (bytes), blocks a batch, and their lower bound (-1: not known).
+        For each size: memory (bytes), the batches that were sampled, blocks a batch as their mean,
+        and the lower bound (-1: not known).
 
     Raises:
         InputError: the graph is not from a folder, or has no features.
@@ -110,6 +111,7 @@ def epoch_curve(loader: "Loader", batches: int) -> list[dict[str, Any]]:
     return [
         {
             "memory": point.memory,
+            "batches": end,
             "blocks": point.summary.blocks / max(1, end),
             "bound": -1.0 if (bound := point.summary.block_bound) < 0 else bound / max(1, end),
         }

@@ -20,7 +20,8 @@ from foregather.observe.progress import Progress, peak_memory
 from foregather.observe.trace import span
 from foregather.train.checkpoint import is_sharded
 from foregather.train.loader import Loader
-from foregather.train.score import count_right, forward, loss_of, plan_facts, reads
+from foregather.train.meter import Meter
+from foregather.train.score import count_known, count_right, forward, loss_of, plan_facts
 from foregather.train.together import Together
 
 __all__ = ["Training", "evaluate", "fit"]
@@ -42,6 +43,7 @@ class Training:
         counted: sums of the epoch that is running, on this rank.
         parallel: what is called in place of `model` in training: DDP around it, over ranks.
         together: the ranks that train.
+        meter: counts what is moved; None makes one.
     """
 
     model: nn.Module
@@ -53,6 +55,11 @@ class Training:
     counted: dict[str, float] = field(default_factory=dict)
     parallel: nn.Module | None = None
     together: Together = field(default_factory=Together)
+    meter: Meter = None  # type: ignore[assignment]  # made below: it needs the loader
+
+    def __post_init__(self) -> None:
+        if self.meter is None:
+            self.meter = Meter(self.loader)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but random numbers, which belong to the process."""
@@ -63,7 +70,7 @@ class Training:
             "loader": self.loader.state_dict(),
             "history": self.history,
             "best": self.best,
-            "counted": self.counted,
+            "counted": self.counted | self.meter.state(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -74,6 +81,7 @@ class Training:
         if self.scheduler is not None:
             self.scheduler.load_state_dict(state["scheduler"])
         self.history, self.counted = list(state["history"]), dict(state["counted"])
+        self.meter.load(self.counted)
         self.best = state["best"]
 
     def in_parts(self) -> bool:
@@ -117,6 +125,8 @@ def fit(
 
     Returns:
         `training.history`: loss, accuracy, seconds, seconds waited for batches, reads, peak memory.
+        `beside` is what was read or sent beside the epoch's own batches: trying the model, and
+        validation. `scored` says how `valid` was found.
     """
     loader = training.loader
     left = max(0, epochs - len(training.history)) * len(loader)
@@ -132,9 +142,13 @@ def fit(
                         if callable(valid)
                         else evaluate(training.model, valid, training.together)
                     )
+                if not callable(valid):
+                    record["scored"] = "sampled"
                 seen = [old["valid"] for old in training.history if "valid" in old]
                 if not seen or record["valid"] > max(seen):
                     training.best = copy.deepcopy(training.model.state_dict())
+            beside: Record = dict(training.meter.take_beside())
+            record["beside"] = training.together.sums(beside, "summing what was beside")
             training.history.append(record)
             if after_epoch is not None:
                 after_epoch(training, record)
@@ -145,9 +159,10 @@ def _epoch(
     training: Training, bar: Progress, after_batch: Callable[[Training], None] | None
 ) -> Record:
     """The batches that are left of an epoch."""
-    loader, names = training.loader, ("loss", "right", "seen", "seconds", "waited")
+    loader, names = training.loader, ("loss", "right", "known", "seen", "seconds", "waited")
     counted = training.counted = {name: training.counted.get(name, 0.0) for name in names}
-    epoch, before = len(training.history), reads(loader)
+    epoch = len(training.history)
+    training.meter.start()
     training.model.train()
     batches: Any = iter(loader)
     try:
@@ -157,8 +172,9 @@ def _epoch(
         raise
     if training.scheduler is not None:
         training.scheduler.step()
-    moved = {name: value - before[name] for name, value in reads(loader).items()}
+    training.meter.stop()
     training.counted = {}
+    moved: Record = dict(training.meter.take_moved())
     summed = _summed(training.together, counted, moved | plan_facts(loader))
     return {"epoch": epoch + 1, **summed}
 
@@ -200,6 +216,7 @@ def _steps(
         if share > 0:
             counted["loss"] += value * batch.batch_size
             counted["right"] += count_right(scores.detach(), labels)
+            counted["known"] += count_known(labels)
             counted["seen"] += batch.batch_size
         bar.advance(1)
         counted["seconds"] += time.perf_counter() - last
@@ -214,7 +231,7 @@ def _summed(together: Together, counted: Record, moved: Record) -> Record:
     parts = together.gather({**counted, **moved, "peak_memory": peak_memory()}, "summing an epoch")
     total = {name: sum(part[name] for part in parts) for name in parts[0]}
     record: Record = {"loss": total["loss"] / max(1, total["seen"])}
-    record["train"] = total["right"] / max(1, total["seen"])
+    record["train"] = total["right"] / max(1, total["known"])
     record["seconds"] = max(part["seconds"] for part in parts)
     record["waited"] = total["waited"] / len(parts)
     record |= {name: total[name] for name in moved}
@@ -224,20 +241,26 @@ def _summed(together: Together, counted: Record, moved: Record) -> Record:
 
 @torch.no_grad()
 def evaluate(model: nn.Module, loader: Loader, together: Together | None = None) -> float:
-    """The share of a loader's input nodes whose class the model finds, by sampled neighbours.
+    """The share of a loader's labelled input nodes whose class is found, by sampled neighbours.
 
-    The loader starts at its epoch 0, so equal weights have equal scores. Over ranks each takes its
-    share of the nodes, and all get the same score.
+    An estimate of what all edges would give, which `infer` and `foregather train` use. The loader
+    starts at its epoch 0, so equal weights have equal scores. Over ranks each takes its share of
+    the nodes, and all get the same score.
     """
     training = model.training
     model.eval()
     loader.set_epoch(0)
-    own = {"right": 0.0, "seen": 0.0}
+    own = {"right": 0.0, "known": 0.0}
     for batch in loader:
         scores = forward(model, batch)
+        if not bool(torch.isfinite(scores).all()):
+            raise NumericError(
+                f"scores of {batch.batch_size} evaluated nodes hold NaN or infinity; try a smaller "
+                "learning rate, and look at the features"
+            )
         if float(getattr(batch, "share", 1.0)) > 0:
             own["right"] += count_right(scores, batch.y[: batch.batch_size])
-            own["seen"] += batch.batch_size
+            own["known"] += count_known(batch.y[: batch.batch_size])
     model.train(training)
     total = (together or Together()).sums(own, "summing an evaluation")
-    return total["right"] / max(1, total["seen"])
+    return total["right"] / max(1, total["known"])

@@ -13,6 +13,7 @@ from foregather import _core
 from foregather.errors import BudgetError
 from foregather.gather.disk import DEPTH, STAGING
 from foregather.gather.repack import SWEEP_STAGING, WRITE_BYTES
+from foregather.graph.blocks import most_sums_bytes
 from foregather.graph.graph import Graph
 from foregather.plan.choice import Caching
 from foregather.plan.planner import MAX_REQUEST, PAGE
@@ -109,9 +110,10 @@ def topology_bytes(graph: Graph) -> int:
     return int(graph.indptr.nbytes) + int(graph.indices.nbytes) + weights
 
 
-def held_bytes(graph: Graph) -> int:
-    """Bytes of topology and feature rows."""
-    return topology_bytes(graph) + (0 if graph.features is None else graph.features.nbytes)
+def held_bytes(graph: Graph, edge_attr: bool = True) -> int:
+    """Bytes of topology and feature rows, of edges too unless they are left out."""
+    rows = [graph.features, graph.edge_features if edge_attr else None]
+    return topology_bytes(graph) + sum(part.nbytes for part in rows if part is not None)
 
 
 def divide(
@@ -125,6 +127,8 @@ def divide(
     batches: int,
     bulk: int | None = None,
     features_share: int = 0,
+    checks_share: int = 0,
+    edges_share: int = 0,
 ) -> Layout:
     """Divides the budget; feature rows are on disk where a geometry is given.
 
@@ -138,11 +142,13 @@ def divide(
         batches: of an epoch.
         bulk: batches of a bulk; None chooses.
         features_share: bytes of feature rows that stay in memory.
+        checks_share: bytes of the block checksums of the feature file.
+        edges_share: bytes that reading edge features takes.
 
     Raises:
         BudgetError: the parts that must be there do not fit.
     """
-    held = topology_share + features_share
+    held = topology_share + features_share + checks_share + edges_share
     need = _Need(size, geometry, flight)
     asked = 1 if bulk is None else min(bulk, max(1, batches))
     least = held + need.least(asked)
@@ -169,10 +175,12 @@ def divide(
     shares = {
         "topology": topology_share,
         "features": features_share,
+        "edge features": edges_share,
         "batches": flight * size.batch,
         "samples and plans": asked * need.each,
         "planner": need.tables(asked, slots),
         "staging": need.staging,
+        "checksums": checks_share,
         "cache": slots * need.row,
     }
     place: Place = "disk" if geometry is not None else "memory"
@@ -184,7 +192,8 @@ def divide(
 def with_sweep(layout: Layout, row_bytes: int) -> Layout | None:
     """The same budget with room to sweep, from the cache if need be; None where it is too small."""
     plans = layout.bulk * layout.rows * _REPACK_BYTES
-    need = sweep_bytes(row_bytes) + write_bytes(layout) + plans
+    scratch = BULKS * layout.bulk * layout.rows * row_bytes  # files alive at once, at most
+    need = sweep_bytes(row_bytes) + write_bytes(layout) + plans + most_sums_bytes(scratch)
     free = layout.memory - sum(layout.shares.values())
     slots = layout.num_slots - max(0, -(-(need - free) // row_bytes))
     if slots < 1:

@@ -5,29 +5,34 @@ prefetch change when they are made, never what they are. So a position in traini
 integers, and resuming is exact.
 """
 
-import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace as replaced
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.graph.stamp import Stamp
 from foregather.sampling.bulk import Expand
 from foregather.sampling.sampler import Sampler
-from foregather.train.arguments import check_choice, check_norm, make_sampler, refuse
+from foregather.train.arguments import (
+    check_choice,
+    check_norm,
+    has_edge_attr,
+    make_sampler,
+    refuse,
+)
 from foregather.train.assemble import Assembler
-from foregather.train.budget import Budget, Need, choose_bulk, count_threads, table_bytes
 from foregather.train.epoch_plan import EpochPlan, plan_epoch
-from foregather.train.feed import ahead
+from foregather.train.feed import Feed
 from foregather.train.layout import Layout, held_bytes
+from foregather.train.loop import Dealt, Producer, Supply, Turns, refuse_workers
 from foregather.train.maker import Maker
 from foregather.train.out_of_core import OutOfCore
 from foregather.train.position import identity, read_position
 from foregather.train.pyg_batch import has_pyg, need_pyg
 from foregather.train.ranks import Dealer, Mode, RankGrid, Topology, WireFormat, join
 from foregather.train.seeds import Seeds
-from foregather.train.storage import Storage, arrange
+from foregather.train.storage import Storage, arrange, fit_bulk
 from foregather.train.usable import usable_memory
 from foregather.units import parse_size
 
@@ -40,7 +45,6 @@ if TYPE_CHECKING:
 __all__ = ["Loader"]
 
 _DEFAULT_BULK = 8
-_JUDGED = 3  # first batches that a budget is judged by
 
 
 class Loader:
@@ -48,7 +52,12 @@ class Loader:
 
     `for batch in loader` is one epoch; the next loop is the next epoch, also after a `break`. After
     `load_state_dict` the first loop goes on inside the epoch. Sampling and gathering run ahead in
-    one background thread, which ends with the loop, however that ends.
+    background threads, which end with the loop, however that ends.
+
+    Several loops: each yields its own batches, whatever others do. With `memory=` they take turns,
+    as the budget is for one: a loop inside another (an evaluation with `beside` in mid-epoch) costs
+    the outer one its cache and what was made ahead; for loops side by side make a Loader each. Over
+    ranks all must take turns in the same order, in one thread.
 
     Args:
         graph: where to sample.
@@ -78,7 +87,8 @@ class Loader:
         device: where batches are moved to.
         edge_index: "tensor", or "EdgeIndex" for PyG's class, which aggregates faster.
         labels: y of "all" nodes, as PyG does, or of the "seeds" only.
-        edge_attr: gather edge features.
+        edge_attr: batches hold edge features: None where the graph has them; True refuses a graph
+            without them; False leaves them out.
         norm: "gcn": edge_weight is 1 / sqrt(d_target d_source) with the in-degrees of the whole
             graph (sums of weights where it has weights), as PyG's `gcn_norm` with
             add_self_loops=False, times the sampler's correction, or times in-degree / edges
@@ -128,7 +138,7 @@ class Loader:
         device: "torch.device | str | None" = None,
         edge_index: Literal["tensor", "EdgeIndex"] = "tensor",
         labels: Literal["all", "seeds"] = "all",
-        edge_attr: bool = False,
+        edge_attr: bool | None = None,
         norm: Literal["gcn"] | None = None,
         pyg: Literal["auto"] | bool = "auto",
         prefetch: int = 2,
@@ -165,21 +175,24 @@ class Loader:
         weights = unsupported.get("weight_attr")
         rule = make_sampler(num_neighbors, sampler, replace, expand, weights)
         check_norm(norm, rule)
+        edges = has_edge_attr(graph, edge_attr)
         self._maker = Maker(
             graph,
             rule,
             Seeds.make(graph, input_nodes, batch_size, shuffle, drop_last, seed),
-            Assembler(graph, labels, edge_attr, norm, pin, threads, rule.whole_weights),
+            Assembler(graph, labels, edges, norm, pin, threads, rule.whole_weights),
             threads,
             edge_index,
             use_pyg,
         )
         self._bulk = bulk
         self._stamp = Stamp.of(graph)
-        self._position = (0, 0)  # epoch and batch that come next
-        self._begun = False  # whether a loop has started at that epoch
+        self._at = (0, 0, False)  # epoch and batch that come next, and whether a loop began there
+        self._mark = object()  # loops that began under another one do not move it any more
         self._disk: OutOfCore | None = None
         self._ranks: Dealer | None = None
+        # loops under a budget, or over ranks, take turns; others share nothing
+        self._turns = None if grid is None and memory is None else Turns(grid is not None)
         if grid is not None:
             rest = (wire, topology, mode, storage, self.prefetch)
             self._ranks = join(grid, self._maker, bulk, memory, *rest)
@@ -227,7 +240,7 @@ class Loader:
     @property
     def epoch(self) -> int:
         """The epoch that is running, or comes next."""
-        return self._position[0]
+        return self._at[0]
 
     @property
     def bulk(self) -> int:
@@ -237,51 +250,60 @@ class Loader:
     # ---- iterating -------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Any]:
+        refuse_workers()
         if self._stamp is not None:
             self._stamp.check()
-        epoch, first = self._position
-        if self._begun and first > 0:  # a loop was left early: what follows is a new epoch
+        epoch, first, begun = self._at
+        if begun and first > 0:  # a loop was left early: what follows is a new epoch
             epoch, first = epoch + 1, 0
-        self._begun = True
-        self._position = (epoch, first)
-        return self._loop(epoch, first)
+        self._at = (epoch, first, True)
+        maker = self._maker
+        supply = Supply(lambda number: self._produce(maker, epoch, number), first, self._turns)
+        return self._loop(supply, epoch, self._mark)
 
-    def _loop(self, epoch: int, first: int) -> Iterator[Any]:
-        if self._ranks is not None:
-            made = self._ranks.batches(self._maker, epoch, first, self.prefetch)
-        else:
-            made = ahead(self._make(epoch, first), self.prefetch)
+    def _loop(self, supply: Supply, epoch: int, mark: object) -> Iterator[Any]:
         try:
-            for number, batch in enumerate(made, first):
-                if self.device is not None:
-                    batch = batch.to(self.device, non_blocking=True)
-                if self.transform is not None:
-                    batch = self.transform(batch)
-                self._position = (epoch, number + 1)
-                yield batch
-                del batch
+            try:
+                while (batch := supply.take()) is not None:
+                    if self.device is not None:
+                        batch = batch.to(self.device, non_blocking=True)
+                    if self.transform is not None:
+                        batch = self.transform(batch)
+                    if self._mark is mark:
+                        self._at = (epoch, supply.number, True)
+                    yield batch
+                    del batch
+            finally:
+                supply.close()
         finally:
-            if self._disk is not None:
-                self._disk.cancel()
-            made.close()
-        self._position, self._begun = (epoch + 1, 0), False
+            supply.close()  # again, if it was interrupted
+        if self._mark is mark:
+            self._at = (epoch + 1, 0, False)
 
-    def _make(self, epoch: int, first: int) -> Iterator[Any]:
+    def _produce(self, maker: Maker, epoch: int, first: int) -> Producer:
+        """What makes the batches of a loop from `first` on."""
+        if self._ranks is not None:
+            return Dealt(self._ranks.batches(maker, epoch, first, self.prefetch))
         if self._disk is not None:
-            return self._disk.make(self._maker, epoch, first)
-        return self._maker.make(epoch, first, self.bulk)
+            run = self._disk.run(maker, epoch, first)
+            return Feed(run.batches(), self.prefetch, run.cancel)
+        return Feed(maker.make(epoch, first, self.bulk), self.prefetch)
 
     def set_epoch(self, epoch: int) -> None:
         """The next loop is this epoch, from its first batch."""
         if epoch < 0:
             raise InputError(f"epoch is {epoch}, expected 0 or more")
-        self._position, self._begun = (int(epoch), 0), False
+        self._go_to(int(epoch), 0)
+
+    def _go_to(self, epoch: int, batch: int) -> None:
+        self._mark = object()
+        self._at = (epoch, batch, False)
 
     # ---- resuming --------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         """Where training is: the batch after the last one yielded, and what it depends on."""
-        epoch, batch = self._position
+        epoch, batch, _ = self._at
         if batch >= len(self) > 0:
             epoch, batch = epoch + 1, 0
         return {"epoch": epoch, "batch": batch, "seed": self.seed, **self._identity()}
@@ -294,7 +316,7 @@ class Loader:
         """
         epoch, batch, seed = read_position(state, self._identity(), len(self))
         self._maker = replaced(self._maker, seeds=replaced(self._maker.seeds, seed=seed))
-        self._position, self._begun = (epoch, batch), False
+        self._go_to(epoch, batch)
 
     def _identity(self) -> dict[str, Any]:
         return identity(self._maker, None if self._ranks is None else self._ranks.size)
@@ -302,7 +324,8 @@ class Loader:
     def beside(self, input_nodes: Any, batch_size: int | None = None) -> "Loader":
         """A loader of other input nodes, in their order, with the same sampler and the same memory.
 
-        Cache, topology on disk and budget are shared, so only one of the two may be looping.
+        Cache, topology on disk and budget are shared, so where there is a budget the two make
+        their batches in turns: see "Several loops" above.
 
         Args:
             input_nodes: as for a new loader.
@@ -313,10 +336,21 @@ class Loader:
         """
         size = max(1, self.batch_size // 2) if batch_size is None else batch_size
         seeds = Seeds.make(self.graph, input_nodes, size, seed=self.seed)
-        other = copy.copy(self)
+        other = self.__copy__()
         other._maker = replaced(self._maker, seeds=seeds)
-        other._position, other._begun = (0, 0), False
+        other._go_to(0, 0)
         return other
+
+    def __copy__(self) -> "Loader":
+        other: Loader = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise InputError(
+            "a Loader has threads and open files, which cannot be copied or pickled; save "
+            "state_dict(), and make the Loader anew where it is needed"
+        )
 
     # ---- memory and disk -------------------------------------------------------------------
 
@@ -351,7 +385,9 @@ class Loader:
     def counters(self) -> dict[str, Any]:
         """What was read or crossed so far, by part; empty where nothing is."""
         source = self._disk or self._ranks
-        return {} if source is None else source.counters()
+        facts = {} if source is None else source.counters()
+        edges = self._maker.assembler.edge_rows
+        return facts if edges is None else facts | {"edge_features": edges.counters()}
 
     def planned(self) -> "tuple[PlanSummary, PlanCost] | None":
         """What the plans of the running or last epoch announce; None where nothing is planned."""
@@ -370,37 +406,26 @@ class Loader:
         return self._ranks
 
     def close(self) -> None:
-        """Frees the cache and ends reading; loops that run must have ended, on all ranks."""
-        source = self._disk or self._ranks
-        if source is not None:
-            source.close()
+        """Frees the cache and ends reading; a loop that goes on begins with an empty cache.
+
+        Over ranks all call it together, and no loop goes on.
+        """
+        if self._turns is not None:
+            self._turns.stop()
+        for source in (self._disk, self._ranks, self._maker.assembler.edge_rows):
+            if source is not None:
+                source.close()
 
     def _arrange(self, memory: int, storage: Storage) -> None:
         asked = None if self._bulk == "auto" else int(self._bulk)
         self._disk = arrange(self._maker, memory, asked, self.prefetch, storage)
         if self._disk is not None:
             self._bulk = self._disk.layout.bulk
+            self._maker = self._maker.reading_edges(self._disk.layout.shares["edge features"])
             return
         held = 0
         if storage == "auto" and self.graph.path is not None:  # mapped, and all of it fits
-            held = held_bytes(self.graph)
-        self._bulk = self._fit(memory - held)
-
-    def _fit(self, memory: int) -> int:
-        """Batches of a bulk that `memory` holds, judged by the first batches of epoch 0."""
-        maker, samples, batches = self._maker, [], []
-        for number in range(min(_JUDGED, len(self))):
-            nodes, input_id = maker.seeds.batch(0, number)
-            sampled = maker.sampler.sample_bulk(  # one thread: the tables are those of one
-                maker.graph, [nodes], seed=self.seed, first_batch=number, threads=1
-            )
-            samples.append(sampled.nbytes)
-            batches.append(maker.assembler.batch(sampled[0], nodes, input_id).nbytes)
-            del sampled
-        if not batches:
-            return self.bulk
-        tables = table_bytes(maker.sampler, maker.graph) * count_threads(maker.threads)
-        need = Need.judged(tables, samples, batches, self.prefetch)
-        asked = None if self._bulk == "auto" else int(self._bulk)
-        self._maker = replaced(maker, budget=Budget(memory, need))
-        return choose_bulk(need, memory, asked, len(self))
+            held = held_bytes(self.graph, self._maker.assembler.edge_attr)
+        self._maker, self._bulk = fit_bulk(
+            self._maker, memory - held, asked, self.prefetch, len(self), self.bulk
+        )

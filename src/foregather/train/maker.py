@@ -20,6 +20,7 @@ from foregather.sampling.sampler import Sampler
 from foregather.train.assemble import Assembler
 from foregather.train.batch import Batch
 from foregather.train.budget import Budget
+from foregather.train.edge_rows import EdgeRows
 from foregather.train.pyg_batch import sorted_edge_index, to_pyg
 from foregather.train.seeds import Seeds
 
@@ -53,6 +54,13 @@ class Maker:
     edge_index: str
     pyg: bool
     budget: Budget | None = None
+
+    def reading_edges(self, share: int) -> "Maker":
+        """The same, with edge features read from disk in `share` bytes; 0: there are none."""
+        if not share:
+            return self
+        edges = EdgeRows(self.graph, share, self.threads)
+        return replaced(self, assembler=replaced(self.assembler, edge_rows=edges))
 
     def deal(self, epoch: int, start: int, count: int) -> Dealt:
         """Seeds of batches `start`, `start` + 1, ...: `count` of them, or what is left."""

@@ -1,34 +1,29 @@
-"""out_of_core: makes batches under a memory budget: samples, plans and reads ahead of the model.
+"""out_of_core: what a Loader under a memory budget samples, plans and reads with, loop after loop.
 
-Two threads work ahead of the consumer: one samples bulk i + 1 and plans bulk i with both in sight,
-the other carries the plans out and assembles batches. Batches are those of the Loader in memory,
-bit for bit. The cache is carried over from bulk to bulk and from epoch to epoch; after a loop that
-was left early it starts empty.
+Batches are those of the Loader in memory, bit for bit. One loop at a time has the executor, and so
+the cache (see `disk_run`). It is carried over from bulk to bulk and from epoch to epoch; after a
+loop that was left early it starts empty.
 """
 
 import os
 import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass
 from dataclasses import replace as replaced
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from foregather import _core
-from foregather.errors import BudgetError
+from foregather.errors import InputError
 from foregather.gather.disk import DiskFeatures
 from foregather.gather.feature_file import FeatureFile
-from foregather.gather.repack import RepackFeatures, Swept
+from foregather.gather.repack import RepackFeatures
 from foregather.observe.calibration import Calibration, load_calibration
-from foregather.observe.trace import span
 from foregather.plan import Choice, choose
 from foregather.plan.choice import Caching
 from foregather.plan.cost import ASSUMED_DISK, PlanCost
 from foregather.plan.planner import Planner, PlanSummary
-from foregather.plan.repack import Repacked, RepackPlanner, announce
+from foregather.plan.repack import RepackPlanner
 from foregather.sampling.bulk import Bulk
 from foregather.sampling.disk import DiskTopology
-from foregather.train.feed import ahead
+from foregather.train.disk_run import DiskRun, Executor
 from foregather.train.layout import Layout, sweep_bytes, with_sweep, write_bytes
 from foregather.units import format_bytes
 
@@ -36,17 +31,6 @@ if TYPE_CHECKING:
     from foregather.train.maker import Dealt, Maker
 
 __all__ = ["OutOfCore"]
-
-_SOON = 2  # steps before the end of a bulk at which the next plan is queued, so reads never stop
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Planned:
-    """A bulk on its way to the executor."""
-
-    bulk: Bulk
-    dealt: "Dealt"
-    plan: "_core.Plan | Swept | None"
 
 
 class OutOfCore:
@@ -66,34 +50,48 @@ class OutOfCore:
         file: FeatureFile | None,
         backend: str | None = None,
     ) -> None:
-        self.layout = layout
         self.topology = topology
         self._file = file
         self._backend = backend
-        self._features: DiskFeatures | None = None
-        self._planner: Planner | RepackPlanner | None = None
+        self._process = os.getpid()
+        # set together: a run must never see one without the other
+        self._decided: tuple[Layout, Choice | None] = (layout, None)
+        self._executor: Executor | None = None  # of the run that is on, or kept for the next
         #: A way of reading to use whatever it costs, and where scratch files are made; for tests.
         self.forced: Caching | None = None
         self.scratch: Path | None = None
-        self._clean = True  # nothing planned that was not carried out
-        #: How blocks are read and why; None before the first loop.
-        self.choice: Choice | None = None
         #: What the plans of the running (or last) epoch announce, and their predicted cost.
         self.planned: PlanSummary | None = None
         self.predicted: PlanCost | None = None
         self._before: dict[str, Any] = {}  # the counters at its start
 
-    def make(self, maker: "Maker", epoch: int, first: int) -> Iterator[Any]:
-        """Batches `first` to the last of an epoch."""
-        self._begin(maker, epoch, first)
-        self._clean = False
-        source = ahead(self._plans(maker, epoch, first), 1)
-        try:
-            yield from self._run(maker, source)
-            self._clean = True
-        finally:
-            self.cancel()
-            source.close()
+    @property
+    def layout(self) -> Layout:
+        """How the budget is spent."""
+        return self._decided[0]
+
+    @property
+    def choice(self) -> Choice | None:
+        """How blocks are read and why; None before the first loop."""
+        return self._decided[1]
+
+    @property
+    def _features(self) -> DiskFeatures | None:
+        executor = self._executor
+        return None if executor is None else executor.features
+
+    def run(self, maker: "Maker", epoch: int, first: int) -> DiskRun:
+        """What makes the batches `first` to the last of an epoch, for one loop.
+
+        Raises:
+            InputError: this is a fork of the process that opened the files.
+        """
+        if os.getpid() != self._process:
+            raise InputError(
+                f"this Loader reads from disk with threads of process {self._process}, which a "
+                "fork does not have; make a Loader in the new process"
+            )
+        return DiskRun(self, maker, epoch, first)
 
     def counters(self) -> dict[str, Any]:
         """What reading did since the first loop: see `DiskFeatures` and `DiskTopology`."""
@@ -111,15 +109,15 @@ class OutOfCore:
             parts.append(self.choice.explain())
         if self.planned is not None and self.predicted is not None:
             parts.append(self.planned.explain())
-            parts.append(self._compare(self.predicted))
+            if self._features is not None:
+                parts.append(self._compare(self._features.counters(), self.predicted))
         if isinstance(self._features, RepackFeatures) and self._features.refused:
             parts.append(
                 f"{self._features.refused} bulks were read row by row: {self._features.refusal}"
             )
         return "\n".join(parts)
 
-    def _compare(self, predicted: PlanCost) -> str:
-        now = self.counters()["features"]
+    def _compare(self, now: dict[str, Any], predicted: PlanCost) -> str:
         seconds = now["seconds"] - self._before.get("seconds", 0.0)
         waiting = now["waiting"] - self._before.get("waiting", 0.0)
         requests, count = (
@@ -134,32 +132,46 @@ class OutOfCore:
             f"({waiting:.2f} s waiting for the disk)"
         )
 
-    def cancel(self) -> None:
-        """Ends the sweep of a loop that is left early; else its thread would finish it first."""
-        if not self._clean and isinstance(self._features, RepackFeatures):
-            self._features.cancel()
-
     def close(self) -> None:
-        """Ends reading and frees the cache; a next loop starts with an empty one."""
-        if self._features is not None:
-            self._features.close()
-        self._features = self._planner = None
+        """Frees the cache; a next loop starts with an empty one. No run may be on."""
+        executor, self._executor = self._executor, None
+        if executor is not None:
+            executor.close()
 
     # ---- one epoch -------------------------------------------------------------------------
 
-    def _begin(self, maker: "Maker", epoch: int, first: int) -> None:
-        if not self._clean:
-            self.close()
+    def lend(self, maker: "Maker", epoch: int, first: int) -> Executor:
+        """The executor, for one run; it must be taken back before the next is lent."""
         self.planned = self.predicted = None
-        self._before = {} if self._features is None else self._features.counters()
-        if self._file is None or self._features is not None:
-            return
-        self.decide(maker, epoch, first)
-        self._features = self._open(self._file)
-        self._planner = self.new_planner()
+        kept = self._executor
+        if kept is None or not kept.idle:
+            self.close()
+            kept = self._make(maker, epoch, first)
+        kept.idle = False
+        self._before = {} if kept.features is None else kept.features.counters()
+        self._executor = kept
+        return kept
 
-    def _open(self, file: FeatureFile) -> DiskFeatures:
+    def take_back(self, executor: Executor, clean: bool) -> None:
+        """Keeps it for the next run if all that was planned was carried out; else closes it."""
+        if clean:
+            executor.idle = True
+            return
+        executor.close()  # not forgotten: it still says what it read
+
+    def count(self, summary: PlanSummary, cost: PlanCost) -> None:
+        """Adds what a plan announces to that of the epoch."""
+        self.planned = summary if self.planned is None else self.planned + summary
+        self.predicted = cost if self.predicted is None else self.predicted + cost
+
+    def _make(self, maker: "Maker", epoch: int, first: int) -> Executor:
+        if self._file is None:
+            return Executor(self.layout, None, None)
+        self.decide(maker, epoch, first)
         layout = self.layout
+        return Executor(layout, self._open(layout, self._file), self._planner_of(layout))
+
+    def _open(self, layout: Layout, file: FeatureFile) -> DiskFeatures:
         common: dict[str, Any] = {
             "staging": layout.staging,
             "backend": self._backend,
@@ -190,7 +202,7 @@ class OutOfCore:
         disk = load_calibration(self._file.path.parent)
         geometry, slots = self._file.geometry(), self.layout.num_slots
         swept = self._with_sweep(self._file)
-        self.choice = choose(
+        choice = choose(
             [bulk.samples],
             geometry,
             slots,
@@ -199,15 +211,16 @@ class OutOfCore:
             repack_slots=None if swept is None else swept.num_slots,
         )
         if self.forced is not None:
-            self.choice = self.choice.using(self.forced)
-        best = self.choice.best
-        self.layout = replaced(
+            choice = choice.using(self.forced)
+        best = choice.best
+        layout = replaced(
             swept if swept is not None and best.caching == "repack" else self.layout,
             caching=best.caching,
             block=best.block_bytes,
             gap=best.merge_gap,
             depth=best.depth,
         )
+        self._decided = (layout, choice)
 
     def _with_sweep(self, file: FeatureFile) -> Layout | None:
         """The layout with which bulks are repacked; None where there is no room to, or no right."""
@@ -222,96 +235,20 @@ class OutOfCore:
 
     def new_planner(self) -> Planner | RepackPlanner:
         """A planner of this layout, with an empty cache."""
+        return self._planner_of(self.layout)
+
+    def _planner_of(self, layout: Layout) -> Planner | RepackPlanner:
         assert self._file is not None
-        if self.layout.caching == "repack":
-            return RepackPlanner(
-                self._file.geometry(), self.layout.num_slots, merge_gap=self.layout.gap
-            )
+        if layout.caching == "repack":
+            return RepackPlanner(self._file.geometry(), layout.num_slots, merge_gap=layout.gap)
         return Planner(
-            self._file.geometry(self.layout.block),
-            self.layout.num_slots,
-            merge_gap=self.layout.gap,
-            pages=self.layout.caching == "page",
+            self._file.geometry(layout.block),
+            layout.num_slots,
+            merge_gap=layout.gap,
+            pages=layout.caching == "page",
         )
 
     def sample(self, maker: "Maker", epoch: int, start: int) -> "tuple[Bulk, Dealt]":
         """The bulk that begins with batch `start`, from where the topology is."""
         dealt = maker.deal(epoch, start, self.layout.bulk)
         return maker.sample(dealt, epoch, start, self.topology), dealt
-
-    def _plans(self, maker: "Maker", epoch: int, first: int) -> Iterator[_Planned]:
-        """Bulks with their plans; each was planned with the one after it in sight."""
-        total, step = len(maker.seeds), self.layout.bulk
-        if first >= total:
-            return
-        bulk, dealt = self.sample(maker, epoch, first)
-        for start in range(first, total, step):
-            later = self.sample(maker, epoch, start + step) if start + step < total else None
-            yield _Planned(bulk, dealt, self._plan(bulk, later[0] if later else ()))
-            if later is not None:
-                bulk, dealt = later
-
-    def _plan(self, bulk: Bulk, later: "Bulk | tuple[()]") -> "_core.Plan | Swept | None":
-        if self._planner is None:
-            return None
-        with span("plan"):
-            plan = self._planner.plan(bulk, later)
-        ready: _core.Plan | Swept
-        if isinstance(plan, Repacked):
-            assert isinstance(self._features, RepackFeatures)
-            with span("sweep"):
-                ready = self._features.sweep(plan)
-            if ready.scratch is None:  # nothing missed, or no room
-                plan = plan.rows
-        else:
-            ready = plan
-        with span("plan"):
-            summary, cost = announce(plan, self.disk)
-        self.planned = summary if self.planned is None else self.planned + summary
-        self.predicted = cost if self.predicted is None else self.predicted + cost
-        return ready
-
-    def _run(self, maker: "Maker", source: Iterator[_Planned]) -> Iterator[Any]:
-        current = next(source, None)
-        if current is not None:
-            self._append(current)
-        while current is not None:
-            upcoming: _Planned | None = None
-            count = len(current.bulk)
-            for number, (sample, (nodes, input_id)) in enumerate(
-                zip(current.bulk, current.dealt, strict=True)
-            ):
-                if number == max(0, count - _SOON):
-                    upcoming = next(source, None)
-                    if upcoming is not None:
-                        self._append(upcoming)
-                rows = None
-                if self._features is not None:
-                    with span("gather"):
-                        rows = self._features.step(maker.assembler.empty_rows(len(sample.node)))
-                with span("assemble"):
-                    batch = maker.assembler.batch(sample, nodes, input_id, rows)
-                self._check(batch.nbytes)
-                yield maker.finish(batch)
-                del batch, rows
-            current = upcoming
-
-    def _check(self, nbytes: int) -> None:
-        """BudgetError where batches like this one would break the promise."""
-        flight, share = self.layout.flight, self.layout.shares["batches"]
-        if flight * nbytes > share:
-            raise BudgetError(
-                f"memory is {format_bytes(self.layout.memory)}, of which {format_bytes(share)} are "
-                f"for {flight} batches, but one turned out to have {format_bytes(nbytes)}; give "
-                "more, or a smaller batch_size"
-            )
-
-    def _append(self, planned: _Planned) -> None:
-        plan = planned.plan
-        if self._features is None or plan is None:
-            return
-        if isinstance(plan, Swept):
-            assert isinstance(self._features, RepackFeatures)
-            self._features.append(plan)
-        else:
-            self._features.append(plan)

@@ -45,9 +45,10 @@ from foregather.train.checkpoint import (
 from foregather.train.checkpoint_ranks import check_torch, latest_together, read_all, write_together
 from foregather.train.device import find_device
 from foregather.train.fit import Record, Training
+from foregather.train.meter import Meter
 from foregather.train.prune import Pruner
 from foregather.train.run_folder import check_resumed, check_seen, choose_folder
-from foregather.train.score import check_classes, count_classes
+from foregather.train.score import check_classes, count_classes, wants_edge_attr
 from foregather.train.settings import Settings, shared_facts, write_settings
 from foregather.train.spread import model_facts, spread, whole_weights
 from foregather.train.together import RunGrid, Together
@@ -88,23 +89,32 @@ class Run:
         self.topology = self.together.first_does(
             lambda: choose_topology(self.graph, settings), "choosing where the topology is"
         )
-        loader = make_loader(self.graph, settings, grid, self.device, self.topology)
+        edges = None if wants_edge_attr(model) else False
+        loader = make_loader(self.graph, settings, grid, self.device, self.topology, edges)
         batches: Any = iter(loader)
         first = next(batches)
         batches.close()
         self.together.all_do(
             lambda: check_classes(model, first, self.shape["classes"]), "trying the model"
         )
+        meter = Meter(loader)
         if loader.ranks is None:
-            loader.close()  # what was read for the check does not count
+            meter.give_back()  # an epoch begins with an empty cache, after any check
         else:
             loader.ranks.gather_ledger()  # what was asked for the check has crossed by then
         loader.set_epoch(0)
         parallel = spread(model, settings.grid.weights, self.together)
         optimizer, scheduler = make_optimizer(model, settings.optimizer, settings.train.epochs)
         self.training = Training(
-            model, loader, optimizer, scheduler, parallel=parallel, together=self.together
+            model,
+            loader,
+            optimizer,
+            scheduler,
+            parallel=parallel,
+            together=self.together,
+            meter=meter,
         )
+        self._open_loader = True
         seed_everything(settings.train.seed + _BETWEEN_RANKS * self.together.rank)
         self._pruner = Pruner(self._read_checkpoint)
         self._saved = time.monotonic()
@@ -335,10 +345,30 @@ class Run:
 
         self.together.first_does(write, "writing the weights")
 
+    def give_back(self) -> None:
+        """Frees what the loader holds, with its counters kept; all ranks call this."""
+        if not self._open_loader:
+            return
+        self._open_loader = False
+        if self.training.loader.ranks is not None:
+            self.training.loader.ranks.gather_ledger()  # all that was asked for has crossed by then
+        self.training.meter.give_back()
+
+    def reopen(self) -> None:
+        """The loader again after `give_back`; all ranks call this."""
+        if self._open_loader:
+            return
+        if self.together.grid is not None:  # on one rank a loop opens by itself what it needs
+            self.training.loader = make_loader(
+                self.graph, self.settings, self.together.grid, self.device, self.topology
+            )
+            self.training.meter.switch(self.training.loader)
+        self._open_loader = True
+
     def close(self, failed: bool = False) -> None:
         """Frees the loader's memory and lets others work in the folder; all ranks call this."""
         if self.together.grid is None or not failed:  # after a failure other ranks may not come
-            self.training.loader.close()
+            self.give_back()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None

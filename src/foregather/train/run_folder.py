@@ -30,6 +30,7 @@ __all__ = [
 _FREE = (
     *("graph", "run", "memory", "checkpoint", "watch"),
     *("grid.replication", "grid.topology", "grid.mode", "grid.timeout", "train.device"),
+    "train.final",
 )
 _MOST_BYTES = 1 << 24  # of environment.json
 _MOST = 1 << 31  # columns, classes, threads or ranks that nobody has

@@ -14,18 +14,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from foregather.errors import InputError
+from foregather.errors import ForegatherError, InputError
 from foregather.graph.graph import Graph
 
 __all__ = [
     "accuracy",
     "check_classes",
     "count_classes",
+    "count_known",
     "count_right",
     "forward",
     "loss_of",
     "plan_facts",
     "reads",
+    "wants_edge_attr",
 ]
 
 Array = npt.NDArray[Any]
@@ -40,7 +42,7 @@ _OPTIONAL = {
     "num_sampled_nodes_per_hop": "num_sampled_nodes",
     "num_sampled_edges_per_hop": "num_sampled_edges",
 }
-_takes: WeakKeyDictionary[nn.Module, tuple[str, ...]] = WeakKeyDictionary()
+_takes: WeakKeyDictionary[nn.Module, dict[str, inspect.Parameter]] = WeakKeyDictionary()
 
 
 def forward(model: nn.Module, batch: Any, parallel: nn.Module | None = None) -> Tensor:
@@ -48,16 +50,14 @@ def forward(model: nn.Module, batch: Any, parallel: nn.Module | None = None) -> 
 
     A model whose `forward` has one argument, `batch`, gets the batch. Any other is called with
     `x, edge_index` and, where its `forward` names them, `edge_weight`, `edge_attr` and the counts
-    of sampled nodes and edges (also under PyG's names, `..._per_hop`). `parallel`, if given, is
-    called in place of the model that it wraps.
+    of sampled nodes and edges (also under PyG's names, `..._per_hop`); features are float32.
+    `parallel`, if given, is called in place of the model that it wraps.
 
     Raises:
-        InputError: the scores are not a row for each node.
+        InputError: the scores are not a row for each node, or `forward` needs what is not there.
     """
-    if model not in _takes:
-        _takes[model] = tuple(inspect.signature(model.forward).parameters)
-    takes, call = _takes[model], model if parallel is None else parallel
-    if takes == ("batch",):
+    takes, call = _parameters(model), model if parallel is None else parallel
+    if tuple(takes) == ("batch",):
         scores = call(batch)
     else:
         if batch.edge_index is None:
@@ -72,6 +72,14 @@ def forward(model: nn.Module, batch: Any, parallel: nn.Module | None = None) -> 
         }
         if len(given.get("num_sampled_nodes_per_hop", ())) == 1:  # nothing to trim
             given = {name: value for name, value in given.items() if "per_hop" not in name}
+        for name in _OPTIONAL:
+            if name in takes and name not in given and takes[name].default is takes[name].empty:
+                raise InputError(
+                    f"{type(model).__name__} needs {name}, but the graph has none; convert the "
+                    "graph with it, or give the argument a default"
+                )
+        if "edge_attr" in given:
+            given["edge_attr"] = given["edge_attr"].float()
         scores = call(batch.x.float(), batch.edge_index, **given)
     if not isinstance(scores, Tensor) or scores.ndim != 2 or len(scores) < batch.batch_size:
         shape = list(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
@@ -80,6 +88,19 @@ def forward(model: nn.Module, batch: Any, parallel: nn.Module | None = None) -> 
             "with a row of scores for each node"
         )
     return scores[: batch.batch_size]
+
+
+def _parameters(model: nn.Module) -> dict[str, inspect.Parameter]:
+    if model not in _takes:
+        _takes[model] = dict(inspect.signature(model.forward).parameters)
+    return _takes[model]
+
+
+def wants_edge_attr(model: nn.Module) -> bool:
+    """Whether a model may look at edge features: `forward` names them, or takes the batch."""
+    takes = _parameters(model)
+    named = "edge_attr" in takes or tuple(takes) == ("batch",)
+    return named and bool(getattr(model, "supports_edge_attr", True))  # PyG's models say so
 
 
 def loss_of(scores: Tensor, labels: Tensor) -> Tensor:
@@ -96,6 +117,11 @@ def count_right(scores: Tensor, labels: Tensor) -> float:
     if labels.ndim == 2:
         return float(((scores > 0) == (labels > 0.5)).float().mean(dim=1).sum())
     return float((scores.argmax(dim=1) == labels).sum())
+
+
+def count_known(labels: Tensor) -> float:
+    """Nodes whose label is there; of those with several classes, all."""
+    return float(len(labels) if labels.ndim == 2 else (labels >= 0).sum())
 
 
 def count_classes(graph: Graph) -> int:
@@ -116,26 +142,36 @@ def count_classes(graph: Graph) -> int:
 
 
 def accuracy(scores: Array, labels: Array, nodes: npt.NDArray[np.int64]) -> float:
-    """The share of nodes whose class has the best score; arrays may be mapped."""
-    right = 0.0
+    """The share of labelled nodes whose class has the best score; arrays may be mapped."""
+    right = known = 0.0
     for first in range(0, len(nodes), _ROWS):
         part = np.sort(nodes[first : first + _ROWS])
         given = torch.from_numpy(np.asarray(labels[part]))
         right += count_right(torch.from_numpy(np.asarray(scores[part])), given)
-    return right / max(1, len(nodes))
+        known += count_known(given)
+    return right / max(1, known)
 
 
 def check_classes(model: nn.Module, batch: Any, classes: int) -> None:
     """Calls the model once, without a trace in weights or random numbers.
 
     Raises:
-        InputError: it gives fewer columns than there are classes.
+        InputError: it cannot be called, or gives fewer columns than there are classes.
     """
     training, random = model.training, torch.get_rng_state()
     model.eval()
     try:
         with torch.no_grad():
             width = int(forward(model, batch).shape[1])
+    except ForegatherError:
+        raise
+    except (RuntimeError, ValueError, TypeError, AssertionError) as error:
+        edges = getattr(batch, "edge_attr", None)
+        more = "" if edges is None else f" and {edges.shape[1]} of edges"
+        raise InputError(
+            f"{type(model).__name__} cannot be called with a batch of {batch.x.shape[1]} feature "
+            f"columns{more}: {_first_line(error)}"
+        ) from error
     finally:
         model.train(training)
         torch.set_rng_state(random)
@@ -147,6 +183,11 @@ def check_classes(model: nn.Module, batch: Any, classes: int) -> None:
         )
 
 
+def _first_line(error: Exception) -> str:
+    lines = str(error).splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
 def reads(loader: Any) -> dict[str, int]:
     """What a loader read from disk so far: bytes, requests (of feature rows alone too), hits.
 
@@ -155,7 +196,7 @@ def reads(loader: Any) -> dict[str, int]:
     counters = loader.counters()
     if loader.ranks is not None:
         return _crossed(counters)
-    parts = [counters.get(name, {}) for name in ("features", "topology")]
+    parts = [counters.get(name, {}) for name in ("features", "topology", "edge_features")]
     found = {key: sum(int(part.get(key, 0)) for part in parts) for key in ("bytes", "requests")}
     found |= {f"feature_{key}": int(parts[0].get(key, 0)) for key in ("bytes", "requests")}
     return found | {key: int(parts[0].get(key, 0)) for key in ("rows", "hits")}

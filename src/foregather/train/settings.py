@@ -110,7 +110,9 @@ class TrainSettings:
     test: str = "test"
     """The split that is reported at the end; empty for none."""
     evaluate: Literal["sampled", "exact"] = "sampled"
-    """sampled: by the fan-outs, quick. exact: by every edge, layer by layer."""
+    """Validation after each epoch. sampled: by the fan-outs, quick. exact: by every edge."""
+    final: Literal["exact", "sampled"] = "exact"
+    """The scores at the end, likewise; exact: layer by layer, in the budget of training."""
     patience: int = 0
     """Stop after so many epochs without a better validation; 0 never stops early."""
     device: str = "auto"

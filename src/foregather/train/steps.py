@@ -5,7 +5,8 @@ rows. What a convolution would take from the whole graph (the degrees of GCN's n
 as edge weights of the whole graph, so a part of the nodes gets what all of them at once would get.
 """
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +20,9 @@ from foregather.graph.graph import Graph
 from foregather.nn import MLP, SAGE, Conv
 from foregather.train.exact.part import Part
 
-__all__ = ["Step", "layer_steps", "whole_degree"]
+__all__ = ["Step", "edge_chunks", "layer_steps", "whole_degree"]
 
-_ROWS = 1 << 18  # rows of the topology looked at together
+_ROWS, _EDGES = 1 << 18, 1 << 18  # of the topology looked at together
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,8 @@ def layer_steps(model: nn.Module) -> list[Step] | None:
 
     Known are the models of `foregather.nn`, PyG's (GCN, GraphSAGE, GAT, GIN, ... with `jk` None or
     "last"), and any model with a method `layer_steps`, which returns functions from
-    `(x, edge_index, count)` to the next rows of the first `count` nodes.
+    `(x, edge_index, count)` to the next rows of the first `count` nodes; they get `edge_weight` and
+    `edge_attr` too where they name them.
     """
     shown: Any = getattr(model, "layer_steps", None)
     if shown is not None:
@@ -121,7 +123,14 @@ def _sage_step(layers: list[nn.Module], number: int) -> Step:
 
 
 def _own_step(model: nn.Module, function: Callable[..., Tensor]) -> Step:
-    return Step(lambda part, _: function(part.x, part.edge_index, part.batch_size), model)
+    takes = inspect.signature(function).parameters
+    names = [name for name in ("edge_weight", "edge_attr") if name in takes]
+
+    def call(part: Part, degree: Any) -> Tensor:
+        more = {name: getattr(part, name) for name in names}
+        return function(part.x, part.edge_index, part.batch_size, **more)
+
+    return Step(call, model)
 
 
 def _pyg_steps(model: Any) -> list[Step] | None:
@@ -156,20 +165,27 @@ def whole_degree(graph: Graph, norm: str) -> npt.NDArray[np.float64]:
     """
     if norm not in ("gcn", "sym"):
         raise InputError(f"norm is {norm!r}, expected 'gcn' or 'sym'")
-    total = np.zeros(graph.num_nodes)
-    for first in range(0, graph.num_nodes, _ROWS):
-        bounds = np.asarray(graph.indptr[first : first + _ROWS + 1])
-        count = bounds.size - 1
-        target = np.repeat(np.arange(count), np.diff(bounds))
-        edges = slice(int(bounds[0]), int(bounds[-1]))
+    total, own = np.zeros(graph.num_nodes), np.ones(graph.num_nodes if norm == "gcn" else 0)
+    for rows, target, edges in edge_chunks(graph):
         weight = np.ones(target.size)
         if graph.edge_weight is not None:
             weight = graph.edge_weight[edges].astype(np.float64)
-        part = np.zeros(count)
         if norm == "gcn":
-            loop = graph.indices[edges].astype(np.int64) == target + first
-            part[:] = 1.0
-            part[target[loop]] = weight[loop]  # the last of several, as PyG has it
+            loop = graph.indices[edges].astype(np.int64) == target + rows.start
+            own[rows.start + target[loop]] = weight[loop]  # the last of several, as PyG has it
             target, weight = target[~loop], weight[~loop]
-        total[first : first + count] = part + np.bincount(target, weight, count)
-    return total
+        total[rows] += np.bincount(target, weight, rows.stop - rows.start)
+    return total + own if norm == "gcn" else total
+
+
+def edge_chunks(graph: Graph) -> Iterator[tuple[slice, npt.NDArray[np.int64], slice]]:
+    """All edges in order, in chunks: rows they are of, each one's place among these, edge ids."""
+    for row in range(0, graph.num_nodes, _ROWS):
+        bounds = np.asarray(graph.indptr[row : row + _ROWS + 1]).astype(np.int64)
+        for start in range(int(bounds[0]), int(bounds[-1]), _EDGES):
+            end = min(start + _EDGES, int(bounds[-1]))
+            first = int(np.searchsorted(bounds, start, "right")) - 1
+            last = int(np.searchsorted(bounds, end, "left"))
+            counts = np.diff(np.clip(bounds[first : last + 1], start, end)).astype(np.int64)
+            target = np.repeat(np.arange(last - first), counts)
+            yield slice(row + first, row + last), target, slice(start, end)

@@ -6,12 +6,14 @@ epoch is predicted to take the disk the fewest seconds is taken. No feature row 
 """
 
 from dataclasses import dataclass
+from dataclasses import replace as replaced
 from typing import Literal
 
 from foregather.errors import BudgetError, InputError
 from foregather.gather.feature_file import FeatureFile
 from foregather.sampling.disk import DiskTopology, reads_by_position
-from foregather.train.budget import count_threads, table_bytes
+from foregather.train.budget import Budget, Need, choose_bulk, count_threads, table_bytes
+from foregather.train.edge_rows import edge_share, least_edges
 from foregather.train.layout import (
     BatchSize,
     Place,
@@ -24,7 +26,7 @@ from foregather.train.maker import Maker
 from foregather.train.out_of_core import OutOfCore
 from foregather.train.predict import predict
 
-__all__ = ["Storage", "arrange"]
+__all__ = ["Storage", "arrange", "fit_bulk"]
 
 #: "auto" as above; "memory": nothing is read by plan, the budget covers what is beside the graph;
 #: "features": feature rows are; "topology": neighbour lists are; "disk": both are.
@@ -86,7 +88,7 @@ class _Ask:
 
 
 def _fits_whole(ask: _Ask) -> bool:
-    whole = held_bytes(ask.maker.graph)
+    whole = held_bytes(ask.maker.graph, ask.maker.assembler.edge_attr)
     if whole >= ask.memory:
         return False
     size = _judge(ask.maker, None)
@@ -125,11 +127,14 @@ def _lay_out(ask: _Ask, storage: Storage) -> OutOfCore:
     if place == "memory":
         share += topology_bytes(graph)
     held = graph.features.nbytes if graph.features and storage == "topology" else 0
+    edges = least_edges(graph) if maker.assembler.edge_attr else 0
     file = None if graph.features is None or held else FeatureFile.of(graph)
     geometry = None if file is None else file.geometry()
+    checks = 0 if file is None else file.sums_bytes
     if place == "disk":
         topology, size, share = _open_topology(maker, _LEAST_TOPOLOGY)
-        left = memory - held - least_bytes(size, geometry, ask.flight, ask.bulk)
+        left = memory - held - checks - edges
+        left -= least_bytes(size, geometry, ask.flight, ask.bulk)
         wanted = min(int(memory * _TOPOLOGY_DISK), left)
         if storage == "topology":
             wanted = min(left, topology_bytes(graph))  # nothing else wants it
@@ -138,6 +143,10 @@ def _lay_out(ask: _Ask, storage: Storage) -> OutOfCore:
             topology, share = DiskTopology(graph, wanted), wanted
     try:
         size = size or _judge(maker, None)
+        room = memory - share - held - checks - edges
+        room -= least_bytes(size, geometry, ask.flight, ask.bulk)
+        if edges and room > 0:
+            edges = edge_share(graph, memory, room)
         layout = divide(
             memory,
             size,
@@ -148,6 +157,8 @@ def _lay_out(ask: _Ask, storage: Storage) -> OutOfCore:
             batches=len(maker.seeds),
             bulk=ask.bulk,
             features_share=held,
+            checks_share=checks,
+            edges_share=edges,
         )
     except BaseException:
         if topology is not None:
@@ -202,8 +213,42 @@ def _judge(maker: Maker, topology: DiskTopology | None) -> BatchSize:
         bulk = maker.sample(dealt, 0, number, topology)
         count = len(bulk[0].node)
         space = maker.assembler.empty_rows(count)
-        made = maker.assembler.batch(bulk[0], *dealt[0], space)
+        edges = maker.assembler.empty_edges(len(bulk[0].edge))
+        made = maker.assembler.batch(bulk[0], *dealt[0], space, edges)
         rows, sample = max(rows, count), max(sample, bulk.nbytes)
         batch = max(batch, made.nbytes)
-        del bulk, made, space
+        del bulk, made, space, edges
     return BatchSize(int(rows * _RESERVE), int(sample * _RESERVE), int(batch * _RESERVE * _SHELF))
+
+
+def fit_bulk(
+    maker: Maker, memory: int, asked: int | None, prefetch: int, steps: int, default: int
+) -> tuple[Maker, int]:
+    """The maker under a budget for what is beside the graph, and batches of a bulk that fit it.
+
+    Args:
+        maker: what batches are made of.
+        memory: the budget.
+        asked: batches of a bulk; None chooses.
+        prefetch: batches made ahead.
+        steps: batches of an epoch; the budget is judged by the first ones of epoch 0.
+        default: batches of a bulk where there is nothing to judge by.
+
+    Raises:
+        BudgetError: the budget is below the minimum; the message says it.
+    """
+    samples, batches = [], []
+    for number in range(min(_JUDGED, steps)):
+        nodes, input_id = maker.seeds.batch(0, number)
+        sampled = maker.sampler.sample_bulk(  # one thread: the tables are those of one
+            maker.graph, [nodes], seed=maker.seeds.seed, first_batch=number, threads=1
+        )
+        samples.append(sampled.nbytes)
+        batches.append(maker.assembler.batch(sampled[0], nodes, input_id).nbytes)
+        del sampled
+    if not batches:
+        return maker, default
+    tables = table_bytes(maker.sampler, maker.graph) * count_threads(maker.threads)
+    need = Need.judged(tables, samples, batches, prefetch)
+    bulk = choose_bulk(need, memory, asked, steps)
+    return replaced(maker, budget=Budget(memory, need)), bulk

@@ -135,7 +135,7 @@ def _walk(
         except Exception as error:
             raise InputError(
                 f"{name} fails on rows of {rows.shape[1]} columns with the edges of this graph; "
-                f"make it for them ({_sentence(error)})"
+                f"make it for them ({_sentence(error.__cause__ or error)})"
             ) from error
         if whole.ndim != 2 or len(whole) != _NODES:
             raise InputError(
@@ -167,7 +167,7 @@ def _same(one: Tensor, other: Tensor, near: float) -> bool:
     return torch.allclose(one, other, rtol=near, atol=near * max(size, 1e-30), equal_nan=True)
 
 
-def _sentence(error: Exception) -> str:
+def _sentence(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 

@@ -1,0 +1,177 @@
+"""neighbourhoods: exact inference of models that do not show their layers, part by part.
+
+Each part is computed from all in-neighbours of its targets, as deep as the model is; that costs
+more with every layer. A part that turns out too large is made again from where the sweep is, with
+fewer targets, down to one; that one node fits is looked at before anything starts.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from torch import nn
+
+from foregather.errors import BudgetError, ForegatherError, InputError
+from foregather.graph.graph import Graph
+from foregather.observe.progress import Progress
+from foregather.sampling.neighbor import Neighbor
+from foregather.train.exact.layers import Order
+from foregather.train.exact.write import write_rows
+from foregather.train.loader import Loader
+from foregather.train.score import forward, reads
+from foregather.train.steps import edge_chunks
+
+__all__ = ["by_neighbourhoods", "largest_neighbourhood"]
+
+_BATCH = 4096  # targets of a part without a budget
+_FLIGHT, _RESERVE = 3, 1.5  # batches alive at once, and room for larger ones
+_CANDIDATES = 4096  # nodes whose neighbourhoods are counted
+
+
+def by_neighbourhoods(model: nn.Module, graph: Graph, order: Order, layers: int) -> dict[str, Any]:
+    """Writes `scores.npy` to the scratch folder; says what was done.
+
+    Raises:
+        BudgetError: the budget does not hold the neighbourhood of one node; the message says the
+            minimum.
+        InputError: the model does not fit the graph.
+    """
+    facts: dict[str, Any] = {"way": "neighbourhoods", "sweeps": 1, "bytes": 0}
+    if order.memory is not None:
+        order = _with_least(graph, order, layers)
+    rows = _Rows(model, graph, order, [-1] * layers, facts)
+    with Progress("inferring", graph.num_nodes, "nodes") as bar:
+        write_rows(order.scratch / "scores.npy", rows.all(), bar)
+    facts["written"] = (order.scratch / "scores.npy").stat().st_size
+    return facts
+
+
+class _Rows:
+    """The scores of all nodes in order; parts are as large as was found to fit."""
+
+    def __init__(
+        self, model: nn.Module, graph: Graph, order: Order, fanouts: list[int], facts: Any
+    ) -> None:
+        self.model, self.graph, self.order = model, graph, order
+        self.fanouts, self.facts = fanouts, facts
+        self.size = order.batch_size or _guess(graph, order.memory)
+        self.done = 0
+
+    def all(self) -> Iterator[npt.NDArray[np.float32]]:
+        """Part after part."""
+        while self.done < self.graph.num_nodes:
+            try:
+                yield from self._go_on(self.graph.num_nodes)
+            except BudgetError:
+                if self.size == 1:  # judged by smaller ones; by itself it fits, or never
+                    yield from self._go_on(self.done + 1)
+                self.size = max(1, self.size // 2)
+
+    def _go_on(self, end: int) -> Iterator[npt.NDArray[np.float32]]:
+        nodes = None if (self.done, end) == (0, self.graph.num_nodes) else (self.done, end)
+        loader = _loader(self.graph, self.order, self.fanouts, self.size, nodes)
+        try:
+            for batch in loader:
+                made = self._scores(batch)
+                self.done += len(made)
+                yield made
+            self.facts["bytes"] += reads(loader)["bytes"]
+        finally:
+            loader.close()
+
+    def _scores(self, batch: Any) -> npt.NDArray[np.float32]:
+        try:
+            made: npt.NDArray[np.float32] = forward(self.model, batch).float().numpy()
+        except (ForegatherError, MemoryError):
+            raise
+        except Exception as error:
+            raise InputError(
+                f"{type(self.model).__name__} fails on nodes {self.done} and on, with what this "
+                f"graph has ({type(error).__name__}: {' '.join(str(error).split())[:200]})"
+            ) from error
+        return made
+
+
+def _loader(
+    graph: Graph, order: Order, fanouts: list[int], size: int, nodes: tuple[int, int] | None
+) -> Loader:
+    budget = order.memory is not None
+    return Loader(
+        graph,
+        None,
+        None if nodes is None else np.arange(*nodes),
+        size,
+        sampler=Neighbor(fanouts),
+        memory=order.memory,
+        storage=order.storage if budget else "auto",
+        bulk="auto" if budget else 1,
+        threads=order.threads,
+        labels="seeds",
+        prefetch=1,
+        pyg=False,
+        norm=order.norm,
+    )
+
+
+def _guess(graph: Graph, memory: int | None) -> int:
+    """Targets whose batches, several in flight, take about half of the budget."""
+    if memory is None:
+        return min(_BATCH, graph.num_nodes)
+    assert graph.features is not None
+    degree = graph.num_edges / max(1, graph.num_nodes)
+    row = 4 * graph.features.width + 24 * degree + 16
+    most = memory / 2 / (_FLIGHT * _RESERVE * row)  # rows of a batch
+    if most >= graph.num_nodes:
+        return graph.num_nodes
+    return max(1, int(most / (1 + degree)))
+
+
+# ---- the minimum -------------------------------------------------------------------------------
+
+
+def _with_least(graph: Graph, order: Order, layers: int) -> Order:
+    """Refuses a budget that does not hold the largest neighbourhood of one node, if it was given.
+
+    One that was chosen grows to hold it.
+    """
+    node = largest_neighbourhood(graph, layers)
+    try:
+        _loader(graph, order, [-1] * layers, 1, (node, node + 1)).close()
+    except BudgetError as error:
+        if not order.chosen or error.least is None:
+            raise
+        return replace(order, memory=error.least)
+    return order
+
+
+def largest_neighbourhood(graph: Graph, layers: int) -> int:
+    """The node with the most nodes within `layers` steps against its in-edges.
+
+    Counted for nodes in the order of a bound, the paths that end in them, until no other can have
+    more; and for no more than 4096 of them.
+    """
+    bound = _paths(graph, layers)
+    order = np.argsort(-bound, kind="stable")[:_CANDIDATES]
+    sampler, best, most = Neighbor([-1] * layers), int(order[0]), -1
+    for node in order:
+        if bound[node] <= most:
+            break
+        bulk = sampler.sample_bulk(graph, [np.array([node], np.int64)], seed=0, threads=1)
+        count = len(bulk[0].node)
+        if count > most:
+            best, most = int(node), count
+    return best
+
+
+def _paths(graph: Graph, layers: int) -> npt.NDArray[np.float64]:
+    """For each node, paths of at most `layers` edges that end in it."""
+    found = np.ones(graph.num_nodes)
+    for _ in range(layers):
+        total = np.ones(graph.num_nodes)
+        for rows, target, edges in edge_chunks(graph):
+            sources = np.asarray(graph.indices[edges])
+            total[rows] += np.bincount(target, found[sources], rows.stop - rows.start)
+        found = total
+    return found
