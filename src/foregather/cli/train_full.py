@@ -188,7 +188,7 @@ class TrainFull:
 
 
 def _classes(graph: Graph) -> int:
-    import numpy as np
+    from foregather.train.score import count_classes
 
     labels = graph.labels
     assert labels is not None
@@ -196,4 +196,4 @@ def _classes(graph: Graph) -> int:
         return int(labels.shape[1])
     if labels.dtype.kind not in "iu":
         return 1
-    return int(np.max(labels, initial=0)) + 1
+    return count_classes(graph)

@@ -9,7 +9,6 @@ ranks rank 0 writes, all read, and each call here is made by all of them togethe
 import fcntl
 import json
 import os
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,10 +19,11 @@ import torch
 from safetensors.torch import save
 from torch import nn
 
-from foregather.errors import ForegatherError, InputError, StorageError
+from foregather.errors import InputError, NumericError, StorageError
 from foregather.files import clear_partial, storage_error, write_safely
 from foregather.graph.checks import UNCHECKED
 from foregather.graph.graph import Graph
+from foregather.graph.workspace import Workspace
 from foregather.observe.machine import describe_machine
 from foregather.train.build import (
     board_writer,
@@ -45,10 +45,11 @@ from foregather.train.checkpoint import (
 from foregather.train.checkpoint_ranks import check_torch, latest_together, read_all, write_together
 from foregather.train.device import find_device
 from foregather.train.fit import Record, Training
+from foregather.train.loader import Loader
 from foregather.train.meter import Meter
 from foregather.train.prune import Pruner
 from foregather.train.run_folder import check_resumed, check_seen, choose_folder
-from foregather.train.score import check_classes, count_classes, wants_edge_attr
+from foregather.train.score import check_classes, check_split, count_classes, wants_edge_attr
 from foregather.train.settings import Settings, shared_facts, write_settings
 from foregather.train.spread import model_facts, spread, whole_weights
 from foregather.train.together import RunGrid, Together
@@ -82,15 +83,13 @@ class Run:
         together: Together,
     ) -> None:
         self.folder, self.settings, self.say, self.together = folder, settings, say, together
-        grid = together.grid
         together.agree(shared_facts(settings))
         self.graph, model = self.together.all_do(lambda: self._open(threads), "opening the graph")
         together.agree(model_facts(model))
         self.topology = self.together.first_does(
             lambda: choose_topology(self.graph, settings), "choosing where the topology is"
         )
-        edges = None if wants_edge_attr(model) else False
-        loader = make_loader(self.graph, settings, grid, self.device, self.topology, edges)
+        loader = self._make_loader(model)
         batches: Any = iter(loader)
         first = next(batches)
         batches.close()
@@ -120,6 +119,10 @@ class Run:
         self._saved = time.monotonic()
         self._lock: int | None = None
 
+    def _make_loader(self, model: nn.Module) -> Loader:
+        edges, grid = None if wants_edge_attr(model) else False, self.together.grid
+        return make_loader(self.graph, self.settings, grid, self.device, self.topology, edges)
+
     def _read_checkpoint(self, path: Path) -> None:
         """Raises where a checkpoint of this run is not whole."""
         if self.together.grid is None:
@@ -143,6 +146,7 @@ class Run:
             board_writer()
         self.device = find_device(settings.train.device)
         self.shape = {"width": graph.features.width, "classes": count_classes(graph)}
+        check_split(graph, settings.train.split)
         return graph, make_model(settings, **self.shape).to(self.device)
 
     @staticmethod
@@ -170,8 +174,10 @@ class Run:
         return run
 
     def _make_folder(self, threads: int) -> None:
-        """Makes the folder under another name and moves it into place."""
-        final, partial = self.folder, self.folder.with_name(self.folder.name + ".partial")
+        """Makes the folder in a workspace and moves it into place; nothing there is replaced."""
+        final = self.folder
+        work = Workspace(final)  # held by rank 0; the others know its name
+        partial = work.path / "run"
         environment = {
             "graph": {"digest": self.graph.digest, "text": repr(self.graph)},
             "model": self.shape,
@@ -183,8 +189,8 @@ class Run:
         }
 
         def begin() -> None:
+            work.acquire()
             try:
-                shutil.rmtree(partial, ignore_errors=True)
                 (partial / "checkpoints").mkdir(parents=True)
             except OSError as error:
                 raise storage_error(error, final, "making") from error
@@ -194,7 +200,9 @@ class Run:
 
         def end() -> None:
             try:
-                partial.rename(final)
+                work.commit(partial.name)
+            except StorageError:
+                raise
             except OSError as error:
                 raise storage_error(error, final, "making") from error
 
@@ -205,10 +213,9 @@ class Run:
             self.save()
             self.folder = final
             self.together.first_does(end, "naming the folder")
-        except ForegatherError:
+        finally:
             if self.together.first:
-                shutil.rmtree(partial, ignore_errors=True)
-            raise
+                work.close()
         self._hold()
 
     @staticmethod
@@ -290,7 +297,9 @@ class Run:
 
         Raises:
             StorageError: the disk is full or refuses; earlier checkpoints are still there.
+            NumericError: a weight is NaN or infinite; the last good checkpoint is kept.
         """
+        self._check_weights()
         state = {"training": self.training.state_dict(), "random": random_state()}
         position = self.training.loader.state_dict()
         done, keep = len(self.training.history), self.settings.checkpoint.keep
@@ -305,6 +314,21 @@ class Run:
         if write_together(path, state, own, self.together, self.training.like):
             self.together.first_does(lambda: self._pruner.prune(path, keep), "removing checkpoints")
         return path
+
+    def _check_weights(self) -> None:
+        """No state is put down that training cannot go on from."""
+        failed = None
+        for name, weight in self.training.model.named_parameters():
+            held = getattr(weight, "to_local", weight.detach)()  # of sharded ones, this rank's part
+            if not bool(torch.isfinite(held).all()):
+                failed = NumericError(
+                    f"the weight {name} holds NaN or infinity after epoch "
+                    f"{len(self.training.history)}; the last good checkpoint is kept: try a "
+                    "smaller learning rate"
+                )
+                break
+        if (found := self.together.all_or_none(failed, "looking at the weights")) is not None:
+            raise found
 
     def try_to_save(self) -> bool:
         """The same, but a disk that refuses is only reported: training goes on."""
@@ -359,9 +383,7 @@ class Run:
         if self._open_loader:
             return
         if self.together.grid is not None:  # on one rank a loop opens by itself what it needs
-            self.training.loader = make_loader(
-                self.graph, self.settings, self.together.grid, self.device, self.topology
-            )
+            self.training.loader = self._make_loader(self.training.model)
             self.training.meter.switch(self.training.loader)
         self._open_loader = True
 

@@ -53,7 +53,7 @@ def choose_folder(settings: Settings) -> Path:
         StorageError: it exists.
     """
     folder = Path(settings.run) if settings.run else free_folder(settings.graph)
-    if folder.exists():
+    if os.path.lexists(folder):
         raise StorageError(
             f"{folder} exists already; go on with --resume {folder}, or choose another --run"
         )

@@ -20,6 +20,7 @@ from foregather.graph.graph import Graph
 __all__ = [
     "accuracy",
     "check_classes",
+    "check_split",
     "count_classes",
     "count_known",
     "count_right",
@@ -33,6 +34,7 @@ __all__ = [
 Array = npt.NDArray[Any]
 
 _ROWS = 1 << 20
+_FEW_CLASSES = 1 << 16  # a graph may have fewer nodes than classes, if those are so few
 #: Optional arguments of a model, and the field of the batch that they take.
 _OPTIONAL = {
     "edge_weight": "edge_weight",
@@ -137,8 +139,39 @@ def count_classes(graph: Graph) -> int:
         return int(labels.shape[1])
     if labels.dtype.kind not in "iu":
         raise InputError(f"the labels are {labels.dtype}, expected classes as whole numbers")
-    parts = (labels[first : first + _ROWS] for first in range(0, len(labels), _ROWS))
-    return 1 + max((int(np.max(part)) for part in parts), default=0)
+    parts = [labels[first : first + _ROWS] for first in range(0, len(labels), _ROWS)]
+    most = max((int(np.max(part)) for part in parts), default=-1)
+    least = min((int(np.min(part)) for part in parts), default=-1)
+    if most < 0:
+        raise InputError("every label is missing (-1), so there is nothing to learn from")
+    if least < -1:
+        raise InputError(f"the labels hold {least}, expected classes from 0 on, and -1 for missing")
+    if most >= max(_FEW_CLASSES, len(labels)):
+        raise InputError(
+            f"the labels hold class {most}, but there are only {len(labels)} nodes; number the "
+            "classes from 0 on, without gaps"
+        )
+    return 1 + most
+
+
+def check_split(graph: Graph, name: str) -> None:
+    """Sees to it that a split has something to learn from.
+
+    Raises:
+        InputError: it has no nodes, or none with a label.
+    """
+    nodes = graph.split(name)
+    if len(nodes) == 0:
+        raise InputError(f"the split {name!r} has no nodes, so there is nothing to train on")
+    labels = graph.labels
+    if labels is None or labels.ndim != 1 or labels.dtype.kind != "i":
+        return
+    parts = (nodes[first : first + _ROWS] for first in range(0, len(nodes), _ROWS))
+    if not any(bool((np.asarray(labels[part]) >= 0).any()) for part in parts):
+        raise InputError(
+            f"every node of the split {name!r} has a label that is missing (-1), so there is "
+            "nothing to learn from"
+        )
 
 
 def accuracy(scores: Array, labels: Array, nodes: npt.NDArray[np.int64]) -> float:

@@ -1,0 +1,105 @@
+"""Runs that cannot be trained, or whose numbers leave the range of numbers: a sentence, exit 2."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from foregather import Graph
+from foregather.cli.main import main
+from foregather.errors import InputError, NumericError
+from foregather.train.checkpoint import latest_checkpoint, list_checkpoints
+from foregather.train.conduct import conduct
+from foregather.train.run import Run
+from foregather.train.score import check_split, count_classes
+from tests.train.runs import settings_of, small_folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return small_folder(tmp_path_factory)
+
+
+def changed(folder, place, **arrays):
+    graph = Graph.open(folder)
+    return replace(graph, path=None, meta={}, **arrays).save(place)
+
+
+def with_label(folder, value):
+    labels = np.array(Graph.open(folder).labels, np.int64)
+    labels[7] = value
+    return labels
+
+
+def missing(folder, share):
+    labels = np.array(Graph.open(folder).labels)
+    labels[: int(len(labels) * share)] = -1
+    return labels
+
+
+CASES = {
+    "empty": (
+        lambda f: {"splits": {"train": np.arange(0)}},
+        "the split 'train' has no nodes, so there is nothing to train on",
+    ),
+    "missing": (lambda f: {"labels": missing(f, 1.0)}, r"every label is missing \(-1\)"),
+    "of the split": (
+        lambda f: {"labels": missing(f, 0.5), "splits": {"train": np.arange(100)}},
+        "every node of the split 'train' has a label that is missing",
+    ),
+    "2^40": (
+        lambda f: {"labels": with_label(f, 1 << 40)},
+        "the labels hold class 1099511627776, but there are only 2000 nodes",
+    ),
+    "-5": (
+        lambda f: {"labels": with_label(f, -5)},
+        "the labels hold -5, expected classes from 0 on",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_graphs_that_cannot_be_trained_on(folder, tmp_path, case, capsys):
+    make, words = CASES[case]
+    graph = changed(folder, tmp_path / "g", **make(folder))
+    run = tmp_path / "r"
+    assert main(["train", "--graph", str(graph), "--run", str(run), "--json"]) == 2
+    said = json.loads(capsys.readouterr().out)
+    with pytest.raises(InputError, match=words):
+        raise InputError(said["error"])
+    assert not run.exists() and not (tmp_path / "r.partial").exists()
+
+
+def test_few_nodes_may_have_many_classes():
+    edges = np.array([[0, 1], [1, 0]])
+    graph = Graph.from_edge_index(edges, 2, y=np.array([0, 60000]))
+    assert count_classes(graph) == 60001
+    with pytest.raises(InputError, match="there is no split"):
+        check_split(graph, "train")
+
+
+@pytest.mark.parametrize("batch", ["100", "5000"])
+@pytest.mark.parametrize("final", ["exact", "sampled"])
+def test_a_learning_rate_beyond_all_numbers(folder, tmp_path, batch, final, capsys):
+    flags = ["--train.epochs", "1", "--train.batch-size", batch, "--train.final", final]
+    flags += ["--optimizer.lr", "1e30", "--train.threads", "1", "--json"]
+    assert main(["train", "--graph", str(folder), "--run", str(tmp_path / "r"), *flags]) == 2
+    said = json.loads(capsys.readouterr().out)
+    assert said["kind"] == "NumericError" and "smaller learning rate" in said["error"]
+    state, path, damaged = latest_checkpoint(tmp_path / "r" / "checkpoints")
+    assert not damaged and path.name == "checkpoint-00000000-00000000.safetensors"
+    assert all(bool(torch.isfinite(w).all()) for w in state["training"]["model"].values())
+
+
+def test_weights_that_are_no_numbers_are_not_put_down(folder, tmp_path):
+    with Run.create(settings_of(folder, tmp_path / "r"), say=lambda text: None) as run:
+        before = list_checkpoints(run.folder / "checkpoints")
+        with torch.no_grad():
+            next(run.training.model.parameters()).view(-1)[3] = float("nan")
+        with pytest.raises(NumericError, match="holds NaN or infinity after epoch 0; the last"):
+            run.save()
+        with pytest.raises(NumericError, match="the loss is nan"):
+            conduct(run)
+    assert list_checkpoints(tmp_path / "r" / "checkpoints") == before
