@@ -82,9 +82,7 @@ class Saint(Sampler):
     coverage: int = 50
     split: str | None = None
     _kept: Kept[Kernel] = field(default_factory=Kept, init=False, repr=False, compare=False)
-    _counts: list[tuple[Graph, int, Counts]] = field(
-        default_factory=list, init=False, repr=False, compare=False
-    )
+    _counts: Kept[Counts] = field(default_factory=Kept, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.kind not in ("node", "edge", "walk"):
@@ -150,19 +148,20 @@ class Saint(Sampler):
 
     def _count(self, graph: Graph, seed: int, threads: int) -> Counts:
         """Counts of presampled subgraphs; those of the last graph and seed are kept."""
-        if not self._counts or self._counts[0][0] is not graph or self._counts[0][1] != seed:
-            node = np.zeros(graph.num_nodes, np.uint32)
-            edge = np.zeros(graph.num_edges, np.uint32)
-            held = subgraphs = 0
-            for sample in self._presample(graph, seed, threads):
-                node[sample.node] += 1  # a subgraph holds each node and each edge once
-                edge[sample.edge] += 1
-                subgraphs += 1
-                held += len(sample.node)
-                if held >= self.coverage * graph.num_nodes:
-                    break
-            self._counts[:] = [(graph, seed, Counts(subgraphs, node, edge))]
-        return self._counts[0][2]
+        return self._counts.get(graph, lambda: self._count_anew(graph, seed, threads), seed)
+
+    def _count_anew(self, graph: Graph, seed: int, threads: int) -> Counts:
+        node = np.zeros(graph.num_nodes, np.uint32)
+        edge = np.zeros(graph.num_edges, np.uint32)
+        held = subgraphs = 0
+        for sample in self._presample(graph, seed, threads):
+            node[sample.node] += 1  # a subgraph holds each node and each edge once
+            edge[sample.edge] += 1
+            subgraphs += 1
+            held += len(sample.node)
+            if held >= self.coverage * graph.num_nodes:
+                break
+        return Counts(subgraphs, node, edge)
 
     def _presample(self, graph: Graph, seed: int, threads: int) -> Iterator[Sample]:
         """Subgraphs without end."""

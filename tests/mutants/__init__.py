@@ -1,0 +1,1 @@
+"""Planted bugs: mutations of one place, and a command that runs the tests that should notice."""

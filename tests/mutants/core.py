@@ -1,0 +1,259 @@
+"""Bugs to plant in the C++ core: keys, picks, weights, samplers, plans, bounds."""
+
+from tests.mutants.mutant import mutants
+
+_INCLUDE, _SRC = "csrc/include/foregather/", "csrc/src/"
+_PICKS = "sampling/test_neighbor.py sampling/test_neighbor_statistics.py sampling/test_reference.py"
+_WEIGHTS = "sampling/test_weighted.py sampling/test_weighted_statistics.py"
+_PLANS = "plan/test_planner.py"
+
+CORE = [
+    *mutants(
+        _INCLUDE + "keys.hpp",
+        _PICKS,
+        ("keys: layers share their draws", "return derive(batch, layer);", "return batch;"),
+        ("keys: epochs share their draws", "purpose)), epoch);", "purpose)), 0);"),
+        (
+            "keys: batches share their draws",
+            "Purpose::kSample, epoch), batch);",
+            "Purpose::kSample, epoch), 0);",
+        ),
+        ("keys: all vertices share their draws", "derive(layer, vertex);", "derive(layer, 0);"),
+    ),
+    *mutants(
+        _INCLUDE + "random.hpp",
+        _PICKS,
+        ("random: rejection left out", "if (low < range) {", "if (false) {"),
+        ("random: unit from 52 bits", "(bits >> 11) * 0x1.0p-53", "(bits >> 12) * 0x1.0p-52"),
+    ),
+    *mutants(
+        _INCLUDE + "pick.hpp",
+        _PICKS,
+        (
+            "picks: a draw taken twice is not replaced (word)",
+            "taken |= (taken & bit) != 0 ? std::uint64_t{1} << last : bit;",
+            "taken |= bit;",
+        ),
+        (
+            "picks: few, the range is one too small",
+            "    drawn[slot] = bounded(key, slot, last + 1);\n  }\n  if (rank",
+            "    drawn[slot] = bounded(key, slot, last);\n  }\n  if (rank",
+        ),
+        (
+            "picks: many, the bitmap is left dirty",
+            "for (std::uint32_t slot = 0; slot < count; ++slot) scratch[out[slot] / 64] = 0;",
+            "",
+        ),
+        (
+            "picks: with replacement not in order",
+            "bounded(key, slot, degree);\n  std::sort(out, out + count);",
+            "bounded(key, slot, degree);",
+        ),
+    ),
+    *mutants(
+        _INCLUDE + "short_row.hpp",
+        _WEIGHTS,
+        ("short rows: tiny weights get no unit", "std::max<std::int32_t>(1, units)", "units"),
+        (
+            "short rows: taken entries stay in the sum",
+            "    left -= own;\n  }\n  return upto;",
+            "  }\n  return upto;",
+        ),
+        ("short rows: zero weights get a unit", "if (w > 0) sum += std::max", "sum += std::max"),
+    ),
+    *mutants(
+        _SRC + "alias.cpp",
+        _WEIGHTS,
+        (
+            "alias: guard for weights of zero left out",
+            "cells[i] = {0, weights[i] > 0 ? i : static_cast<std::uint32_t>(heaviest)};",
+            "cells[i] = {0, i};",
+        ),
+        (
+            "alias: the rest of a cell is given away twice",
+            "part[greater] = (part[greater] + part[lesser]) - 1;",
+            "part[greater] = part[greater] - 1;",
+        ),
+        (
+            "alias: negative weights accepted",
+            "if (!(w >= 0 && std::isfinite(w))) {",
+            "if (!std::isfinite(w)) {",
+        ),
+        ("alias: NaN weights accepted", "if (!(w >= 0 && std::isfinite(w))) {", "if (w < 0) {"),
+    ),
+    *mutants(
+        _SRC + "choose.hpp",
+        "sampling/test_matrix.py sampling/test_layerwise.py",
+        (
+            "choose: ties by place, not by vertex",
+            "if (tie != other.tie) return tie < other.tie;",
+            "",
+            "keys are equal only where draws of 53 bits and weights meet; no test can wait for it",
+        ),
+        (
+            "choose: the margin of rounding is gone",
+            "bound_(limit * (1 + 0x1.0p-40))",
+            "bound_(limit * (1 - 0x1.0p-6))",
+        ),
+        (
+            "choose: tau is the largest chosen, not the next",
+            "tau = found[s].key;",
+            "tau = found[s > 0 ? s - 1 : 0].key;",
+        ),
+        ("choose: one more than asked", "found.resize(s);", "found.resize(s + 1);"),
+    ),
+    *mutants(
+        _SRC + "layerwise_worker.hpp",
+        "sampling/test_layerwise.py",
+        (
+            "layer-wise: weights are not divided by inclusion",
+            "return inclusion(p * tau);",
+            "return 1.0;",
+        ),
+        (
+            "layer-wise: probabilities by value, not by square",
+            "const std::int64_t units = fixed(w * w);",
+            "const std::int64_t units = fixed(w);",
+        ),
+        (
+            "layer-wise: reference weights not normalised",
+            "rule_.debias == Debias::kReference && sum != 0 ? sum : 1;",
+            "1;",
+        ),
+        ("layer-wise: all layers share a key", "layer_key(batch, layer);", "layer_key(batch, 0);"),
+    ),
+    *mutants(
+        _SRC + "labor.cpp",
+        "sampling/test_labor.py",
+        (
+            "labor: a vertex at the limit is taken",
+            "next += shared.low(static_cast<std::uint32_t>(ids[p])) < limit;",
+            "next += shared.low(static_cast<std::uint32_t>(ids[p])) <= limit;",
+            "the limit is one of 2^32 numbers, so one draw in four thousand million changes",
+        ),
+        ("labor: layers differ where they should share", "rule.same ? 0 : layer", "layer"),
+        (
+            "labor: weights forget the chance",
+            "1.0 / static_cast<double>(row.degree) / chance;",
+            "1.0 / static_cast<double>(row.degree);",
+        ),
+    ),
+    *mutants(
+        _SRC + "walk.cpp",
+        "sampling/test_walk.py sampling/test_saint.py",
+        (
+            "walk: walkers of one start walk together",
+            "bounded(own, i, static_cast",
+            "bounded(own, 0, static_cast",
+        ),
+        (
+            "walk: a dead end goes to node 0",
+            "? path[i * stride + step]\n",
+            "? static_cast<Id>(0)\n",
+        ),
+        (
+            "walk: parallel edges of long rows once only",
+            "for (; at < row + end && *at == v; ++at) {",
+            "if (at < row + end && *at == v) {",
+        ),
+    ),
+    *mutants(
+        _SRC + "draw.cpp",
+        "sampling/test_saint.py",
+        (
+            "saint: nodes by norm, not by squared norm",
+            "          entry * entry;\n    }",
+            "          entry;\n    }",
+        ),
+        (
+            "saint: edges by the target's degree only",
+            "      total += own + inverse_degree(graph, u);\n    }\n    cumulative[v]",
+            "      total += own;\n    }\n    cumulative[v]",
+        ),
+    ),
+    *mutants(
+        _SRC + "planner.cpp",
+        _PLANS + " plan/test_policies.py",
+        ("planner: the look-ahead is not looked at", "look(ahead, batches.size(), false);", ""),
+        ("planner: the table is not aged when steps run out", "word |= ~kRankMask;", "word |= 0;"),
+        ("planner: uses do not count as popularity", "(rank - (rank > 0));", "rank;"),
+        (
+            "planner: an evicted row keeps its slot",
+            "      table_[row_of_[slot]].slot = kNone;\n",
+            "",
+        ),
+        (
+            "planner: riders that nobody will use are kept",
+            "if (place >= limit() || place >= horizon_ + kRankMask) continue;",
+            "if (place >= limit()) continue;",
+        ),
+        (
+            "planner: a row of the same worth replaces another",
+            "if (bucket(table_[row].word) < limit()) admit(row, out);",
+            "if (bucket(table_[row].word) <= limit()) admit(row, out);",
+        ),
+        (
+            "planner: rows twice in a batch are accepted",
+            "if (word >> kRankBits == now) repeated(first + t, row);",
+            "",
+        ),
+        (
+            "planner: carried rows are forgotten by the bound",
+            "if (place < batches.size()) sweep.carry(place);",
+            "",
+        ),
+        (
+            "planner: a lost plan leaves its cache",
+            "      clear();  // the plan is lost",
+            "      // the plan is lost",
+        ),
+    ),
+    *mutants(
+        _SRC + "buckets.hpp",
+        _PLANS,
+        (
+            "buckets: the highest is not lowered when emptied",
+            "if (static_cast<std::int64_t>(bucket) == largest_) largest_ = set_.largest();",
+            "if (static_cast<std::int64_t>(bucket) == largest_) --largest_;",
+        ),
+    ),
+    *mutants(
+        _SRC + "miss.hpp",
+        _PLANS + " gather/test_disk.py",
+        ("requests: longer than allowed", "if (next_hi - lo > shape_.max_request) break;", ""),
+        (
+            "requests: gaps merged one byte too far",
+            "if (next_lo > hi + shape_.merge_gap) break;",
+            "if (next_lo >= hi + shape_.merge_gap + 4096 + 1) break;",
+        ),
+    ),
+    *mutants(
+        _SRC + "bound.cpp",
+        _PLANS,
+        (
+            "bound: several rows of a block count apart",
+            "    used = 0;  // several rows",
+            "    // several rows",
+        ),
+        (
+            "bound: one slot more than there is",
+            "while (kept_ > slots_) {",
+            "while (kept_ > slots_ + 1) {",
+        ),
+    ),
+    *mutants(
+        _SRC + "plan.cpp",
+        "plan/test_hostile_plan.py",
+        ("plan check: output rows written twice", "if (seen_[position]) {", "if (false) {"),
+        ("plan check: requests beyond the file", "length > g.file_bytes - offset) {", "false) {"),
+    ),
+    *mutants(
+        _INCLUDE + "permutation.hpp",
+        "train/test_seeds.py",
+        (
+            "shuffle: the same in all rounds",
+            "keys_[round] = derive(key, round);",
+            "keys_[round] = derive(key, 0);",
+        ),
+    ),
+]

@@ -1,0 +1,240 @@
+"""Bugs to plant in the Python part: caches, weights, plans, ledger, history, resume, budgets."""
+
+from tests.mutants.mutant import mutants
+
+_FG = "src/foregather/"
+
+PYTHON = [
+    *mutants(
+        _FG + "sampling/kept.py",
+        "sampling/test_kept.py",
+        ("kept: the kernel of another graph", " or self._graph is not graph", ""),
+        ("kept: the counts of another seed", " or self._other != other:", ":"),
+    ),
+    *mutants(
+        _FG + "sampling/saint.py",
+        "sampling/test_saint.py",
+        (
+            "saint: edge weights the wrong way round",
+            "weight = (target / np.maximum(counts.edge[sample.edge], 1))",
+            "weight = (np.maximum(counts.edge[sample.edge], 1) / target)",
+        ),
+        (
+            "saint: presampling stops after one subgraph",
+            "if held >= self.coverage * graph.num_nodes:",
+            "if held >= 1:",
+        ),
+    ),
+    *mutants(
+        _FG + "sampling/seeds.py",
+        "sampling/test_neighbor.py sampling/test_layerwise.py sampling/test_matrix.py",
+        (
+            "seeds: repeated ones in sorted order",
+            "order = np.argsort(first)",
+            "order = np.arange(len(first))",
+        ),
+        (
+            "seeds: negative ids accepted",
+            "wrong = (ids < 0) | (ids >= graph.num_nodes)",
+            "wrong = ids >= graph.num_nodes",
+        ),
+    ),
+    *mutants(
+        _FG + "sampling/weights.py",
+        "sampling/test_weighted.py",
+        (
+            "weights: of another number of edges",
+            "if len(self.values) != graph.num_edges:",
+            "if len(self.values) < graph.num_edges:",
+        ),
+        (
+            "weights: the caller's array is kept, not copied",
+            'copy = np.array(values, np.float32, order="C")',
+            "copy = np.asarray(values, np.float32)",
+        ),
+    ),
+    *mutants(
+        _FG + "train/seeds.py",
+        "train/test_seeds.py train/test_loader.py",
+        (
+            "batches: input_id of a mask by position",
+            "return ids, array.dtype != np.bool_",
+            "return ids, True",
+        ),
+        (
+            "batches: the last one is dropped",
+            "return -(-self.count // self.batch_size)",
+            "return max(1, self.count // self.batch_size)",
+        ),
+        (
+            "batches: the caller's ids are kept, not copied",
+            'ids = np.array(to_ids(array, graph.num_nodes, "input_nodes"), np.int64)',
+            'ids = np.asarray(to_ids(array, graph.num_nodes, "input_nodes"), np.int64)',
+        ),
+    ),
+    *mutants(
+        _FG + "train/position.py",
+        "train/test_loader.py",
+        ("resume: input nodes are not compared", '        "input_nodes": nodes,\n', ""),
+        ("resume: the order is not compared", '        "shuffle": seeds.shuffle,\n', ""),
+        ("resume: the graph is not compared", '        "graph": maker.graph.digest,\n', ""),
+    ),
+    *mutants(
+        _FG + "train/budget.py",
+        "train/test_budget.py",
+        (
+            "budget: batches in flight are not counted",
+            "return self.tables + (self.prefetch + 2) * self.batch",
+            "return self.tables + self.prefetch * self.batch",
+        ),
+        ("budget: no reserve for larger batches", "5 / 4, 5 / 4 * 9 / 8", "1, 1"),
+        ("budget: one byte too little is enough", "if least > memory:", "if least > memory + 1:"),
+    ),
+    *mutants(
+        _FG + "train/layout.py",
+        "train/test_layout.py train/test_disk_budget.py",
+        (
+            "layout: planner tables are not counted",
+            "spent + n * row + need.tables(asked, n) <= memory",
+            "spent + n * row <= memory",
+        ),
+        (
+            "layout: staging is not counted",
+            "self.fixed = flight * size.batch + self.staging",
+            "self.fixed = flight * size.batch",
+        ),
+        (
+            "layout: sweep buffers are not counted",
+            "slots = layout.num_slots - max(0, -(-(need - free) // row_bytes))",
+            "slots = layout.num_slots",
+        ),
+    ),
+    *mutants(
+        _FG + "plan/choice.py",
+        "plan/test_cost.py",
+        ("choice: repacking at any gain", "_REPACK_MARGIN = 1.5", "_REPACK_MARGIN = 1.0"),
+        (
+            "choice: the dearest",
+            "best = min(ways, key=_seconds).block_bytes",
+            "best = max(ways, key=_seconds).block_bytes",
+        ),
+        (
+            "choice: bulks do not see the next",
+            "(bulk, self.bulks[k + 1] if k + 1 < len(self.bulks) else [])",
+            "(bulk, [])",
+        ),
+    ),
+    *mutants(
+        _FG + "plan/cost.py",
+        "plan/test_cost.py",
+        (
+            "cost: writing a scratch file is free",
+            "seconds = written / disk.sequential_write",
+            "seconds = 0.0",
+        ),
+        ("cost: reading back is free", "for lengths in (swept, back):", "for lengths in (swept,):"),
+    ),
+    *mutants(
+        _FG + "dist/fetch_plan.py",
+        "dist/test_exchange.py",
+        (
+            "rounds: a full round is cut early",
+            "if held + rows > staging and step > first:",
+            "if held + rows >= staging and step > first:",
+        ),
+        (
+            "rounds: a step of exactly the staging is cut",
+            "if rows <= staging:",
+            "if rows < staging:",
+        ),
+        ("rounds: the last is never done", "skip + staging >= rows", "skip + staging > rows"),
+        (
+            "exchange: the look-ahead is forgotten",
+            "core = self._core.plan(wanted, later)",
+            "core = self._core.plan(wanted, [])",
+        ),
+        (
+            "exchange: own rows cross too",
+            "own = (rows >= low) & (rows < high)",
+            "own = (rows > low) & (rows < high)",
+        ),
+    ),
+    *mutants(
+        _FG + "dist/ledger.py",
+        "dist/test_ledger.py",
+        (
+            "ledger: rows handed to oneself are counted",
+            "if destination == self.rank or nbytes == 0:",
+            "if nbytes == 0:",
+        ),
+        (
+            "ledger: empty messages are counted",
+            "if destination == self.rank or nbytes == 0:",
+            "if destination == self.rank:",
+        ),
+        (
+            "ledger: what both tables have is not summed",
+            "Entry(before.bytes + entry.bytes, before.messages + entry.messages)",
+            "entry",
+        ),
+    ),
+    *mutants(
+        _FG + "pipeline/chunkwise.py",
+        "pipeline/test_passes.py pipeline/test_full_graph.py",
+        (
+            "history: rows of the own tick are stale",
+            "fresh = place <= now",
+            "fresh = place < now",
+        ),
+        ("history: never renewed", "rows.fresh, rows.history = rows.history, rows.fresh", "pass"),
+        (
+            "history: gradients of the last epoch are added",
+            "            rows.adjoint.zero_()",
+            "            pass",
+        ),
+    ),
+    *mutants(
+        _FG + "pipeline/engine.py",
+        "pipeline/test_passes.py pipeline/test_full_graph.py",
+        (
+            "history: renewed in every epoch",
+            "if (epoch + 1) % self.techniques.refresh == 0:",
+            "if True:",
+        ),
+        (
+            "history: staleness measured against other dropout",
+            "if drawn is None or drawn == epoch:",
+            "if True:",
+        ),
+        (
+            "pipeline: NaN gradients pass",
+            "if p.grad is not None and not bool(torch.isfinite(p.grad).all())",
+            "if False",
+        ),
+    ),
+    *mutants(
+        _FG + "pipeline/aggregation.py",
+        "pipeline/test_passes.py pipeline/test_full_graph.py",
+        (
+            "history: gradients are pushed to history",
+            "            theirs, others = theirs[self.fresh], others[self.fresh]",
+            "            pass",
+        ),
+        ("history: the factor is left out", "theirs = theirs * self._factors(theirs)", "pass"),
+    ),
+    *mutants(
+        _FG + "train/checkpoint.py",
+        "train/test_run.py",
+        (
+            "resume: the checksum is not compared",
+            "if _checksum(text, tensors) != checksum:",
+            "if not checksum:",
+        ),
+        (
+            "resume: random numbers of torch are not restored",
+            '    torch.set_rng_state(state["torch"])\n',
+            "",
+        ),
+        ("resume: the oldest checkpoint", "sorted(names, reverse=True)]", "sorted(names)]"),
+    ),
+]

@@ -1,0 +1,21 @@
+"""The list of planted bugs stays true: every text is in its file once, every test is there."""
+
+import pytest
+
+from tests.mutants.core import CORE
+from tests.mutants.mutant import ROOT
+from tests.mutants.python import PYTHON
+
+ALL = [*CORE, *PYTHON]
+
+
+@pytest.mark.parametrize("mutant", ALL, ids=lambda mutant: mutant.name)
+def test_the_bug_can_be_planted(mutant):
+    text = (ROOT / mutant.file).read_text()
+    assert mutant.planted(text) != text
+    assert all((ROOT / test).is_file() for test in mutant.tests)
+
+
+def test_there_are_enough_and_names_differ():
+    assert len([m for m in ALL if not m.same]) >= 60
+    assert len({mutant.name for mutant in ALL}) == len(ALL)
