@@ -192,6 +192,19 @@ def test_rounds_hold_no_more_than_staging():
     ]
 
 
+def test_rounds_are_as_few_as_staging_allows():
+    assert cut_rounds([np.array([2, 3, 1])], 5) == [
+        Round(0, 2, 0, 5, True),  # exactly full
+        Round(2, 3, 0, 1, True),
+    ]
+    assert cut_rounds([np.array([0, 5, 0])], 5) == [Round(0, 3, 0, 5, True)]
+    assert cut_rounds([np.array([1, 10])], 5) == [
+        Round(0, 1, 0, 1, True),
+        Round(1, 2, 0, 5, False),
+        Round(1, 2, 5, 5, True),
+    ]
+
+
 def test_bad_input():
     whole = cases.matrix("float32")
     with pytest.raises(BudgetError, match="needs at least"):

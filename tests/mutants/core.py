@@ -68,6 +68,7 @@ CORE = [
             "alias: guard for weights of zero left out",
             "cells[i] = {0, weights[i] > 0 ? i : static_cast<std::uint32_t>(heaviest)};",
             "cells[i] = {0, i};",
+            "a cell is left over only where rounding adds up to a whole one: rows of 10^8 entries",
         ),
         (
             "alias: the rest of a cell is given away twice",

@@ -7,7 +7,7 @@ import pytest
 
 from foregather import _core
 from foregather.errors import InputError
-from foregather.plan.choice import BLOCK_SIZES, choose
+from foregather.plan.choice import BLOCK_SIZES, Alternative, _best, choose
 from foregather.plan.cost import ASSUMED_DISK, PlanCost, best_depth, plan_cost, repack_cost
 from foregather.plan.curve import Need, miss_curve, split_budget
 from foregather.plan.planner import file_geometry, plan_bulk
@@ -107,6 +107,19 @@ def test_split_budget_gives_memory_where_it_saves_most():
         assert spent <= budget and all(0 <= slots[name] <= 300 for name in needs)
     with pytest.raises(InputError, match="0 or more"):
         split_budget(needs, -1)
+
+
+def test_repacking_that_wins_by_little_is_not_chosen():
+    def ways(repack, row):
+        made = [
+            Alternative(caching, 4096, 0, 8, PlanCost(1, 4096, seconds))
+            for caching, seconds in (("repack", repack), ("row", row), ("page", row + 1))
+        ]
+        return sorted(made, key=lambda way: way.predicted.seconds)
+
+    assert _best(ways(1.0, 1.49)).caching == "row"
+    assert _best(ways(1.0, 1.5)).caching == "repack"
+    assert _best(ways(1.0, 0.9)).caching == "row"
 
 
 def test_repack_must_win_clearly():

@@ -153,6 +153,29 @@ def test_popularity_ranks_rows_without_a_next_use():
     assert set(planner._core.cached().tolist()) == {1, 3}
 
 
+def test_rows_used_often_stay_longer_than_rows_used_once():
+    planner = Planner(geometry(6), 2)
+    for batch in ([0], [1], [0], [1], [0, 1], [2], [3]):  # no use is seen before it comes
+        planner.plan(as_rows([batch]))
+    assert set(planner._core.cached().tolist()) == {0, 1}
+    planner = Planner(geometry(6), 2)
+    for batch in ([0], [1], [2], [3], [2], [3], [2]):
+        planner.plan(as_rows([batch]))
+    assert set(planner._core.cached().tolist()) == {2, 3}
+
+
+def test_uses_seen_before_the_steps_ran_out_are_not_taken_for_later_ones():
+    limit = (1 << 20) - 1  # steps that a planner numbers before it begins again
+    empty = np.empty(0, np.uint32)
+    for more in (0, 2):  # the last plan just does not begin again, or does
+        planner, cache = _core.Planner(geometry(8), 2, riders=False), Cache(2)
+        cache.run(planner.plan(as_rows([[1]]), as_rows([[7]])), as_rows([[1]]))  # 7 never comes
+        planner.plan([empty] * (limit - 5 + more - 1), [])
+        bulk = as_rows([[0], [7], [2], [7]])
+        plan = planner.plan(bulk)
+        assert cache.run(plan, bulk)["misses"] == plan.row_bound == 3
+
+
 def test_a_wrong_look_ahead_is_harmless():
     rng = np.random.default_rng(3)
     g = geometry(60, 512, 4096)
