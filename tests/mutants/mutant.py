@@ -1,9 +1,10 @@
 """A planted bug: a file, the text that is replaced in it, and the tests that should notice."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.project_copy import ROOT
+
+__all__ = ["ROOT", "Mutant", "mutants"]
 
 
 @dataclass(frozen=True)
