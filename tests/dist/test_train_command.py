@@ -24,7 +24,7 @@ from foregather.graph.synthetic import synthesize
 from foregather.nn import SAGE
 from foregather.sampling import Neighbor
 from foregather.train.checkpoint import list_checkpoints
-from foregather.train.checkpoint_ranks import is_too_old
+from foregather.train.checkpoint_ranks import _read, is_too_old
 from foregather.train.run import Run
 from foregather.train.score import count_right, loss_of
 from foregather.train.settings import (
@@ -172,6 +172,11 @@ def test_a_run_over_ranks_is_the_mean_over_their_batches(graph, runs, ranks, gri
         assert (record["sent_sampling"] > 0) == (grid.topology == "partitioned")
     names = {entry.name for entry in folder.iterdir()}
     assert {"config.toml", "environment.json", "summary.json", "trace.json"} <= names
+    if grid.weights == "replicated":  # dropout of each rank has random numbers of its own
+        path = list_checkpoints(folder / "checkpoints")[0]
+        own = [_read(path, rank, torch.empty)[1]["random"] for rank in range(ranks)]
+        assert len({state["torch"].numpy().tobytes() for state in own}) == ranks
+        assert len({state["numpy"][1].numpy().tobytes() for state in own}) == ranks
     environment = json.loads((folder / "environment.json").read_text())
     assert environment["ranks"] == ranks
     assert environment["topology"] == ("replicated" if ranks == 3 else "partitioned")
