@@ -75,7 +75,7 @@ PYTHON = [
     *mutants(
         _FG + "train/position.py",
         "train/test_loader.py",
-        ("resume: input nodes are not compared", '        "input_nodes": nodes,\n', ""),
+        ("resume: input nodes are not compared", '        "input_nodes": digest_of(seeds),\n', ""),
         ("resume: the order is not compared", '        "shuffle": seeds.shuffle,\n', ""),
         ("resume: the graph is not compared", '        "graph": maker.graph.digest,\n', ""),
     ),
