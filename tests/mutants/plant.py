@@ -68,6 +68,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", action="append", default=[], help="names that contain this")
     parser.add_argument("--report", action="store_true", help="write the dated report")
+    parser.add_argument("--trust", action="store_true", help="do not run the tests without a bug")
+    parser.add_argument("--part", default="1/1", help="k/n: every n-th, from the k-th on")
     parser.add_argument("--list", action="store_true", help="print the names and stop")
     given = parser.parse_args()
     chosen = [
@@ -75,16 +77,19 @@ def main() -> int:
         for m in ALL
         if not m.same and (not given.only or any(part in m.name for part in given.only))
     ]
+    part, parts = map(int, given.part.split("/"))
+    chosen = chosen[part - 1 :: parts]
     if given.list:
         print("\n".join(m.name for m in chosen))
         return 0
     begin, rows = time.monotonic(), []
     with tempfile.TemporaryDirectory(prefix="planted-") as folder:
         copy = Garden(Path(folder))
-        sane = copy.test(sorted({test for m in chosen for test in m.tests}), limit=3600)
-        if sane[0] != "passed":
-            print(f"without any bug the tests do not pass: {sane}")
-            return 2
+        if not given.trust:
+            sane = copy.test(sorted({test for m in chosen for test in m.tests}), limit=3600)
+            if sane[0] != "passed":
+                print(f"without any bug the tests do not pass: {sane}")
+                return 2
         for number, mutant in enumerate(chosen, 1):
             outcome, first = copy.plant(mutant)
             outcome = {"passed": "survived", "failed": "killed"}.get(outcome, outcome)
