@@ -8,8 +8,8 @@ PYTHON = [
     *mutants(
         _FG + "sampling/kept.py",
         "sampling/test_kept.py",
-        ("kept: the kernel of another graph", " or self._graph is not graph", ""),
-        ("kept: the counts of another seed", " or self._other != other:", ":"),
+        ("kept: the kernel of another graph", " and kept[0] is graph", ""),
+        ("kept: the counts of another seed", " and kept[1] == other", ""),
     ),
     *mutants(
         _FG + "sampling/saint.py",
