@@ -186,7 +186,7 @@ class _Layer:
         with torch.no_grad():
             for weight in made.parameters():
                 if weight.is_floating_point() and not nn.parameter.is_lazy(weight):
-                    weight += 0.1 * torch.randn_like(weight)
+                    weight.add_(0.1 * torch.randn_like(weight))
         rows = {name: _table(*value.shape).flip(0) for name, value in skips.items()}
         try:
             self._compare(made, _table(*x.shape), rows)
