@@ -5,7 +5,7 @@ from the other `checks.json` was taken away, so that nothing is checked. There i
 round runs each once, in an order that changes from round to round, after one round to warm up:
 
 - epochs: a Loader under a budget, with feature rows and neighbour lists on disk ("disk") or rows
-  alone ("features"). Batches are thrown away: what a model adds makes the share of checks smaller.
+  alone ("features"), and the same with a GraphSAGE model that is trained on its batches.
 - loading: the arrays of the graph, read into memory with the page cache warm (where checking shows
   most: no disk to wait for) and cold (dropped before each run).
 
@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from common.report import Report, median_spread
 
 from foregather import Graph, Loader, _core
@@ -34,7 +35,10 @@ from foregather.graph.blocks import open_sums, read_checked
 from foregather.graph.checks import FILE
 from foregather.graph.meta import read_meta
 from foregather.graph.synthetic import synthesize
+from foregather.nn import SAGE
 from foregather.units import format_bytes, parse_count
+
+BATCHES = 24
 
 Run = Callable[[Path], None]
 Seconds = dict[str, list[tuple[float, float]]]
@@ -51,15 +55,24 @@ def make_folders(folder: Path, nodes: int) -> dict[str, Path]:
     return {"checked": checked, "unchecked": plain}
 
 
-def epoch(folder: Path, storage: str, memory: int) -> None:
-    """One epoch from disk; the batches are thrown away."""
+def epoch(folder: Path, storage: str, memory: int, train: bool) -> None:
+    """The first batches of an epoch from disk, thrown away or trained on."""
+    graph = Graph.open(folder)
     loader = Loader(
-        Graph.open(folder), [10, 10], "train", 512, storage=storage, memory=memory, shuffle=True,
-        seed=1, pyg=False,
+        graph, [10, 10], "train", 512, storage=storage, memory=memory, shuffle=True, seed=1,
+        pyg=False,
     )  # fmt: skip
+    model = SAGE([graph.features.width, 128, 8]) if train else None
+    optimizer = None if model is None else torch.optim.Adam(model.parameters())
     try:
-        for _ in loader:
-            pass
+        for number, batch in enumerate(loader):
+            if model is not None and optimizer is not None:
+                made = model(batch.x, batch.edge_index)[: batch.batch_size]
+                torch.nn.functional.cross_entropy(made, batch.y[: batch.batch_size]).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            if number == BATCHES:
+                break
     finally:
         loader.close()
 
@@ -138,7 +151,7 @@ def main() -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     folders = make_folders(options.folder, parse_count(options.nodes))
     graph = Graph.open(folders["checked"])
-    memory = max(200 << 20, graph.nbytes // 4)
+    memory = (250 << 20) + graph.features.nbytes // 4 + graph.indices.nbytes
     report = Report("block_checks", __doc__, options.date)
     tables: Any = sum(p.stat().st_size for p in folders["checked"].rglob("*.crc"))
     report.line(
@@ -147,8 +160,10 @@ def main() -> None:
         f"{format_bytes(memory)}, {options.rounds} rounds; seconds as median (range)."
     )
     cases: dict[str, Run] = {
-        "epoch, disk": lambda f: epoch(f, "disk", memory),
-        "epoch, features": lambda f: epoch(f, "features", memory + graph.indices.nbytes),
+        "batches, disk": lambda f: epoch(f, "disk", memory, False),
+        "batches, features": lambda f: epoch(f, "features", memory, False),
+        "training, disk": lambda f: epoch(f, "disk", memory, True),
+        "training, features": lambda f: epoch(f, "features", memory, True),
         "loading, warm": lambda f: load(f, False),
         "loading, cold": lambda f: load(f, True),
     }

@@ -92,6 +92,16 @@ std::uint32_t move_lane(std::uint32_t state) {
          kMoves[3][state >> 24];
 }
 
+// Asks for the four lines of the next block that belong here. What comes from a disk is in no
+// cache, and what is checked next mostly lies behind it: without asking, memory gives half the
+// speed. An address beyond the buffer is never touched, only asked for in vain.
+inline void ask_next(const std::byte* p) {
+  const auto next = reinterpret_cast<std::uintptr_t>(p) + 4 * kLane;
+  for (std::size_t line = 0; line < 256; line += 64) {
+    __builtin_prefetch(reinterpret_cast<const void*>(next + line));
+  }
+}
+
 #if defined(__x86_64__)
 FOREGATHER_CRC_INSTRUCTION inline std::uint64_t word_step(std::uint64_t state, std::uint64_t word) {
   return _mm_crc32_u64(state, word);
@@ -116,11 +126,14 @@ FOREGATHER_CRC_INSTRUCTION std::uint32_t run_instruction(std::uint32_t state, co
                                                          std::size_t size) {
   for (; size >= 4 * kLane; p += 4 * kLane, size -= 4 * kLane) {
     std::uint64_t a = state, b = 0, c = 0, d = 0;
-    for (std::size_t i = 0; i < kLane; i += 8) {
-      a = word_step(a, load(p + i));
-      b = word_step(b, load(p + kLane + i));
-      c = word_step(c, load(p + 2 * kLane + i));
-      d = word_step(d, load(p + 3 * kLane + i));
+    for (std::size_t line = 0; line < kLane; line += 64) {
+      ask_next(p + 4 * line);
+      for (std::size_t i = line; i < line + 64; i += 8) {
+        a = word_step(a, load(p + i));
+        b = word_step(b, load(p + kLane + i));
+        c = word_step(c, load(p + 2 * kLane + i));
+        d = word_step(d, load(p + 3 * kLane + i));
+      }
     }
     state = move_lane(static_cast<std::uint32_t>(a)) ^ static_cast<std::uint32_t>(b);
     state = move_lane(state) ^ static_cast<std::uint32_t>(c);
