@@ -43,7 +43,7 @@ class Inquiry {
   Message request(std::int64_t owner) const {
     std::vector<std::uint8_t> made;
     {
-      nb::gil_scoped_release released;
+      Released released;
       made = inquiry_.request(owner);
     }
     return message(std::move(made));
@@ -55,7 +55,7 @@ class Inquiry {
               int threads) {
     std::vector<std::span<const std::uint8_t>> views;
     for (const Bytes& reply : replies) views.emplace_back(reply.data(), reply.shape(0));
-    nb::gil_scoped_release released;
+    Released released;
     inquiry_.accept(views, block_of(first_row, indptr, indices, edge_weight),
                     edge_weight.has_value(), view(ptr), threads);
   }
@@ -64,7 +64,7 @@ class Inquiry {
             const std::optional<In<float>>& edge_weight, const In<std::int64_t>& ptr,
             const Out<Id>& columns, const Out<std::int64_t>& edge, const Out<float>& weight,
             int threads) {
-    nb::gil_scoped_release released;
+    Released released;
     inquiry_.fill(block_of(first_row, indptr, indices, edge_weight), view(ptr), view(columns),
                   view(edge), view(weight), threads);
   }
@@ -102,7 +102,7 @@ void bind(nb::module_& m, const char* name) {
          bool replace) {
         std::vector<std::uint8_t> made;
         {
-          nb::gil_scoped_release released;
+          Released released;
           made = answer_rows<Id>(block_of(first_row, indptr, indices, edge_weight),
                                  {fanout, replace}, {request.data(), request.shape(0)});
         }

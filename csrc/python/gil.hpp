@@ -5,11 +5,19 @@
 // would meet a destructor or a catch-all that cannot let it pass: the process aborts. So it is
 // caught where the lock is asked for, and the thread sleeps until the process is gone, as it does
 // from CPython 3.14 on. Nothing it holds is missed: its frames are never cleared.
+//
+// Other libraries that such a thread may be in (torch) do not catch it, and would end the process
+// by std::terminate. rest_instead_of_terminate, called when the interpreter begins to end, lets the
+// thread sleep there too. A true exception, and the main thread, terminate as ever.
 #pragma once
 
 #include <Python.h>
 #include <cxxabi.h>
+#include <pthread.h>
 #include <unistd.h>
+
+#include <cstdlib>
+#include <exception>
 
 namespace foregather::python {
 
@@ -53,5 +61,28 @@ class Held {
   }
   PyGILState_STATE state_;
 };
+
+namespace detail {
+
+inline std::terminate_handler before = nullptr;
+inline pthread_t main_thread;
+
+[[noreturn]] inline void rest_or_terminate() {
+  // A forced unwinding is no exception of C++: there is none to ask for.
+  if (!std::current_exception() && ::pthread_equal(::pthread_self(), main_thread) == 0) {
+    sleep_until_the_end();
+  }
+  if (before != nullptr) before();
+  std::abort();
+}
+
+}  // namespace detail
+
+/// For the main thread, once, when daemon threads of the program may go on until the end.
+inline void rest_instead_of_terminate() {
+  if (detail::before != nullptr) return;
+  detail::main_thread = ::pthread_self();
+  detail::before = std::set_terminate(detail::rest_or_terminate);
+}
 
 }  // namespace foregather::python

@@ -44,7 +44,11 @@ NB_MODULE(_core, m) {
   nb::register_exception_translator(translate);
   m.def("default_threads", &default_threads, "Hardware threads this process may use.");
   m.def(
-      "expect_leaks", [] { nb::set_leak_warnings(false); },
+      "expect_leaks",
+      [] {
+        nb::set_leak_warnings(false);
+        python::rest_instead_of_terminate();
+      },
       "Says that threads will still run at the end of the process and keep what they hold.");
   python::bind_block_sums(m);
   python::bind_check(m);

@@ -153,7 +153,7 @@ class Pool {
       std::thread([this] { help(); }).detach();
       ++helpers_;
       ++coming_;
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {  // no thread, or no memory for one
       started = false;
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);

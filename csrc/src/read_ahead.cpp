@@ -84,6 +84,7 @@ void ReadAhead::start_threads() {
   const QuietSignals quiet;
   const int count = backend_ == Backend::kUring ? 1 : depth_;
   starting_ = backend_ == Backend::kUring ? 1 : 0;
+  threads_->reserve(static_cast<std::size_t>(count));  // else growing could fail with some started
   try {
     for (int i = 0; i < count; ++i) {
       threads_->emplace_back([this] {
@@ -100,6 +101,10 @@ void ReadAhead::start_threads() {
     throw StorageError("cannot start " + std::to_string(count) + " reading threads: " +
                            error.code().message() + "; choose a smaller depth",
                        error.code().value());
+  } catch (...) {  // no memory for one; those that run must be joined before they are destroyed
+    stop();
+    for (std::thread& thread : *threads_) thread.join();
+    throw;
   }
   std::unique_lock<std::mutex> hold(lock_);
   news_.wait(hold, [&] { return starting_ == 0; });
