@@ -2,7 +2,8 @@
 
 A part is as many whole rows as fit; a row that alone does not is cut by its edges into pieces. What
 a part costs is known before its feature rows are read, so no part is ever larger than the room for
-it. The topology is read once, in order, a chunk at a time.
+it. The topology is read in order, a chunk at a time. Beside the parts, a table of 4 bytes a node is
+held.
 """
 
 from collections.abc import Iterator
@@ -93,91 +94,98 @@ def deal(
     Raises:
         BudgetError: a row does not fit, and may not be cut.
     """
-    first, guess = 0, max(1, int(room / (cost.row + cost.edge)))
+    table = _Table(graph, cost, room)
+    first = 0
     while first < graph.num_nodes:
         most = min(graph.num_nodes - first, max(1, int(room / (cost.row + cost.target))))
         most = most if targets is None else min(most, targets)
         if not neighbours:
-            yield _shape(first, most, (0, 0), np.empty(0, np.int64))
+            yield table.shape(first, most, (0, 0), np.empty(0, np.int64))
             first += most
             continue
         bounds = np.asarray(graph.indptr[first : first + most + 1]).astype(np.int64)
-        count, sources = _whole_rows(graph, cost, room, bounds, guess)
+        start, end = int(bounds[0]), int(bounds[-1])
+        ends = bounds[1:] - start
+        number = np.arange(1, most + 1)
+        count, sources = table.fit(start, end, ends, number)
         if count:
-            start, end = int(bounds[0]), int(bounds[count])
-            guess = max(1, 2 * (end - start))
-            yield _shape(first, count, (start, end), sources[: end - start])
+            stop = int(bounds[count])
+            yield table.shape(first, count, (start, stop), sources[: stop - start])
             first += count
             continue
-        start, end = int(bounds[0]), int(bounds[1])
         if not cut:
-            raise BudgetError(f"the row of node {first} has {end - start} edges and does not fit")
-        yield from _pieces(graph, cost, room, first, start, end)
+            raise BudgetError(f"the row of node {first} has {int(ends[0])} edges and does not fit")
+        yield from _pieces(table, first, start, int(bounds[1]))
         first += 1
 
 
-def _whole_rows(
-    graph: Graph, cost: Cost, room: float, bounds: npt.NDArray[np.int64], guess: int
-) -> tuple[int, npt.NDArray[np.int64]]:
-    """How many of the rows fit, and the sources of at least these."""
-    base, every = int(bounds[0]), int(bounds[-1] - bounds[0])
-    most = min(every, int(room / cost.edge) + 1 if cost.edge else every)
-    while True:
-        seen = min(most, guess)
-        sources = _read(graph, base, base + seen)
-        ends = bounds[1:] - base
-        known = int(np.searchsorted(ends, seen, "right"))  # rows that were read in full
-        number = np.arange(1, known + 1)
-        spent = cost.of(_distinct(sources)[ends[:known]] + number, ends[:known], number)
-        count = int(np.searchsorted(spent, room, "right"))
-        if count < known or seen == most:
-            return count, sources
-        guess = 2 * seen
-
-
-def _pieces(
-    graph: Graph, cost: Cost, room: float, target: int, start: int, end: int
-) -> Iterator[Shape]:
+def _pieces(table: "_Table", target: int, start: int, end: int) -> Iterator[Shape]:
     """One row, cut by its edges in their order."""
-    guess = max(1, int(room / (cost.row + cost.edge)))
     while start < end:
-        most = min(end - start, int(room / cost.edge) + 1 if cost.edge else end - start)
-        while True:
-            seen = min(most, guess)
-            sources = _read(graph, start, start + seen)
-            edges = np.arange(1, seen + 1)
-            spent = cost.of(_distinct(sources)[edges] + 1, edges, 1)
-            count = int(np.searchsorted(spent, room, "right"))
-            if count < seen or seen == most:
-                break
-            guess = 2 * seen
+        count, sources = table.fit(start, end, None, 1)
         count = max(1, count)
         stop = start + count
-        yield _shape(target, 1, (start, stop), sources[:count], True, stop == end)
+        yield table.shape(target, 1, (start, stop), sources[:count], True, stop == end)
         start = stop
 
 
-def _read(graph: Graph, start: int, end: int) -> npt.NDArray[np.int64]:
-    return np.asarray(graph.indices[start:end]).astype(np.int64)
+class _Table:
+    """How much of the topology fits in a part; knows for each node where it was met last."""
 
+    def __init__(self, graph: Graph, cost: Cost, room: float) -> None:
+        self._graph, self._cost, self._room = graph, cost, room
+        self._at = np.empty(graph.num_nodes, np.int32)
+        self._guess = max(1, int(room / (cost.row + cost.edge)))  # edges of the next part
 
-def _distinct(sources: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """How many different sources are among the first 0, 1, 2, ... ones."""
-    new = np.zeros(sources.size + 1, np.int64)
-    new[np.unique(sources, return_index=True)[1] + 1] = 1
-    return np.cumsum(new)
+    def fit(
+        self, start: int, end: int, ends: "npt.NDArray[np.int64] | None", targets: Any
+    ) -> tuple[int, npt.NDArray[np.int64]]:
+        """How many rows that end at `ends`, or edges, fit; and the sources of at least these.
 
+        Args:
+            start: the first edge.
+            end: behind the last that may be taken.
+            ends: edges up to the end of each row; None takes edges one by one.
+            targets: of a part with 1, 2, ... of them.
+        """
+        cost, room = self._cost, self._room
+        most = min(end - start, int(room / cost.edge) + 1 if cost.edge else end - start)
+        while True:
+            seen = min(most, self._guess)
+            sources = np.asarray(self._graph.indices[start : start + seen]).astype(np.int64)
+            stops = np.arange(1, seen + 1) if ends is None else ends[ends <= seen]
+            given = targets if ends is None else targets[: len(stops)]
+            spent = cost.of(self._distinct(sources)[stops] + given, stops, given)
+            count = int(np.searchsorted(spent, room, "right"))
+            if count < len(stops) or seen == most:
+                break
+            self._guess = 2 * seen
+        if count:
+            self._guess = max(1, int(1.5 * stops[count - 1]))
+        return count, sources
 
-def _shape(
-    first: int,
-    count: int,
-    edges: tuple[int, int],
-    sources: npt.NDArray[np.int64],
-    piece: bool = False,
-    last: bool = True,
-) -> Shape:
-    own = (sources >= first) & (sources < first + count)
-    others = np.unique(sources[~own])
-    at = np.where(own, sources - first, count + np.searchsorted(others, sources))
-    nodes = np.concatenate([np.arange(first, first + count), others]).astype(np.uint32)
-    return Shape(first, count, edges, nodes, at.astype(np.int32), piece, last)
+    def _distinct(self, sources: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """How many different sources are among the first 0, 1, 2, ... ones."""
+        place = np.arange(sources.size, dtype=np.int32)
+        self._at[sources[::-1]] = place[::-1]  # of several, NumPy keeps the last: their first
+        found = np.zeros(sources.size + 1, np.int64)
+        np.cumsum(self._at[sources] == place, out=found[1:])
+        return found
+
+    def shape(
+        self,
+        first: int,
+        count: int,
+        edges: tuple[int, int],
+        sources: npt.NDArray[np.int64],
+        piece: bool = False,
+        last: bool = True,
+    ) -> Shape:
+        """The part of these targets and sources."""
+        place = np.arange(sources.size, dtype=np.int32)
+        self._at[sources] = place
+        own = (sources >= first) & (sources < first + count)
+        others = np.sort(sources[(self._at[sources] == place) & ~own])
+        nodes = np.concatenate([np.arange(first, first + count), others]).astype(np.uint32)
+        self._at[nodes] = np.arange(nodes.size, dtype=np.int32)
+        return Shape(first, count, edges, nodes, self._at[sources], piece, last)

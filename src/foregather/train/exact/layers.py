@@ -33,7 +33,7 @@ from foregather.units import format_bytes
 __all__ = ["Order", "by_layers"]
 
 _WORK = 256 << 20  # what a part may cost without a budget
-_LEAST = 1024  # edges of the smallest pieces: calls for fewer cost more than they hold
+_LEAST = 256  # edges of the smallest pieces: calls for fewer cost more than they hold
 _RESERVE = 5 / 4  # for what an operation uses inside itself
 _NODE = 48  # bytes for a node beside its row: ids and positions
 _EDGE = 232  # bytes for an edge: ids, positions, and what dealing parts takes
@@ -88,7 +88,8 @@ def by_layers(model: nn.Module, steps: list[Step], graph: Graph, order: Order) -
             "norm is 'gcn' and the model normalises by degree itself; make its convolutions with "
             "normalize=False, or leave norm out"
         )
-    plan = _lay_out(model, steps, graph, order, 8 * graph.num_nodes * (len(norms) + 1))
+    held = 8 * (len(norms) + (order.norm is not None)) + 4  # degrees, and the table of parts
+    plan = _lay_out(model, steps, graph, order, held * graph.num_nodes)
     degrees = {norm: whole_degree(graph, norm) for norm in norms}
     edges = Edges.of(graph, order.norm)
     facts: dict[str, Any] = {"way": "layers", "sweeps": len(steps), "bytes": 0, "written": 0}
