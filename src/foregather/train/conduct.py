@@ -26,7 +26,7 @@ from foregather.observe.report import read_run, save_charts
 from foregather.observe.trace import Trace, span
 from foregather.train.auto import compare_measured
 from foregather.train.build import board_writer
-from foregather.train.final import exact_scores, final_scores, split_nodes
+from foregather.train.final import check_exact, exact_scores, final_scores, split_nodes
 from foregather.train.fit import Record, Training, evaluate, fit
 from foregather.train.run import Run
 from foregather.train.settings import WatchSettings, code_names
@@ -172,6 +172,7 @@ def _scorer(run: Run, split: str) -> Callable[[nn.Module], float] | None:
     if nodes is None:
         return None
     if run.settings.train.evaluate == "exact":
+        check_exact(run)
         return lambda model: _exact(run, model, nodes)
     loader = run.training.loader.beside(nodes)
     return lambda model: evaluate(model, loader, run.together)

@@ -19,14 +19,14 @@ from foregather.graph.npy import map_array
 from foregather.sampling.neighbor import Neighbor
 from foregather.train.build import infer_options, make_model
 from foregather.train.fit import Record, evaluate
-from foregather.train.infer import infer
+from foregather.train.infer import check_infer, infer
 from foregather.train.loader import Loader
 from foregather.train.run import Run
 from foregather.train.score import accuracy, forward
 from foregather.train.spread import whole_weights
 from foregather.train.steps import layer_steps
 
-__all__ = ["exact_scores", "final_scores", "split_nodes"]
+__all__ = ["check_exact", "exact_scores", "final_scores", "split_nodes"]
 
 Nodes = npt.NDArray[np.int64]
 _TRIED = 16  # nodes by which it is seen how far a model looks
@@ -73,6 +73,20 @@ def _sampled(run: Run, nodes: Mapping[str, Nodes]) -> dict[str, float]:
     run.reopen()
     loader, model = run.training.loader, run.training.model
     return {name: evaluate(model, loader.beside(ids), run.together) for name, ids in nodes.items()}
+
+
+def check_exact(run: Run) -> None:
+    """Refuses exact scores that cannot be found in the run's budget, before it trains.
+
+    Raises:
+        BudgetError: the budget does not hold it; the message says the minimum.
+        InputError: the model cannot be computed in parts of the graph.
+    """
+    model = run.training.model
+    if run.device.type != "cpu" or run.training.in_parts():
+        model = _whole_model(run, model)
+    options = infer_options(run.settings)
+    run.together.first_does(lambda: check_infer(model, run.graph, **options), "exact scores")
 
 
 def exact_scores(run: Run, model: nn.Module, nodes: Mapping[str, Nodes]) -> dict[str, float]:

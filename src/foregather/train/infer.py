@@ -9,6 +9,7 @@ at once, up to rounding, whatever the budget.
 
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,14 @@ from foregather.errors import InputError, StorageError
 from foregather.graph.files import storage_error
 from foregather.graph.graph import Graph
 from foregather.graph.workspace import Workspace
-from foregather.train.exact.layers import Order, by_layers
-from foregather.train.exact.neighbourhoods import by_neighbourhoods
-from foregather.train.steps import layer_steps
+from foregather.train.arguments import check_choice
+from foregather.train.exact.layers import Order, by_layers, lay_out
+from foregather.train.exact.neighbourhoods import by_neighbourhoods, with_least
+from foregather.train.steps import Step, layer_steps
 from foregather.train.usable import usable_memory
 from foregather.units import parse_size
 
-__all__ = ["infer"]
+__all__ = ["check_infer", "infer"]
 
 
 def infer(
@@ -69,23 +71,13 @@ def infer(
     """
     out = Path(out)
     _check_out(out, overwrite)
-    if graph.num_nodes == 0:
-        raise InputError("the graph has no nodes, so there is nothing to infer")
-    if graph.features is None:
-        raise InputError("the graph has no features, which inference starts from")
-    steps = layer_steps(model)
-    if steps is None and not layers:
-        raise InputError(
-            f"{type(model).__name__} does not show its layers; give it a method layer_steps, or "
-            "say with layers= how many it has"
-        )
-    chosen = memory == "auto"
-    budget = usable_memory() if chosen else None if memory is None else parse_size(memory)
+    steps = _steps_of(model, graph, layers)
+    order = _order(graph, memory, storage, batch_size, threads, norm)
     training = model.training
     model.eval()
     try:
         with Workspace(out, ".scratch") as work, torch.no_grad():
-            order = Order(work.path, budget, chosen, storage, batch_size, threads, norm)
+            order = replace(order, scratch=work.path)
             if steps is None:
                 facts = by_neighbourhoods(model, graph, order, int(layers or 0))
             else:
@@ -98,6 +90,69 @@ def infer(
     finally:
         model.train(training)
     return {"out": str(out), "nodes": graph.num_nodes, **facts}
+
+
+@torch.no_grad()
+def check_infer(
+    model: nn.Module,
+    graph: Graph,
+    *,
+    layers: int | None = None,
+    memory: str | int | None = None,
+    storage: Any = "auto",
+    batch_size: int | None = None,
+    threads: int = 0,
+    norm: Any = None,
+) -> None:
+    """Raises what `infer` with these arguments would raise before it starts; else does nothing.
+
+    Raises:
+        InputError: the model does not fit the graph, or cannot be computed in parts.
+        BudgetError: `memory` is below the minimum, which the message says.
+    """
+    steps = _steps_of(model, graph, layers)
+    order = _order(graph, memory, storage, batch_size, threads, norm)
+    training = model.training
+    model.eval()
+    try:
+        if steps is None:
+            with_least(graph, order, int(layers or 0))
+        else:
+            lay_out(model, steps, graph, order)
+    finally:
+        model.train(training)
+
+
+def _order(
+    graph: Graph, memory: Any, storage: Any, batch_size: int | None, threads: int, norm: Any
+) -> Order:
+    """The arguments, checked."""
+    check_choice("storage", storage, ("auto", "memory", "features", "topology", "disk"))
+    check_choice("norm", norm, (None, "gcn"))
+    if batch_size is not None and batch_size < 1:
+        raise InputError(f"batch_size is {batch_size}, expected at least 1 target")
+    if memory is not None and graph.path is None and storage not in ("auto", "memory"):
+        raise InputError(
+            f"storage is {storage!r}, but the graph is in memory; save it and open the folder"
+        )
+    chosen = memory == "auto"
+    budget = usable_memory() if chosen else None if memory is None else parse_size(memory)
+    return Order(Path(), budget, chosen, storage, batch_size, threads, norm)
+
+
+def _steps_of(model: nn.Module, graph: Graph, layers: int | None) -> list[Step] | None:
+    """The steps of a model; None where it does not show them, and `layers` says how many."""
+    if graph.num_nodes == 0:
+        raise InputError("the graph has no nodes, so there is nothing to infer")
+    if graph.features is None:
+        raise InputError("the graph has no features, which inference starts from")
+    steps = layer_steps(model)
+    if steps is None and not layers:
+        raise InputError(
+            f"{type(model).__name__} does not show its layers; give it a method layer_steps, or "
+            "say with layers= how many it has"
+        )
+    return steps
 
 
 def _check_out(out: Path, overwrite: bool) -> None:

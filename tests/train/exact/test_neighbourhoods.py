@@ -78,7 +78,14 @@ class WithEdges(Hidden):
         return self.inner(x, edge_index) + edge_attr.mean()
 
 
-def test_a_model_that_needs_edge_features_is_a_sentence(tmp_path):
+class Narrow(Hidden):
+    def forward(self, x, edge_index):
+        return self.inner(x[:, 1:], edge_index)
+
+
+def test_a_model_that_does_not_fit_the_graph_is_a_sentence(tmp_path):
     graph = make_graph(tmp_path / "g")
-    with pytest.raises(InputError, match="WithEdges fails on nodes 0 and on, .*edge_attr"):
+    with pytest.raises(InputError, match="WithEdges needs edge_attr"):
         infer(WithEdges(), graph, tmp_path / "s.npy", layers=2)
+    with pytest.raises(InputError, match="Narrow fails on nodes 0 and on, .*shapes"):
+        infer(Narrow(), graph, tmp_path / "s.npy", layers=2)

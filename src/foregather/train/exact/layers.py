@@ -30,7 +30,7 @@ from foregather.train.exact.write import write_rows
 from foregather.train.steps import Step, whole_degree
 from foregather.units import format_bytes
 
-__all__ = ["Order", "by_layers"]
+__all__ = ["Layer", "Order", "by_layers", "lay_out"]
 
 _WORK = 256 << 20  # what a part may cost without a budget
 _LEAST = 256  # edges of the smallest pieces: calls for fewer cost more than they hold
@@ -64,7 +64,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class _Layer:
+class Layer:
     """A step with what is known about it."""
 
     step: Step
@@ -82,14 +82,8 @@ def by_layers(model: nn.Module, steps: list[Step], graph: Graph, order: Order) -
         BudgetError: the budget is below the minimum, which the message says.
         InputError: the model does not fit the graph.
     """
+    plan = lay_out(model, steps, graph, order)
     norms = {step.norm for step in steps if step.norm}
-    if norms and order.norm is not None:
-        raise InputError(
-            "norm is 'gcn' and the model normalises by degree itself; make its convolutions with "
-            "normalize=False, or leave norm out"
-        )
-    held = 8 * (len(norms) + (order.norm is not None)) + 4  # degrees, and the table of parts
-    plan = _lay_out(model, steps, graph, order, held * graph.num_nodes)
     degrees = {norm: whole_degree(graph, norm) for norm in norms}
     edges = Edges.of(graph, order.norm)
     facts: dict[str, Any] = {"way": "layers", "sweeps": len(steps), "bytes": 0, "written": 0}
@@ -113,7 +107,7 @@ def by_layers(model: nn.Module, steps: list[Step], graph: Graph, order: Order) -
 
 
 def _rows_of(
-    layer: _Layer,
+    layer: Layer,
     edges: Edges,
     source: Features | FeatureFile,
     degree: "npt.NDArray[np.float64] | None",
@@ -137,7 +131,7 @@ def _rows_of(
         facts["bytes"] += int(graph.indices.nbytes)
 
 
-def _source(name: Path, count: int, layer: _Layer) -> Features | FeatureFile:
+def _source(name: Path, count: int, layer: Layer) -> Features | FeatureFile:
     if not layer.on_disk:
         return Features(map_array(name))
     return FeatureFile(name, name.name, count, layer.facts.width, np.dtype(np.float32))
@@ -146,10 +140,21 @@ def _source(name: Path, count: int, layer: _Layer) -> Features | FeatureFile:
 # ---- what it needs -----------------------------------------------------------------------------
 
 
-def _lay_out(
-    model: nn.Module, steps: list[Step], graph: Graph, order: Order, held: int
-) -> list[_Layer]:
-    """All layers within the budget."""
+def lay_out(model: nn.Module, steps: list[Step], graph: Graph, order: Order) -> list[Layer]:
+    """All layers within the budget; nothing is read but the topology's row lengths.
+
+    Raises:
+        BudgetError: the budget is below the minimum, which the message says.
+        InputError: the model does not fit the graph, or cannot be computed in parts.
+    """
+    norms = {step.norm for step in steps if step.norm}
+    if norms and order.norm is not None:
+        raise InputError(
+            "norm is 'gcn' and the model normalises by degree itself; make its convolutions with "
+            "normalize=False, or leave norm out"
+        )
+    each = 8 * (len(norms) + (order.norm is not None)) + 4  # degrees, and the table of parts
+    held = each * graph.num_nodes
     found, largest = probe(model, graph, order.norm), largest_row(graph)
     layers = [
         _layer(step, facts, graph, order, held, largest, number == 0)
@@ -179,7 +184,7 @@ def _layer(
     held: int,
     largest: int,
     first: bool,
-) -> _Layer:
+) -> Layer:
     """A layer with the need of the place where its rows will be."""
     assert graph.features is not None
     cost = _cost(facts, graph, first)
@@ -191,19 +196,19 @@ def _layer(
     need = Need(cost, least, whole, held)
     if memory is None or order.storage == "memory" or graph.path is None:
         work = _WORK if memory is None else memory - held
-        return _Layer(step, facts, cost, need, Room(max(least, min(whole, work))), False)
+        return Layer(step, facts, cost, need, Room(max(least, min(whole, work))), False)
     kept = Need(cost, least, whole, held + stored)
     if order.storage == "topology":
-        return _Layer(step, facts, cost, kept, Room(least), False)
+        return Layer(step, facts, cost, kept, Room(least), False)
     if order.storage == "auto" and held + stored + max(least, min(whole, memory / 8)) <= memory:
-        return _Layer(step, facts, cost, kept, Room(least), False)
+        return Layer(step, facts, cost, kept, Room(least), False)
     file = (
         FeatureFile.of(graph)
         if first
         else FeatureFile(Path(), "rows", graph.num_nodes, facts.width, np.dtype(np.float32))
     )
-    need = replace(need, geometry=file.geometry())
-    return _Layer(step, facts, cost, need, Room(least), True)
+    need = replace(need, held=held + file.sums_bytes, geometry=file.geometry())
+    return Layer(step, facts, cost, need, Room(least), True)
 
 
 def _cost(facts: StepFacts, graph: Graph, first: bool) -> Cost:
@@ -218,7 +223,7 @@ def _cost(facts: StepFacts, graph: Graph, first: bool) -> Cost:
     return Cost(row + rows + _NODE, edges + attr + _EDGE, targets + 8 * facts.gives + _TARGET)
 
 
-def _refusal(memory: int, number: int, layer: _Layer, largest: int) -> BudgetError:
+def _refusal(memory: int, number: int, layer: Layer, largest: int) -> BudgetError:
     least, kind = layer.need.least, type(layer.step.module).__name__
     why = ""
     if layer.step.neighbours and not layer.facts.cut:

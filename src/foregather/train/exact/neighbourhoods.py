@@ -23,7 +23,7 @@ from foregather.train.loader import Loader
 from foregather.train.score import forward, reads
 from foregather.train.steps import edge_chunks
 
-__all__ = ["by_neighbourhoods", "largest_neighbourhood"]
+__all__ = ["by_neighbourhoods", "largest_neighbourhood", "with_least"]
 
 _BATCH = 4096  # targets of a part without a budget
 _FLIGHT, _RESERVE = 3, 1.5  # batches alive at once, and room for larger ones
@@ -39,8 +39,7 @@ def by_neighbourhoods(model: nn.Module, graph: Graph, order: Order, layers: int)
         InputError: the model does not fit the graph.
     """
     facts: dict[str, Any] = {"way": "neighbourhoods", "sweeps": 1, "bytes": 0}
-    if order.memory is not None:
-        order = _with_least(graph, order, layers)
+    order = with_least(graph, order, layers)
     rows = _Rows(model, graph, order, [-1] * layers, facts)
     with Progress("inferring", graph.num_nodes, "nodes") as bar:
         write_rows(order.scratch / "scores.npy", rows.all(), bar)
@@ -131,11 +130,13 @@ def _guess(graph: Graph, memory: int | None) -> int:
 # ---- the minimum -------------------------------------------------------------------------------
 
 
-def _with_least(graph: Graph, order: Order, layers: int) -> Order:
+def with_least(graph: Graph, order: Order, layers: int) -> Order:
     """Refuses a budget that does not hold the largest neighbourhood of one node, if it was given.
 
     One that was chosen grows to hold it.
     """
+    if order.memory is None:
+        return order
     node = largest_neighbourhood(graph, layers)
     try:
         _loader(graph, order, [-1] * layers, 1, (node, node + 1)).close()
