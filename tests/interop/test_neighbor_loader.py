@@ -237,3 +237,16 @@ def test_nodes_without_edges():
     (batch,) = NeighborLoader(Data(x=torch.rand(3, 2)), [-1], batch_size=3)
     assert batch.num_nodes == 3 and batch.edge_index.shape == (2, 0)
     np.testing.assert_array_equal(batch.n_id, [0, 1, 2])
+
+
+def test_weights_of_zero():
+    """Rows that are taken whole need no weight; where one of several is to be drawn, they do."""
+    edges = torch.tensor([[1, 3, 0, 4], [2, 2, 1, 3]])
+    data = Data(num_nodes=5, edge_index=edges, edge_weight=torch.tensor([0.0, 1.0, 0.0, 1.0]))
+    (batch,) = NeighborLoader(data, [1, 1], torch.tensor([2]), weight_attr="edge_weight")
+    assert batch.n_id.tolist() == [2, 3, 4] and batch.edge_weight.tolist() == [1.0, 1.0]
+    (batch,) = NeighborLoader(data, [1], torch.tensor([1]), weight_attr="edge_weight")
+    assert batch.n_id.tolist() == [1, 0] and batch.edge_weight.tolist() == [0.0]
+    data.edge_weight = torch.tensor([0.0, 0.0, 0.0, 1.0])
+    with pytest.raises(InputError, match="all 2 edges into node 2 are 0"):
+        next(iter(NeighborLoader(data, [1], weight_attr="edge_weight")))

@@ -59,7 +59,7 @@ def test_samples_depend_on_seeds_and_epoch_only():
 def test_stores_under_node_loader(tmp_path):
     data = example()
     graph = Graph.open(from_pyg(data).save(tmp_path / "g.fg"))
-    stores = (PygFeatureStore(graph), PygGraphStore(graph))
+    stores = (PygFeatureStore(graph), PygGraphStore(graph, edge_attr=False))
     loader = NodeLoader(
         stores,
         PygSampler(SAMPLER, graph),
@@ -100,7 +100,9 @@ def test_feature_store():
 def test_graph_store():
     data = example()
     graph = from_pyg(data)
-    store = PygGraphStore(graph)
+    with pytest.raises(InputError, match="edge features, which PyG does not ask stores for"):
+        PygGraphStore(graph)
+    store = PygGraphStore(graph, edge_attr=False)
     (attr,) = store.get_all_edge_attrs()
     row, colptr = store.get_edge_index(attr)
     np.testing.assert_array_equal(row, graph.indices)

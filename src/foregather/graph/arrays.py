@@ -24,16 +24,36 @@ def to_array(value: Any, name: str) -> Array:
         InputError: it does not hold numbers.
     """
     if hasattr(value, "detach") and hasattr(value, "cpu"):
-        value = value.detach().cpu()
-        if str(value.dtype) == "torch.bfloat16":  # NumPy has no such dtype
-            value = value.float()
-        value = value.numpy()
+        value = _tensor_array(value, name)
     try:
         array = np.asarray(value)
     except (ValueError, TypeError) as error:
         raise InputError(f"{name} is not an array of numbers") from error
     if array.dtype.kind not in "biuf":
         raise InputError(f"{name} holds {array.dtype}, expected numbers")
+    return array
+
+
+def _tensor_array(value: Any, name: str) -> Array:
+    """The array of a tensor."""
+    layout = str(getattr(value, "layout", "torch.strided"))
+    if layout != "torch.strided":
+        hint = (
+            "pass [2, edges], for example by torch_geometric.utils.to_edge_index"
+            if name == "edge_index"
+            else f"pass {name}.to_dense() if it has room"
+        )
+        raise InputError(f"{name} is a sparse tensor ({layout}), expected a dense one; {hint}")
+    try:
+        value = value.detach().cpu()
+        if str(value.dtype) == "torch.bfloat16":  # NumPy has no such dtype
+            value = value.float()
+        array: Array = value.numpy()
+    except (TypeError, RuntimeError) as error:  # no data, quantized, or a dtype of torch alone
+        raise InputError(
+            f"{name} is a tensor of {value.dtype} on {value.device}, which holds no plain numbers; "
+            "convert it to float32 on the CPU"
+        ) from error
     return array
 
 

@@ -196,13 +196,39 @@ def graph_from_pyg(data: Any, **options: Any) -> Graph:
             "pass data.to_homogeneous()"
         )
     if getattr(data, "edge_index", None) is None:
+        for name in ("adj_t", "adj"):
+            if getattr(data, name, None) is not None:
+                raise InputError(
+                    f"the data has its edges in {name}, expected edge_index [2, edges]; convert "
+                    "them, for example with torch_geometric.utils.to_edge_index"
+                )
         raise InputError("the data has no edge_index; a Data with edge_index [2, edges] is needed")
     columns = {name: getattr(data, name, None) for name in ("x", "y", "edge_weight", "edge_attr")}
     with warnings.catch_warnings():  # PyG warns where it has to guess the number
         warnings.simplefilter("ignore")
         num_nodes = getattr(data, "num_nodes", None)
+    _name_left_out(data)
     chosen = {"undirected": False, "self_loops": False, "dedup": False, "threads": 0, **options}
     return graph_from_edges(data.edge_index, num_nodes, columns, _pyg_splits(data), **chosen)
+
+
+def _name_left_out(data: Any) -> None:
+    """Warns of attributes with a row for each node or edge that a Graph has no place for."""
+    known = {"edge_index", "x", "y", "edge_weight", "edge_attr", "num_nodes", "adj", "adj_t"}
+    known |= {f"{name}_{suffix}" for name in _SPLIT_NAMES for suffix in ("mask", "idx")}
+    is_node, is_edge = (getattr(data, name, None) for name in ("is_node_attr", "is_edge_attr"))
+    if is_node is None or is_edge is None:  # not PyG's Data
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        given = sorted(data.keys())  # of a set
+        names = [key for key in given if key not in known and (is_node(key) or is_edge(key))]
+    if names:
+        warnings.warn(
+            f"a Graph has no place for {', '.join(names)}; look them up by n_id or e_id of a "
+            "batch, or loop with foregather.interop.pyg.NeighborLoader, whose batches have them",
+            stacklevel=4,
+        )
 
 
 def _pyg_splits(data: Any) -> dict[str, Any]:
@@ -212,6 +238,7 @@ def _pyg_splits(data: Any) -> dict[str, Any]:
             value = getattr(data, f"{name}_{suffix}", None)
             if value is None:
                 continue
+            value = to_array(value, f"{name}_{suffix}")
             if value.ndim != 1:
                 raise InputError(
                     f"{name}_{suffix} has shape {list(value.shape)}, expected one split; "

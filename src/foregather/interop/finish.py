@@ -100,7 +100,7 @@ class Finish:
             made.edge_index = None
         else:
             edges = torch.stack([out.row, out.col])
-            made.edge_index = edges if data.edge_index is None else edges.to(data.edge_index.device)
+            made.edge_index = edges.to(getattr(data.edge_index, "device", edges.device))
         if "n_id" not in made:
             made.n_id = out.node
         if edge is not None and "e_id" not in made:

@@ -5,6 +5,7 @@ Batches hold what PyG's hold: every node attribute of the data by `n_id`, every 
 in silence is refused; what only says how batches are made (workers) is accepted and not needed.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace as replaced
@@ -56,7 +57,7 @@ class NeighborLoader(Loader, pyg_loader.NeighborLoader):  # type: ignore[misc]
         data: a PyG Data, whose topology is converted once, or a Graph.
         num_neighbors: fan-outs, one a layer, -1 for all.
         input_nodes: node ids, a boolean mask, the name of a split, or None for all.
-        input_time: of PyG; refused, samples do not depend on time.
+        input_time: of PyG; refused, samples do not look at time yet.
         replace: sample neighbours with replacement.
         subgraph_type: "directional" edges as drawn; "bidirectional" their reverses too (an edge
             that was not drawn has `e_id` and attributes of its reverse); "induced" all edges
@@ -120,7 +121,8 @@ class NeighborLoader(Loader, pyg_loader.NeighborLoader):  # type: ignore[misc]
         graph, stored = data, None
         weights = rule is not None or options.get("norm") is not None
         if not isinstance(data, Graph):
-            graph, stored = topology_of(data, weight_attr, weights)
+            whole = 0 if replace else _least_fanout(num_neighbors)
+            graph, stored = topology_of(data, weight_attr, weights, whole)
             if weight_attr is not None:
                 weight_attr = "edge_weight"  # what the column is called in the graph
         _check_kind(kind, data, weights, options)
@@ -292,6 +294,15 @@ def _fanouts(num_neighbors: Any) -> Any:
         )
     values = getattr(num_neighbors, "values", num_neighbors)  # PyG's NumNeighbors
     return num_neighbors if callable(values) else values
+
+
+def _least_fanout(num_neighbors: Any) -> float:
+    """Rows of so many edges are taken whole in every layer; 0 where fan-outs are none."""
+    fanouts = num_neighbors if isinstance(num_neighbors, (list, tuple)) else ()
+    try:
+        return min((math.inf if int(one) < 0 else int(one) for one in fanouts), default=0)
+    except (TypeError, ValueError):
+        return 0
 
 
 def _kind(subgraph_type: Any, directed: bool) -> str:

@@ -189,15 +189,24 @@ class PygGraphStore(GraphStore):  # type: ignore[misc]
 
     PyG's own sampler copies all of it into memory as int64.
 
+    Args:
+        graph: where the edges are.
+        edge_attr: False leaves the graph's edge features out.
+
     Raises:
-        InputError: the graph has edge weights, which such a store cannot hand on.
+        InputError: the graph has edge weights or edge features, which such a store cannot hand on.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, edge_attr: bool = True) -> None:
         if graph.edge_weight is not None:
             raise InputError(
                 "the graph has edge weights, which PyG does not ask a GraphStore for; use "
                 "foregather.Loader, or give NodeLoader a Data with edge_weight"
+            )
+        if graph.edge_features is not None and edge_attr:
+            raise InputError(
+                "the graph has edge features, which PyG does not ask stores for; use "
+                "foregather.Loader, or leave them out with edge_attr=False"
             )
         super().__init__()
         self.__dict__["graph"] = graph

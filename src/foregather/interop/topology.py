@@ -9,18 +9,22 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from foregather.errors import InputError
+from foregather.graph.arrays import to_array
 from foregather.graph.graph import Graph
 
 __all__ = ["topology_of"]
 
 
-def topology_of(data: Any, weight_attr: str | None, weights: bool) -> tuple[Graph, Any]:
+def topology_of(
+    data: Any, weight_attr: str | None, weights: bool, whole: float = 0
+) -> tuple[Graph, Any]:
     """The graph, and the `x` that it stores exactly; any other is indexed like other attributes.
 
     Args:
         data: edges, and what is known about them.
         weight_attr: name of the edge attribute to draw by.
         weights: batches get the engine's edge weights, so it has to know those of the data.
+        whole: up to so many edges into a node are taken whole, whatever they weigh.
 
     Raises:
         InputError: not a Data of one type, or edges that are none.
@@ -28,7 +32,7 @@ def topology_of(data: Any, weight_attr: str | None, weights: bool) -> tuple[Grap
     if not isinstance(data, Data):
         raise InputError(
             f"data is a {type(data).__name__}, expected a PyG Data with one type of nodes, or a "
-            "Graph"
+            "Graph; several types, and stores, are for PyG's own loader"
         )
     for name in ("adj_t", "adj"):
         if name in data and "edge_index" not in data:
@@ -43,6 +47,8 @@ def topology_of(data: Any, weight_attr: str | None, weights: bool) -> tuple[Grap
         raise InputError(f"weight_attr is {weight_attr!r}, but the data has no such attribute")
     drawn_by = weight_attr or ("edge_weight" if weights else "")
     weight = data[drawn_by] if drawn_by and drawn_by in data else None
+    if weight_attr is not None and whole:
+        weight = _drawable(weight, edges, whole)
     stored = data.x if _is_exact(data.x) else None
     with warnings.catch_warnings():  # PyG warns where it has to guess the number
         warnings.simplefilter("ignore")
@@ -50,6 +56,18 @@ def topology_of(data: Any, weight_attr: str | None, weights: bool) -> tuple[Grap
     if nodes is None:
         raise InputError("the data says nowhere how many nodes there are; set data.num_nodes")
     return Graph.from_edge_index(edges, nodes, x=stored, edge_weight=weight), stored
+
+
+def _drawable(weight: Any, edge_index: Any, whole: float) -> Any:
+    """Weights to draw by: where none is above 0 but the row is taken whole, all are 1."""
+    values, edges = to_array(weight, "edge_weight"), to_array(edge_index, "edge_index")
+    shape = (edges.shape[1],) if edges.ndim == 2 and edges.shape[0] == 2 else None
+    if values.shape != shape or edges.dtype.kind not in "iu" or edges.min(initial=0) < 0:
+        return weight  # refused where the graph is made
+    degree = np.bincount(edges[1])
+    heavy = np.bincount(edges[1], values != 0)
+    free = ((heavy == 0) & (degree <= whole))[edges[1]]
+    return np.where(free, 1, values)
 
 
 def _is_exact(x: Any) -> bool:

@@ -24,11 +24,13 @@ __all__ = [
     "refuse",
 ]
 
+_TIME = "samples do not look at time yet; keep PyG's own loader where they must"
+
 #: PyG's argument -> (values that ask for nothing, what to do instead).
 _PYG: dict[str, tuple[tuple[Any, ...], str]] = {
-    "input_time": ((None,), "leave it out; samples do not depend on time"),
-    "time_attr": ((None,), "leave it out; samples do not depend on time"),
-    "temporal_strategy": (("uniform",), "leave it out; samples do not depend on time"),
+    "input_time": ((None,), _TIME),
+    "time_attr": ((None,), _TIME),
+    "temporal_strategy": (("uniform",), _TIME),
     "is_sorted": ((False, True), ""),
     "weight_attr": (
         (None, "edge_weight"),
@@ -37,7 +39,7 @@ _PYG: dict[str, tuple[tuple[Any, ...], str]] = {
     ),
     "subgraph_type": (("directional",), "use subgraph_type='directional' (the default)"),
     "directed": ((True,), "leave it out; sampled edges point to their target"),
-    "disjoint": ((False,), "use batch_size=1 for one tree a seed"),
+    "disjoint": ((False,), "use batch_size=1 for one tree a seed; several in a batch are planned"),
     "neighbor_sampler": ((None,), "pass a foregather sampler as sampler="),
     "node_sampler": ((None,), "pass a foregather sampler as sampler="),
     "transform_sampler_output": ((None,), "pass transform=, which sees the finished batch"),
