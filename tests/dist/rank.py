@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -163,29 +164,55 @@ def other_version(folder):
         pass
 
 
+def wide_features(graph, width):
+    return Features(np.random.default_rng(1).random((graph.num_nodes, width), np.float32))
+
+
 def count(folder):
     """Fetches rows between two marks, so that others can count what crosses meanwhile."""
-    graph, here = rank_train.train_graph(), Path(folder)
-    wide = np.random.default_rng(1).random((graph.num_nodes, 600), np.float32)
+    graph = rank_train.train_graph()
     with Grid(timeout=300) as grid:
         sampler = sampler_of(graph, grid, "once")
         starts = sampler.topology.row_starts
-        block = FeatureBlock.of(Features(wide), grid.num_rows, grid.row, starts)
+        block = FeatureBlock.of(wide_features(graph, 600), grid.num_rows, grid.row, starts)
         rows = FeatureExchange(grid, block, mode="paper")
-        (here / f"ready{grid.rank}").touch()
-        while not (here / "go").exists():
-            time.sleep(0.02)
-        began = time.monotonic()
+        began = between_marks(folder, grid)
         for _ in range(4):
             for _ in rows.fetch(own_bulk(sampler, graph, 8)):
                 pass
-        entries = [*sampler.ledger.entries().values(), *rows.ledger.entries().values()]
-        totals = [sum(e.bytes for e in entries), sum(e.messages for e in entries)]
-        part = here / f"part{grid.rank}"
-        part.write_text(json.dumps([*totals, time.monotonic() - began]))
-        part.replace(here / f"done{grid.rank}.json")
-        while not (here / "end").exists():
-            time.sleep(0.02)
+        say_counted(folder, grid, [sampler.ledger, rows.ledger], began)
+
+
+def count_loader(folder):
+    """The same from before a Loader is made, whose sampler adds up weights over ranks first."""
+    graph = rank_train.train_graph()
+    graph = replace(graph, features=wide_features(graph, 4000))
+    with Grid(timeout=300) as grid:
+        began = between_marks(folder, grid)
+        loader = rank_train.loader_of(graph, "fastgcn", 10, 2, grid=grid, mode="owner")
+        for _ in loader:
+            pass
+        loader.ranks.gather_ledger()  # all that was asked for has crossed by then
+        say_counted(folder, grid, [loader.ranks.sampler.ledger, loader.ranks.rows.ledger], began)
+
+
+def between_marks(folder, grid):
+    """Says that this rank is ready, and waits until the others count."""
+    Path(folder, f"ready{grid.rank}").touch()
+    while not Path(folder, "go").exists():
+        time.sleep(0.02)
+    return time.monotonic()
+
+
+def say_counted(folder, grid, ledgers, began):
+    """Writes what the ledgers have, and waits until the others have looked."""
+    entries = [entry for ledger in ledgers for entry in ledger.entries().values()]
+    totals = [sum(e.bytes for e in entries), sum(e.messages for e in entries)]
+    part = Path(folder, f"part{grid.rank}")
+    part.write_text(json.dumps([*totals, time.monotonic() - began]))
+    part.replace(Path(folder, f"done{grid.rank}.json"))
+    while not Path(folder, "end").exists():
+        time.sleep(0.02)
 
 
 def enter(namespace):
