@@ -43,8 +43,9 @@ def agree(grid: "Grid", key: str, facts: Mapping[str, str]) -> None:
     different = [
         name for name in posted[0] if any(part.get(name) != posted[0][name] for part in posted)
     ]
+    # Whoever holds the store goes on last: it may come to the end of its program first.
+    grid.watch.linger([f"{key}/{rank}/read" for rank in range(grid.size)])
     if different:
-        grid.watch.linger([f"{key}/{rank}/read" for rank in range(grid.size)])
         raise InputError(_sentence(different, posted))
 
 
@@ -80,8 +81,7 @@ def _exchange(grid: "Grid", key: str, facts: Mapping[str, str], names: str) -> l
             )
         time.sleep(_POLL)
     posted = [json.loads(store.get(one)) for one in keys]
-    if any(part != posted[0] for part in posted):  # whoever holds the store goes last
-        store.set(f"{keys[grid.rank]}/read", "1")
+    store.set(f"{keys[grid.rank]}/read", "1")
     return posted
 
 

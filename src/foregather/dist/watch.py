@@ -247,7 +247,7 @@ class Watch:
             ]
             if all(self._silent(r) > _LOOK for r in waited_for):
                 break
-            time.sleep(0.05)
+            time.sleep(0.01)
 
     def close(self, why: str = "it closed its grid") -> None:
         """Stops the beat and says so; a second call does nothing."""
