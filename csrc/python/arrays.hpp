@@ -38,6 +38,7 @@ void bind_check(nb::module_& m);
 void bind_csc(nb::module_& m);
 void bind_disk_gather(nb::module_& m);
 void bind_disk_sample(nb::module_& m);
+void bind_file_map(nb::module_& m);
 void bind_gather(nb::module_& m);
 void bind_hash(nb::module_& m);
 void bind_layerwise(nb::module_& m);

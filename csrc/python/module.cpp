@@ -55,6 +55,7 @@ NB_MODULE(_core, m) {
   python::bind_csc(m);
   python::bind_disk_gather(m);
   python::bind_disk_sample(m);
+  python::bind_file_map(m);
   python::bind_gather(m);
   python::bind_hash(m);
   python::bind_layerwise(m);

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, overload
 import numpy
 import numpy.typing
 from numpy.typing import NDArray
+from typing_extensions import CapsuleType
 
 
 def default_threads() -> int:
@@ -228,6 +229,11 @@ class DiskKernel64:
 
     @property
     def alignment(self) -> int: ...
+
+def map_file(descriptor: int, size: int, name: str) -> tuple[int, CapsuleType]:
+    """
+    Maps the first bytes of a file read-only: where they are, and what keeps them there.
+    """
 
 @overload
 def gather_rows(data: numpy.typing.NDArray[Any], ids: numpy.typing.NDArray[numpy.uint32], out: numpy.typing.NDArray[Any], scale: numpy.typing.NDArray[numpy.float32] | None = None, threads: int = 0) -> None: ...

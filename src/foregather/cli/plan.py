@@ -61,9 +61,9 @@ class Plan:
         """Samples and plans at each budget."""
         if self.batches < 0 or not self.memory:
             raise InputError("give at least one budget, and 0 or more batches")
+        from foregather.observe.usable import usable_memory
         from foregather.sampling.neighbor import check_fanouts
         from foregather.train.arguments import called_fanouts
-        from foregather.train.usable import usable_memory
 
         budgets = sorted(usable_memory() if m == "auto" else parse_size(m) for m in self.memory)
         graph = Graph.open(self.path)
@@ -89,7 +89,7 @@ class Plan:
 
     def _forecast(self, graph: Graph) -> dict[str, Any]:
         from foregather.cli.plan_ranks import forecast_facts
-        from foregather.train.usable import usable_memory
+        from foregather.observe.usable import usable_memory
 
         grid_rows, bulks = self.rehearse
         if min(self.ranks, grid_rows, bulks) < 1:

@@ -13,6 +13,7 @@ import tyro
 
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
+from foregather.graph.load import load_if_fits
 from foregather.observe.progress import quiet
 from foregather.units import format_bytes
 
@@ -97,7 +98,7 @@ class TrainFull:
     def _train(self) -> dict[str, Any]:
         from foregather.pipeline import FullGraph, load_state, save_state
 
-        graph = Graph.open(self.path)
+        graph = load_if_fits(Graph.open(self.path))
         layers = self._layers(graph)
         options, text = self._options(graph, layers)
         run = FullGraph(graph, layers, optimizer=self._optimizer(), seed=self.seed, **options)

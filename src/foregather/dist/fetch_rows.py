@@ -13,6 +13,7 @@ from foregather.dist.shares import OwnBlock, shares, shares_with_disk
 from foregather.errors import BudgetError
 from foregather.graph.features import Features
 from foregather.graph.graph import Graph
+from foregather.graph.mapped import fetch
 from foregather.train.ranks import BlockStorage, Mode, WireFormat
 
 __all__ = ["default_memory", "exchange_of"]
@@ -75,7 +76,7 @@ def exchange_of(
         block = FeatureBlock.on_disk(graph, grid.num_rows, grid.row, starts)
     elif graph.path is not None:  # mapped: this rank's block is read into memory
         assert isinstance(block.rows, Features)
-        kept = Features(np.array(block.rows.data), features.scale)
+        kept = Features(fetch(block.rows.data), features.scale)
         block = FeatureBlock(block.row_starts, block.block, kept)
     return FeatureExchange(grid, block, memory=memory, wire=wire, mode=how, threads=max(1, threads))
 

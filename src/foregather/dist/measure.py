@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather.graph.graph import EDGE_STEP, Graph
+from foregather.graph.mapped import fetch
 
 __all__ = ["measure_cut"]
 
@@ -29,11 +30,12 @@ def measure_cut(graph: Graph, part: Int, parts: int) -> dict[str, Any]:
     edges = np.bincount(part, weights=graph.in_degree(), minlength=parts).astype(np.int64)
     cut = np.zeros(parts, np.int64)
     halo = np.zeros(parts, np.int64)
+    bounds = fetch(graph.indptr)
     # One bit a (block, node): a block is looked at at a time, so memory is N bytes.
     for block in range(parts):
         met = np.zeros(graph.num_nodes, np.bool_)
-        for begin, end in _spans(graph, part, block):
-            sources = graph.indices[begin:end]
+        for begin, end in _spans(bounds, part, block):
+            sources = fetch(graph.indices[begin:end])
             outside = sources[part[sources] != block]
             cut[block] += len(outside)
             met[outside] = True
@@ -57,13 +59,13 @@ def _balance(counts: Int) -> float:
     return float(counts.max() / mean) if mean > 0 else 1.0
 
 
-def _spans(graph: Graph, part: Int, block: int) -> Any:
+def _spans(bounds: Int, part: Int, block: int) -> Any:
     """Edges of the rows of a block, as runs of consecutive rows of at most EDGE_STEP edges."""
     own = np.flatnonzero(part == block)
     if not len(own):
         return
     breaks = np.flatnonzero(np.diff(own) != 1) + 1
     for run in np.split(own, breaks):
-        begin, end = int(graph.indptr[run[0]]), int(graph.indptr[run[-1] + 1])
+        begin, end = int(bounds[run[0]]), int(bounds[run[-1] + 1])
         for start in range(begin, end, EDGE_STEP):
             yield start, min(end, start + EDGE_STEP)

@@ -17,7 +17,9 @@ from foregather import _core
 from foregather.errors import FormatError, InputError, StorageError
 from foregather.files import open_regular
 from foregather.graph.blocks import ArrayChecks, array_checks, read_checked
+from foregather.graph.chunks import row_of
 from foregather.graph.graph import Graph
+from foregather.graph.mapped import fetch
 from foregather.graph.npy import ALIGN, read_file_header
 
 __all__ = ["Balance", "Partition", "cut_rows", "read_span"]
@@ -46,8 +48,8 @@ def cut_rows(indptr: Int, blocks: int, balance: Balance = "edges") -> Int:
         return parts * nodes // blocks
     if balance != "edges":
         raise InputError(f"balance is {balance!r}, expected 'edges' or 'nodes'")
-    edges = int(indptr[-1])
-    starts = np.searchsorted(indptr, [int(part) * edges // blocks for part in parts])
+    edges = int(fetch(indptr[-1:])[0])
+    starts = [row_of(indptr, int(part) * edges // blocks, "left") for part in parts]
     starts[0], starts[-1] = 0, nodes
     return np.asarray(starts, np.int64)
 

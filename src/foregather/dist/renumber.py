@@ -15,6 +15,7 @@ import numpy.typing as npt
 from foregather.errors import InputError, MissingDependencyError
 from foregather.graph.folder import facts_of, stored_arrays
 from foregather.graph.graph import Graph
+from foregather.graph.mapped import fetch, take
 from foregather.graph.writer import FolderWriter
 from foregather.sampling.rows import pointer
 
@@ -41,9 +42,10 @@ def metis_order(graph: Graph, parts: int) -> tuple[Int, Int]:
             "order 'metis' needs pymetis; install foregather[metis], or use order 'natural'"
         ) from error
     target = np.repeat(np.arange(graph.num_nodes), graph.in_degree())
-    both = np.concatenate(
-        [np.stack([graph.indices, target]), np.stack([target, graph.indices])], axis=1
-    ).astype(np.int64)
+    source = fetch(graph.indices)
+    both = np.concatenate([np.stack([source, target]), np.stack([target, source])], axis=1).astype(
+        np.int64
+    )
     both = both[:, both[0] != both[1]]
     plain = Graph.from_edge_index(both, graph.num_nodes, dedup=True)
     if hasattr(pymetis, "CSRAdjacency"):
@@ -91,13 +93,13 @@ def renumber(
             if name in ("indptr", "indices", "edge_weight", "mapping") or name in edges:
                 continue
             if name.startswith("splits/"):
-                writer.put(name, np.sort(place[values]))
+                writer.put(name, np.sort(place[fetch(values)]))
             elif name.endswith("_scale") or len(values) != nodes:
-                writer.put(name, values)
+                writer.put(name, fetch(values))
             else:
                 _write_rows(writer, name, values, order)
         old = graph.extra.get("mapping")
-        writer.put("mapping", order.astype(np.int64) if old is None else np.asarray(old)[order])
+        writer.put("mapping", order.astype(np.int64) if old is None else fetch(old)[order])
         facts = facts_of(graph)
         facts["partition"] = {
             "order": how,
@@ -111,13 +113,13 @@ def _write_rows(writer: FolderWriter, name: str, values: Array, order: Int) -> N
     out = writer.array(name, values.dtype, values.shape[1:], len(order))
     step = max(1, STEP // max(1, values[:1].nbytes))
     for start in range(0, len(order), step):
-        out.append(np.asarray(values[order[start : start + step]]).astype(out.dtype, copy=False))
+        out.append(take(values, order[start : start + step]).astype(out.dtype, copy=False))
     writer.close(name)
 
 
 def _write_edges(writer: FolderWriter, graph: Graph, order: Int, place: Int) -> set[str]:
     """Rows in the new order, sources renumbered and ascending again; returns the arrays written."""
-    degree = graph.in_degree()[order]
+    begins, degree = fetch(graph.indptr)[order], graph.in_degree()[order]
     indptr = pointer(degree)
     writer.put("indptr", indptr)
     moved: dict[str, Array] = {}
@@ -134,15 +136,13 @@ def _write_edges(writer: FolderWriter, graph: Graph, order: Int, place: Int) -> 
         last = min(max(last, row + 1), len(order))
         lengths = degree[row:last]
         start = pointer(lengths)
-        entry = np.arange(start[-1]) + np.repeat(
-            graph.indptr[order[row:last]] - start[:-1], lengths
-        )
-        source = place[graph.indices[entry]]
+        entry = np.arange(start[-1]) + np.repeat(begins[row:last] - start[:-1], lengths)
+        source = place[take(graph.indices, entry)]
         # Stable, so that parallel edges keep their order.
         sort = np.lexsort((source, np.repeat(np.arange(last - row), lengths)))
         outs["indices"].append(source[sort].astype(outs["indices"].dtype))
         for name, values in moved.items():
-            outs[name].append(np.asarray(values[entry[sort]]).astype(outs[name].dtype, copy=False))
+            outs[name].append(take(values, entry)[sort].astype(outs[name].dtype, copy=False))
         row = last
     for name in outs:
         writer.close(name)

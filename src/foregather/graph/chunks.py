@@ -1,22 +1,24 @@
 """chunks: walks a graph's edges and rows a piece at a time, for verify and describe.
 
-Pieces are views of the (possibly mapped) arrays: nothing is copied, and memory use does not
-depend on the size of the graph.
+Pieces of arrays in memory are views, those of mapped files are read: memory use does not depend on
+the size of the graph, and a file that cannot be read is an error.
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from foregather.graph.graph import EDGE_STEP, Graph
+from foregather.graph.mapped import fetch, is_mapped
 
-__all__ = ["EdgePiece", "edge_pieces", "row_pieces"]
+__all__ = ["EdgePiece", "edge_pieces", "row_of", "row_pieces"]
 
 Array = npt.NDArray[Any]
 
 _ROW_BYTES = 16 << 20
+_LOOK = 4096  # borders that are read at once, at the end of a search
 
 
 class EdgePiece(NamedTuple):
@@ -38,11 +40,25 @@ def edge_pieces(graph: Graph, step: int = EDGE_STEP) -> Iterator[EdgePiece]:
         end = min(begin + step, graph.num_edges)
         skip = min(begin, 1)
         start = begin - skip
-        first = int(np.searchsorted(graph.indptr, start, side="right")) - 1
-        last = int(np.searchsorted(graph.indptr, end, side="left"))
-        yield EdgePiece(
-            start, skip, graph.indices[start:end], first, graph.indptr[first : last + 1]
-        )
+        first = row_of(graph.indptr, start, "right") - 1
+        last = row_of(graph.indptr, end, "left")
+        indptr = fetch(graph.indptr[first : last + 1])
+        yield EdgePiece(start, skip, fetch(graph.indices[start:end]), first, indptr)
+
+
+def row_of(indptr: npt.NDArray[np.int64], edge: int, side: Literal["left", "right"]) -> int:
+    """`np.searchsorted` of borders that may be mapped: they are read where it looks."""
+    if not is_mapped(indptr):
+        return int(np.searchsorted(indptr, edge, side=side))
+    low, high = 0, len(indptr)
+    while high - low > _LOOK:
+        middle = (low + high) // 2
+        value = int(fetch(indptr[middle : middle + 1])[0])
+        if value < edge or (side == "right" and value == edge):
+            low = middle + 1
+        else:
+            high = middle
+    return low + int(np.searchsorted(fetch(indptr[low:high]), edge, side=side))
 
 
 def row_pieces(values: Array) -> Iterator[tuple[int, Array]]:
@@ -50,4 +66,4 @@ def row_pieces(values: Array) -> Iterator[tuple[int, Array]]:
     width = values.nbytes // max(1, values.shape[0])
     step = max(1, _ROW_BYTES // max(1, width))
     for start in range(0, values.shape[0], step):
-        yield start, values[start : start + step]
+        yield start, fetch(values[start : start + step])

@@ -18,6 +18,7 @@ from foregather.graph.chunks import edge_pieces, row_pieces
 from foregather.graph.folder import stored_arrays
 from foregather.graph.graph import Graph
 from foregather.graph.labels import label_facts
+from foregather.graph.mapped import fetch
 from foregather.observe.plots import new_figure, save_figure
 from foregather.observe.progress import Progress
 
@@ -35,7 +36,7 @@ def describe(graph: Graph) -> dict[str, Any]:
     """Counts, degrees, structure, labels, splits and storage of a graph, as JSON-able values."""
     arrays = stored_arrays(graph)
     incoming = _histogram(
-        np.diff(graph.indptr[start : start + _INDPTR_STEP + 1])
+        np.diff(fetch(graph.indptr[start : start + _INDPTR_STEP + 1]))
         for start in range(0, graph.num_nodes, _INDPTR_STEP)
     )
     out_degree = graph.out_degree()
@@ -109,7 +110,7 @@ def _degree_facts(
 def _isolated(graph: Graph, out_degree: npt.NDArray[np.int64]) -> int:
     count = 0
     for start in range(0, graph.num_nodes, _INDPTR_STEP):
-        incoming = np.diff(graph.indptr[start : start + _INDPTR_STEP + 1])
+        incoming = np.diff(fetch(graph.indptr[start : start + _INDPTR_STEP + 1]))
         count += int(((incoming == 0) & (out_degree[start : start + incoming.size] == 0)).sum())
     return count
 
@@ -117,7 +118,7 @@ def _isolated(graph: Graph, out_degree: npt.NDArray[np.int64]) -> int:
 def _edge_facts(graph: Graph) -> dict[str, Any]:
     labels = np.empty(0, np.int64)
     if graph.labels is not None and graph.labels.ndim == 1 and graph.labels.dtype.kind in "iu":
-        labels = graph.labels.astype(np.int64, copy=False)
+        labels = fetch(graph.labels).astype(np.int64, copy=False)
     sums = [0] * 5
     with Progress("edges", graph.num_edges, "edges") as bar:
         for piece in edge_pieces(graph):
@@ -154,9 +155,10 @@ def _feature_facts(graph: Graph) -> dict[str, Any] | None:
 def _label_facts(graph: Graph) -> dict[str, Any] | None:
     if graph.labels is None:
         return None
-    facts = label_facts(graph.labels)
+    labels = fetch(graph.labels)
+    facts = label_facts(labels)
     if facts["kind"] == "single":
-        classes, counts = _histogram(piece for _, piece in row_pieces(graph.labels))
+        classes, counts = _histogram(piece for _, piece in row_pieces(labels))
         order = [i for i in np.argsort(-counts, kind="stable") if classes[i] >= 0]
         facts["top_classes"] = [[int(classes[i]), int(counts[i])] for i in order[:_TOP_CLASSES]]
     return facts

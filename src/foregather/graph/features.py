@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from foregather.errors import InputError
 from foregather.graph.arrays import to_ids
+from foregather.graph.mapped import fetch, take
 
 __all__ = ["Features", "column_scale", "quantize"]
 
@@ -78,12 +79,12 @@ class Features:
             InputError: an id is not a whole number from 0 to num_rows - 1.
         """
         if isinstance(ids, slice):
-            rows: Array = self.data[ids].copy()
+            rows: Array = np.array(fetch(self.data[ids]))
         else:
-            rows = self.data[to_ids(ids, self.num_rows, "ids", "rows")]
+            rows = take(self.data, to_ids(ids, self.num_rows, "ids", "rows"))
         if self.scale is None:
             return rows
-        scaled: Array = rows.astype(np.float32) * self.scale
+        scaled: Array = rows.astype(np.float32) * fetch(self.scale)
         return scaled
 
     def __repr__(self) -> str:

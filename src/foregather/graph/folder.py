@@ -14,9 +14,11 @@ import numpy.typing as npt
 
 from foregather import _core
 from foregather.errors import FormatError, InputError, StorageError
+from foregather.graph.checked_reads import CheckedReads
 from foregather.graph.features import Features
 from foregather.graph.graph import Graph
-from foregather.graph.meta import RESERVED, ArrayEntry, read_meta
+from foregather.graph.mapped import owner_of
+from foregather.graph.meta import RESERVED, Meta, read_meta
 from foregather.graph.npy import file_bytes, map_array
 from foregather.graph.writer import CHUNK, FORMAT, VERSION, FolderWriter, meta_digest
 
@@ -25,7 +27,8 @@ __all__ = ["compute_digest", "facts_of", "open_graph", "save_graph", "stored_arr
 Array = npt.NDArray[Any]
 
 
-def _map(folder: Path, entry: ArrayEntry) -> Array:
+def _map(folder: Path, meta: Meta, name: str) -> Array:
+    entry = meta.arrays[name]
     path = folder / entry.file
     if not os.path.lexists(path):
         raise FormatError(
@@ -48,6 +51,9 @@ def _map(folder: Path, entry: ArrayEntry) -> Array:
             f"{entry.file} has {size} bytes, expected {file_bytes(entry.nbytes)}; "
             "it is truncated, has more than it should, or is not padded"
         )
+    owner = owner_of(values)
+    if owner is not None and meta.tables is not None:
+        owner.read_part = CheckedReads(owner, folder, meta, name)
     return values
 
 
@@ -66,7 +72,7 @@ def open_graph(path: Path) -> Graph:
     for name in ("indptr", "indices"):
         if name not in meta.arrays:
             raise FormatError(f"meta.json lists no array {name}; this is not a whole graph")
-    arrays = {name: _map(path, entry) for name, entry in meta.arrays.items()}
+    arrays = {name: _map(path, meta, name) for name in meta.arrays}
     splits = {
         name.removeprefix("splits/"): arrays.pop(name)
         for name in sorted(arrays)

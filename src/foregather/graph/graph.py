@@ -2,8 +2,8 @@
 
 A Graph is frozen and its arrays fit together (shapes and dtypes are checked on construction, in
 constant time). Topology is CSC: the in-neighbours of node v are
-`indices[indptr[v]:indptr[v + 1]]`, ascending. Arrays are in memory or memory-mapped; nothing here
-tells the difference.
+`indices[indptr[v]:indptr[v + 1]]`, ascending. Arrays are in memory or memory-mapped; a run that
+computes reads those that are mapped into memory (`graph.load`).
 """
 
 import os
@@ -19,6 +19,7 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.features import Features
+from foregather.graph.mapped import fetch, hold
 from foregather.units import format_bytes
 
 if TYPE_CHECKING:
@@ -32,8 +33,14 @@ EDGE_STEP = 4 << 20  # edges looked at together where all are read
 _SAME_SPLIT = ("val", "valid", "validation")
 
 
+class _Referable:
+    """Lets a class with slots be referred to weakly."""
+
+    __slots__ = ("__weakref__",)
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Graph:
+class Graph(_Referable):
     """A directed graph with what is known about its nodes and edges.
 
     Attributes:
@@ -72,6 +79,8 @@ class Graph:
     checked: bool = False
     _digest: list[str] = field(default_factory=list, init=False)
     _sound: list[bool] = field(default_factory=list, init=False)  # see sound.py
+    _loaded: dict[Any, Any] = field(default_factory=dict, init=False)  # see load.py, sound.py
+    _token: object = field(default_factory=object, init=False)  # one for all twins, see load.py
 
     def __post_init__(self) -> None:
         self._check_topology()
@@ -93,10 +102,9 @@ class Graph:
             )
         if self.indices.dtype == np.uint32 and nodes >= 1 << 32:
             raise InputError(f"indices is uint32, which cannot name {nodes} nodes; use int64")
-        if self.indptr[0] != 0 or self.indptr[-1] != edges:
-            raise InputError(
-                f"indptr runs from {self.indptr[0]} to {self.indptr[-1]}, expected 0 to {edges}"
-            )
+        first, last = int(fetch(self.indptr[:1])[0]), int(fetch(self.indptr[-1:])[0])
+        if first != 0 or last != edges:
+            raise InputError(f"indptr runs from {first} to {last}, expected 0 to {edges}")
 
     def _check_rows(self) -> None:
         nodes, edges = self.num_nodes, self.num_edges
@@ -242,13 +250,17 @@ class Graph:
 
     def in_degree(self) -> npt.NDArray[np.int64]:
         """Edges that end in each node, int64 [N]."""
-        return np.diff(self.indptr)
+        counts = np.empty(self.num_nodes, np.int64)
+        for start in range(0, self.num_nodes, EDGE_STEP):
+            part = slice(start, start + EDGE_STEP)
+            counts[part] = np.diff(fetch(self.indptr[start : start + EDGE_STEP + 1]))
+        return counts
 
     def out_degree(self) -> npt.NDArray[np.int64]:
         """Edges that start in each node, int64 [N]; reads the edges a chunk at a time."""
         counts = np.zeros(self.num_nodes, np.int64)
         for start in range(0, self.num_edges, EDGE_STEP):
-            _core.count_ids(self.indices[start : start + EDGE_STEP], counts)
+            _core.count_ids(fetch(self.indices[start : start + EDGE_STEP]), counts)
         return counts
 
     def split(self, name: str) -> npt.NDArray[np.int64]:
@@ -260,7 +272,10 @@ class Graph:
         same = _SAME_SPLIT if name in _SAME_SPLIT else (name,)
         for candidate in (name, *same):
             if candidate in self.splits:
-                return self.splits[candidate]
+                if ("split", candidate) not in self._loaded:
+                    self._loaded["split", candidate] = hold(self.splits[candidate])
+                ids: npt.NDArray[np.int64] = self._loaded["split", candidate]
+                return ids
         there = ", ".join(sorted(self.splits)) or "none"
         raise InputError(f"there is no split {name!r}; the graph has: {there}")
 

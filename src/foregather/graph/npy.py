@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from foregather.errors import FormatError, StorageError
 from foregather.files import open_regular
+from foregather.graph.mapped import Mapped
 
 __all__ = [
     "ALIGN",
@@ -153,16 +154,11 @@ def map_array(path: Path, name: str | None = None, folder: Path | None = None) -
             header = read_file_header(file, name)
             if header.nbytes == 0:
                 return np.empty(header.shape, header.dtype)
-            mapped = np.memmap(
-                file,
-                dtype=header.dtype,
-                mode="r",
-                offset=header.offset,
-                shape=header.shape,
-                order="F" if header.fortran else "C",
-            )
+            end = header.offset + header.nbytes
+            mapped = np.asarray(Mapped(file, end, path, name))
     except StorageError:
         raise
     except OSError as error:
         raise StorageError(f"cannot open {name}: {error.strerror}") from error
-    return mapped.view(np.ndarray)
+    values = mapped[header.offset : end].view(header.dtype)
+    return values.reshape(header.shape, order="F" if header.fortran else "C")

@@ -1,16 +1,35 @@
 """sound: a topology that kernels may walk without looking: rows that ascend, ids that are nodes.
 
-`Graph.open` looks at sizes only. The first sampler of a graph reads its topology once, in order,
-so that a damaged file is an error in a sentence and not a crash.
+`Graph.open` looks at sizes only. The first sampler of a graph reads its topology, so that a damaged
+file is an error in a sentence and not a crash; where there is room it then stays in memory.
 """
 
 from foregather import _core
 from foregather.errors import FormatError
 from foregather.graph.graph import EDGE_STEP, Graph
+from foregather.graph.load import WALKED, fits, load, load_bytes
+from foregather.graph.mapped import fetch
 
-__all__ = ["check_indptr", "check_topology"]
+__all__ = ["check_indptr", "check_topology", "walkable"]
 
 _INDPTR_STEP = 2 << 20
+
+
+def walkable(graph: Graph, threads: int = 0) -> Graph:
+    """The graph as kernels may walk it: checked, and in memory if the machine has room for it.
+
+    What was read stays with the graph. A topology beyond what is free is walked where it is mapped.
+
+    Raises:
+        FormatError: the topology is damaged.
+        StorageError: a file cannot be read.
+    """
+    if WALKED not in graph._loaded and load_bytes(graph, ["topology"]):
+        room = fits(graph, ["topology"])
+        graph._loaded[WALKED] = load(graph, ["topology"]) if room else None
+    found: Graph = graph._loaded.get(WALKED) or graph
+    check_topology(found, threads)
+    return found
 
 
 def check_topology(graph: Graph, threads: int = 0) -> None:
@@ -23,7 +42,7 @@ def check_topology(graph: Graph, threads: int = 0) -> None:
         return
     check_indptr(graph)
     for start in range(0, graph.num_edges, EDGE_STEP):
-        piece = graph.indices[start : start + EDGE_STEP]
+        piece = fetch(graph.indices[start : start + EDGE_STEP])
         bad = _core.check_ids(piece, graph.num_nodes, threads)
         if bad >= 0:
             raise FormatError(
@@ -42,7 +61,7 @@ def check_indptr(graph: Graph) -> None:
     """
     previous = 0
     for start in range(0, graph.num_nodes + 1, _INDPTR_STEP):
-        piece = graph.indptr[start : start + _INDPTR_STEP]
+        piece = fetch(graph.indptr[start : start + _INDPTR_STEP])
         bad = _core.check_indptr(piece, previous)
         if bad >= 0:
             before = previous if bad == 0 else int(piece[bad - 1])

@@ -23,6 +23,7 @@ from foregather.graph.checks import FILE as CHECKS
 from foregather.graph.checks import describe_checks, table_file, table_rows
 from foregather.graph.digest import json_digest
 from foregather.graph.files import storage_error, sync_folder, write_all
+from foregather.graph.mapped import fetch
 from foregather.graph.npy import ALIGN, file_bytes, pack_header
 from foregather.graph.owned import FORMAT, check_replaceable
 from foregather.graph.workspace import Workspace
@@ -242,7 +243,8 @@ class FolderWriter:
         writer = self.array(name, values.dtype, values.shape[1:], values.shape[0])
         step = max(1, (16 << 20) // max(1, values.nbytes // max(1, values.shape[0])))
         for start in range(0, values.shape[0], step):
-            writer.append(np.asarray(values[start : start + step]).astype(writer.dtype, copy=False))
+            piece = np.asarray(fetch(values[start : start + step]))
+            writer.append(piece.astype(writer.dtype, copy=False))
         self.close(name)
 
     def scratch(self, name: str) -> Path:

@@ -15,6 +15,8 @@ from foregather.errors import InputError, MissingDependencyError
 from foregather.gather.memory import gather
 from foregather.graph.arrays import to_ids
 from foregather.graph.graph import Graph
+from foregather.graph.load import load_if_fits
+from foregather.graph.mapped import fetch, take
 from foregather.sampling.sampler import Sampler
 
 try:
@@ -146,7 +148,7 @@ class PygFeatureStore(FeatureStore):  # type: ignore[misc]
 
     def __init__(self, graph: Graph) -> None:
         super().__init__()
-        self.__dict__["graph"] = graph
+        self.__dict__["graph"] = load_if_fits(graph, ["features", "labels"])
 
     def _rows(self, attr: Any) -> tuple[int, ...] | None:
         if attr.attr_name == "x" and self.graph.features is not None:
@@ -167,7 +169,7 @@ class PygFeatureStore(FeatureStore):  # type: ignore[misc]
             assert self.graph.features is not None
             return gather(self.graph.features, np.ascontiguousarray(ids))
         assert self.graph.labels is not None
-        return torch.from_numpy(np.array(self.graph.labels[ids]))
+        return torch.from_numpy(np.array(take(self.graph.labels, ids)))
 
     def _get_tensor_size(self, attr: Any) -> tuple[int, ...] | None:
         return self._rows(attr)
@@ -233,4 +235,4 @@ class PygGraphStore(GraphStore):  # type: ignore[misc]
 
 
 def _long(values: npt.NDArray[Any]) -> "Tensor":
-    return torch.from_numpy(np.array(values, np.int64))
+    return torch.from_numpy(np.array(fetch(values), np.int64))

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
+from foregather.graph.load import load_if_fits
 from foregather.observe.progress import Progress
 from foregather.pipeline.chunks import Method
 from foregather.pipeline.engine import Engine
@@ -125,6 +126,7 @@ class FullGraph:
         check_batch_norm(self.layers, mode, chunks)
         self.link = make_link(runtime)
         cut_layers(self.layers, self.link.stages)  # its errors come before the work of the chunks
+        graph = load_if_fits(graph)
         together = abreast or self.link.ways
         self.chunks = shared_chunks(graph, chunks, partition, seed, together, self.link)
         stage = make_stage(

@@ -19,6 +19,7 @@ from foregather.errors import FormatError, InputError, StorageError
 from foregather.files import open_regular
 from foregather.graph.blocks import array_sums
 from foregather.graph.graph import Graph
+from foregather.graph.mapped import fetch
 from foregather.graph.meta import read_meta
 from foregather.graph.npy import ALIGN, file_bytes, read_file_header
 from foregather.observe.buffer import aligned_buffer
@@ -233,7 +234,7 @@ class DiskTopology:
     def _fill_index(self, kernel: Kernel) -> None:
         rows = self.graph.indptr
         for start in range(1, len(rows), STEP):
-            kernel.append(np.ascontiguousarray(rows[start : start + STEP]))
+            kernel.append(np.ascontiguousarray(fetch(rows[start : start + STEP])))
         kernel.finish()
 
 

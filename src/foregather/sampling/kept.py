@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from foregather.graph.graph import Graph
-from foregather.graph.sound import check_topology
+from foregather.graph.sound import walkable
 
 __all__ = ["Kept"]
 
@@ -26,25 +26,43 @@ class Kept(Generic[Kernel]):
         # one value, so that no thread ever sees the kernel of one graph beside another
         self._kept: tuple[Graph, object, Kernel, int] | None = None
 
-    def get(self, graph: Graph, make: Callable[[], Kernel], other: object = None) -> Kernel:
+    def get(
+        self,
+        graph: Graph,
+        make: Callable[[Graph], Kernel],
+        other: object = None,
+        alike: bool = False,
+    ) -> Kernel:
         """The kernel of a graph, made if the last call was for another one.
 
         Args:
             graph: compared by identity: it is held, so no other can come to lie in its place.
-            make: makes it.
+            make: makes it, of the graph as it may be walked.
             other: what it depends on besides the graph, compared by value.
+            alike: take that of the same graph with other arrays in memory too.
 
         Raises:
             FormatError: the topology is damaged.
+            StorageError: it cannot be read.
         """
         kept, process = self._kept, os.getpid()
-        if kept is not None and kept[0] is graph and kept[1] == other and kept[3] == process:
+        same = kept is not None and kept[1] == other and kept[3] == process
+        if kept is not None and same and (kept[0] is graph or (alike and _alike(kept[0], graph))):
             return kept[2]
-        check_topology(graph)
+        walked = walkable(graph)
         self._kept = kept = None  # the tables of the one before go first
-        kernel = make()
+        kernel = make(walked)
         self._kept = (graph, other, kernel, process)
         return kernel
 
+    def clear(self) -> None:
+        """Gives the kernel back, and the arrays it holds."""
+        self._kept = None
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Kept, ()
+
+
+def _alike(one: Graph, other: Graph) -> bool:
+    """Whether they are one graph with other arrays in memory."""
+    return one._token is other._token

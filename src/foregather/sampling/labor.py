@@ -111,7 +111,7 @@ class Labor(FusedSampler):
     def _kernel(self, graph: Graph) -> Kernel:
         """The kernel of a graph."""
 
-        def make() -> Kernel:
+        def make(graph: Graph) -> Kernel:
             narrow = graph.indices.dtype == np.uint32
             kernel = _core.LaborKernel32 if narrow else _core.LaborKernel64
             fanouts, once = list(self.num_neighbors), self.expand == "once"

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
-from foregather.graph.sound import check_topology
+from foregather.graph.sound import walkable
 from foregather.sampling.bulk import Bulk, Sample
 from foregather.sampling.matrix import LayerGraph, MatrixSampler, keeps_verbs
 from foregather.sampling.rows import Columns, Picks, Rows, inclusion, pointer
@@ -109,7 +109,7 @@ class LayerWise(MatrixSampler):
             return super().sample_bulk(
                 graph, seeds, seed=seed, epoch=epoch, first_batch=first_batch, threads=threads
             )
-        check_topology(graph, threads)
+        graph = walkable(graph, threads)
         nodes, positions = distinct_seeds(graph, seeds)
         stacked = np.concatenate([np.empty(0, graph.indices.dtype), *nodes])
         common = self._arrivals(graph) if graph.num_edges else None

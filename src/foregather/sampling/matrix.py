@@ -17,7 +17,7 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
-from foregather.graph.sound import check_topology
+from foregather.graph.sound import walkable
 from foregather.sampling.bulk import Bulk, Expand, Sample
 from foregather.sampling.rows import Columns, Picks, Rows, as_weights, pointer
 from foregather.sampling.sampler import Sampler
@@ -124,7 +124,7 @@ class MatrixSampler(Sampler):
         threads: int = 0,
     ) -> Bulk:
         """Samples len(seeds) minibatches at once; see `Sampler.sample_bulk`."""
-        check_topology(graph, threads)
+        graph = walkable(graph, threads)
         nodes, positions = distinct_seeds(graph, seeds)
         known = [[len(ids)] for ids in nodes]
         begin = [0] * len(nodes)

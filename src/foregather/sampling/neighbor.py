@@ -75,7 +75,7 @@ class Neighbor(FusedSampler):
     def _kernel(self, graph: Graph) -> Kernel:
         """The kernel of a graph."""
 
-        def make() -> Kernel:
+        def make(graph: Graph) -> Kernel:
             narrow = graph.indices.dtype == np.uint32
             kernel = _core.NeighborKernel32 if narrow else _core.NeighborKernel64
             fanouts, once = list(self.num_neighbors), self.expand == "once"

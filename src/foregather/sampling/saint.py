@@ -144,11 +144,13 @@ class Saint(Sampler):
         if self.kind == "edge" and graph.num_edges == 0:
             raise InputError("kind is 'edge', but the graph has no edges; use kind 'node'")
         rule = {"size": self.size, "length": self.length}
-        return self._kept.get(graph, lambda: make_kernel(graph, self.kind, **rule))
+        return self._kept.get(graph, lambda found: make_kernel(found, self.kind, **rule))
 
     def _count(self, graph: Graph, seed: int, threads: int) -> Counts:
         """Counts of presampled subgraphs; those of the last graph and seed are kept."""
-        return self._counts.get(graph, lambda: self._count_anew(graph, seed, threads), seed)
+        return self._counts.get(
+            graph, lambda _: self._count_anew(graph, seed, threads), seed, alike=True
+        )
 
     def _count_anew(self, graph: Graph, seed: int, threads: int) -> Counts:
         node = np.zeros(graph.num_nodes, np.uint32)
@@ -184,14 +186,14 @@ class Saint(Sampler):
                 raise InputError(
                     f"split is {self.split!r}, but the graph has {sorted(graph.splits)}"
                 )
-            population = len(graph.splits[self.split])
+            population = len(graph.split(self.split))
         if population == 0:
             raise InputError("there are no nodes to presample from; use normalise=False")
         size = min(self.size, population)
         places = np.empty(_BULK * size, np.int64)
         _core.draw_roots(population, size, seed, first, places)
         if self.split is not None:
-            places = np.ascontiguousarray(graph.splits[self.split][places], np.int64)
+            places = np.ascontiguousarray(graph.split(self.split)[places], np.int64)
         return places, np.arange(_BULK + 1, dtype=np.int64) * size
 
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
+from foregather.graph.sound import walkable
 from foregather.sampling.bulk import Bulk, to_samples
 from foregather.sampling.seeds import flatten
 
@@ -38,7 +39,7 @@ def induced_subgraphs(graph: Graph, nodes: Sequence[Array], *, threads: int = 0)
         InputError: an id is not a node of the graph.
     """
     flat, ptr = flatten(nodes)
-    made = make_kernel(graph, "given").sample(flat, ptr, 0, 0, 0, threads)
+    made = make_kernel(walkable(graph, threads), "given").sample(flat, ptr, 0, 0, 0, threads)
     return Bulk(to_samples(made, 0), 0, 0, 0)
 
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from foregather import _core
 from foregather.graph.graph import Graph
+from foregather.graph.sound import walkable
 from foregather.sampling.bulk import Bulk, Expand, to_samples
 from foregather.sampling.kept import Kept
 from foregather.sampling.sampler import Sampler
@@ -55,6 +56,7 @@ def random_walks(
         InputError: a start is not a node of the graph, or the length is negative.
     """
     length = whole_number("length", length, 0)
+    graph = walkable(graph, threads)
     flat, ptr = flatten(starts)
     path = np.empty(len(flat) * (length + 1), graph.indices.dtype)
     keys = (length, seed, epoch, first_batch)
@@ -108,7 +110,7 @@ class RandomWalk(Sampler):
     ) -> Bulk:
         """Samples len(seeds) minibatches at once; see `Sampler.sample_bulk`."""
         rule = {"length": self.length, "walks": self.walks}
-        kernel = self._kept.get(graph, lambda: make_kernel(graph, "walk", **rule))
+        kernel = self._kept.get(graph, lambda found: make_kernel(found, "walk", **rule))
         flat, ptr = flatten(seeds)
         made = kernel.sample(flat, ptr, seed, epoch, first_batch, threads)
         return Bulk(to_samples(made, first_batch), seed, epoch, first_batch)

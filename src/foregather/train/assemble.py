@@ -1,9 +1,10 @@
 """assemble: turns a Sample into a Batch: gathers rows, labels and weights for its nodes and edges.
 
 Pure: the same sample and options give the same tensors. Everything is read in memory (or through
-the memory map) by the gather of `foregather.gather.memory`; tensors lie in memory of the shelf.
+a memory map) by the gather of `foregather.gather.memory`; tensors lie in memory of the shelf.
 """
 
+import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from foregather.gather.memory import gather, gathered_dtype
 from foregather.graph.features import Features
 from foregather.graph.graph import Graph
+from foregather.graph.mapped import fetch
 from foregather.sampling.bulk import Sample
 from foregather.train.batch import Batch, LayerGraph
 from foregather.train.edge_rows import EdgeRows
@@ -57,6 +59,14 @@ class Assembler:
     def __post_init__(self) -> None:
         if self.norm is not None and self.graph.edge_weight is not None:
             object.__setattr__(self, "_degree", weighted_degree(self.graph))
+
+    def on(self, graph: Graph) -> "Assembler":
+        """The same over the same graph with other arrays in memory."""
+        if graph is self.graph:
+            return self
+        made = copy.copy(self)
+        object.__setattr__(made, "graph", graph)
+        return made
 
     def batch(
         self,
@@ -221,9 +231,9 @@ def weighted_degree(graph: Graph) -> npt.NDArray[np.float64]:
     assert graph.edge_weight is not None
     total = np.zeros(graph.num_nodes)
     for first in range(0, graph.num_nodes, _ROWS):
-        bounds = np.asarray(graph.indptr[first : first + _ROWS + 1])
+        bounds = fetch(graph.indptr[first : first + _ROWS + 1])
         rows = np.repeat(np.arange(bounds.size - 1), np.diff(bounds))
-        weights = graph.edge_weight[bounds[0] : bounds[-1]]
+        weights = fetch(graph.edge_weight[bounds[0] : bounds[-1]])
         total[first : first + _ROWS] = np.bincount(rows, weights, minlength=bounds.size - 1)
     return total
 

@@ -17,6 +17,7 @@ from torch import nn
 from foregather.errors import InputError, MissingDependencyError
 from foregather.graph.graph import Graph
 from foregather.nn import MLP, SAGE
+from foregather.observe.usable import usable_memory
 from foregather.sampling import Full, Labor, Neighbor, Sampler
 from foregather.train.arguments import called_fanouts
 from foregather.train.budget import count_threads
@@ -24,7 +25,6 @@ from foregather.train.layout import topology_bytes
 from foregather.train.loader import Loader
 from foregather.train.ranks import RankGrid, Topology
 from foregather.train.settings import ModelSettings, OptimizerSettings, SamplerSettings, Settings
-from foregather.train.usable import usable_memory
 from foregather.units import parse_count, parse_size
 
 __all__ = [

@@ -20,11 +20,11 @@ from foregather.errors import InputError, StorageError
 from foregather.graph.files import storage_error
 from foregather.graph.graph import Graph
 from foregather.graph.workspace import Workspace
+from foregather.observe.usable import usable_memory
 from foregather.train.arguments import check_choice
 from foregather.train.exact.layers import Order, by_layers, lay_out
 from foregather.train.exact.neighbourhoods import by_neighbourhoods, with_least
 from foregather.train.steps import Step, layer_steps
-from foregather.train.usable import usable_memory
 from foregather.units import parse_size
 
 __all__ = ["check_infer", "infer"]

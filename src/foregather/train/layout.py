@@ -26,6 +26,7 @@ __all__ = [
     "Place",
     "divide",
     "held_bytes",
+    "label_bytes",
     "least_bytes",
     "longest_request",
     "most",
@@ -110,10 +111,16 @@ def topology_bytes(graph: Graph) -> int:
     return int(graph.indptr.nbytes) + int(graph.indices.nbytes) + weights
 
 
+def label_bytes(graph: Graph) -> int:
+    """Bytes of labels, which are in memory wherever the rest is."""
+    return 0 if graph.labels is None else int(graph.labels.nbytes)
+
+
 def held_bytes(graph: Graph, edge_attr: bool = True) -> int:
-    """Bytes of topology and feature rows, of edges too unless they are left out."""
+    """Bytes of topology, labels and feature rows, of edges too unless they are left out."""
     rows = [graph.features, graph.edge_features if edge_attr else None]
-    return topology_bytes(graph) + sum(part.nbytes for part in rows if part is not None)
+    held = sum(part.nbytes for part in rows if part is not None)
+    return topology_bytes(graph) + label_bytes(graph) + held
 
 
 def divide(
@@ -129,6 +136,7 @@ def divide(
     features_share: int = 0,
     checks_share: int = 0,
     edges_share: int = 0,
+    nodes_share: int = 0,
 ) -> Layout:
     """Divides the budget; feature rows are on disk where a geometry is given.
 
@@ -144,11 +152,12 @@ def divide(
         features_share: bytes of feature rows that stay in memory.
         checks_share: bytes of the block checksums of the feature file.
         edges_share: bytes that reading edge features takes.
+        nodes_share: bytes of labels, and of degrees where they are asked for.
 
     Raises:
         BudgetError: the parts that must be there do not fit.
     """
-    held = topology_share + features_share + checks_share + edges_share
+    held = topology_share + features_share + checks_share + edges_share + nodes_share
     need = _Need(size, geometry, flight)
     asked = 1 if bulk is None else min(bulk, max(1, batches))
     least = held + need.least(asked)
@@ -176,6 +185,7 @@ def divide(
         "topology": topology_share,
         "features": features_share,
         "edge features": edges_share,
+        "labels": nodes_share,
         "batches": flight * size.batch,
         "samples and plans": asked * need.each,
         "planner": need.tables(asked, slots),

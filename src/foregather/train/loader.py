@@ -5,13 +5,16 @@ prefetch change when they are made, never what they are. So a position in traini
 integers, and resuming is exact.
 """
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace as replaced
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from foregather.errors import InputError
+from foregather.errors import BudgetError, InputError
 from foregather.graph.graph import Graph
+from foregather.graph.load import as_mapped, fits
 from foregather.graph.stamp import Stamp
+from foregather.observe.usable import usable_memory
 from foregather.sampling.bulk import Expand
 from foregather.sampling.sampler import Sampler
 from foregather.train.arguments import (
@@ -24,6 +27,7 @@ from foregather.train.arguments import (
 from foregather.train.assemble import Assembler
 from foregather.train.epoch_plan import EpochPlan, plan_epoch
 from foregather.train.feed import Feed
+from foregather.train.home import Home, parts_of, parts_over_ranks
 from foregather.train.layout import Layout, held_bytes
 from foregather.train.loop import Dealt, Producer, Supply, Turns, refuse_workers
 from foregather.train.maker import Maker
@@ -33,7 +37,6 @@ from foregather.train.pyg_batch import has_pyg, need_pyg
 from foregather.train.ranks import Dealer, Mode, RankGrid, Topology, WireFormat, join
 from foregather.train.seeds import Seeds
 from foregather.train.storage import Storage, arrange, fit_bulk
-from foregather.train.usable import usable_memory
 from foregather.units import parse_size
 
 if TYPE_CHECKING:
@@ -176,11 +179,13 @@ class Loader:
         rule = make_sampler(num_neighbors, sampler, replace, expand, weights)
         check_norm(norm, rule)
         edges = has_edge_attr(graph, edge_attr)
+        self._graph = graph
+        view = as_mapped(graph)  # nothing is loaded before it is known what fits
         self._maker = Maker(
-            graph,
+            view,
             rule,
             Seeds.make(graph, input_nodes, batch_size, shuffle, drop_last, seed),
-            Assembler(graph, labels, edges, norm, pin, threads, rule.whole_weights),
+            Assembler(view, labels, edges, norm, pin, threads, rule.whole_weights),
             threads,
             edge_index,
             use_pyg,
@@ -193,13 +198,17 @@ class Loader:
         self._ranks: Dealer | None = None
         # loops under a budget, or over ranks, take turns; others share nothing
         self._turns = None if grid is None and memory is None else Turns(grid is not None)
+        self._home = Home(graph, parts_of(self._maker))
         if grid is not None:
+            self._home = Home(graph, parts_over_ranks(self._maker, topology))
             rest = (wire, topology, mode, storage, self.prefetch)
-            self._ranks = join(grid, self._maker, bulk, memory, *rest)
+            self._ranks = join(grid, self._home.furnish(self._maker), bulk, memory, *rest)
         elif memory is not None:
             self._arrange(usable_memory() if memory == "auto" else parse_size(memory), storage)
         elif storage not in ("auto", "memory"):
             raise InputError(f"storage is {storage!r}; say with memory= how much may be used")
+        elif not fits(graph, parts_of(self._maker)):
+            self._without_room(storage)
 
     # ---- what can be asked -----------------------------------------------------------------
 
@@ -210,12 +219,12 @@ class Loader:
     @property
     def graph(self) -> Graph:
         """Where batches come from."""
-        return self._maker.graph
+        return self._graph
 
     @property
     def data(self) -> Graph:
         """The graph, under PyG's name."""
-        return self._maker.graph
+        return self._graph
 
     @property
     def dataset(self) -> range:
@@ -258,6 +267,7 @@ class Loader:
             epoch, first = epoch + 1, 0
         self._at = (epoch, first, True)
         maker = self._maker
+        self._home.furnish(maker)  # before there is a thread
         supply = Supply(lambda number: self._produce(maker, epoch, number), first, self._turns)
         return self._loop(supply, epoch, self._mark)
 
@@ -282,6 +292,7 @@ class Loader:
 
     def _produce(self, maker: Maker, epoch: int, first: int) -> Producer:
         """What makes the batches of a loop from `first` on."""
+        maker = self._home.furnish(maker)
         if self._ranks is not None:
             return Dealt(self._ranks.batches(maker, epoch, first, self.prefetch))
         if self._disk is not None:
@@ -380,7 +391,8 @@ class Loader:
                 "this loader reads nothing by plan; give it a graph from a folder and memory= "
                 "with less than the graph takes"
             )
-        return plan_epoch(self._disk, self._maker, self.epoch if epoch is None else epoch, batches)
+        maker = self._home.furnish(self._maker)
+        return plan_epoch(self._disk, maker, self.epoch if epoch is None else epoch, batches)
 
     def counters(self) -> dict[str, Any]:
         """What was read or crossed so far, by part; empty where nothing is."""
@@ -415,6 +427,7 @@ class Loader:
         for source in (self._disk, self._ranks, self._maker.assembler.edge_rows):
             if source is not None:
                 source.close()
+        self._home.release(self.sampler)
 
     def _arrange(self, memory: int, storage: Storage) -> None:
         asked = None if self._bulk == "auto" else int(self._bulk)
@@ -422,10 +435,30 @@ class Loader:
         if self._disk is not None:
             self._bulk = self._disk.layout.bulk
             self._maker = self._maker.reading_edges(self._disk.layout.shares["edge features"])
+            self._home = Home(self.graph, parts_of(self._maker, self._disk.layout))
             return
         held = 0
-        if storage == "auto" and self.graph.path is not None:  # mapped, and all of it fits
+        if storage == "auto" and self.graph.path is not None:  # loaded, and all of it fits
             held = held_bytes(self.graph, self._maker.assembler.edge_attr)
-        self._maker, self._bulk = fit_bulk(
-            self._maker, memory - held, asked, self.prefetch, len(self), self.bulk
+        elif not fits(self.graph, parts_of(self._maker)):
+            self._home = Home(self.graph, ())
+        maker, self._bulk = fit_bulk(
+            self._home.furnish(self._maker),
+            memory - held,
+            asked,
+            self.prefetch,
+            len(self),
+            self.bulk,
         )
+        self._maker = replaced(self._maker, budget=maker.budget)
+
+    def _without_room(self, storage: Storage) -> None:
+        """Nothing was said about memory, and the graph is larger than what is free.
+
+        It is read by plan then; where that cannot be, it is used as it is mapped.
+        """
+        self._home = Home(self.graph, ())
+        if storage == "auto":
+            with contextlib.suppress(BudgetError, InputError):
+                self._arrange(usable_memory(), storage)
+                self._turns = Turns(False)

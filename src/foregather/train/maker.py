@@ -62,6 +62,10 @@ class Maker:
         edges = EdgeRows(self.graph, share, self.threads)
         return replaced(self, assembler=replaced(self.assembler, edge_rows=edges))
 
+    def on(self, graph: Graph) -> "Maker":
+        """The same over the same graph with other arrays in memory."""
+        return replaced(self, graph=graph, assembler=self.assembler.on(graph))
+
     def deal(self, epoch: int, start: int, count: int) -> Dealt:
         """Seeds of batches `start`, `start` + 1, ...: `count` of them, or what is left."""
         end = min(start + count, len(self.seeds))

@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from foregather.errors import ForegatherError, InputError
 from foregather.graph.graph import Graph
+from foregather.graph.mapped import fetch, take
 
 __all__ = [
     "accuracy",
@@ -139,9 +140,10 @@ def count_classes(graph: Graph) -> int:
         return int(labels.shape[1])
     if labels.dtype.kind not in "iu":
         raise InputError(f"the labels are {labels.dtype}, expected classes as whole numbers")
-    parts = [labels[first : first + _ROWS] for first in range(0, len(labels), _ROWS)]
-    most = max((int(np.max(part)) for part in parts), default=-1)
-    least = min((int(np.min(part)) for part in parts), default=-1)
+    most, least = -1, -1
+    for first in range(0, len(labels), _ROWS):
+        part = fetch(labels[first : first + _ROWS])
+        most, least = max(most, int(np.max(part))), min(least, int(np.min(part)))
     if most < 0:
         raise InputError("every label is missing (-1), so there is nothing to learn from")
     if least < -1:
@@ -167,7 +169,7 @@ def check_split(graph: Graph, name: str) -> None:
     if labels is None or labels.ndim != 1 or labels.dtype.kind != "i":
         return
     parts = (nodes[first : first + _ROWS] for first in range(0, len(nodes), _ROWS))
-    if not any(bool((np.asarray(labels[part]) >= 0).any()) for part in parts):
+    if not any(bool((take(labels, part) >= 0).any()) for part in parts):
         raise InputError(
             f"every node of the split {name!r} has a label that is missing (-1), so there is "
             "nothing to learn from"
@@ -179,8 +181,8 @@ def accuracy(scores: Array, labels: Array, nodes: npt.NDArray[np.int64]) -> floa
     right = known = 0.0
     for first in range(0, len(nodes), _ROWS):
         part = np.sort(nodes[first : first + _ROWS])
-        given = torch.from_numpy(np.asarray(labels[part]))
-        right += count_right(torch.from_numpy(np.asarray(scores[part])), given)
+        given = torch.from_numpy(take(labels, part))
+        right += count_right(torch.from_numpy(take(scores, part)), given)
         known += count_known(given)
     return right / max(1, known)
 

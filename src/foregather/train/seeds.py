@@ -15,6 +15,7 @@ from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.arrays import to_array, to_ids
 from foregather.graph.graph import Graph
+from foregather.graph.mapped import fetch
 
 __all__ = ["Seeds"]
 
@@ -106,7 +107,7 @@ def _read(graph: Graph, input_nodes: Any) -> tuple[Ids | None, bool]:
         return None, False
     if isinstance(input_nodes, str):
         return to_ids(graph.split(input_nodes), graph.num_nodes, f"split {input_nodes}"), True
-    array = to_array(input_nodes, "input_nodes")
+    array = fetch(to_array(input_nodes, "input_nodes"))
     if array.dtype == np.bool_ and array.shape != (graph.num_nodes,):
         raise InputError(
             f"input_nodes is a mask of shape {list(array.shape)}, expected [{graph.num_nodes}]"

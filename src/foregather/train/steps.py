@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
+from foregather.graph.mapped import fetch
 from foregather.nn import MLP, SAGE, Conv
 from foregather.train.exact.part import Part
 
@@ -169,9 +170,9 @@ def whole_degree(graph: Graph, norm: str) -> npt.NDArray[np.float64]:
     for rows, target, edges in edge_chunks(graph):
         weight = np.ones(target.size)
         if graph.edge_weight is not None:
-            weight = graph.edge_weight[edges].astype(np.float64)
+            weight = fetch(graph.edge_weight[edges]).astype(np.float64)
         if norm == "gcn":
-            loop = graph.indices[edges].astype(np.int64) == target + rows.start
+            loop = fetch(graph.indices[edges]).astype(np.int64) == target + rows.start
             own[rows.start + target[loop]] = weight[loop]  # the last of several, as PyG has it
             target, weight = target[~loop], weight[~loop]
         total[rows] += np.bincount(target, weight, rows.stop - rows.start)
@@ -181,7 +182,7 @@ def whole_degree(graph: Graph, norm: str) -> npt.NDArray[np.float64]:
 def edge_chunks(graph: Graph) -> Iterator[tuple[slice, npt.NDArray[np.int64], slice]]:
     """All edges in order, in chunks: rows they are of, each one's place among these, edge ids."""
     for row in range(0, graph.num_nodes, _ROWS):
-        bounds = np.asarray(graph.indptr[row : row + _ROWS + 1]).astype(np.int64)
+        bounds = fetch(graph.indptr[row : row + _ROWS + 1])
         for start in range(int(bounds[0]), int(bounds[-1]), _EDGES):
             end = min(start + _EDGES, int(bounds[-1]))
             first = int(np.searchsorted(bounds, start, "right")) - 1

@@ -19,6 +19,7 @@ from foregather.train.layout import (
     Place,
     divide,
     held_bytes,
+    label_bytes,
     least_bytes,
     topology_bytes,
 )
@@ -65,6 +66,8 @@ def arrange(
         raise InputError(
             f"storage is {storage!r}, but the graph is in memory; save it and open the folder"
         )
+    if graph.num_nodes == 0:
+        return None  # files without rows: there is nothing to read
     if graph.features is None and storage in ("features", "topology"):
         raise InputError(f"storage is {storage!r}, but the graph has no features; leave it out")
     ask = _Ask(maker, memory, bulk, prefetch + 2)  # waiting, being made, and in use
@@ -128,12 +131,15 @@ def _lay_out(ask: _Ask, storage: Storage) -> OutOfCore:
         share += topology_bytes(graph)
     held = graph.features.nbytes if graph.features and storage == "topology" else 0
     edges = least_edges(graph) if maker.assembler.edge_attr else 0
+    nodes = label_bytes(graph)
+    if place == "disk" and maker.assembler.norm is not None:
+        nodes += int(graph.indptr.nbytes)
     file = None if graph.features is None or held else FeatureFile.of(graph)
     geometry = None if file is None else file.geometry()
     checks = 0 if file is None else file.sums_bytes
     if place == "disk":
         topology, size, share = _open_topology(maker, _LEAST_TOPOLOGY)
-        left = memory - held - checks - edges
+        left = memory - held - checks - edges - nodes
         left -= least_bytes(size, geometry, ask.flight, ask.bulk)
         wanted = min(int(memory * _TOPOLOGY_DISK), left)
         if storage == "topology":
@@ -143,7 +149,7 @@ def _lay_out(ask: _Ask, storage: Storage) -> OutOfCore:
             topology, share = DiskTopology(graph, wanted), wanted
     try:
         size = size or _judge(maker, None)
-        room = memory - share - held - checks - edges
+        room = memory - share - held - checks - edges - nodes
         room -= least_bytes(size, geometry, ask.flight, ask.bulk)
         if edges and room > 0:
             edges = edge_share(graph, memory, room)
@@ -159,6 +165,7 @@ def _lay_out(ask: _Ask, storage: Storage) -> OutOfCore:
             features_share=held,
             checks_share=checks,
             edges_share=edges,
+            nodes_share=nodes,
         )
     except BaseException:
         if topology is not None:

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from foregather.graph.chunks import row_of
 from foregather.graph.convert.source import EdgeChunk, Ids, Rows, Small
 from foregather.graph.features import Features
 from foregather.graph.graph import Graph
+from foregather.graph.mapped import fetch
 
 __all__ = ["FolderSource"]
 
@@ -25,8 +27,8 @@ class FeatureRows(Rows):
     def chunks(self, step: int) -> Iterator[Array]:
         """Reads the rows in order."""
         for start in range(0, self.count, step):
-            chunk = np.array(self.source.data[start : start + step])
-            yield chunk if self.source.scale is None else chunk * self.source.scale
+            chunk = np.array(fetch(self.source.data[start : start + step]))
+            yield chunk if self.source.scale is None else chunk * fetch(self.source.scale)
 
 
 class FolderSource:
@@ -50,20 +52,20 @@ class FolderSource:
         graph, weight, extra = self.graph, self.graph.edge_weight, self.graph.edge_features
         for start in range(0, graph.num_edges, step):
             end = min(start + step, graph.num_edges)
-            row = int(np.searchsorted(graph.indptr, start, "right")) - 1
-            last = int(np.searchsorted(graph.indptr, end, "left"))
-            bounds = np.clip(graph.indptr[row : last + 1], start, end)
+            row = row_of(graph.indptr, start, "right") - 1
+            last = row_of(graph.indptr, end, "left")
+            bounds = np.clip(fetch(graph.indptr[row : last + 1]), start, end)
             yield EdgeChunk(
-                np.array(graph.indices[start:end]),
+                np.array(fetch(graph.indices[start:end])),
                 np.repeat(np.arange(row, last, dtype=np.int64), np.diff(bounds)),
-                np.array(weight[start:end]) if weight is not None else None,
-                extra[np.arange(start, end)] if extra is not None else None,
+                np.array(fetch(weight[start:end])) if weight is not None else None,
+                extra[start:end] if extra is not None else None,
             )
 
     def small(self, budget: int) -> Small:
         """Labels and splits of the graph."""
-        labels = None if self.graph.labels is None else np.array(self.graph.labels)
-        splits = {name: np.array(ids) for name, ids in self.graph.splits.items()}
+        labels = None if self.graph.labels is None else np.array(fetch(self.graph.labels))
+        splits = {name: np.array(fetch(ids)) for name, ids in self.graph.splits.items()}
         return Small(labels, splits)
 
     def notes(self) -> list[str]:

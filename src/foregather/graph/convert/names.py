@@ -14,6 +14,7 @@ from foregather.errors import FormatError, InputError
 from foregather.graph.convert.source import Strings
 from foregather.graph.convert.spool import Spool
 from foregather.graph.files import write_all
+from foregather.graph.mapped import Mapped
 from foregather.graph.writer import FolderWriter
 
 __all__ = ["NameTable", "string_keys"]
@@ -75,7 +76,9 @@ class NameTable:
 
     def finish(self, count: int) -> None:
         """Writes the arrays; `count` distinct strings are expected."""
-        data = np.memmap(self._path, np.uint8, "r") if self._end else np.empty(0, np.uint8)
+        data = np.empty(0, np.uint8)
+        if self._end:
+            data = np.asarray(Mapped(self._file, self._end, self._path, self._path.name))
         offsets = self.writer.array("mapping_offsets", np.int64, rows=count + 1)
         offsets.append(np.zeros(1, np.int64))
         out = self.writer.array("mapping_bytes", np.uint8)

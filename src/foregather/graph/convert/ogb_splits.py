@@ -13,6 +13,7 @@ import numpy.typing as npt
 from foregather.errors import BudgetError, FormatError
 from foregather.graph.convert.tables import Layout, read_integers
 from foregather.graph.convert.zipped import ZipArrays
+from foregather.graph.mapped import fetch
 from foregather.graph.npy import map_array
 from foregather.units import format_bytes
 
@@ -86,7 +87,7 @@ def _file(kind: Path, name: str) -> Path | None:
 
 def _read(path: Path, num_nodes: int, budget: int) -> npt.NDArray[np.int64]:
     if path.suffix == ".npy":
-        return _vector(map_array(path), path.name, num_nodes, budget)
+        return _vector(fetch(map_array(path)), path.name, num_nodes, budget)
     if path.suffix == ".npz":
         with ZipArrays(path) as arrays:
             if len(arrays.names()) != 1:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from foregather.errors import BudgetError
 from foregather.graph.graph import Graph
+from foregather.graph.mapped import fetch
 
 __all__ = ["Cost", "Shape", "deal", "largest_row"]
 
@@ -67,7 +68,7 @@ def largest_row(graph: Graph) -> int:
     """The largest in-degree."""
     most = 0
     for first in range(0, graph.num_nodes, _ROWS):
-        bounds = np.asarray(graph.indptr[first : first + _ROWS + 1])
+        bounds = fetch(graph.indptr[first : first + _ROWS + 1])
         most = max(most, int(np.diff(bounds).max(initial=0)))
     return most
 
@@ -103,7 +104,7 @@ def deal(
             yield table.shape(first, most, (0, 0), np.empty(0, np.int64))
             first += most
             continue
-        bounds = np.asarray(graph.indptr[first : first + most + 1]).astype(np.int64)
+        bounds = fetch(graph.indptr[first : first + most + 1])
         start, end = int(bounds[0]), int(bounds[-1])
         ends = bounds[1:] - start
         number = np.arange(1, most + 1)
@@ -152,7 +153,7 @@ class _Table:
         most = min(end - start, int(room / cost.edge) + 1 if cost.edge else end - start)
         while True:
             seen = min(most, self._guess)
-            sources = np.asarray(self._graph.indices[start : start + seen]).astype(np.int64)
+            sources = fetch(self._graph.indices[start : start + seen]).astype(np.int64)
             stops = np.arange(1, seen + 1) if ends is None else ends[ends <= seen]
             given = targets if ends is None else targets[: len(stops)]
             spent = cost.of(self._distinct(sources)[stops] + given, stops, given)

@@ -19,6 +19,8 @@ from foregather.gather.feature_file import FeatureFile
 from foregather.gather.memory import gathered_dtype
 from foregather.graph.features import Features
 from foregather.graph.graph import Graph
+from foregather.graph.load import load, load_if_fits
+from foregather.graph.mapped import hold
 from foregather.graph.npy import map_array
 from foregather.observe.progress import Progress
 from foregather.train.exact.deal import Cost, deal, largest_row
@@ -87,10 +89,13 @@ def by_layers(model: nn.Module, steps: list[Step], graph: Graph, order: Order) -
     degrees = {norm: whole_degree(graph, norm) for norm in norms}
     edges = Edges.of(graph, order.norm)
     facts: dict[str, Any] = {"way": "layers", "sweeps": len(steps), "bytes": 0, "written": 0}
-    assert graph.features is not None
-    source: Features | FeatureFile = graph.features
+    source: Features | FeatureFile | None
     if plan[0].on_disk:
         source = FeatureFile.of(graph)
+    else:  # under a budget there is room
+        read = load_if_fits if order.memory is None else load
+        source = read(graph, ["features"]).features
+    assert source is not None
     with Progress("inferring", graph.num_nodes * len(steps), "nodes") as bar:
         for number, layer in enumerate(plan):
             final = number + 1 == len(plan)
@@ -133,7 +138,7 @@ def _rows_of(
 
 def _source(name: Path, count: int, layer: Layer) -> Features | FeatureFile:
     if not layer.on_disk:
-        return Features(map_array(name))
+        return Features(hold(map_array(name)))
     return FeatureFile(name, name.name, count, layer.facts.width, np.dtype(np.float32))
 
 

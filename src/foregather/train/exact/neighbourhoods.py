@@ -15,6 +15,8 @@ from torch import nn
 
 from foregather.errors import BudgetError, ForegatherError, InputError
 from foregather.graph.graph import Graph
+from foregather.graph.load import as_mapped
+from foregather.graph.mapped import fetch
 from foregather.observe.progress import Progress
 from foregather.sampling.neighbor import Neighbor
 from foregather.train.exact.layers import Order
@@ -156,10 +158,11 @@ def largest_neighbourhood(graph: Graph, layers: int) -> int:
     bound = _paths(graph, layers)
     order = np.argsort(-bound, kind="stable")[:_CANDIDATES]
     sampler, best, most = Neighbor([-1] * layers), int(order[0]), -1
+    view = as_mapped(graph)  # this is before the budget is divided
     for node in order:
         if bound[node] <= most:
             break
-        bulk = sampler.sample_bulk(graph, [np.array([node], np.int64)], seed=0, threads=1)
+        bulk = sampler.sample_bulk(view, [np.array([node], np.int64)], seed=0, threads=1)
         count = len(bulk[0].node)
         if count > most:
             best, most = int(node), count
@@ -172,7 +175,7 @@ def _paths(graph: Graph, layers: int) -> npt.NDArray[np.float64]:
     for _ in range(layers):
         total = np.ones(graph.num_nodes)
         for rows, target, edges in edge_chunks(graph):
-            sources = np.asarray(graph.indices[edges])
+            sources = fetch(graph.indices[edges])
             total[rows] += np.bincount(target, found[sources], rows.stop - rows.start)
         found = total
     return found

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
+from foregather.graph.mapped import fetch
 from foregather.observe.trace import span
 from foregather.train.exact.cut import Cut
 from foregather.train.exact.deal import Shape
@@ -50,7 +51,7 @@ class Edges:
         stored, scale = self.graph.edge_weight, self.scale
         if not shape.source.size:
             return None if stored is None and scale is None else torch.empty(0)
-        part: Any = None if stored is None else np.asarray(stored[slice(*shape.edges)])
+        part: Any = None if stored is None else fetch(stored[slice(*shape.edges)])
         if scale is not None:
             target = scale[shape.first : shape.first + shape.count]
             values = scale[shape.nodes][shape.source] * target[self.target(shape)]
@@ -61,7 +62,7 @@ class Edges:
         """The position of each edge's target."""
         if shape.piece or not shape.source.size:
             return np.zeros(shape.source.size, np.int64)
-        bounds = np.asarray(self.graph.indptr[shape.first : shape.first + shape.count + 1])
+        bounds = fetch(self.graph.indptr[shape.first : shape.first + shape.count + 1])
         degree: npt.NDArray[np.int64] = np.diff(bounds).astype(np.int64)
         return np.repeat(np.arange(shape.count), degree)
 

@@ -1,0 +1,40 @@
+// FileMap: a file mapped read-only, whose name is the last word where a page cannot be read.
+//
+// The kernel answers a read of a mapped page with SIGBUS where the disk fails or the file was cut.
+// Going on with other bytes would be wrong in silence, and kernels that walk a topology rely on
+// what they read before; so the process ends as it would have, but not before a sentence on
+// standard error has named the file. Code that computes reads files with calls that return errors;
+// maps are for looking.
+//
+// The handler is there while any map is. Faults at other addresses go to the handler that was there
+// before (a Python program's faulthandler, a user's own).
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace foregather {
+
+/// Owns a mapping of the first `size` bytes of a file.
+class FileMap {
+ public:
+  /// Maps an open file; the descriptor may be closed afterwards.
+  /// Throws StorageError if the system refuses, InputError for a size of 0.
+  FileMap(int descriptor, std::size_t size, const std::string& name);
+  ~FileMap();
+  FileMap(const FileMap&) = delete;
+  FileMap& operator=(const FileMap&) = delete;
+
+  const std::byte* data() const { return data_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  struct Watched;
+  friend struct MapHandler;
+
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+  Watched* watched_ = nullptr;
+};
+
+}  // namespace foregather

@@ -1,0 +1,181 @@
+"""mapped: array files mapped into memory to look at, and read into memory to compute with.
+
+A map is opened in no time, whatever its size, but a page that the disk cannot give ends the process
+(the core says which file that was). So what computes reads: `fetch` gives the numbers of any view
+of a map by calls that return errors, `hold` does so for a whole array and shares what it read among
+all who ask while any of them has it. Other arrays are passed through as they are.
+"""
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, BinaryIO
+from weakref import WeakValueDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from foregather import _core
+from foregather.graph.files import read_at
+from foregather.observe.progress import Progress
+
+__all__ = ["Mapped", "fetch", "hold", "is_mapped", "owner_of", "take"]
+
+Array = npt.NDArray[Any]
+Bytes = npt.NDArray[np.uint8]
+
+_PART = 16 << 20  # bytes that one thread reads at a time
+_THREADS = 4  # enough to keep a fast disk busy
+_LONG = 1 << 30  # bytes from which a load is worth a bar
+_GAP = 32 << 10  # bytes read in vain to spare a call
+
+#: Reads payload bytes that begin at a byte of the file into an array.
+ReadPart = Callable[[int, Bytes], None]
+
+
+class Mapped:
+    """A file and its map; the arrays made from it keep it alive.
+
+    Attributes:
+        path: the file, for errors.
+        descriptor: the file as it was mapped, whatever has taken its name since.
+        read_part: how a part is read; by default unchecked.
+    """
+
+    def __init__(self, file: BinaryIO, size: int, path: Path, name: str) -> None:
+        self.path = path
+        self._size = size
+        self._address, self._map = _core.map_file(file.fileno(), size, name)
+        self.descriptor = os.dup(file.fileno())
+        self.read_part: ReadPart = self._plain
+        self._held: WeakValueDictionary[tuple[int, str, tuple[int, ...]], Array] = (
+            WeakValueDictionary()
+        )
+        self._lock = threading.Lock()
+
+    def __del__(self) -> None:
+        if hasattr(self, "descriptor"):
+            os.close(self.descriptor)
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """The bytes of the file, read-only, for NumPy."""
+        return {
+            "version": 3,
+            "shape": (self._size,),
+            "typestr": "|u1",
+            "data": (self._address, True),
+        }
+
+    def _plain(self, position: int, into: Bytes) -> None:
+        read_at(self.descriptor, into, position, self.path)
+
+    def position(self, view: Array) -> int:
+        """The byte of the file at which a view begins."""
+        return int(view.__array_interface__["data"][0]) - self._address
+
+    def read(self, view: Array) -> Array:
+        """A copy of a view without gaps, read from the file by several threads.
+
+        Raises:
+            StorageError: it cannot be read, or ends early.
+            FormatError: a block does not match its checksum.
+        """
+        order: Any = "C" if view.flags.c_contiguous else "F"
+        made = np.empty(view.shape, view.dtype, order=order)
+        flat = made.reshape(-1, order=order).view(np.uint8)
+        first = self.position(view)
+        starts = range(0, flat.size, _PART)
+
+        def part(start: int) -> int:
+            piece = flat[start : start + _PART]
+            self.read_part(first + start, piece)
+            return int(piece.size)
+
+        if len(starts) < 2:
+            for start in starts:
+                part(start)
+            return made
+        threads = min(_THREADS, len(starts), max(1, _core.default_threads()))
+        long = Progress(f"reading {self.path.name}", flat.size, "B") if flat.size >= _LONG else None
+        pool = ThreadPoolExecutor(threads)
+        with long or nullcontext() as bar:
+            try:
+                for count in pool.map(part, starts):
+                    if bar is not None:
+                        bar.advance(count)
+            finally:
+                pool.shutdown(cancel_futures=True)
+        return made
+
+    def hold(self, view: Array) -> Array:
+        """The same, read-only, and read once for all who hold it."""
+        key = (self.position(view), view.dtype.str, view.shape)
+        with self._lock:
+            made = self._held.get(key)
+            if made is None:
+                made = self.read(view)
+                made.setflags(write=False)
+                self._held[key] = made
+        return made
+
+
+def owner_of(view: Array) -> Mapped | None:
+    """The map that a view shows, or None."""
+    base: Any = view
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return base if isinstance(base, Mapped) else None
+
+
+def is_mapped(view: Array) -> bool:
+    """Whether an array is a map of a file."""
+    return owner_of(view) is not None
+
+
+def fetch(view: Array) -> Array:
+    """The numbers of a view in memory: read anew where it is of a map, else the view itself.
+
+    Raises:
+        StorageError: the file cannot be read.
+        FormatError: a block does not match its checksum.
+    """
+    owner = owner_of(view)
+    if owner is None:
+        return view
+    if view.size == 0 or not (view.flags.c_contiguous or view.flags.f_contiguous):
+        return np.array(view)
+    return owner.read(view)
+
+
+def hold(array: Array) -> Array:
+    """The same for a whole array, shared with all others who hold it."""
+    owner = owner_of(array)
+    return array if owner is None or array.size == 0 else owner.hold(array)
+
+
+def take(array: Array, ids: npt.NDArray[np.int64]) -> Array:
+    """Rows of an array, in the order of `ids`; those of a map are read, runs of them at once.
+
+    Raises:
+        StorageError: the file cannot be read.
+        FormatError: a block does not match its checksum.
+    """
+    if len(ids) == 0 or not is_mapped(array):
+        return np.asarray(array[ids])
+    first, last = int(ids[0]), int(ids[-1])
+    if last - first + 1 == len(ids) and bool((np.diff(ids) == 1).all()):
+        return fetch(array[first : last + 1])
+    made = np.empty((len(ids), *array.shape[1:]), array.dtype)
+    order = np.argsort(ids, kind="stable")
+    ascending = ids[order]
+    gap = max(1, _GAP // max(1, array.nbytes // len(array)))
+    breaks = np.flatnonzero(np.diff(ascending) > gap) + 1
+    for begin, end in zip([0, *breaks], [*breaks, len(ids)], strict=True):
+        some = ascending[begin:end]
+        rows = fetch(array[int(some[0]) : int(some[-1]) + 1])
+        made[order[begin:end]] = rows[some - some[0]]
+    return made
