@@ -48,13 +48,13 @@ format: $(VENV)/.dev
 sanitize: $(VENV)/.tools
 	@for kind in address,undefined thread; do \
 	  $(PY) -m cmake -S . -B build/sanitize-$$kind -G Ninja -DFOREGATHER_TESTS=ON \
-	    -DFOREGATHER_SANITIZE=$$kind -DCMAKE_MAKE_PROGRAM=$(abspath $(VENV))/bin/ninja >/dev/null && \
+	    -DFOREGATHER_SANITIZE=$$kind -DCMAKE_MAKE_PROGRAM="$$(realpath -s $(VENV)/bin/ninja)" >/dev/null && \
 	  $(PY) -m cmake --build build/sanitize-$$kind && \
 	  $(VENV)/bin/ctest --test-dir build/sanitize-$$kind --output-on-failure || exit 1; \
 	done
 
 bench: $(VENV)/.dev
-	@for script in benchmarks/*.py; do echo "== $$script"; $(PY) $$script || exit 1; done
+	@for script in benchmarks/*.py; do echo "== $$script"; $(PY) "$$script" || exit 1; done
 
 docs: $(VENV)/.dev
 	$(VENV)/bin/sphinx-build -W -q -b html docs docs/_build/html

@@ -116,6 +116,18 @@ def test_packages(monkeypatch):
     assert checks["pyarrow"]["status"] == "good"
 
 
+def test_packages_that_cannot_be_looked_up(monkeypatch):
+    """As in a folder of packages that this user may not read."""
+
+    def missing(name):
+        raise doctor.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(doctor.metadata, "requires", missing)
+    machine = {"python": "3.10.0", "packages": dict.fromkeys(doctor.PACKAGES)}
+    checks = doctor._check_packages(machine)
+    assert all(check["found"] == "not installed" for check in checks[1:])
+
+
 def test_machine_limits(monkeypatch):
     memory = {"available": 5, "total": 10, "cgroup_limit": 8_000_000_000, "huge_pages": None}
     cpu = {"model": "x", "cores_allowed": 1, "cores_total": 4, "simd": []}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -94,13 +95,14 @@ def test_what_is_right_is_let_through(line, parsed):
 def test_fanouts_are_called_as_they_were_given(line, edges, tmp_path, capsys):
     assert main(["convert", str(edges), str(tmp_path / "g")]) == 0
     capsys.readouterr()
-    assert main(line.replace("G", str(tmp_path / "g")).split()) == 2
+    assert main([str(tmp_path / "g") if word == "G" else word for word in line.split()]) == 2
     assert "--fanouts has 0 for layer 1, expected a positive number" in capsys.readouterr().err
 
 
 def test_a_reader_that_goes_away_is_no_error():
     for arguments in ("plan --help", "info nowhere --help"):
-        line = f"{sys.executable} -m foregather {arguments} | true; echo ${{PIPESTATUS[0]}}"
+        python = shlex.quote(sys.executable)
+        line = f"{python} -m foregather {arguments} | true; echo ${{PIPESTATUS[0]}}"
         done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=120)
         assert done.stderr == "" and done.stdout.strip() in ("0", "141")
 

@@ -12,11 +12,11 @@ from foregather.errors import InputError
 
 def test_flags_reach_the_graph(tmp_path):
     text = (
-        f"{tmp_path / 'g'} --nodes 2k --edges 10k --features 8 --classes 5 --dtype float16 "
+        "--nodes 2k --edges 10k --features 8 --classes 5 --dtype float16 "
         "--ids natural --skew 2 --mixing 0.25 --community 100 --label-noise 0 --signal 3 "
         "--split 0.5 0.25 0.25 --seed 4 --threads 1"
     )
-    command = tyro.cli(Synth, args=text.split())
+    command = tyro.cli(Synth, args=[str(tmp_path / "g"), *text.split()])
     facts = command.run()
     provenance = json.loads((tmp_path / "g" / "meta.json").read_text())["provenance"]
     expected = dict(

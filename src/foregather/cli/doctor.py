@@ -112,9 +112,16 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _least_versions() -> dict[str, str]:
-    """The lowest version this installation of foregather asks for, by package."""
+    """The lowest version this installation of foregather asks for, by package.
+
+    Empty where that cannot be looked up: the folder of packages may not be readable to this user.
+    """
     found = {}
-    for requirement in metadata.requires("foregather") or []:
+    try:
+        requirements = metadata.requires("foregather") or []
+    except metadata.PackageNotFoundError:
+        requirements = []
+    for requirement in requirements:
         if match := re.match(
             r"([A-Za-z0-9_.-]+?)\s*(?:\[.*?\])?\s*[(]?>=\s*([0-9.]+)", requirement
         ):
