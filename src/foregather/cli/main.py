@@ -30,7 +30,7 @@ from foregather.cli.synth import Synth
 from foregather.cli.train import Train, settings_default
 from foregather.cli.train_full import TrainFull
 from foregather.cli.verify import Verify
-from foregather.errors import ForegatherError
+from foregather.errors import ForegatherError, StorageError
 from foregather.observe.progress import quiet
 
 __all__ = ["main"]
@@ -83,16 +83,28 @@ def _run(argv: Sequence[str] | None) -> int:
                 text = command.show(command.run())
         if text:  # of several ranks only the first has something to say
             print(text)
-    except ForegatherError as error:
+    except BrokenPipeError:
+        raise
+    except (ForegatherError, OSError) as error:
+        ours = _as_ours(error)
         if command.json:
-            print(json.dumps({"error": str(error), "kind": type(error).__name__}))
-        print(f"foregather: {error}", file=sys.stderr)
+            print(json.dumps({"error": str(ours), "kind": type(ours).__name__}))
+        print(f"foregather: {ours}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as stop:
         said = str(stop) or "interrupted; nothing half-made was left behind"
         print(f"foregather: {said}", file=sys.stderr)
         return 130
     return 0
+
+
+def _as_ours(error: ForegatherError | OSError) -> ForegatherError:
+    """The error; one of the system that nobody closer to it has put in words gets some here."""
+    if isinstance(error, ForegatherError):
+        return error
+    names = [str(name) for name in (error.filename, error.filename2) if name is not None]
+    where = f" of {' and '.join(names)}" if names else ""
+    return StorageError(f"reading or writing{where} failed: {error.strerror or error}")
 
 
 def _parse(arguments: list[str]) -> Any:

@@ -3,6 +3,7 @@
 import ctypes
 import errno
 import os
+from contextlib import suppress
 from io import RawIOBase
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from foregather.files import storage_error
 
 __all__ = [
+    "discard",
     "exchange",
     "move_new",
     "read_at",
@@ -34,6 +36,17 @@ def write_all(file: RawIOBase, values: Array, path: Path) -> int:
     except OSError as error:
         raise storage_error(error, path, "writing") from error
     return size
+
+
+def discard(file: RawIOBase, path: Path) -> None:
+    """Closes and removes a file that nobody needs any more; what cannot be removed is left.
+
+    Left to whoever owns the folder: an error here would hide the one that led here.
+    """
+    with suppress(OSError):
+        file.close()
+    with suppress(OSError):
+        os.unlink(path)
 
 
 def read_at(descriptor: int, into: Array, position: int, path: Path) -> None:

@@ -8,7 +8,7 @@ attempt clears what was left.
 import json
 import os
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -131,11 +131,14 @@ class ArrayWriter:
             self._seal()
         shape = (self.rows, *self.row_shape)
         try:
-            self._file.truncate(file_bytes(self._payload))
+            os.ftruncate(self._file.fileno(), file_bytes(self._payload))  # tried again by Python
             self._file.seek(0)
-            self._file.write(pack_header(self.dtype, shape))
+            header = np.frombuffer(pack_header(self.dtype, shape), np.uint8)
+            write_all(self._file, header, self.path)
             os.fsync(self._file.fileno())
             self._file.close()
+        except StorageError:
+            raise
         except OSError as error:
             raise storage_error(error, self.path, "finishing") from error
         return {
@@ -147,7 +150,8 @@ class ArrayWriter:
 
     def abort(self) -> None:
         """Closes the file without finishing it."""
-        self._file.close()
+        with suppress(OSError):
+            self._file.close()
         if self._table is not None:
             self._table.abort()
 

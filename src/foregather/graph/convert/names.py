@@ -4,6 +4,7 @@ Strings wait in a scratch file; a spool sorts where they are by key. A second ha
 seed stands beside each key, so two different strings with one key are noticed.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from foregather import _core
 from foregather.errors import FormatError, InputError
 from foregather.graph.convert.source import Strings
 from foregather.graph.convert.spool import Spool
-from foregather.graph.files import write_all
+from foregather.graph.files import discard, storage_error, write_all
 from foregather.graph.mapped import Mapped
 from foregather.graph.writer import FolderWriter
 
@@ -43,13 +44,16 @@ class NameTable:
     def __init__(self, writer: FolderWriter, memory: int, threads: int = 0) -> None:
         self.writer, self.memory = writer, memory
         self._path = writer.scratch("strings")
-        self._file = open(self._path, "w+b", buffering=0)  # noqa: SIM115 - closed in finish()
+        try:
+            self._file = open(self._path, "w+b", buffering=0)  # noqa: SIM115 - closed in finish()
+        except OSError as error:
+            raise storage_error(error, self._path, "making") from error
         self._end = 0
         self._places = Spool(
             writer.scratch("places"), _PLACE, memory // 3, ("key",), threads=threads
         )
         writer.defer(self._places.close)
-        writer.defer(self._file.close)
+        writer.defer(partial(discard, self._file, self._path))
 
     def add(self, names: Strings) -> None:
         """Adds strings; repeats are welcome."""
@@ -105,5 +109,4 @@ class NameTable:
         self.writer.close("mapping_offsets")
         self.writer.close("mapping_bytes")
         self._places.close()
-        self._file.close()
-        self._path.unlink()
+        discard(self._file, self._path)

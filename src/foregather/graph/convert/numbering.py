@@ -19,7 +19,7 @@ from foregather.graph.convert.names import NameTable
 from foregather.graph.convert.source import EdgeChunk, Ids
 from foregather.graph.convert.spool import Spool
 from foregather.graph.convert.topology import check_weights, record_dtype
-from foregather.graph.files import read_at, write_all
+from foregather.graph.files import discard, read_at, storage_error, write_all
 from foregather.graph.writer import FolderWriter
 from foregather.observe.progress import Progress
 
@@ -147,7 +147,10 @@ class _Scratch:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = open(path, "w+b", buffering=0)  # noqa: SIM115 - closed in close()
+        try:
+            self._file = open(path, "w+b", buffering=0)  # noqa: SIM115 - closed in close()
+        except OSError as error:
+            raise storage_error(error, path, "making") from error
 
     def append(self, values: Array) -> None:
         write_all(self._file, values, self.path)
@@ -158,5 +161,4 @@ class _Scratch:
         return values
 
     def close(self) -> None:
-        self._file.close()
-        self.path.unlink(missing_ok=True)
+        discard(self._file, self.path)

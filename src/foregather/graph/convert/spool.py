@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather import _core
-from foregather.graph.files import read_at, storage_error, write_all
+from foregather.graph.files import discard, read_at, storage_error, write_all
 
 __all__ = ["Group", "Spool"]
 
@@ -191,8 +191,7 @@ class Spool:
     def close(self) -> None:
         """Closes and removes the scratch file, and gives the memory back."""
         self._buffer = self._grouped = np.empty(0, self.dtype)
-        self._file.close()
-        self.path.unlink(missing_ok=True)
+        discard(self._file, self.path)
 
 
 def _copy(records: Array, into: Array) -> None:

@@ -1,0 +1,148 @@
+"""cases: the commands that are run with faults, what they start from, and what must come out.
+
+A case begins with a folder of inputs, `in`, and a folder `out` with something of the user's in
+it. Its command fills `out`; what it made is compared with what an undisturbed run makes.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["CASES", "Case", "snapshot"]
+
+NODES, EDGES, CLASSES = 60, 240, 3
+Argv = list[str]
+
+
+def snapshot(folder: Path) -> dict[str, Any]:
+    """Every name below a folder, with the bytes of files."""
+    found: dict[str, Any] = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if path.is_symlink():
+            found[name] = f"link to {os.readlink(path)}"
+        else:
+            found[name] = path.read_bytes() if path.is_file() else None
+    return found
+
+
+@dataclass(frozen=True)
+class Case:
+    """One command.
+
+    Attributes:
+        argv: the command line; the folder of the case is the working directory.
+        made: what the command makes, below `out`.
+        before: command lines that make the inputs.
+        resumed: the command line that goes on where `made` exists after a fault; None where it is
+            complete then, or was there before.
+        compared: what must equal an undisturbed run, from the path of `made`.
+        piecemeal: each file of `made` is old or new by itself; otherwise all are.
+    """
+
+    argv: Argv
+    made: str
+    before: tuple[Argv, ...] = ()
+    resumed: Argv | None = None
+    compared: Callable[[Path], Any] = snapshot
+    piecemeal: bool = False
+
+
+def write_source(folder: Path) -> None:
+    """A small graph as a NumPy archive, and one with names for nodes as a table."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, CLASSES, NODES)
+    np.savez(
+        folder / "a.npz",
+        edge_index=rng.integers(0, NODES, (2, EDGES)),
+        edge_weight=rng.random(EDGES),
+        x=rng.random((NODES, 8), np.float32) + labels[:, None].astype(np.float32),
+        y=labels,
+        train_idx=np.arange(0, 40),
+        valid_idx=np.arange(40, 50),
+        test_idx=np.arange(50, 60),
+    )
+    pairs = [f"n{a},n{b}" for a, b in rng.integers(0, NODES, (EDGES, 2))]
+    (folder / "b.csv").write_text("\n".join(["source,target", *pairs, ""]))
+
+
+def _scores(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+def _trained(run: Path) -> Any:
+    """Weights and the course of training; not how long it took."""
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    course = [
+        {key: record.get(key) for key in ("epoch", "loss", "train", "valid")}
+        for record in map(json.loads, lines)
+    ]
+    summary = json.loads((run / "summary.json").read_text())
+    scores = {key: summary.get(key) for key in ("epochs", "best_epoch", "valid", "test")}
+    weights = (run / "model.safetensors").read_bytes()
+    return course, scores, weights, (run / "config.toml").read_bytes()
+
+
+_CONVERT = ["convert", "in/a.npz", "in/g", "--memory", "2GB", "--threads", "1"]
+_FLAGS = ["--train.epochs", "2", "--train.batch-size", "16", "--model.hidden", "4"]
+_FLAGS += ["--train.threads", "1", "--sampler.fanouts", "3", "2", "--memory.prefetch", "1"]
+_FLAGS += ["--checkpoint.minutes", "1e-6", "--train.device", "cpu"]  # after each batch
+_TRAIN = ["train", "--graph", "in/g", *_FLAGS]
+_SMALL = ["--memory.budget", "60MB", "--memory.storage", "disk"]
+
+CASES: dict[str, Case] = {
+    "convert": Case(
+        ["convert", "in/a.npz", "out/g", "--memory", "2GB", "--threads", "1", "--undirected"],
+        "g",
+    ),
+    "convert --overwrite": Case(
+        ["convert", "in/b.csv", "out/g", "--ids", "string", *_CONVERT[3:], "--overwrite"],
+        "g",
+        before=([*_CONVERT[:2], "out/g", *_CONVERT[3:]],),
+    ),
+    "synth": Case(
+        ["synth", "out/g", "--nodes", "200", "--degree", "4", "--features", "4", "--threads", "1"],
+        "g",
+    ),
+    "partition": Case(
+        ["partition", "in/g", "out/p", "--parts", "2"],
+        "p",
+        before=(_CONVERT,),
+    ),
+    "train": Case(
+        [*_TRAIN, "--run", "out/r"],
+        "r",
+        before=(_CONVERT,),
+        resumed=["train", "--resume", "out/r"],
+        compared=_trained,
+    ),
+    "train from disk": Case(
+        [*_TRAIN, "--run", "out/r", *_SMALL],
+        "r",
+        before=(_CONVERT,),
+        resumed=["train", "--resume", "out/r"],
+        compared=_trained,
+    ),
+    "infer": Case(
+        ["infer", "in/r", "in/g", "out/s.npy", "--memory", "60MB", "--batch-size", "30"],
+        "s.npy",
+        before=(_CONVERT, [*_TRAIN, "--run", "in/r"]),
+        compared=_scores,
+    ),
+    "report": Case(
+        ["report", "out/r"],
+        "r",
+        before=(_CONVERT, [*_TRAIN, "--run", "out/r"]),
+        piecemeal=True,
+    ),
+    "verify": Case(
+        ["verify", "in/g", "--threads", "1"],
+        "",
+        before=(_CONVERT,),
+    ),
+}
