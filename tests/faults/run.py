@@ -7,9 +7,11 @@ by EIO once, by EIO from then on (the disk is gone), by ENOSPC from then on (the
 EINTR, by a short count, and by SIGKILL in its place. After each run: the exit code is true, what
 was there before is still there, what was made is whole or absent, and the command repeated without
 a fault (or the run resumed) gives the same bytes as an undisturbed one and leaves nothing beside.
+Faults that leave the same bytes behind are repeated from once.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import platform
@@ -19,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +91,9 @@ class Count:
     """What came of one command with one kind of fault."""
 
     calls: int = 0
+    every: int = 1
     runs: int = 0
+    repeats: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
 
@@ -115,6 +119,8 @@ class Trial:
         self.reference = self.case.compared(self.work / "out" / self.case.made)
         self.files = self._made(self.work)
         self.names = sorted(os.listdir(self.work / "out"))
+        self.repeats = 0
+        self._repeated: dict[bytes, str | None] = {}  # by what was left: what was wrong with it
 
     def _succeed(self, argv: list[str], root: Path) -> None:
         done = self.server.run(argv, root)
@@ -147,7 +153,10 @@ class Trial:
         ended = f"{kind} at call {number} ({done['call']}): exit code {done['code']}"
         wrong = self._look(kind, done)
         if wrong is None and done["code"] != 0:
-            wrong = self._repeat()
+            left = hashlib.sha256(repr(snapshot(self.work / "out")).encode()).digest()
+            if left not in self._repeated:
+                self._repeated[left] = self._repeat()
+            wrong = self._repeated[left]
         if wrong is not None:
             wrong = f"{ended}: {wrong}"
         outcome = {0: "done all the same", 2: "one sentence", -9: "killed"}
@@ -206,6 +215,7 @@ class Trial:
             elif self.before is None:  # complete, as was looked at; it is not made twice
                 argv = []
         if argv:
+            self.repeats += 1
             done = self.server.run(argv, self.work)
             if done["code"] != 0:
                 return f"the repeat ends with {done['code']}: {done['said'][-600:]!r}"
@@ -225,8 +235,8 @@ def _short(said: str) -> str:
 
 def run_case(trial: Trial, kind: str, every: int = 1, first: int = 1) -> Count:
     """Runs a command with a fault at every `every`-th call, until one comes no more."""
-    count = Count(calls=trial.count(kind))
-    number = first
+    count = Count(calls=trial.count(kind), every=every)
+    number, before = first, trial.repeats
     while len(count.failures) < MOST_FAILURES:
         outcome, wrong, fired = trial.attempt(kind, number)
         if not fired and number > count.calls:
@@ -236,43 +246,64 @@ def run_case(trial: Trial, kind: str, every: int = 1, first: int = 1) -> Count:
         if wrong is not None:
             count.failures.append(wrong)
         number += every
+    count.repeats = trial.repeats - before
     return count
 
 
 def write_table(counts: dict[tuple[str, str], Count], seconds: float) -> str:
     """The report as text."""
     runs = sum(count.runs for count in counts.values())
+    repeats = sum(count.repeats for count in counts.values())
     failures = sum(len(count.failures) for count in counts.values())
     columns = ("done all the same", "one sentence", "killed")
     lines = [
-        "| command | fault | calls | runs | " + " | ".join(columns) + " | failures |",
-        "|---|---|--:|--:|" + "--:|" * (len(columns) + 1),
+        "| command | fault | calls | runs | "
+        + " | ".join(columns)
+        + " | repeated from | failures |",
+        "|---|---|--:|--:|" + "--:|" * (len(columns) + 2),
     ]
     for (name, kind), count in counts.items():
         cells = " | ".join(f"{count.outcomes[column]:,}" for column in columns)
         lines.append(
             f"| `{name}` | {kind} | {count.calls:,} | {count.runs:,} | {cells} | "
-            f"{len(count.failures)} |"
+            f"{count.repeats:,} | {len(count.failures)} |"
         )
     lines.append("")
-    lines.append(f"{runs:,} runs and as many repeats, {failures} failures, {seconds:,.0f} s.")
+    lines.append(
+        f"{runs:,} runs with a fault, {repeats:,} repeats from what they left, {failures} "
+        f"failures; {seconds:,.0f} s."
+    )
     return "\n".join(lines)
 
 
-def write_report(counts: dict[tuple[str, str], Count], seconds: float, every: int) -> Path:
+def write_report(counts: dict[tuple[str, str], Count], seconds: float) -> Path:
     """Writes a dated report beside the benchmarks'."""
     date = time.strftime("%Y-%m-%d")
     path = ROOT / "benchmarks/reports" / f"faults_{date}.md"
     about = (__doc__ or "").split("\n\n", 2)[2].strip()
-    said = "Every call" if every == 1 else f"Every {every}th call"
+    rare = sorted(
+        {f"`{name}` at every {c.every}th" for (name, _), c in counts.items() if c.every > 1}
+    )
+    said = "Every call" + (f", but {', '.join(rare)}" if rare else "")
     machine = f"Python {platform.python_version()}, Linux {platform.release()}"
     path.write_text(
         f"# Faults at every call, {date}\n\n{about}\n\n"
-        f"Made by `python tests/faults/run.py --report`: {said}, {machine}.\n\n"
+        f"Made by `python tests/faults/run.py --report`: {said}. {machine}.\n\n"
         f"{write_table(counts, seconds)}\n",
         encoding="utf-8",
     )
     return path
+
+
+def read_kept(paths: list[Path]) -> tuple[dict[tuple[str, str], Count], float]:
+    """What several processes found, each with commands of its own."""
+    counts, seconds = {}, 0.0
+    for path in paths:
+        kept = json.loads(path.read_text())
+        seconds += kept["seconds"]
+        for name, kind, count in kept["counts"]:
+            counts[name, kind] = Count(**{**count, "outcomes": Counter(count["outcomes"])})
+    return counts, seconds
 
 
 def main() -> int:
@@ -282,7 +313,12 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="only every so many-th call")
     parser.add_argument("--first", type=int, default=1, help="the first call that fails")
     parser.add_argument("--report", action="store_true", help="write benchmarks/reports/faults_*")
+    parser.add_argument("--keep", type=Path, help="a JSON file for what came out")
+    parser.add_argument("--from", dest="kept", type=Path, nargs="*", help="report these instead")
     given = parser.parse_args()
+    if given.kept:
+        print(write_report(*read_kept(given.kept)).read_text(encoding="utf-8"))
+        return 0
     started, counts = time.monotonic(), {}
     with tempfile.TemporaryDirectory() as folder:
         server = Server(Path(folder))
@@ -297,8 +333,11 @@ def main() -> int:
         server.close()
     seconds = time.monotonic() - started
     print(write_table(counts, seconds))
+    if given.keep:
+        rows = [[*key, asdict(count)] for key, count in counts.items()]
+        given.keep.write_text(json.dumps({"seconds": seconds, "counts": rows}))
     if given.report:
-        print(f"wrote {write_report(counts, seconds, given.every).relative_to(ROOT)}")
+        print(f"wrote {write_report(counts, seconds).relative_to(ROOT)}")
     return 1 if any(count.failures for count in counts.values()) else 0
 
 

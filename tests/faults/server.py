@@ -41,7 +41,7 @@ def import_all() -> None:
 
 def run_child(request: dict[str, Any], answer: int) -> None:
     """In the fork: runs the command and says how it ended."""
-    from foregather.cli.main import main
+    from foregather.cli import main as module
 
     shim = ctypes.CDLL(None)
     shim.shim_arm.argtypes = (ctypes.c_int, ctypes.c_long)
@@ -52,9 +52,12 @@ def run_child(request: dict[str, Any], answer: int) -> None:
         os.dup2(said, descriptor)
     os.environ["FAULTS_ROOT"] = request["root"]
     os.chdir(request["root"])
+    parsed = request["parsed"]
+    if parsed is not None:
+        module._parse = lambda _: parsed
     shim.shim_arm(request["kind"], request["number"])
     try:
-        code = main(request["argv"])
+        code = module.main(request["argv"])
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else 1
     except BaseException:
@@ -95,8 +98,16 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
     return {**json.loads(text), "said": said}
 
 
+def parse(argv: list[str]) -> Any:
+    """The command line once for all forks; None where it depends on files (train)."""
+    from foregather.cli.main import _parse
+
+    return None if argv[0] == "train" else _parse(argv)
+
+
 def serve() -> None:
     """Answers until the input ends."""
+    known: dict[str, Any] = {}
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     import_all()
     gc.collect()
@@ -104,7 +115,11 @@ def serve() -> None:
     gc.freeze()
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
-        print(json.dumps(run(json.loads(line))), flush=True)
+        request = json.loads(line)
+        text = json.dumps(request["argv"])
+        if text not in known:
+            known[text] = parse(request["argv"])
+        print(json.dumps(run({**request, "parsed": known[text]})), flush=True)
 
 
 if __name__ == "__main__":
