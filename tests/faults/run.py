@@ -34,6 +34,7 @@ KINDS = {"EIO": 1, "gone": 2, "ENOSPC": 3, "EINTR": 4, "short": 5, "kill": 6}
 HARMLESS = ("EINTR", "short")  # the call is to be made again, and nobody notices
 MOST_FAILURES = 40
 NOTE = "not of the command"
+PLACE = "/dev/shm" if Path("/dev/shm").is_dir() else None  # thousands of small folders are made
 
 
 def build_shim(folder: Path) -> Path:
@@ -313,6 +314,7 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="only every so many-th call")
     parser.add_argument("--first", type=int, default=1, help="the first call that fails")
     parser.add_argument("--report", action="store_true", help="write benchmarks/reports/faults_*")
+    parser.add_argument("--folder", default=PLACE, help="where folders are made and removed")
     parser.add_argument("--keep", type=Path, help="a JSON file for what came out")
     parser.add_argument("--from", dest="kept", type=Path, nargs="*", help="report these instead")
     given = parser.parse_args()
@@ -320,7 +322,7 @@ def main() -> int:
         print(write_report(*read_kept(given.kept)).read_text(encoding="utf-8"))
         return 0
     started, counts = time.monotonic(), {}
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
         server = Server(Path(folder))
         for name in given.case:
             trial = Trial(name, server)

@@ -2,11 +2,13 @@
 
 import platform
 import shutil
+import tempfile
+from pathlib import Path
 
 import pytest
 
 from tests.faults.cases import CASES
-from tests.faults.run import KINDS, Server, Trial
+from tests.faults.run import KINDS, PLACE, Server, Trial
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler for the shim"),
@@ -15,10 +17,11 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    server = Server(tmp_path_factory.mktemp("faults"))
-    yield server
-    server.close()
+def server():
+    with tempfile.TemporaryDirectory(dir=PLACE) as folder:
+        server = Server(Path(folder))
+        yield server
+        server.close()
 
 
 @pytest.mark.parametrize("name", CASES)
