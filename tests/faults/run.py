@@ -15,12 +15,15 @@ import hashlib
 import json
 import os
 import platform
+import queue
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,45 +48,56 @@ def build_shim(folder: Path) -> Path:
     return made
 
 
-class Server:
-    """The process whose forks run the commands."""
+class Seat:
+    """One of the processes whose forks run the commands, and the folder it works in."""
 
-    def __init__(self, folder: Path) -> None:
-        alone = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-        own = {"MPLBACKEND": "agg", "MPLCONFIGDIR": str(folder), "PYTHONPATH": str(ROOT)}
-        own |= {"FOREGATHER_CACHE": str(folder / "cache"), "PYTHONWARNINGS": "ignore"}
-        self.folder = folder
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.server"],
-            # Names are cut at blanks in LD_PRELOAD, so it is found from the working directory.
-            env={**os.environ, **alone, **own, "LD_PRELOAD": f"./{build_shim(folder).name}"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=folder,
-        )
-        assert self._answer() == {"ready": True}
-
-    def _answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError("the server of commands has ended")
-        return dict(json.loads(line))
+    def __init__(self, folder: Path, line: socket.socket) -> None:
+        self.folder, self._line = folder, line
+        self._answers = line.makefile("r", encoding="utf-8")
+        folder.mkdir()
 
     def run(self, argv: list[str], root: Path, kind: int = 0, number: int = 0) -> dict[str, Any]:
         """Runs a command in a fork, with a fault where one is asked for."""
         request = {"argv": argv, "root": str(root), "kind": kind, "number": number}
         request["log"] = str(self.folder / "log")
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        return self._answer()
+        self._line.sendall((json.dumps(request) + "\n").encode())
+        answer = self._answers.readline()
+        if not answer:
+            raise RuntimeError("the server of commands has ended")
+        return dict(json.loads(answer))
 
     def close(self) -> None:
         """Ends the process."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        self._answers.close()
+        self._line.close()
+
+
+class Server:
+    """The process that imports everything once and forks the seats."""
+
+    def __init__(self, folder: Path, seats: int = 1) -> None:
+        alone = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+        own = {"MPLBACKEND": "agg", "MPLCONFIGDIR": str(folder), "PYTHONPATH": str(ROOT)}
+        own |= {"FOREGATHER_CACHE": str(folder / "cache"), "PYTHONWARNINGS": "ignore"}
+        pairs = [socket.socketpair() for _ in range(seats)]
+        theirs = [there.fileno() for _, there in pairs]
+        # Names are cut at blanks in LD_PRELOAD, so it is found from the working directory.
+        own |= {"LD_PRELOAD": f"./{build_shim(folder).name}"}
+        own |= {"FAULTS_SEATS": " ".join(map(str, theirs))}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.server"],
+            env={**os.environ, **alone, **own},
+            cwd=folder,
+            pass_fds=theirs,
+        )
+        for _, there in pairs:
+            there.close()
+        self.seats = [Seat(folder / f"seat{n}", here) for n, (here, _) in enumerate(pairs)]
+
+    def close(self) -> None:
+        """Ends the processes."""
+        for seat in self.seats:
+            seat.close()
         self._process.wait()
 
 
@@ -102,7 +116,7 @@ class Count:
 class Trial:
     """One command: its inputs, its undisturbed result, and runs with faults."""
 
-    def __init__(self, name: str, server: Server) -> None:
+    def __init__(self, name: str, server: Seat) -> None:
         self.name, self.case, self.server = name, CASES[name], server
         self.template = server.folder / "template"
         self.work = server.folder / "work"
@@ -307,12 +321,40 @@ def read_kept(paths: list[Path]) -> tuple[dict[tuple[str, str], Count], float]:
     return counts, seconds
 
 
+def run_all(folder: Path, given: argparse.Namespace) -> dict[tuple[str, str], Count]:
+    """All commands with all kinds, a pair at a time on each seat; said and kept as they end."""
+    server = Server(folder, given.jobs)
+    free: queue.SimpleQueue[Seat] = queue.SimpleQueue()
+    for seat in server.seats:
+        free.put(seat)
+    counts: dict[tuple[str, str], Count] = {}
+    started = time.monotonic()
+
+    def work(pair: tuple[str, str]) -> None:
+        seat = free.get()
+        counts[pair] = count = run_case(Trial(pair[0], seat), pair[1], given.every, given.first)
+        free.put(seat)
+        lines = [f"{' '.join(pair)}: {count.runs} of {count.calls} {dict(count.outcomes)}"]
+        print("\n  ".join([*lines, *count.failures]), flush=True)
+        if given.keep:
+            rows = [[*key, asdict(count)] for key, count in counts.items()]
+            kept = {"seconds": time.monotonic() - started, "counts": rows}
+            given.keep.write_text(json.dumps(kept))
+
+    pairs = [(name, kind) for name in given.case for kind in given.kind]
+    with ThreadPoolExecutor(given.jobs) as pool:
+        list(pool.map(work, pairs))
+    server.close()
+    return {pair: counts[pair] for pair in pairs}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--case", choices=list(CASES), nargs="*", default=list(CASES))
     parser.add_argument("--kind", choices=list(KINDS), nargs="*", default=list(KINDS))
     parser.add_argument("--every", type=int, default=1, help="only every so many-th call")
     parser.add_argument("--first", type=int, default=1, help="the first call that fails")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="at a time")
     parser.add_argument("--report", action="store_true", help="write benchmarks/reports/faults_*")
     parser.add_argument("--folder", default=PLACE, help="where folders are made and removed")
     parser.add_argument("--keep", type=Path, help="a JSON file for what came out")
@@ -321,23 +363,11 @@ def main() -> int:
     if given.kept:
         print(write_report(*read_kept(given.kept)).read_text(encoding="utf-8"))
         return 0
-    started, counts = time.monotonic(), {}
+    started = time.monotonic()
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        server = Server(Path(folder))
-        for name in given.case:
-            trial = Trial(name, server)
-            for kind in given.kind:
-                count = counts[name, kind] = run_case(trial, kind, given.every, given.first)
-                print(f"{name} {kind}: {count.runs} of {count.calls} {dict(count.outcomes)}")
-                for wrong in count.failures:
-                    print(f"  {wrong}")
-                sys.stdout.flush()
-        server.close()
+        counts = run_all(Path(folder), given)
     seconds = time.monotonic() - started
     print(write_table(counts, seconds))
-    if given.keep:
-        rows = [[*key, asdict(count)] for key, count in counts.items()]
-        given.keep.write_text(json.dumps({"seconds": seconds, "counts": rows}))
     if given.report:
         print(f"wrote {write_report(counts, seconds).relative_to(ROOT)}")
     return 1 if any(count.failures for count in counts.values()) else 0

@@ -1,8 +1,8 @@
 """server: runs commands with a fault in one call each, in forks of one process.
 
 Starting Python with torch takes seconds, a fork takes milliseconds. So this process imports
-everything, starts no thread, and answers requests on its standard input: each is a command run in
-a fork, with the shim armed. It is started with the shim in LD_PRELOAD.
+everything, starts no thread, and forks a seat for each socket it was given, which answers requests:
+each is a command run in a fork, with the shim armed. It is started with the shim in LD_PRELOAD.
 """
 
 import ctypes
@@ -105,22 +105,43 @@ def parse(argv: list[str]) -> Any:
     return None if argv[0] == "train" else _parse(argv)
 
 
-def serve() -> None:
-    """Answers until the input ends."""
+def serve(seat: int) -> None:
+    """Answers requests from a socket until it ends."""
     known: dict[str, Any] = {}
+    with os.fdopen(os.dup(seat), encoding="utf-8") as requests:
+        for line in requests:
+            request = json.loads(line)
+            text = json.dumps(request["argv"])
+            if text not in known:
+                known[text] = parse(request["argv"])
+            answer = json.dumps(run({**request, "parsed": known[text]})) + "\n"
+            with os.fdopen(os.dup(seat), "w", encoding="utf-8") as answers:
+                answers.write(answer)
+
+
+def main() -> None:
+    """Imports, then forks the seats and waits for them."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     import_all()
     gc.collect()
     gc.disable()  # collections in a fork would copy the memory that it shares
     gc.freeze()
-    print(json.dumps({"ready": True}), flush=True)
-    for line in sys.stdin:
-        request = json.loads(line)
-        text = json.dumps(request["argv"])
-        if text not in known:
-            known[text] = parse(request["argv"])
-        print(json.dumps(run({**request, "parsed": known[text]})), flush=True)
+    seats = [int(number) for number in os.environ["FAULTS_SEATS"].split()]
+    children = []
+    for seat in seats:
+        child = os.fork()
+        if child == 0:
+            for other in seats:
+                if other != seat:
+                    os.close(other)
+            serve(seat)
+            os._exit(0)
+        children.append(child)
+    for seat in seats:
+        os.close(seat)
+    for child in children:
+        os.waitpid(child, 0)
 
 
 if __name__ == "__main__":
-    serve()
+    main()

@@ -20,7 +20,7 @@ pytestmark = [
 def server():
     with tempfile.TemporaryDirectory(dir=PLACE) as folder:
         server = Server(Path(folder))
-        yield server
+        yield server.seats[0]
         server.close()
 
 
