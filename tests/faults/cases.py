@@ -43,6 +43,7 @@ class Case:
             complete then, or was there before.
         compared: what must equal an undisturbed run, from the path of `made`.
         piecemeal: each file of `made` is old or new by itself; otherwise all are.
+        lacking: how the command says that it made less than it could; repeating it makes the rest.
     """
 
     argv: Argv
@@ -51,6 +52,7 @@ class Case:
     resumed: Argv | None = None
     compared: Callable[[Path], Any] = snapshot
     piecemeal: bool = False
+    lacking: str | None = None
 
 
 def write_source(folder: Path) -> None:
@@ -139,6 +141,7 @@ CASES: dict[str, Case] = {
         "r",
         before=(_CONVERT, [*_TRAIN, "--run", "out/r"]),
         piecemeal=True,
+        lacking="no miss curve: ",
     ),
     "verify": Case(
         ["verify", "in/g", "--threads", "1"],

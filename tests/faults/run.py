@@ -77,7 +77,7 @@ class Server:
 
     def __init__(self, folder: Path, seats: int = 1) -> None:
         alone = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-        own = {"MPLBACKEND": "agg", "MPLCONFIGDIR": str(folder), "PYTHONPATH": str(ROOT)}
+        own = {"PYTHONPATH": str(ROOT)}
         own |= {"FOREGATHER_CACHE": str(folder / "cache"), "PYTHONWARNINGS": "ignore"}
         pairs = [socket.socketpair() for _ in range(seats)]
         theirs = [there.fileno() for _, there in pairs]
@@ -167,7 +167,7 @@ class Trial:
         done = self.server.run(self.case.argv, self.work, KINDS[kind], number)
         ended = f"{kind} at call {number} ({done['call']}): exit code {done['code']}"
         wrong = self._look(kind, done)
-        if wrong is None and done["code"] != 0:
+        if wrong is None and (done["code"] != 0 or self._lacks(done)):
             left = hashlib.sha256(repr(snapshot(self.work / "out")).encode()).digest()
             if left not in self._repeated:
                 self._repeated[left] = self._repeat()
@@ -193,8 +193,12 @@ class Trial:
         if (self.work / "out/other/thesis.txt").read_text() != NOTE:
             return "a file of the user's was changed"
         if code == 0:
-            return self._compare()
+            return None if self._lacks(done) else self._compare()
         return None if self.case.resumed else self._whole()
+
+    def _lacks(self, done: dict[str, Any]) -> bool:
+        """Whether the command said that something is missing in what it made."""
+        return self.case.lacking is not None and self.case.lacking in done["said"]
 
     def _whole(self) -> str | None:
         """Whether what was made is as before, complete, or absent."""
@@ -332,8 +336,11 @@ def run_all(folder: Path, given: argparse.Namespace) -> dict[tuple[str, str], Co
 
     def work(pair: tuple[str, str]) -> None:
         seat = free.get()
-        counts[pair] = count = run_case(Trial(pair[0], seat), pair[1], given.every, given.first)
-        free.put(seat)
+        try:
+            count = run_case(Trial(pair[0], seat), pair[1], given.every, given.first)
+        finally:
+            free.put(seat)
+        counts[pair] = count
         lines = [f"{' '.join(pair)}: {count.runs} of {count.calls} {dict(count.outcomes)}"]
         print("\n  ".join([*lines, *count.failures]), flush=True)
         if given.keep:

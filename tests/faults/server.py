@@ -34,7 +34,7 @@ def import_all() -> None:
     for module in pkgutil.walk_packages(foregather.__path__, "foregather."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    for name in ("matplotlib.pyplot", "torch_geometric.nn", "safetensors.torch", "tyro"):
+    for name in ("torch_geometric.nn", "safetensors.torch", "tyro"):
         with suppress(ImportError):
             importlib.import_module(name)
 

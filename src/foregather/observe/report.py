@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from foregather.errors import FormatError, StorageError
+from foregather.errors import FormatError
 from foregather.files import make_inside, read_regular, write_safely
 from foregather.observe.svg import bar_chart, line_chart, timeline
 from foregather.units import format_bytes
@@ -51,6 +51,7 @@ def read_run(folder: Path) -> dict[str, Any]:
 
     Raises:
         FormatError: it is not the folder of a run.
+        StorageError: a part of it is there and cannot be read.
     """
     if not os.path.lexists(folder / "config.toml"):
         raise FormatError(f"{folder} is not the folder of a run; name one that train made")
@@ -81,9 +82,12 @@ def _numbers(value: Any, needed: Sequence[str]) -> bool:
 
 
 def _read(path: Path) -> str | None:
+    """The text; None where there is none, or none of ours. What cannot be read is not left out."""
+    if not os.path.lexists(path):
+        return None
     try:
         return read_regular(path, _MOST).decode(errors="replace")
-    except (FormatError, StorageError):
+    except FormatError:
         return None
 
 
