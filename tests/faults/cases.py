@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from foregather import files
+
 __all__ = ["CASES", "Case", "snapshot"]
 
 NODES, EDGES, CLASSES = 60, 240, 3
@@ -90,6 +92,18 @@ def _trained(run: Path) -> Any:
     return course, scores, weights, (run / "config.toml").read_bytes()
 
 
+def _page(run: Path) -> Any:
+    """All of the run's folder but what a kill left of a file being written.
+
+    A report does not clear that, because the run may be training; resuming it does.
+    """
+    return {
+        name: data
+        for name, data in snapshot(run).items()
+        if not files._PARTIAL.fullmatch(Path(name).name)
+    }
+
+
 _CONVERT = ["convert", "in/a.npz", "in/g", "--memory", "2GB", "--threads", "1"]
 _FLAGS = ["--train.epochs", "2", "--train.batch-size", "16", "--model.hidden", "4"]
 _FLAGS += ["--train.threads", "1", "--sampler.fanouts", "3", "2", "--memory.prefetch", "1"]
@@ -140,6 +154,7 @@ CASES: dict[str, Case] = {
         ["report", "out/r"],
         "r",
         before=(_CONVERT, [*_TRAIN, "--run", "out/r"]),
+        compared=_page,
         piecemeal=True,
         lacking="no miss curve: ",
     ),
