@@ -75,11 +75,13 @@ class Loader:
         expand: "once" (PyG's rule, one edge_index) or "per-layer" (the papers' rule, `layers`).
         seed: what order and samples are derived from.
         bulk: batches sampled together, or "auto": as many as `memory` holds.
-        memory: bytes ("2GB"), or "auto": most of what the machine has free. For a graph from a
-            folder: for everything, the graph included; what does not fit is read from disk by plan
-            (see `storage`). For a graph in memory: for what the Loader holds beside it; see
-            `train.budget`. With `grid`: on each rank, for its feature block and for feature rows of
-            other ranks; for those alone where the graph, or by `storage` the block, is in memory.
+        memory: bytes ("2GB"), or "auto": most of what the machine has free. None loads a graph
+            from a folder when the first loop begins, or does as "auto" where it does not fit. For
+            a graph from a folder: for everything, the graph included; what does not fit is read
+            from disk by plan (see `storage`). For a graph in memory: for what the Loader holds
+            beside it; see `train.budget`. With `grid`: on each rank, for its feature block and for
+            feature rows of other ranks; for those alone where the graph, or by `storage` the block,
+            is in memory.
         storage: with `memory`: "features" reads feature rows from disk, "topology" neighbour
             lists, "disk" both, "memory" nothing (then `memory` covers what is beside the graph);
             "auto" keeps everything in memory where it fits, and else takes the way whose epoch is
@@ -115,7 +117,8 @@ class Loader:
         BudgetError: `memory` does not hold one batch; the message says the minimum. In a loop: a
             batch is so much larger than the first ones that `memory` would be exceeded.
         FormatError: the folder of the graph changed since it was opened; also at the start of
-            each loop.
+            each loop, which reads it: then also for a block that does not match its checksum.
+        StorageError: a file cannot be read; likewise.
     """
 
     batch_sampler = None  # torch's name: none of its samplers deals; Lightning asks for it
