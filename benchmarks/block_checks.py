@@ -13,7 +13,7 @@ A ratio is the median over rounds of checked / unchecked, of the wall clock and 
 the process (all threads, kernel included), which other work on the machine disturbs less. The rate
 of CRC32C alone, over a buffer in the core's cache and one far larger, is beside it.
 
-    python benchmarks/block_checks.py FOLDER [--nodes 300k] [--rounds 9] [--date 2026-11-17]
+    python benchmarks/block_checks.py FOLDER [--nodes 100k] [--rounds 9] [--date 2026-11-17]
 """
 
 import argparse
@@ -38,7 +38,7 @@ from foregather.graph.synthetic import synthesize
 from foregather.nn import SAGE
 from foregather.units import format_bytes, parse_count
 
-BATCHES = 24
+BATCHES = 8
 
 Run = Callable[[Path], None]
 Seconds = dict[str, list[tuple[float, float]]]
@@ -144,7 +144,7 @@ def crc_rates(rounds: int) -> list[list[str]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--nodes", default="300k")
+    parser.add_argument("--nodes", default="100k")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--date", default=None)
     options = parser.parse_args()
