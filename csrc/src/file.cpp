@@ -24,8 +24,16 @@ Descriptor::~Descriptor() {
 
 std::string last_part(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 
+int open_again(const std::string& path, int flags, unsigned mode) {
+  int fd;
+  do {
+    fd = ::open(path.c_str(), flags, mode);
+  } while (fd < 0 && errno == EINTR);
+  return fd;
+}
+
 int open_regular(const std::string& path, const std::string& name) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // never waits on a pipe
+  const int fd = open_again(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // never waits on a pipe
   if (fd < 0) throw StorageError("cannot open " + name + ": " + errno_text(errno), errno);
   struct stat info;
   if (::fstat(fd, &info) != 0) {

@@ -35,6 +35,9 @@ class Descriptor {  ///< a file descriptor that is closed once
 /// The last part of a path, which errors name where nothing else was given.
 std::string last_part(const std::string& path);
 
+/// open(2), called again where a signal cut it short; errno says why where it is below 0.
+int open_again(const std::string& path, int flags, unsigned mode = 0);
+
 /// Opens a regular file for reading; StorageError for anything else. Never waits on a pipe.
 int open_regular(const std::string& path, const std::string& name);
 

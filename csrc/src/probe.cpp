@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "file.hpp"
 #include "foregather/ring.hpp"
 
 namespace foregather {
@@ -77,7 +78,7 @@ std::int64_t tried_alignment(int fd) {
 
 // A nameless file with known bytes in the folder.
 int trial_file(const std::string& folder) {
-  int fd = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  int fd = open_again(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (fd < 0) {  // some file systems (overlay, network) know no nameless files
     std::string path = folder + "/.foregather-XXXXXX";
     fd = ::mkostemp(path.data(), O_CLOEXEC);
@@ -107,7 +108,7 @@ BackendStatus try_backend(const std::string& path, Backend backend, std::int64_t
     Mapping memory(static_cast<std::size_t>(2 * kPage));
     const std::int64_t offset = kPage, length = kPage, destination = 0;
     reader.read({{&offset, 1}, {&length, 1}, {&destination, 1}}, {memory.data, memory.bytes});
-    const Closer plain{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+    const Closer plain{open_again(path, O_RDONLY | O_CLOEXEC)};
     if (::pread(plain.fd, memory.data + kPage, kPage, kPage) != kPage ||
         std::memcmp(memory.data, memory.data + kPage, kPage) != 0) {
       return {backend, false, "it gives other bytes than a plain read"};
@@ -147,7 +148,7 @@ Probe probe(const std::string& path) {
     answer.backends.push_back(try_backend(file, backend, answer.alignment));
   }
   if (answer.backends[0].works) {
-    const Closer opened{::open(file.c_str(), O_RDONLY | O_CLOEXEC)};
+    const Closer opened{open_again(file, O_RDONLY | O_CLOEXEC)};
     answer.deferred = opened.fd >= 0 && Ring(4, opened.fd).deferred();
   }
   return answer;

@@ -16,7 +16,7 @@ namespace foregather {
 namespace {
 
 int open_nameless(const std::string& folder) {
-  const int fd = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  const int fd = open_again(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   // EISDIR is what a kernel without O_TMPFILE makes of it
   if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) return fd;
   std::string pattern = folder + "/.foregather-scratch-XXXXXX";
@@ -53,7 +53,11 @@ void ScratchFile::reserve() const {
   do {
     code = ::fallocate(file_->value, 0, 0, bytes_) == 0 ? 0 : errno;
   } while (code == EINTR);
-  if (code == EOPNOTSUPP) code = ::ftruncate(file_->value, bytes_) == 0 ? 0 : errno;
+  if (code == EOPNOTSUPP) {
+    do {
+      code = ::ftruncate(file_->value, bytes_) == 0 ? 0 : errno;
+    } while (code == EINTR);
+  }
   if (code != 0) fail("cannot reserve " + std::to_string(bytes_) + " bytes for", code);
 }
 

@@ -45,7 +45,8 @@ class Case:
             complete then, or was there before.
         compared: what must equal an undisturbed run, from the path of `made`.
         piecemeal: each file of `made` is old or new by itself; otherwise all are.
-        lacking: how the command says that it made less than it could; repeating it makes the rest.
+        lacking: how the command says that it made less than it could. Repeating it makes the rest;
+            where it is resumed instead, only the last of what is compared may differ.
     """
 
     argv: Argv
@@ -80,7 +81,7 @@ def _scores(path: Path) -> bytes:
 
 
 def _trained(run: Path) -> Any:
-    """Weights and the course of training; not how long it took."""
+    """Weights and the course of training, not how long it took; last, the scores at the end."""
     lines = (run / "metrics.jsonl").read_text().splitlines()
     course = [
         {key: record.get(key) for key in ("epoch", "loss", "train", "valid")}
@@ -89,7 +90,7 @@ def _trained(run: Path) -> Any:
     summary = json.loads((run / "summary.json").read_text())
     scores = {key: summary.get(key) for key in ("epochs", "best_epoch", "valid", "test")}
     weights = (run / "model.safetensors").read_bytes()
-    return course, scores, weights, (run / "config.toml").read_bytes()
+    return course, weights, (run / "config.toml").read_bytes(), scores
 
 
 def _page(run: Path) -> Any:
@@ -136,6 +137,7 @@ CASES: dict[str, Case] = {
         before=(_CONVERT,),
         resumed=["train", "--resume", "out/r"],
         compared=_trained,
+        lacking="the final scores are sampled, since",
     ),
     "train from disk": Case(
         [*_TRAIN, "--run", "out/r", *_SMALL],
@@ -143,6 +145,7 @@ CASES: dict[str, Case] = {
         before=(_CONVERT,),
         resumed=["train", "--resume", "out/r"],
         compared=_trained,
+        lacking="the final scores are sampled, since",
     ),
     "infer": Case(
         ["infer", "in/r", "in/g", "out/s.npy", "--memory", "60MB", "--batch-size", "30"],

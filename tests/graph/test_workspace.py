@@ -159,6 +159,19 @@ def test_unusual_names(tmp_path):
     assert os.listdir(tmp_path) == [name]
 
 
+def test_what_a_kill_left_beside_a_complete_target_is_cleared(tmp_path):
+    work = Workspace(tmp_path / "g")
+    work.acquire()
+    work._release()  # as a kill would
+    thesis(tmp_path / "h.partial")
+    for name in "ghi":
+        Workspace(tmp_path / name).clear_left()
+    assert os.listdir(tmp_path) == ["h.partial"]
+    with Workspace(tmp_path / "g") as held:
+        Workspace(tmp_path / "g").clear_left()
+        assert held.path.exists()
+
+
 # ---- the target --------------------------------------------------------------------------------
 
 

@@ -207,6 +207,13 @@ class Workspace:
                     os.rmdir(self.path)
         self._release()
 
+    def clear_left(self) -> None:
+        """Removes what a process left that was killed after its commit; all else stays."""
+        if os.path.lexists(self.path):
+            with suppress(StorageError):  # not ours, or somebody is working in it
+                self.acquire()
+                self.close()
+
     def _release(self) -> None:
         if self._mark is not None:
             with suppress(OSError):  # said, because a forked process may have the lock open too

@@ -265,6 +265,8 @@ class Run:
             counted = {"counted": own["counted"]}
             state = {"training": shared["training"] | counted, "random": own["random"]}
         clear_partial(folder)
+        if together.first:
+            Workspace(folder).clear_left()
         for sentence in damaged:
             say(sentence)
         training.load_state_dict(state["training"])
