@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from foregather import BudgetError, FormatError, Graph, InputError, StorageError, _core
@@ -95,11 +95,16 @@ class SlowSieve:
                 self.hand += 1
                 continue
             self.order.pop(self.hand)
+            if self.hand == len(self.order):  # it was the newest: the hand begins again
+                self.hand = 0
             return
 
 
 @settings(max_examples=100)
 @given(st.integers(1, 12), st.lists(st.sets(st.integers(0, 40), max_size=15), max_size=30))
+@example(
+    11, [{*range(1, 7), 20, 22, 23}, {19, 21}, {*range(1, 7), 19, 20, 22, 23, 24}, {0}]
+)  # the newest row goes
 def test_decisions_are_those_of_sieve(slots, batches):
     geometry = _core.Geometry(41, 512, PAGE, 8 * PAGE, PAGE)
     planner = _core.CallPlanner(geometry, slots, 0, 1 << 20)
