@@ -8,8 +8,12 @@ PYTHON = [
     *mutants(
         _FG + "sampling/kept.py",
         "sampling/test_kept.py",
-        ("kept: the kernel of another graph", " and kept[0] is graph", ""),
-        ("kept: the counts of another seed", " and kept[1] == other", ""),
+        (
+            "kept: the kernel of another graph",
+            "and (kept[0] is graph or (alike and _alike(kept[0], graph)))",
+            "",
+        ),
+        ("kept: the counts of another seed", " and kept[1] == other and", " and"),
     ),
     *mutants(
         _FG + "sampling/saint.py",

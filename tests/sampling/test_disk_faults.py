@@ -197,6 +197,9 @@ def test_a_damaged_indptr_is_named(own_folder):
     with open(own_folder / "indptr.npy", "r+b") as file:
         file.seek(4096 + 8 * 500)
         file.write(np.int64(0).tobytes())
+    with pytest.raises(FormatError, match="indptr.npy: block 0 .* does not match its checksum"):
+        DiskTopology(own_folder, LEAST)
+    (own_folder / "checks.json").unlink()  # an unchecked folder
     with pytest.raises(FormatError, match="indptr has 0 at position 500"):
         DiskTopology(own_folder, LEAST)
 

@@ -56,6 +56,10 @@ class Assembler:
     _shelf: Shelf = field(init=False, default_factory=Shelf)
     _degree: npt.NDArray[np.float64] | None = field(init=False, default=None)
 
+    def clear(self) -> None:
+        """Gives back memory of batches that are gone."""
+        self._shelf.clear()
+
     def __post_init__(self) -> None:
         if self.norm is not None and self.graph.edge_weight is not None:
             object.__setattr__(self, "_degree", weighted_degree(self.graph))

@@ -20,7 +20,7 @@ from foregather.errors import InputError, StorageError
 from foregather.graph.files import storage_error
 from foregather.graph.graph import Graph
 from foregather.graph.workspace import Workspace
-from foregather.observe.usable import usable_memory
+from foregather.observe.usable import trim_memory, usable_memory
 from foregather.train.arguments import check_choice
 from foregather.train.exact.layers import Order, by_layers, lay_out
 from foregather.train.exact.neighbourhoods import by_neighbourhoods, with_least
@@ -89,6 +89,8 @@ def infer(
         raise storage_error(error, out, "writing") from error
     finally:
         model.train(training)
+        if order.memory is not None:
+            trim_memory()  # training goes on under the same budget
     return {"out": str(out), "nodes": graph.num_nodes, **facts}
 
 

@@ -430,6 +430,7 @@ class Loader:
         for source in (self._disk, self._ranks, self._maker.assembler.edge_rows):
             if source is not None:
                 source.close()
+        self._maker.assembler.clear()
         self._home.release(self.sampler)
 
     def _arrange(self, memory: int, storage: Storage) -> None:

@@ -25,6 +25,7 @@ from foregather.graph.checks import UNCHECKED
 from foregather.graph.graph import Graph
 from foregather.graph.workspace import Workspace
 from foregather.observe.machine import describe_machine
+from foregather.observe.usable import trim_memory
 from foregather.train.build import (
     board_writer,
     choose_topology,
@@ -379,6 +380,7 @@ class Run:
         if self.training.loader.ranks is not None:
             self.training.loader.ranks.gather_ledger()  # all that was asked for has crossed by then
         self.training.meter.give_back()
+        trim_memory()
 
     def reopen(self) -> None:
         """The loader again after `give_back`; all ranks call this."""
@@ -396,6 +398,7 @@ class Run:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+        trim_memory()  # a program may run another after this one
 
     def __enter__(self) -> "Run":
         return self

@@ -66,6 +66,12 @@ class Shelf:
             self._sort_in()
         return sum(block.nbytes for block in self._free)
 
+    def clear(self) -> None:
+        """Gives back the blocks that wait; those that are lent come to an empty shelf."""
+        with self._taking:
+            self._sort_in()
+            self._free.clear()
+
     def _sort_in(self) -> None:
         while self._back:
             loan = self._lent.pop(id(self._back.popleft()))
