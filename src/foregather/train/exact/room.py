@@ -16,6 +16,7 @@ __all__ = ["Need", "Room"]
 
 _WORK = 1 / 2  # of what is free: for the part that is worked on
 _PLANS = 1 / 16  # of what is free: for looking ahead
+_HEAP = 8  # one part of so many is left to the allocator, which holds more than is in use
 _MOST_BULK = 8
 _SHAPE = 4  # bytes that a part holds for a node or an edge before its rows are gathered
 
@@ -66,6 +67,7 @@ class Need:
         """The budget divided, or None where it is below the minimum."""
         if memory < self.least:
             return None
+        memory = max(self.least, memory - memory // _HEAP)
         if self.geometry is None:
             return Room(max(self.least_work, min(self.all_work, float(memory - self.held))))
         staging = self._staging(memory // 8)
