@@ -19,6 +19,7 @@ from tests.helpers_sampling import assert_same, skewed_graph
 from tests.sampling.reference import (
     ROOTS,
     batch_key,
+    bounded,
     choose,
     derive,
     draw_edge_ends,
@@ -216,6 +217,18 @@ def test_presampled_roots_are_uniform_sets():
         want = choose(derive(key, 100 + row), 20, 5, replace=False)
         assert out[row * 5 : row * 5 + 5].tolist() == want
     assert stats.chisquare(np.bincount(out, minlength=20)).pvalue > LEAST
+
+
+def test_large_numbers_are_drawn_again_where_some_would_be_favoured():
+    population, size = 3_000_000_001, 40  # three of ten draws are made again
+    out = np.empty(5 * size, np.int64)
+    _core.draw_roots(population, size, 8, 7, out)
+    for row in range(5):
+        key, taken = derive(epoch_key(8, ROOTS, 0), 7 + row), set()
+        for slot, last in enumerate(range(population - size, population)):
+            drawn = bounded(key, slot, last + 1)
+            taken.add(last if drawn in taken else drawn)
+        assert out[row * size : (row + 1) * size].tolist() == sorted(taken)
 
 
 def test_roots_come_from_the_split():
