@@ -312,7 +312,7 @@ def write_report(counts: dict[tuple[str, str], Count], seconds: float) -> Path:
     machine = f"Python {platform.python_version()}, Linux {platform.release()}"
     path.write_text(
         f"# Faults at every call, {date}\n\n{about}\n\n"
-        f"Made by `python tests/faults/run.py --report`: {said}. {machine}.\n\n"
+        f"Made by `python tests/faults/run.py --report`. {said}. {machine}.\n\n"
         f"{write_table(counts, seconds)}\n",
         encoding="utf-8",
     )
@@ -327,7 +327,8 @@ def read_kept(paths: list[Path]) -> tuple[dict[tuple[str, str], Count], float]:
         seconds += kept["seconds"]
         for name, kind, count in kept["counts"]:
             counts[name, kind] = Count(**{**count, "outcomes": Counter(count["outcomes"])})
-    return counts, seconds
+    order = [(name, kind) for name in CASES for kind in KINDS]
+    return {pair: counts[pair] for pair in order if pair in counts}, seconds
 
 
 def run_all(folder: Path, given: argparse.Namespace) -> dict[tuple[str, str], Count]:
