@@ -245,3 +245,16 @@ def test_samplers_and_commands_on_files_that_were_cut(folder):
         assert code == 2, (case, code, err)
         assert case.split()[1] in err and "Traceback" not in err, (case, err)
         assert err.strip().count("\n") == 0, (case, err)
+
+
+def test_views_with_gaps_are_read_and_checked_too(tmp_path):
+    synthesize(tmp_path / "g", 500, degree=4, features=8, classes=3)
+    whole = np.load(tmp_path / "g/features.npy")
+    rows = Graph.open(tmp_path / "g").features.data
+    for part in (np.s_[:, 2:5], np.s_[::7], np.s_[::-3, ::2], np.s_[10:400:9, ::-1]):
+        np.testing.assert_array_equal(fetch(rows[part]), whole[part])
+    with open(tmp_path / "g/features.npy", "r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff")
+    with pytest.raises(FormatError, match="features.npy: block 0 "):
+        fetch(Graph.open(tmp_path / "g").features.data[:, 2:5])

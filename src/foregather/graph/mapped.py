@@ -111,8 +111,17 @@ class Mapped:
                 pool.shutdown(cancel_futures=True)
         return made
 
+    def read_gapped(self, view: Array) -> Array:
+        """A copy of a view with gaps: all is read from its first byte to its last."""
+        steps = [(n - 1) * step for n, step in zip(view.shape, view.strides, strict=True)]
+        low, high = (sum(f(0, s) for s in steps) for f in (min, max))
+        start = self.position(view)
+        file: Bytes = np.asarray(self)
+        flat = self.read(file[start + low : start + high + view.itemsize])
+        return np.ndarray(view.shape, view.dtype, flat.data, -low, view.strides).copy()
+
     def hold(self, view: Array) -> Array:
-        """The same, read-only, and read once for all who hold it."""
+        """The same as `read`, read-only, and read once for all who hold it."""
         key = (self.position(view), view.dtype.str, view.shape)
         with self._lock:
             made = self._held.get(key)
@@ -146,9 +155,11 @@ def fetch(view: Array) -> Array:
     owner = owner_of(view)
     if owner is None:
         return view
-    if view.size == 0 or not (view.flags.c_contiguous or view.flags.f_contiguous):
+    if view.size == 0:
         return np.array(view)
-    return owner.read(view)
+    if view.flags.c_contiguous or view.flags.f_contiguous:
+        return owner.read(view)
+    return owner.read_gapped(view)
 
 
 def hold(array: Array) -> Array:
