@@ -118,7 +118,8 @@ class Mapped:
         start = self.position(view)
         file: Bytes = np.asarray(self)
         flat = self.read(file[start + low : start + high + view.itemsize])
-        return np.ndarray(view.shape, view.dtype, flat.data, -low, view.strides).copy()
+        made: Array = np.ndarray(view.shape, view.dtype, flat.data, -low, view.strides).copy()
+        return made
 
     def hold(self, view: Array) -> Array:
         """The same as `read`, read-only, and read once for all who hold it."""
