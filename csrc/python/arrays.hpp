@@ -49,6 +49,7 @@ void bind_call_planner(nb::module_& m);
 void bind_plan(nb::module_& m);
 void bind_planner(nb::module_& m);
 void bind_policies(nb::module_& m);
+void bind_range_read(nb::module_& m);
 void bind_reader(nb::module_& m);
 void bind_repack(nb::module_& m);
 void bind_row_sample(nb::module_& m);

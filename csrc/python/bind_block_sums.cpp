@@ -24,7 +24,8 @@ Sums hand_over(std::vector<std::uint32_t> made) {
 
 void bind_block_sums(nb::module_& m) {
   m.attr("SUM_BLOCK") = kSumBlock;
-  m.def("crc32c_means", &crc32c_means, "What crc32c uses here: sse4.2, armv8 or table.");
+  m.def("crc32c_means", &crc32c_means,
+        "What crc32c uses here, such as vpclmulqdq, sse4.2 or table.");
   m.def(
       "crc32c",
       [](const Bytes& data, std::uint32_t before) {

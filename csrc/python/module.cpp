@@ -66,6 +66,7 @@ NB_MODULE(_core, m) {
   python::bind_plan(m);
   python::bind_planner(m);
   python::bind_policies(m);
+  python::bind_range_read(m);
   python::bind_reader(m);
   python::bind_repack(m);
   python::bind_row_sample(m);

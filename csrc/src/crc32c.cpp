@@ -2,6 +2,9 @@
 
 #include <array>
 #include <cstring>
+#include <vector>
+
+#include "crc32c_fold.hpp"
 
 #if defined(__x86_64__)
 #include <nmmintrin.h>
@@ -16,9 +19,6 @@
 namespace foregather {
 namespace {
 
-constexpr std::uint32_t kPolynomial =
-    0x82F63B78u;  // reflected: the lowest bit is the highest power
-
 using Table = std::array<std::uint32_t, 256>;
 
 // Entry b of table k: what byte b, followed by k zero bytes, adds to the register.
@@ -26,7 +26,7 @@ constexpr std::array<Table, 8> make_tables() {
   std::array<Table, 8> tables{};
   for (std::uint32_t b = 0; b < 256; ++b) {
     std::uint32_t value = b;
-    for (int bit = 0; bit < 8; ++bit) value = (value >> 1) ^ ((value & 1) ? kPolynomial : 0);
+    for (int bit = 0; bit < 8; ++bit) value = times_x(value);
     tables[0][b] = value;
   }
   for (std::size_t k = 1; k < 8; ++k) {
@@ -146,28 +146,28 @@ FOREGATHER_CRC_INSTRUCTION std::uint32_t run_instruction(std::uint32_t state, co
   return state;
 }
 
-const bool kInstruction = has_instruction();
-
 #endif
+
+std::vector<Crc32cWay> find_ways() {
+  std::vector<Crc32cWay> found{{"table", run_table}};
+#if defined(FOREGATHER_CRC_INSTRUCTION)
+  if (has_instruction()) found.push_back({kMeans, run_instruction});
+#endif
+  for (const Crc32cWay& way : fold_ways()) found.push_back(way);
+  return found;
+}
+
+const std::vector<Crc32cWay> kWays = find_ways();
+const Crc32cWay kFastest = kWays.back();
 
 }  // namespace
 
-std::uint32_t crc32c_by_table(std::span<const std::byte> bytes, std::uint32_t before) {
-  return ~run_table(~before, bytes.data(), bytes.size());
-}
+std::span<const Crc32cWay> crc32c_ways() { return kWays; }
 
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) {
-#if defined(FOREGATHER_CRC_INSTRUCTION)
-  if (kInstruction) return ~run_instruction(~before, bytes.data(), bytes.size());
-#endif
-  return crc32c_by_table(bytes, before);
+  return ~kFastest.run(~before, bytes.data(), bytes.size());
 }
 
-const char* crc32c_means() {
-#if defined(FOREGATHER_CRC_INSTRUCTION)
-  if (kInstruction) return kMeans;
-#endif
-  return "table";
-}
+const char* crc32c_means() { return kFastest.name; }
 
 }  // namespace foregather

@@ -45,12 +45,30 @@ void test_values() {
     for (std::size_t start : {0, 1, 3, 8, 10}) {
       const auto part = std::span<const std::byte>(data).subspan(start, size);
       CHECK(crc32c(part) == slow(part));
-      CHECK(crc32c_by_table(part) == slow(part));
       const std::size_t cut = size * 5 / 7;
       CHECK(crc32c(part.subspan(cut), crc32c(part.first(cut))) == slow(part));
-      CHECK(crc32c_by_table(part.subspan(cut), crc32c(part.first(cut))) == slow(part));
+      for (const Crc32cWay& way : crc32c_ways()) {
+        CHECK(~way.run(~0u, part.data(), size) == slow(part));
+        CHECK(~way.run(~crc32c(part.first(cut)), part.data() + cut, size - cut) == slow(part));
+      }
     }
   }
+}
+
+// A block of one bit, for each bit: each is moved over another number of bits behind it.
+void test_every_bit() {
+  std::vector<std::byte> block(4096);
+  std::uint32_t expected = slow(block);
+  std::uint32_t moved = 0x82F63B78u;  // what the last bit adds; one more x for each bit before it
+  for (std::size_t bit = 8 * block.size(); bit-- > 0;) {
+    block[bit / 8] = static_cast<std::byte>(1u << (bit % 8));
+    for (const Crc32cWay& way : crc32c_ways()) {
+      CHECK(~way.run(~0u, block.data(), block.size()) == (expected ^ moved));
+    }
+    block[bit / 8] = std::byte{0};
+    moved = (moved >> 1) ^ ((moved & 1) ? 0x82F63B78u : 0);
+  }
+  CHECK(std::string(crc32c_ways().back().name) == crc32c_means());
 }
 
 void test_summer() {
@@ -129,6 +147,7 @@ void test_sums() {
 
 int main() {
   test_values();
+  test_every_bit();
   test_summer();
   test_sums();
   return 0;

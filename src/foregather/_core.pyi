@@ -20,7 +20,7 @@ def expect_leaks() -> None:
 SUM_BLOCK: int = 4096
 
 def crc32c_means() -> str:
-    """What crc32c uses here: sse4.2, armv8 or table."""
+    """What crc32c uses here, such as vpclmulqdq, sse4.2 or table."""
 
 def crc32c(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], before: int = 0) -> int:
     """CRC32C of a uint8 array that follows bytes with the value `before`."""
@@ -560,6 +560,11 @@ class PagePlanner:
     def __init__(self, geometry: Geometry, num_slots: int, merge_gap: int = 0, max_request: int = 1048576, bounds: bool = True) -> None: ...
 
     def plan(self, batches: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]], ahead: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]] = []) -> Plan: ...
+
+def read_range(descriptor: int, name: str, position: int, into: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], sums: BlockSums | None, threads: int = 0, faults: Faults | None = None) -> None:
+    """
+    Fills a uint8 array with the bytes from a position of a file on, each block checked.
+    """
 
 class BlockReader:
     """Executes lists of reads of one file; see reader.hpp."""

@@ -119,7 +119,7 @@ def read_regular(path: Path, most: int, folder: Path | None = None) -> bytes:
     with open_regular(path, folder) as file:
         try:
             size = os.fstat(file.fileno()).st_size
-            data = b"" if size > most else file.read(most + 1)
+            data = b"" if size > most else file.read(size + 1)
         except OSError as error:
             raise StorageError(f"cannot read {path.name}: {error.strerror}") from error
     if size > most or len(data) > most:

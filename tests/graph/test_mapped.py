@@ -1,6 +1,5 @@
 """Files that are cut, damaged or unreadable under an opened graph: one sentence with their name."""
 
-import errno
 import gc
 import os
 import re
@@ -17,6 +16,7 @@ from foregather.graph.npy import map_array
 from foregather.graph.synthetic import synthesize
 from foregather.sampling import Neighbor
 from tests.graph.cut import run_cases
+from tests.graph.unreadable import fail_reads
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_a_page_of_a_map_that_cannot_be_read_is_named(folder):
 
 
 def test_fetch_reads_what_the_map_shows(folder, monkeypatch):
-    monkeypatch.setattr(mapped, "_PART", 1000)  # several threads
+    monkeypatch.setattr(mapped, "_PART", 1000)  # several parts, which cut blocks
     graph = Graph.open(folder)
     for array in (graph.indptr, graph.indices, graph.features.data, graph.labels):
         assert is_mapped(array) and is_mapped(array[5:])
@@ -180,13 +180,34 @@ def test_a_flipped_bit_is_found_when_an_array_is_loaded(folder, name):
 
 def test_an_input_output_error_is_an_error(folder, monkeypatch):
     graph = Graph.open(folder)
+    with monkeypatch.context() as patch:
+        fail_reads(patch, "indptr.npy")
+        with pytest.raises(
+            StorageError, match="reading indptr.npy at byte 4096 failed: Input/output error"
+        ):
+            load(graph, ["topology"])
+    np.testing.assert_array_equal(load(graph, ["topology"]).indptr, graph.indptr)
 
-    def fail(*_):
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(os, "preadv", fail)
-    with pytest.raises(StorageError, match="reading indptr.npy failed: Input/output error"):
-        load(graph, ["topology"])
+def test_an_interrupt_is_heard_between_parts(folder, monkeypatch):
+    """A part is short; what was read until then is given back, and the next load is whole."""
+    graph = Graph.open(folder)
+    owner = mapped.owner_of(graph.features.data)
+    read, parts = owner.read_part, []
+
+    def interrupted(position, into):
+        read(position, into)
+        parts.append(position)
+        if len(parts) == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(mapped, "_PART", 100_000)
+    monkeypatch.setattr(owner, "read_part", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        load(graph, ["features"])
+    assert len(parts) == 2 and len(owner._held) == 0
+    np.testing.assert_array_equal(load(graph, ["features"]).features.data, graph.features.data)
+    assert len(parts) == 2 + -(-graph.features.data.nbytes // 100_000)
 
 
 def test_a_sampler_walks_in_memory_or_where_it_is_told(folder):

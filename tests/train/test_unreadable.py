@@ -1,6 +1,5 @@
 """Loaders, training and inference on files that are cut or unreadable: a sentence, then resume."""
 
-import os
 import re
 
 import numpy as np
@@ -9,13 +8,13 @@ from safetensors.numpy import load_file
 
 from foregather import Graph, InputError, Loader, StorageError, infer
 from foregather.cli.main import main
-from foregather.graph import files
 from foregather.graph.mapped import is_mapped, owner_of
 from foregather.graph.synthetic import synthesize
 from foregather.nn import SAGE
 from foregather.observe import usable
 from foregather.train import loader as loader_module
 from tests.graph.cut import run_cases
+from tests.graph.unreadable import fail_reads
 from tests.train.graphs import same_batch
 
 
@@ -142,27 +141,12 @@ def test_an_error_of_the_disk_names_the_file_and_the_next_loop_works(folder, mon
     expected = list(Loader(Graph.open(folder), [4, 3], "train", 64, **options()))
     loader = Loader(Graph.open(folder), [4, 3], "train", 64, **options())
     with monkeypatch.context() as patch:
-        failing(patch, "features.npy", 0)
-        with pytest.raises(StorageError, match="features.npy failed: Input/output error"):
+        fail_reads(patch, "features.npy")
+        with pytest.raises(StorageError, match=r"features.npy at byte \d+ failed: Input/output"):
             list(loader)
     loader.set_epoch(0)
     for a, b in zip(loader, expected, strict=True):
         assert same_batch(a, b)
-
-
-def failing(monkeypatch, name, after):
-    """Reads of a file fail from the one after `after` on; the count of reads is returned."""
-    read, count = os.preadv, [0]
-
-    def preadv(descriptor, buffers, offset, *more):
-        if os.readlink(f"/proc/self/fd/{descriptor}").endswith(name):
-            count[0] += 1
-            if count[0] > after:
-                raise OSError(5, os.strerror(5))
-        return read(descriptor, buffers, offset, *more)
-
-    monkeypatch.setattr(files.os, "preadv", preadv)
-    return count
 
 
 def test_a_run_that_met_an_error_of_the_disk_resumes_to_the_same_weights(
@@ -174,13 +158,13 @@ def test_a_run_that_met_an_error_of_the_disk_resumes_to_the_same_weights(
         return main(["train", "--graph", str(folder), "--run", str(tmp_path / name), *flags, *more])
 
     with monkeypatch.context() as patch:
-        count = failing(patch, "features.npy", 1 << 30)
+        count = fail_reads(patch, "features.npy", 1 << 30)
         assert train("whole") == 0
     with monkeypatch.context() as patch:
-        failing(patch, "features.npy", count[0] * 2 // 3)
+        fail_reads(patch, "features.npy", count[0] * 2 // 3)
         assert train("cut") == 2
     said = capfd.readouterr().err
-    assert re.search(r"reading features.npy failed: Input/output error", said)
+    assert re.search(r"reading features.npy at byte \d+ failed: Input/output error", said)
     assert "Traceback" not in said
     records = (tmp_path / "cut" / "metrics.jsonl").read_text().splitlines()
     assert 0 < len(records) < 3  # in the middle

@@ -9,16 +9,15 @@ folder without tables gives None, and its readers read as before.
 import os
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
 from foregather import _core
-from foregather.errors import FormatError
+from foregather.errors import FormatError, StorageError
 from foregather.files import open_regular
 from foregather.graph.checks import BLOCK, FILE, REMAKE, Table, table_rows
-from foregather.graph.files import read_at
 from foregather.graph.graph import Graph
 from foregather.graph.meta import ArrayEntry, Meta, read_meta
 from foregather.graph.npy import ALIGN, file_bytes, pack_header
@@ -38,7 +37,7 @@ Array = npt.NDArray[Any]
 BlockSums = _core.BlockSums
 
 _AROUND = 1 << 20  # longer than any block that a plan reads around a row
-_PIECE = 1 << 18  # a piece is checked while it is still in the core's cache
+_PIECE = 1 << 18  # of a table of which only a part is wanted
 
 
 class ArrayChecks:
@@ -132,43 +131,57 @@ def open_sums(folder: Path, meta: Meta, name: str) -> BlockSums | None:
 def _fill(sums: BlockSums, folder: Path, table: Table) -> None:
     """Reads the sums from their file, of which whole chunks are compared with their checksums."""
     path = folder / table.file
-    if not os.path.lexists(path):
-        raise FormatError(f"{table.file} is missing, though {FILE} lists it; {REMAKE}")
-    with open_regular(path, folder) as file:
+    with _open_table(path, folder, table) as file:
+        descriptor = file.fileno()
         header = np.empty(ALIGN, np.uint8)
-        size = os.fstat(file.fileno()).st_size
+        size = os.fstat(descriptor).st_size
         if size == file_bytes(4 * table.rows):
-            read_at(file.fileno(), header, 0, path)
+            _core.read_range(descriptor, path.name, 0, header, None)
         if header.tobytes() != pack_header(np.dtype("<u4"), (table.rows,)):
             raise FormatError(
                 f"{table.file} has {size} bytes or a header that do not fit {table.rows} block "
                 f"checksums; {REMAKE}"
             )
         wanted = sums.sums.view(np.uint8)
-        first = 4 * sums.first
+        first, last = 4 * sums.first, 4 * sums.first + wanted.size
         for number, checksum in enumerate(table.checksums):
             begin = number * table.chunk_bytes
             end = min(begin + table.chunk_bytes, 4 * table.rows)
-            if end <= first or begin >= first + wanted.size:
+            if end <= first or begin >= last:
                 continue
-            if _copy_chunk(file.fileno(), path, begin, end, wanted, first) != checksum:
+            if first <= begin and end <= last:
+                part = wanted[begin - first : end - first]
+                _core.read_range(descriptor, path.name, ALIGN + begin, part, None)
+                digest = _core.xxh64(part)
+            else:
+                digest = _copy_chunk(descriptor, path, begin, end, wanted, first)
+            if f"{digest:016x}" != checksum:
                 raise FormatError(f"{table.file} does not match its checksum in {FILE}; {REMAKE}")
+
+
+def _open_table(path: Path, folder: Path, table: Table) -> BinaryIO:
+    try:
+        return open_regular(path, folder)
+    except StorageError:
+        if os.path.lexists(path):
+            raise
+        raise FormatError(f"{table.file} is missing, though {FILE} lists it; {REMAKE}") from None
 
 
 def _copy_chunk(
     descriptor: int, path: Path, begin: int, end: int, wanted: npt.NDArray[np.uint8], first: int
-) -> str:
+) -> int:
     """XXH64 of bytes begin to end - 1 of a table; those that are wanted are copied on the way."""
     digest = _core.Xxh64()
     buffer = np.empty(min(_PIECE, end - begin), np.uint8)
     for at in range(begin, end, _PIECE):
         part = buffer[: min(_PIECE, end - at)]
-        read_at(descriptor, part, ALIGN + at, path)
+        _core.read_range(descriptor, path.name, ALIGN + at, part, None)
         digest.update(part)
         low, high = max(at, first), min(at + part.size, first + wanted.size)
         if low < high:
             wanted[low - first : high - first] = part[low - at : high - at]
-    return f"{digest.digest():016x}"
+    return digest.digest()
 
 
 def read_checked(
@@ -181,8 +194,9 @@ def read_checked(
 ) -> npt.NDArray[np.uint8]:
     """Payload bytes `first` to `last` of an array file, read with pread and checked.
 
-    The read is extended to the borders of blocks where it has to be, so at most 8190 bytes more are
-    read; a range of whole blocks goes straight into `into`.
+    Large ranges are read by several threads, which check what they read while it is in cache. The
+    read is extended to the borders of blocks where it has to be, so at most 8190 bytes more are
+    read; whole blocks go straight into `into`.
 
     Args:
         descriptor: the file, open for buffered reads.
@@ -198,23 +212,5 @@ def read_checked(
     """
     if into is None:
         into = np.empty(last - first, np.uint8)
-    if sums is None:
-        read_at(descriptor, into, ALIGN + first, path)
-        return into
-    position = first
-    while position < last:
-        begin = position // BLOCK * BLOCK
-        end = last if last == sums.payload else last // BLOCK * BLOCK  # of the whole blocks
-        if begin == position and end > position:
-            end = min(end, begin + _PIECE)
-            part = into[begin - first : end - first]
-            read_at(descriptor, part, ALIGN + begin, path)
-            sums.check(ALIGN + begin, part)
-        else:
-            block = np.empty(min(BLOCK, sums.payload - begin), np.uint8)
-            read_at(descriptor, block, ALIGN + begin, path)
-            sums.check(ALIGN + begin, block)
-            end = min(begin + BLOCK, last)
-            into[position - first : end - first] = block[position - begin : end - begin]
-        position = end
+    _core.read_range(descriptor, path.name, ALIGN + first, into, sums)
     return into

@@ -9,7 +9,6 @@ all who ask while any of them has it. Other arrays are passed through as they ar
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -19,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather import _core
-from foregather.graph.files import read_at
 from foregather.observe.progress import Progress
 
 __all__ = ["Mapped", "fetch", "hold", "is_mapped", "owner_of", "take"]
@@ -27,8 +25,7 @@ __all__ = ["Mapped", "fetch", "hold", "is_mapped", "owner_of", "take"]
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 
-_PART = 16 << 20  # bytes that one thread reads at a time
-_THREADS = 4  # enough to keep a fast disk busy
+_PART = 64 << 20  # bytes between two looks for an interrupt; the core's threads share a part
 _LONG = 1 << 30  # bytes from which a load is worth a bar
 _GAP = 32 << 10  # bytes read in vain to spare a call
 
@@ -71,7 +68,7 @@ class Mapped:
         }
 
     def _plain(self, position: int, into: Bytes) -> None:
-        read_at(self.descriptor, into, position, self.path)
+        _core.read_range(self.descriptor, self.path.name, position, into, None)
 
     def position(self, view: Array) -> int:
         """The byte of the file at which a view begins."""
@@ -88,27 +85,13 @@ class Mapped:
         made = np.empty(view.shape, view.dtype, order=order)
         flat = made.reshape(-1, order=order).view(np.uint8)
         first = self.position(view)
-        starts = range(0, flat.size, _PART)
-
-        def part(start: int) -> int:
-            piece = flat[start : start + _PART]
-            self.read_part(first + start, piece)
-            return int(piece.size)
-
-        if len(starts) < 2:
-            for start in starts:
-                part(start)
-            return made
-        threads = min(_THREADS, len(starts), max(1, _core.default_threads()))
         long = Progress(f"reading {self.path.name}", flat.size, "B") if flat.size >= _LONG else None
-        pool = ThreadPoolExecutor(threads)
         with long or nullcontext() as bar:
-            try:
-                for count in pool.map(part, starts):
-                    if bar is not None:
-                        bar.advance(count)
-            finally:
-                pool.shutdown(cancel_futures=True)
+            for start in range(0, flat.size, _PART):
+                piece = flat[start : start + _PART]
+                self.read_part(first + start, piece)
+                if bar is not None:
+                    bar.advance(piece.size)
         return made
 
     def read_gapped(self, view: Array) -> Array:
