@@ -165,6 +165,20 @@ def test_seeds_come_from_torch_unless_given():
     assert ours(data, seed=5).seed == 5
 
 
+def test_disjoint_batches_keep_the_contract():
+    data, split = example(200)
+    loader = ours(data, input_nodes=split["train"][:80], disjoint=True, seed=1)
+    for batch in loader:
+        assert torch.equal(data.edge_index[:, batch.e_id], batch.n_id[batch.edge_index])
+        for name in ("x", "y", "train_mask"):
+            assert torch.equal(batch[name], data[name][batch.n_id]), name
+        assert torch.equal(split["train"][batch.input_id], batch.n_id[: batch.batch_size])
+        assert batch.batch.dtype == torch.int64 and len(batch.batch) == batch.num_nodes
+        assert batch.batch[: batch.batch_size].tolist() == list(range(batch.batch_size))
+        source, target = batch.batch[batch.edge_index]
+        assert torch.equal(source, target)
+
+
 def test_arguments_of_workers_and_a_graph():
     data, _ = example(100)
     workers = {"num_workers": 4, "persistent_workers": True, "prefetch_factor": 2}
@@ -183,7 +197,7 @@ def test_arguments_of_workers_and_a_graph():
         ({"data": HeteroData()}, "data is a HeteroData"),
         ({"data": Data()}, "how many nodes"),
         ({"generator": torch.Generator()}, "generator=.* use seed="),
-        ({"disjoint": True}, "disjoint=True"),
+        ({"disjoint": True, "subgraph_type": "induced"}, "disjoint=True"),
         ({"subgraph_type": "wide"}, "subgraph_type is 'wide', expected one of directional"),
         ({"weight_attr": "w"}, "weight_attr is 'w', but the data has no such attribute"),
         ({"time_attr": "t"}, "time_attr='t'"),

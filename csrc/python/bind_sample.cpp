@@ -10,6 +10,7 @@
 #include "foregather/labor.hpp"
 #include "foregather/pool.hpp"
 #include "foregather/sample.hpp"
+#include "foregather/trees.hpp"
 #include "shelf.hpp"
 
 namespace foregather::python {
@@ -33,6 +34,39 @@ class Kernel {
 
   Minibatches sample(const In<std::int64_t>& seeds, const In<std::int64_t>& ptr, std::uint64_t seed,
                      std::uint64_t epoch, std::uint64_t first_batch, int threads) {
+    return run(ptr, threads, [&](int used, const std::vector<SampleArrays<Id>*>& places) {
+      sample_bulk<Id, Worker, Rule>({view(indptr_), view(indices_)}, rule_, view(seeds), view(ptr),
+                                    seed, epoch, first_batch, used, workers_, places);
+    });
+  }
+
+  Minibatches sample_trees(const In<std::int64_t>& seeds, const In<std::int64_t>& rows,
+                           const In<std::int64_t>& ptr, std::uint64_t seed, std::uint64_t epoch,
+                           int threads) {
+    return run(ptr, threads, [&](int used, const std::vector<SampleArrays<Id>*>& places) {
+      if (joins_.size() < workers_.size()) joins_.resize(workers_.size());
+      foregather::sample_trees<Id, Worker, Rule>({view(indptr_), view(indices_)}, rule_,
+                                                 view(seeds), view(rows), view(ptr), seed, epoch,
+                                                 used, workers_, joins_, places);
+    });
+  }
+
+  std::size_t table_bytes() const {
+    std::size_t total = 0;
+    for (const auto& worker : workers_) total += worker.bytes();
+    for (const auto& join : joins_) total += join.bytes();
+    return total;
+  }
+
+ protected:
+  In<std::int64_t> indptr_;
+  In<Id> indices_;
+  Rule rule_;
+
+ private:
+  // Calls work(threads, results) without the GIL; `ptr` says how many results there are.
+  template <typename Work>
+  Minibatches run(const In<std::int64_t>& ptr, int threads, Work&& work) {
     const std::size_t count = ptr.shape(0) > 0 ? ptr.shape(0) - 1 : 0;
     std::vector<std::unique_ptr<SampleArrays<Id>>> results;
     {
@@ -47,28 +81,16 @@ class Kernel {
         results.push_back(shelf_->take());
         places.push_back(results.back().get());
       }
-      sample_bulk<Id, Worker, Rule>({view(indptr_), view(indices_)}, rule_, view(seeds), view(ptr),
-                                    seed, epoch, first_batch, threads, workers_, places);
+      work(threads, places);
     }
     nb::list made;
     for (auto& arrays : results) made.append(hand_over<Id>(shelf_, std::move(arrays)));
     return nb::borrow<Minibatches>(made);
   }
 
-  std::size_t table_bytes() const {
-    std::size_t total = 0;
-    for (const auto& worker : workers_) total += worker.bytes();
-    return total;
-  }
-
- protected:
-  In<std::int64_t> indptr_;
-  In<Id> indices_;
-  Rule rule_;
-
- private:
   std::mutex lock_;  // the workers' states serve one call at a time
   std::vector<Worker> workers_;
+  std::vector<TreeJoin<Id>> joins_;
   std::shared_ptr<Shelf<Id>> shelf_ = std::make_shared<Shelf<Id>>();
 };
 
@@ -124,7 +146,12 @@ nb::class_<K> bind_kernel(nb::module_& m, const char* name, const char* text) {
   return nb::class_<K>(m, name, text)
       .def("sample", &K::sample, nb::arg("seeds").noconvert(), nb::arg("ptr").noconvert(),
            nb::arg("seed"), nb::arg("epoch"), nb::arg("first_batch"), nb::arg("threads") = 0,
-           "Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position, weight).")
+           "Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position, weight, "
+           "None).")
+      .def("sample_trees", &K::sample_trees, nb::arg("seeds").noconvert(),
+           nb::arg("rows").noconvert(), nb::arg("ptr").noconvert(), nb::arg("seed"),
+           nb::arg("epoch"), nb::arg("threads") = 0,
+           "Minibatches of disjoint trees, keyed by rows; as sample() with each node's tree last.")
       .def_prop_ro("table_bytes", &K::table_bytes, "Bytes kept for all threads.");
 }
 

@@ -55,7 +55,7 @@ nb::ndarray<nb::numpy, const T, nb::ndim<1>> lend(const T* data, std::int64_t co
                                                       owner);
 }
 
-// (node, num_nodes, row, col, num_edges, edge, seed_position or None, weight or None)
+// (node, num_nodes, row, col, num_edges, edge, seed_position or None, weight or None, tree or None)
 template <typename Id>
 nb::tuple hand_over(std::shared_ptr<Shelf<Id>> shelf, std::unique_ptr<SampleArrays<Id>> arrays) {
   auto* loan = new Loan<Id>{std::move(shelf), std::move(arrays)};
@@ -70,9 +70,11 @@ nb::tuple hand_over(std::shared_ptr<Shelf<Id>> shelf, std::unique_ptr<SampleArra
   }
   nb::object weight = nb::none();
   if (a.weighted) weight = nb::cast(lend(a.weight.data(), edges, owner));
+  nb::object tree = nb::none();
+  if (a.in_trees) tree = nb::cast(lend(a.tree.data(), a.num_nodes.back(), owner));
   return nb::make_tuple(lend(a.node.data(), a.num_nodes.back(), owner), a.num_nodes,
                         lend(a.row.data(), edges, owner), lend(a.col.data(), edges, owner),
-                        a.num_edges, lend(a.edge.data(), edges, owner), repeated, weight);
+                        a.num_edges, lend(a.edge.data(), edges, owner), repeated, weight, tree);
 }
 
 }  // namespace foregather::python

@@ -158,7 +158,7 @@ template <typename Id>
 void LaborWorker<Id>::sample(const Topology<Id>& graph, const LaborRule& rule,
                              std::span<const std::int64_t> seeds, std::uint64_t seed,
                              std::uint64_t epoch, std::uint64_t batch, SampleArrays<Id>& out) {
-  expansion_.start(graph, seeds, rule.weight != LaborWeight::kNone, out);
+  expansion_.start(graph, seeds, gives_weights(rule), out);
   const std::uint64_t key = batch_key(seed, epoch, batch);
   std::int64_t first = 0;
   for (std::size_t layer = 0; layer < rule.fanouts.size(); ++layer) {

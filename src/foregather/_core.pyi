@@ -671,7 +671,12 @@ class NeighborKernel32:
 
     def sample(self, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> list[tuple[Any, ...]]:
         """
-        Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position, weight).
+        Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position, weight, None).
+        """
+
+    def sample_trees(self, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, threads: int = 0) -> list[tuple[Any, ...]]:
+        """
+        Minibatches of disjoint trees, keyed by rows; as sample() with each node's tree last.
         """
 
     @property
@@ -689,7 +694,12 @@ class LaborKernel32:
 
     def sample(self, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> list[tuple[Any, ...]]:
         """
-        Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position, weight).
+        Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position, weight, None).
+        """
+
+    def sample_trees(self, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, threads: int = 0) -> list[tuple[Any, ...]]:
+        """
+        Minibatches of disjoint trees, keyed by rows; as sample() with each node's tree last.
         """
 
     @property
@@ -719,7 +729,12 @@ class NeighborKernel64:
 
     def sample(self, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> list[tuple[Any, ...]]:
         """
-        Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position, weight).
+        Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position, weight, None).
+        """
+
+    def sample_trees(self, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, threads: int = 0) -> list[tuple[Any, ...]]:
+        """
+        Minibatches of disjoint trees, keyed by rows; as sample() with each node's tree last.
         """
 
     @property
@@ -737,7 +752,12 @@ class LaborKernel64:
 
     def sample(self, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> list[tuple[Any, ...]]:
         """
-        Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position, weight).
+        Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position, weight, None).
+        """
+
+    def sample_trees(self, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, threads: int = 0) -> list[tuple[Any, ...]]:
+        """
+        Minibatches of disjoint trees, keyed by rows; as sample() with each node's tree last.
         """
 
     @property

@@ -1,6 +1,7 @@
 """Loader: its arguments, understood or refused by name."""
 
 import re
+from dataclasses import replace as replaced
 
 import numpy as np
 import pytest
@@ -25,7 +26,9 @@ from tests.train.test_loader import GRAPH, ONCE, plain, plain_as_pyg
         ({"weight_attr": "w"}, "weight_attr='w' .* use weight_attr='edge_weight'"),
         ({"weight_attr": "edge_weight"}, "set weights= on the sampler"),
         ({"subgraph_type": "induced"}, "subgraph_type"),
-        ({"disjoint": True}, "disjoint"),
+        ({"disjoint": True}, "disjoint trees are sampled by Neighbor and Labor"),
+        ({"disjoint": True, "memory": "1GB"}, "disjoint=True .* memory= is given; leave memory"),
+        ({"disjoint": 2}, "disjoint is 2, expected one of False, True"),
         ({"input_time": torch.zeros(3)}, "input_time"),
         ({"num_neighbors": [2]}, "both given"),
         ({"sampler": None}, "neither num_neighbors nor sampler"),
@@ -43,6 +46,15 @@ from tests.train.test_loader import GRAPH, ONCE, plain, plain_as_pyg
 def test_arguments_are_refused_by_name(options, message):
     with pytest.raises(InputError, match=message):
         plain(**options)
+
+
+def test_arrays_that_are_not_in_batches_are_named():
+    assert plain().explain() == "all of the graph is in memory"
+    graph = replaced(GRAPH, extra={"mapping": np.arange(120), "age": np.arange(120)})
+    loader = plain(graph)
+    assert loader.explain().endswith("\nnot in batches: age, mapping (look them up by n_id)")
+    batch = next(iter(loader))
+    assert not hasattr(batch, "age") and not hasattr(batch, "mapping")
 
 
 def test_other_arguments():

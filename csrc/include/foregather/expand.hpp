@@ -53,6 +53,8 @@ struct SampleArrays {
   std::vector<std::int64_t> num_nodes;      ///< L + 1, cumulative
   std::vector<std::int64_t> num_edges;      ///< L
   std::vector<std::int64_t> seed_position;  ///< empty when no seed was repeated
+  Buffer<std::uint32_t> tree;               ///< of each node; only if `in_trees`
+  bool in_trees = false;                    ///< whether seeds have trees of their own (trees.hpp)
 
   /// Room for `nodes` and `edges` in all; the first `known` and `drawn` are kept.
   void make_room(std::int64_t nodes, std::int64_t known, std::int64_t edges, std::int64_t drawn) {
@@ -131,6 +133,14 @@ class Expansion {
   Buffer<Id> wide_;  ///< 64-bit ids on their way to renumbering; 32-bit ones wait in `row`
 };
 
+/// Throws InputError unless seed number i is one of `nodes` vertices.
+inline void check_seed(std::size_t i, std::int64_t seed, std::int64_t nodes) {
+  if (seed < 0 || seed >= nodes) {
+    throw InputError("seed " + std::to_string(i) + " is node " + std::to_string(seed) +
+                     ", but the graph has " + std::to_string(nodes) + " nodes (ids are 0 to N-1)");
+  }
+}
+
 template <typename Id>
 void Expansion<Id>::start(const Topology<Id>& graph, std::span<const std::int64_t> seeds,
                           bool weighted, SampleArrays<Id>& out) {
@@ -138,15 +148,13 @@ void Expansion<Id>::start(const Topology<Id>& graph, std::span<const std::int64_
   local_.begin(n);
   drawn_ = 0;
   out.weighted = weighted;
+  out.in_trees = false;
   out.node.reserve(seeds.size() + 1);
   out.num_nodes.clear();
   out.num_edges.clear();
   out.seed_position.clear();
   for (std::size_t i = 0; i < seeds.size(); ++i) {
-    if (seeds[i] < 0 || seeds[i] >= n) {
-      throw InputError("seed " + std::to_string(i) + " is node " + std::to_string(seeds[i]) +
-                       ", but the graph has " + std::to_string(n) + " nodes (ids are 0 to N-1)");
-    }
+    check_seed(i, seeds[i], n);
     const std::int64_t before = local_.known();
     const std::uint32_t id = local_.insert(seeds[i]);
     if (id < before && out.seed_position.empty()) {  // the first repeat: all before were in order
@@ -280,6 +288,16 @@ void Expansion<Id>::layer(const Topology<Id>& graph, std::int64_t first, Draw& d
   drawn_ = at;
 }
 
+/// Throws InputError unless ptr cuts the seeds into `count` minibatches.
+inline void check_cuts(std::span<const std::int64_t> seeds, std::span<const std::int64_t> ptr,
+                       std::size_t count) {
+  if (ptr.size() != count + 1 || ptr.front() != 0 ||
+      ptr.back() != static_cast<std::int64_t>(seeds.size()) ||
+      !std::is_sorted(ptr.begin(), ptr.end())) {
+    throw InputError("ptr does not cut the seeds into minibatches");
+  }
+}
+
 /// Samples minibatches first_batch, first_batch + 1, ... on `threads` threads. Minibatch i has the
 /// seeds seeds[ptr[i] .. ptr[i + 1]) and goes to *out[i]. `workers` holds at least `threads`
 /// states.
@@ -288,11 +306,7 @@ void sample_bulk(const Topology<Id>& graph, const Rule& rule, std::span<const st
                  std::span<const std::int64_t> ptr, std::uint64_t seed, std::uint64_t epoch,
                  std::uint64_t first_batch, int threads, std::span<Worker> workers,
                  std::span<SampleArrays<Id>* const> out) {
-  if (ptr.size() != out.size() + 1 || ptr.front() != 0 ||
-      ptr.back() != static_cast<std::int64_t>(seeds.size()) ||
-      !std::is_sorted(ptr.begin(), ptr.end())) {
-    throw InputError("ptr does not cut the seeds into minibatches");
-  }
+  check_cuts(seeds, ptr, out.size());
   parallel_tasks(static_cast<std::int64_t>(out.size()), threads, [&](std::int64_t i, int worker) {
     const auto k = static_cast<std::size_t>(i);
     workers[static_cast<std::size_t>(worker)].sample(

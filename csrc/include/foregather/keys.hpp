@@ -2,9 +2,10 @@
 //
 // Everything drawn for a minibatch is a pure function of
 //     (seed, epoch, batch, layer, vertex, slot):
-// batch is the number of the minibatch in its epoch, layer 0 is the one next to the seeds, vertex
-// is the vertex being expanded (or, for samplers that draw vertices, the vertex drawn) and slot the
-// number of the draw. So threads, ranks, bulk size and storage cannot change a sample.
+// batch is the number of the minibatch in its epoch (of a disjoint tree, which is a minibatch of
+// its own, the input row: trees.hpp), layer 0 is the one next to the seeds, vertex is the vertex
+// being expanded (or, for samplers that draw vertices, the vertex drawn) and slot the number of the
+// draw. So threads, ranks, bulk size and storage cannot change a sample.
 //
 // Keys are nested: batch_key -> layer_key -> vertex_key -> draw(key, slot) of random.hpp.
 #pragma once

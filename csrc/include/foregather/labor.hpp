@@ -77,6 +77,9 @@ struct LaborRule {
   std::span<const float> values = {};       ///< [E] of the matrix; empty for 1 / degree
 };
 
+/// Whether minibatches of the rule have edge weights.
+constexpr bool gives_weights(const LaborRule& rule) { return rule.weight != LaborWeight::kNone; }
+
 /// The state of one thread.
 template <typename Id>
 class LaborWorker {

@@ -30,6 +30,9 @@ struct NeighborRule {
   EdgeWeights weights = {};  ///< no cells: all edges alike; edges of weight 0 are not there
 };
 
+/// Whether minibatches of the rule have edge weights.
+constexpr bool gives_weights(const NeighborRule&) { return false; }
+
 /// The state of one thread.
 template <typename Id>
 class NeighborWorker {

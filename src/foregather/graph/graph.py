@@ -55,7 +55,8 @@ class Graph(_Referable):
         splits: node ids (int64) by name: train, valid, test.
         edge_ids: int64 [E], only for graphs made from an edge_index: the input position of each
             edge, -1 for a self-loop that was added.
-        extra: further arrays of the folder (for example `mapping`, the original ids).
+        extra: further arrays of the folder: `mapping`, or `mapping_bytes` and `mapping_offsets`,
+            the ids of the source, and what others put there. They are not in batches.
         meta: facts: labels, features, undirected, self_loops, duplicates, provenance; for a graph
             from a folder everything in its meta.json.
         path: the folder, or None.

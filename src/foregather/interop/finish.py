@@ -135,12 +135,13 @@ def _output(batch: Any) -> Any:
     """A batch of the engine as PyG's SamplerOutput, on the CPU."""
     edges = getattr(batch, "edge_index", None)
     row, col = (None, None) if edges is None else edges.cpu().as_subclass(Tensor)
+    trees = getattr(batch, "batch", None)
     return SamplerOutput(
         node=batch.n_id.cpu(),
         row=row,
         col=col,
         edge=batch.e_id.cpu(),
-        batch=None,
+        batch=None if trees is None else trees.cpu(),
         num_sampled_nodes=batch.num_sampled_nodes,
         num_sampled_edges=batch.num_sampled_edges,
         metadata=(batch.input_id, None),

@@ -62,7 +62,8 @@ class NeighborLoader(Loader, pyg_loader.NeighborLoader):  # type: ignore[misc]
         subgraph_type: "directional" edges as drawn; "bidirectional" their reverses too (an edge
             that was not drawn has `e_id` and attributes of its reverse); "induced" all edges
             between the nodes. The last two have no layers, so no counts of them.
-        disjoint: of PyG; True is refused.
+        disjoint: a tree for each input node, none shares a node with another; `batch.batch` numbers
+            them. The tree of an input node depends on its `input_id` and the epoch alone.
         temporal_strategy: of PyG; "uniform" only.
         time_attr: of PyG; refused.
         weight_attr: the edge attribute that neighbours are drawn by.
@@ -125,7 +126,7 @@ class NeighborLoader(Loader, pyg_loader.NeighborLoader):  # type: ignore[misc]
             graph, stored = topology_of(data, weight_attr, weights, whole)
             if weight_attr is not None:
                 weight_attr = "edge_weight"  # what the column is called in the graph
-        _check_kind(kind, data, weights, options)
+        _check_kind(kind, data, weights, disjoint, options)
         super().__init__(
             graph,
             _fanouts(num_neighbors),
@@ -197,14 +198,7 @@ class NeighborLoader(Loader, pyg_loader.NeighborLoader):  # type: ignore[misc]
         position = to_ids(index, maker.seeds.count, "index", "input nodes")
         nodes, input_id = maker.seeds.at(np.ascontiguousarray(position, np.int64))
         number = _core.xxh64(np.ascontiguousarray(nodes).view(np.uint8)) >> 16
-        sampled = maker.sampler.sample_bulk(
-            maker.graph,
-            [nodes],
-            seed=self.seed,
-            epoch=self.epoch,
-            first_batch=number,
-            threads=maker.threads,
-        )
+        sampled = maker.sample([(nodes, input_id)], self.epoch, number)
         out = maker.finish(maker.assembler.batch(sampled[0], nodes, input_id))
         return self.filter_fn(out) if self.filter_per_worker else out
 
@@ -312,9 +306,16 @@ def _kind(subgraph_type: Any, directed: bool) -> str:
     return str(kind) if directed else "induced"
 
 
-def _check_kind(kind: str, data: Any, weights: bool, options: Mapping[str, Any]) -> None:
+def _check_kind(
+    kind: str, data: Any, weights: bool, disjoint: bool, options: Mapping[str, Any]
+) -> None:
     if kind == "directional":
         return
+    if kind == "induced" and disjoint:
+        raise InputError(
+            "disjoint=True and subgraph_type='induced' do not go together, in PyG neither; use "
+            "'directional' or 'bidirectional'"
+        )
     if not isinstance(data, Data) or options.get("grid") is not None or options.get("memory"):
         raise InputError(
             f"subgraph_type is {kind!r}, which is for a PyG Data in memory; leave memory= and "

@@ -52,6 +52,9 @@ class Sample:
             was given twice (then it is 0, 1, 2, ...).
         batch: number of the minibatch in its epoch.
         expand: how layers were expanded.
+        tree: uint32 [n]: which seed each node belongs to, where each has a tree of its own
+            (`FusedSampler.sample_trees`); seeds are then in `node` as often as they were given, and
+            nodes of a layer are ordered by tree. None: seeds share nodes.
     """
 
     node: Array
@@ -64,16 +67,17 @@ class Sample:
     seed_position: npt.NDArray[np.int64] | None
     batch: int
     expand: Expand
+    tree: npt.NDArray[np.uint32] | None = None
 
     @property
     def num_seeds(self) -> int:
-        """Distinct seeds."""
+        """Distinct seeds; with trees, seeds."""
         return self.num_nodes[0]
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays."""
-        arrays = (self.node, self.row, self.col, self.edge, self.weight, self.seed_position)
+        arrays = (getattr(self, name) for name in (*_ARRAYS, "tree"))
         return sum(array.nbytes for array in arrays if array is not None)
 
 
@@ -112,7 +116,7 @@ class Bulk:
         """XXH64 of all minibatches: equal bulks have equal digests, on every machine."""
         state = _core.Xxh64()
         for sample in self.samples:
-            for name in _ARRAYS:
+            for name in _ARRAYS if sample.tree is None else (*_ARRAYS, "tree"):
                 values = getattr(sample, name)
                 # ids as int64, so that the digest does not depend on how they are stored
                 whole = np.empty(0, np.int64) if values is None else values
@@ -147,7 +151,7 @@ class Bulk:
         """Writes the bulk as a .npz of plain arrays."""
         arrays: dict[str, Array] = {}
         for number, sample in enumerate(self.samples):
-            for name in _ARRAYS:
+            for name in (*_ARRAYS, "tree"):
                 values = getattr(sample, name)
                 if values is not None:
                     arrays[f"{number}.{name}"] = values
@@ -225,6 +229,7 @@ def _load_sample(file: ZipArrays, number: int, first: int) -> Sample:
         seed_position=optional("seed_position"),
         batch=first + number,
         expand="once" if once.any() else "per-layer",
+        tree=optional("tree"),
     )
     if not _fits(sample):
         raise FormatError(
@@ -249,12 +254,18 @@ def _fits(sample: Sample) -> bool:
         and (not edges or max(int(sample.row.max()), int(sample.col.max())) < nodes)
         and (weight is None or (weight.shape == (edges,) and weight.dtype == np.float32))
         and (position is None or _are_positions(position, seeds))
+        and (sample.tree is None or _are_trees(sample.tree, nodes, seeds))
     )
 
 
 def _are_positions(values: Array, count: int) -> bool:
     right = values.ndim == 1 and values.dtype == np.int64
     return right and (not len(values) or (values.min() >= 0 and values.max() < count))
+
+
+def _are_trees(values: Array, nodes: int, seeds: int) -> bool:
+    right = values.shape == (nodes,) and values.dtype == np.uint32
+    return right and (not nodes or int(values.max()) < seeds)
 
 
 def to_samples(
@@ -273,8 +284,17 @@ def to_samples(
             seed_position=position,
             batch=first_batch + number,
             expand=expand,
+            tree=tree,
         )
-        for number, (node, num_nodes, row, col, num_edges, edge, position, weight) in enumerate(
-            made
-        )
+        for number, (
+            node,
+            num_nodes,
+            row,
+            col,
+            num_edges,
+            edge,
+            position,
+            weight,
+            tree,
+        ) in enumerate(made)
     ]

@@ -4,14 +4,17 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import numpy as np
 import numpy.typing as npt
 
+from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.sampling.bulk import Bulk, to_samples
 from foregather.sampling.matrix import MatrixSampler, keeps_verbs
+from foregather.sampling.sampler import Sampler
 from foregather.sampling.seeds import flatten
 
-__all__ = ["BulkKernel", "FusedSampler"]
+__all__ = ["BulkKernel", "FusedSampler", "check_trees"]
 
 Array = npt.NDArray[Any]
 
@@ -23,6 +26,11 @@ class BulkKernel(Protocol):
         self, seeds: Array, ptr: Array, seed: int, epoch: int, first_batch: int, threads: int, /
     ) -> Any:
         """The minibatches of a bulk, as arrays."""
+
+    def sample_trees(
+        self, seeds: Array, rows: Array, ptr: Array, seed: int, epoch: int, threads: int, /
+    ) -> Any:
+        """The minibatches of a bulk of disjoint trees, as arrays."""
 
 
 class FusedSampler(MatrixSampler):
@@ -54,3 +62,61 @@ class FusedSampler(MatrixSampler):
         made = self._kernel(graph).sample(flat, ptr, seed, epoch, first_batch, threads)
         samples = to_samples(made, first_batch, self.expand)
         return Bulk(samples, seed, epoch, first_batch)
+
+    def sample_trees(
+        self,
+        graph: Graph,
+        seeds: Sequence[Array],
+        rows: Sequence[Array],
+        *,
+        seed: int,
+        epoch: int = 0,
+        first_batch: int = 0,
+        threads: int = 0,
+    ) -> Bulk:
+        """Samples len(seeds) minibatches in which every seed has a tree of its own.
+
+        The tree of a seed is the minibatch of this seed alone whose number is its row: a pure
+        function of (graph, sampler, seed, epoch, row), whatever else is in the minibatch. Trees
+        share no node; nodes and edges are in the order of layers, in a layer in that of trees.
+
+        Args:
+            graph: where to sample.
+            seeds: as for `sample_bulk`; a seed given twice has two trees.
+            rows: for each seed the number, from 0 on, that its tree is keyed by.
+            seed: seed of the run.
+            epoch: number of the epoch.
+            first_batch: number of the first of these minibatches; no sample depends on it.
+            threads: threads to use, 0 for all; the result does not depend on it.
+
+        Raises:
+            InputError: a seed is not a node of the graph, rows do not fit, or the sampler has verbs
+                of its own or expands per layer.
+        """
+        check_trees(self)
+        flat, ptr = flatten(seeds)
+        keys, cuts = flatten(rows)
+        if not np.array_equal(ptr, cuts) or keys.min(initial=0) < 0:
+            raise InputError("rows does not have a number from 0 on for each seed")
+        made = self._kernel(graph).sample_trees(flat, keys, ptr, seed, epoch, threads)
+        return Bulk(to_samples(made, first_batch, self.expand), seed, epoch, first_batch)
+
+
+def check_trees(sampler: Sampler) -> "FusedSampler":
+    """The sampler, if its minibatches can be disjoint trees.
+
+    Raises:
+        InputError: they cannot; the message says why.
+    """
+    name = type(sampler).__name__
+    if not isinstance(sampler, FusedSampler) or not keeps_verbs(sampler):
+        raise InputError(
+            f"disjoint trees are sampled by Neighbor and Labor, not by {name}; give num_neighbors, "
+            "or use batch_size=1 for one tree a batch"
+        )
+    if sampler.expand != "once":
+        raise InputError(
+            "disjoint trees are for expand='once', and this sampler expands per layer; leave "
+            "expand= out, or disjoint="
+        )
+    return sampler

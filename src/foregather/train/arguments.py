@@ -12,12 +12,14 @@ from typing import Any
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.sampling.bulk import Expand
+from foregather.sampling.fused import check_trees
 from foregather.sampling.neighbor import Neighbor
 from foregather.sampling.sampler import Sampler
 
 __all__ = [
     "called_fanouts",
     "check_choice",
+    "check_disjoint",
     "check_norm",
     "has_edge_attr",
     "make_sampler",
@@ -39,7 +41,6 @@ _PYG: dict[str, tuple[tuple[Any, ...], str]] = {
     ),
     "subgraph_type": (("directional",), "use subgraph_type='directional' (the default)"),
     "directed": ((True,), "leave it out; sampled edges point to their target"),
-    "disjoint": ((False,), "use batch_size=1 for one tree a seed; several in a batch are planned"),
     "neighbor_sampler": ((None,), "pass a foregather sampler as sampler="),
     "node_sampler": ((None,), "pass a foregather sampler as sampler="),
     "transform_sampler_output": ((None,), "pass transform=, which sees the finished batch"),
@@ -91,6 +92,25 @@ def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
     if not any(value is one or value == one for one in choices):
         expected = ", ".join(repr(one) for one in choices)
         raise InputError(f"{name} is {value!r}, expected one of {expected}")
+
+
+def check_disjoint(disjoint: bool, sampler: Sampler, memory: Any, grid: Any) -> bool:
+    """Whether every seed gets a tree of its own.
+
+    Raises:
+        InputError: it is asked for with what cannot give it.
+    """
+    check_choice("disjoint", disjoint, (False, True))
+    if not disjoint:
+        return False
+    for name, given in (("memory", memory), ("grid", grid)):
+        if given is not None:
+            raise InputError(
+                f"disjoint=True is for a graph in memory, on one rank, and {name}= is given; leave "
+                f"{name} out, or use batch_size=1 for one tree a batch"
+            )
+    check_trees(sampler)
+    return True
 
 
 def has_edge_attr(graph: Graph, asked: bool | None) -> bool:

@@ -114,6 +114,7 @@ class Assembler:
             edge_attr=edge_attr,
             seed_position=None if position is None else self._long(position),
             layers=layers,
+            batch=None if sample.tree is None else self._long(sample.tree),
             number=sample.batch,
         )
 

@@ -52,7 +52,8 @@ class Batch:
     """One minibatch.
 
     Attributes:
-        batch_size: distinct seeds; the model's answers for them are its first rows.
+        batch_size: distinct seeds, or with `disjoint` all seeds; the model's answers for them are
+            its first rows.
         n_id: node ids in the graph, int64 [n].
         x: feature rows [n, width], or None where the graph has none.
         y: labels of all n nodes, or of the seeds only; None where the graph has none.
@@ -72,6 +73,7 @@ class Batch:
             (then it is 0, 1, 2, ...).
         layers: one LayerGraph a layer in the order a model applies them (the widest first), for
             `expand="per-layer"`; else None.
+        batch: int64 [n], with `disjoint`: which seed's tree each node belongs to; else None.
         number: number of the batch in its epoch.
         share: over ranks, the seeds of this batch over the mean of the step's batches: the mean
             over ranks of (mean loss times share) is the mean over all seeds of the step. 0 for a
@@ -92,6 +94,7 @@ class Batch:
     edge_attr: "Tensor | None" = None
     seed_position: "Tensor | None" = None
     layers: list[LayerGraph] | None = None
+    batch: "Tensor | None" = None
     number: int = 0
     share: float = 1.0
 

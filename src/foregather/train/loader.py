@@ -19,6 +19,7 @@ from foregather.sampling.bulk import Expand
 from foregather.sampling.sampler import Sampler
 from foregather.train.arguments import (
     check_choice,
+    check_disjoint,
     check_norm,
     has_edge_attr,
     make_sampler,
@@ -73,6 +74,9 @@ class Loader:
         drop_last: leave out a last batch that is smaller.
         replace: sample neighbours with replacement.
         expand: "once" (PyG's rule, one edge_index) or "per-layer" (the papers' rule, `layers`).
+        disjoint: every seed has a tree of its own (`batch.batch` numbers them), so that a seed
+            given twice has two; a tree is a pure function of (seed, epoch, its `input_id`),
+            whatever else is in the batch. For a graph in memory.
         seed: what order and samples are derived from.
         bulk: batches sampled together, or "auto": as many as `memory` holds.
         memory: bytes ("2GB"), or "auto": most of what the machine has free. None loads a graph
@@ -135,6 +139,7 @@ class Loader:
         drop_last: bool = False,
         replace: bool = False,
         expand: Expand = "once",
+        disjoint: bool = False,
         seed: int = 0,
         bulk: int | Literal["auto"] = _DEFAULT_BULK,
         memory: str | int | None = None,
@@ -192,6 +197,7 @@ class Loader:
             threads,
             edge_index,
             use_pyg,
+            disjoint=check_disjoint(disjoint, rule, memory, grid),
         )
         self._bulk = bulk
         self._stamp = Stamp.of(graph)
@@ -411,9 +417,11 @@ class Loader:
         return self._disk.planned, self._disk.predicted
 
     def explain(self) -> str:
-        """The layout, the way of reading that was chosen, and predicted beside measured."""
+        """The layout, the way of reading, predicted beside measured, and what batches lack."""
         source = self._disk or self._ranks
-        return "all of the graph is in memory" if source is None else source.explain()
+        text = "all of the graph is in memory" if source is None else source.explain()
+        extra = ", ".join(sorted(self.graph.extra))
+        return text if not extra else f"{text}\nnot in batches: {extra} (look them up by n_id)"
 
     @property
     def ranks(self) -> Dealer | None:
@@ -462,7 +470,7 @@ class Loader:
         It is read by plan then; where that cannot be, it is used as it is mapped.
         """
         self._home = Home(self.graph, ())
-        if storage == "auto":
+        if storage == "auto" and not self._maker.disjoint:
             with contextlib.suppress(BudgetError, InputError):
                 self._arrange(usable_memory(), storage)
                 self._turns = Turns(False)

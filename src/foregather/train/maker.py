@@ -16,6 +16,7 @@ from foregather.graph.graph import Graph
 from foregather.observe.trace import span
 from foregather.sampling.bulk import Bulk
 from foregather.sampling.disk import DiskTopology
+from foregather.sampling.fused import check_trees
 from foregather.sampling.sampler import Sampler
 from foregather.train.assemble import Assembler
 from foregather.train.batch import Batch
@@ -44,6 +45,7 @@ class Maker:
         edge_index: "tensor" or "EdgeIndex".
         pyg: finish batches as PyG's Data.
         budget: what batches are checked against, or None.
+        disjoint: every input node has a tree of its own, keyed by its `input_id`.
     """
 
     graph: Graph
@@ -54,6 +56,7 @@ class Maker:
     edge_index: str
     pyg: bool
     budget: Budget | None = None
+    disjoint: bool = False
 
     def reading_edges(self, share: int) -> "Maker":
         """The same, with edge features read from disk in `share` bytes; 0: there are none."""
@@ -83,6 +86,9 @@ class Maker:
             "threads": self.threads,
         }
         with span("sample"):
+            if self.disjoint:
+                rows = [input_id for _, input_id in dealt]
+                return check_trees(self.sampler).sample_trees(self.graph, nodes, rows, **options)
             if topology is not None:
                 return topology.sample_bulk(self.sampler, nodes, **options)
             return self.sampler.sample_bulk(self.graph, nodes, **options)

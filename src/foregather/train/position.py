@@ -18,7 +18,7 @@ def identity(maker: Maker, ranks: int | None) -> dict[str, Any]:
     """All that batches depend on besides the position and the seed."""
     seeds = maker.seeds
     try:
-        rule = identity_of(maker.sampler)
+        rule = f"{'disjoint ' if maker.disjoint else ''}{identity_of(maker.sampler)}"
     except InputError as error:  # it can be trained with, but not found again
         rule = f"{_NOT_COMPARED}{error}"
     return {

@@ -47,7 +47,7 @@ def to_pyg(batch: Batch) -> Any:
         if value is not None and name not in _APART:
             data[name] = value
     data.num_nodes = batch.num_nodes
-    data.batch = None  # PyG's loaders leave it, and models ask for it
+    data.batch = batch.batch  # also where it is None: models ask for it
     if batch.layers is not None:
         data.layers = batch.layers
     return data
