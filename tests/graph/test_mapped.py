@@ -10,6 +10,7 @@ import pytest
 
 from foregather import FormatError, Graph, StorageError
 from foregather.graph import mapped
+from foregather.graph.files import room_for
 from foregather.graph.load import as_mapped, load, load_bytes
 from foregather.graph.mapped import fetch, hold, is_mapped, take
 from foregather.graph.npy import map_array
@@ -114,6 +115,25 @@ def test_fetch_reads_what_the_map_shows(folder, monkeypatch):
             np.testing.assert_array_equal(copy, view)
     own = np.arange(5)
     assert fetch(own) is own and hold(own) is own
+
+
+def test_room_for_an_array_lies_in_its_page_as_the_file_does():
+    """Where the kernel copies fast; views hold the array, as they hold one of NumPy's own."""
+    for shape, dtype, position, order in [
+        ((3000, 25), "<f4", 4096, "C"),
+        ((3000, 25), "<f8", 4096 + 8 * 25 * 77, "F"),
+        ((70_001,), ">i4", 80, "C"),
+        ((200_000,), "u1", 5 * 4096 + 4095, "C"),
+    ]:
+        made = room_for(shape, np.dtype(dtype), position, order)
+        begin = made.__array_interface__["data"][0]
+        assert (position - begin) % 4096 < 64 and begin % 64 == 0
+        assert made.shape == shape and made.dtype == dtype and made.flags.writeable
+        assert made.flags.f_contiguous if order == "F" else made.flags.c_contiguous
+        made[...] = 1
+        assert made[5:].base is made
+    small = room_for((3, 2), np.dtype("f4"), 4096)
+    assert small.shape == (3, 2) and small.base is None
 
 
 def test_take_reads_rows_in_any_order(folder):

@@ -18,6 +18,7 @@ from foregather import _core
 from foregather.errors import FormatError, StorageError
 from foregather.files import open_regular
 from foregather.graph.checks import BLOCK, FILE, REMAKE, Table, table_rows
+from foregather.graph.files import room_for
 from foregather.graph.graph import Graph
 from foregather.graph.meta import ArrayEntry, Meta, read_meta
 from foregather.graph.npy import ALIGN, file_bytes, pack_header
@@ -211,6 +212,6 @@ def read_checked(
         StorageError: the file cannot be read.
     """
     if into is None:
-        into = np.empty(last - first, np.uint8)
+        into = room_for((last - first,), np.dtype(np.uint8), ALIGN + first)
     _core.read_range(descriptor, path.name, ALIGN + first, into, sums)
     return into

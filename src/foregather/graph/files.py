@@ -2,11 +2,13 @@
 
 import ctypes
 import errno
+import math
 import os
 from contextlib import suppress
 from io import RawIOBase
 from pathlib import Path
-from typing import Any
+from pickle import PickleBuffer
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +20,16 @@ __all__ = [
     "exchange",
     "move_new",
     "read_at",
+    "room_for",
     "storage_error",
     "sync_folder",
     "write_all",
 ]
 
 Array = npt.NDArray[Any]
+
+_PAGE = 4096
+_LARGE = 64 << 10  # bytes from which a page more does not matter
 
 
 def write_all(file: RawIOBase, values: Array, path: Path) -> int:
@@ -60,6 +66,27 @@ def read_at(descriptor: int, into: Array, position: int, path: Path) -> None:
             buffer, position = buffer[got:], position + got
     except OSError as error:
         raise storage_error(error, path, "reading") from error
+
+
+def room_for(
+    shape: tuple[int, ...], dtype: np.dtype[Any], position: int, order: Literal["C", "F"] = "C"
+) -> Array:
+    """An array to be filled from a position of a file, where the copy by the kernel is fast.
+
+    It begins where the position lies in its page, to 64 bytes. Large arrays of NumPy begin 16 bytes
+    into a page, and Zen 3 copies at a third of its speed where the target is 1 to 31 bytes further
+    into its page than the source.
+    """
+    size = math.prod(shape) * dtype.itemsize
+    if size < _LARGE:
+        return np.empty(shape, dtype, order)
+    raw = np.empty(size + _PAGE, np.uint8)
+    skip = (position // 64 * 64 - int(raw.__array_interface__["data"][0])) % _PAGE
+    # Through a buffer: a view of `raw` would have views of its own that hold `raw` and not it, so
+    # it could be gone, and be read again for the next who asks, while they live.
+    buffer: Any = PickleBuffer(raw.data)
+    made: Array = np.ndarray(shape, dtype, buffer, skip, order=order)
+    return made
 
 
 def sync_folder(folder: Path) -> None:

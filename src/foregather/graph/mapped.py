@@ -11,13 +11,14 @@ import threading
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from foregather import _core
+from foregather.graph.files import room_for
 from foregather.observe.progress import Progress
 
 __all__ = ["Mapped", "fetch", "hold", "is_mapped", "owner_of", "take"]
@@ -81,10 +82,10 @@ class Mapped:
             StorageError: it cannot be read, or ends early.
             FormatError: a block does not match its checksum.
         """
-        order: Any = "C" if view.flags.c_contiguous else "F"
-        made = np.empty(view.shape, view.dtype, order=order)
-        flat = made.reshape(-1, order=order).view(np.uint8)
+        order: Literal["C", "F"] = "C" if view.flags.c_contiguous else "F"
         first = self.position(view)
+        made = room_for(view.shape, view.dtype, first, order)
+        flat = made.reshape(-1, order=order).view(np.uint8)
         long = Progress(f"reading {self.path.name}", flat.size, "B") if flat.size >= _LONG else None
         with long or nullcontext() as bar:
             for start in range(0, flat.size, _PART):
