@@ -9,9 +9,10 @@ from torch_geometric.loader import CachedLoader, ImbalancedSampler, ZipLoader
 from torch_geometric.nn import GraphConv, GraphSAGE
 from torch_geometric.utils import k_hop_subgraph, trim_to_layer
 
-from foregather import Graph, InputError
+from foregather import BudgetError, Graph, InputError
 from foregather.interop.pyg import NeighborLoader
 from foregather.sampling import FastGCN, Labor, Neighbor
+from foregather.train import loader as loader_module
 from foregather.train.loader import Loader
 from tests.sampling.reference_trees import join_all
 
@@ -328,6 +329,23 @@ def test_a_graph_in_memory_and_from_a_folder(tmp_path):
     seeds = next(iter(loader_of(graph, nodes=[4, 4], labels="seeds")))
     assert torch.equal(seeds.y, data.y[[4, 4]])
     assert next(iter(loader_of(graph, disjoint=False))).batch is None
+
+
+def test_a_graph_larger_than_memory_is_used_as_it_is_mapped(tmp_path, monkeypatch):
+    graph = Graph.from_pyg(Data(x=example().x, edge_index=example().edge_index))
+    graph.save(tmp_path / "g")
+    want = trees_of(loader_of(graph))
+    monkeypatch.setattr(loader_module, "fits", lambda *parts: False)
+    asked = []
+
+    def arrange(maker, *rest):  # by plan, for which only plain batches are
+        asked.append(maker.disjoint)
+        raise BudgetError("no room")
+
+    monkeypatch.setattr(loader_module, "arrange", arrange)
+    loader_of(Graph.open(tmp_path / "g"), disjoint=False)
+    assert trees_of(loader_of(Graph.open(tmp_path / "g"))) == want
+    assert asked == [False]
 
 
 def test_samplers_with_weights_and_gcn_sums():
