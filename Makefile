@@ -3,12 +3,12 @@ VENV ?= .venv
 PYTHON ?= python3
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check -q
-CORE := CMakeLists.txt $(wildcard csrc/*/*.cpp csrc/*/*.hpp csrc/include/foregather/*.hpp)
-CPP := $(wildcard csrc/*/*.cpp csrc/*/*.hpp csrc/include/foregather/*.hpp)
+CPP := $(wildcard csrc/*/*.cpp csrc/*/*.hpp csrc/tests/*/*.cpp)
+CORE := CMakeLists.txt $(CPP)
 
-.PHONY: help quickstart test lint format sanitize bench docs stubs clean
+.PHONY: help quickstart test test-slow lint format sanitize coverage bench docs stubs clean
 help:
-	@echo "make quickstart | test | lint | sanitize | bench | docs | stubs | format | clean"
+	@echo "make quickstart | test | test-slow | lint | sanitize | coverage | bench | docs | stubs | format | clean"
 
 # ---- installation: build tools, then the package; dev adds what tests, lint and docs need -------
 $(VENV)/.tools: constraints.txt
@@ -30,7 +30,11 @@ quickstart: $(VENV)/.package
 	$(VENV)/bin/foregather quickstart
 
 test: $(VENV)/.dev
-	$(PY) -m pytest
+	$(PY) -m pytest -n auto --dist worksteal -m "not slow"
+
+# Enumerations, limits of memory and whole runs that take longer; CI runs them too.
+test-slow: $(VENV)/.dev
+	$(PY) -m pytest -n auto --dist worksteal -m slow
 
 # ---- the rest -----------------------------------------------------------------------------------
 lint: $(VENV)/.dev
@@ -52,6 +56,15 @@ sanitize: $(VENV)/.tools
 	  $(PY) -m cmake --build build/sanitize-$$kind && \
 	  $(VENV)/bin/ctest --test-dir build/sanitize-$$kind --output-on-failure || exit 1; \
 	done
+
+# Lines that tests run: of Python by the Python tests, of the core by its C++ tests.
+coverage: $(VENV)/.dev
+	$(PY) -m pytest -q -n auto --cov=foregather --cov-report=term:skip-covered --cov-report=html:build/coverage/python
+	$(PY) -m cmake -S . -B build/coverage/core -G Ninja -DFOREGATHER_TESTS=ON -DCMAKE_BUILD_TYPE=Debug \
+	  -DCMAKE_CXX_FLAGS="--coverage -O0" -DCMAKE_MAKE_PROGRAM="$$(realpath -s $(VENV)/bin/ninja)" >/dev/null
+	$(PY) -m cmake --build build/coverage/core
+	$(VENV)/bin/ctest --test-dir build/coverage/core --output-on-failure
+	$(VENV)/bin/gcovr --root csrc --exclude csrc/tests --object-directory build/coverage/core --print-summary
 
 bench: $(VENV)/.dev
 	@for script in benchmarks/*.py; do echo "== $$script"; $(PY) "$$script" || exit 1; done

@@ -37,10 +37,10 @@ import torch
 from common.report import Report, median_spread
 
 from foregather import Graph, Loader, _core
-from foregather.graph.blocks import open_sums
-from foregather.graph.checks import FILE
+from foregather.graph.integrity.blocks import open_sums
+from foregather.graph.integrity.checks import FILE
 from foregather.graph.load import load
-from foregather.graph.meta import read_meta
+from foregather.graph.on_disk.meta import read_meta
 from foregather.graph.synthetic import synthesize
 from foregather.nn import SAGE
 from foregather.units import format_bytes, parse_count

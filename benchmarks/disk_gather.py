@@ -22,7 +22,7 @@ from common.report import Report, median_spread
 from foregather import _core
 from foregather.gather.disk import DiskFeatures
 from foregather.gather.feature_file import FeatureFile
-from foregather.graph.npy import file_bytes, pack_header
+from foregather.graph.on_disk.npy import file_bytes, pack_header
 from foregather.observe.buffer import aligned_buffer
 from foregather.units import format_bytes
 

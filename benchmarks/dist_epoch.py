@@ -30,7 +30,7 @@ from common.world import run_over_links
 
 from foregather import Graph, Loader
 from foregather.dist import Grid
-from foregather.dist.ledger import total
+from foregather.dist.transport.ledger import total
 from foregather.graph.synthetic import synthesize
 from foregather.sampling import Neighbor
 from foregather.units import format_bytes

@@ -31,10 +31,10 @@ from common.world import run_on_loopback
 
 from foregather import Graph
 from foregather.dist import FeatureBlock, FeatureExchange, Grid
-from foregather.dist.fetch_paper import predict_paper
-from foregather.dist.fetch_plan import FetchPlanner, predict
-from foregather.dist.ledger import total
-from foregather.dist.shares import shares
+from foregather.dist.baselines.fetch_paper import predict_paper
+from foregather.dist.features.fetch_plan import FetchPlanner, predict
+from foregather.dist.features.memory_split import shares
+from foregather.dist.transport.ledger import total
 from foregather.graph.synthetic import synthesize
 from foregather.sampling import Neighbor
 from foregather.units import format_bytes

@@ -26,8 +26,8 @@ from common.world import run_over_links
 
 from foregather import Graph
 from foregather.dist import DistSampler, FeatureBlock, FeatureExchange, Grid, Partition
-from foregather.dist.ledger import total
-from foregather.dist.model import Link, Model
+from foregather.dist.forecast.cluster_forecast import Link, Model
+from foregather.dist.transport.ledger import total
 from foregather.graph.synthetic import synthesize
 from foregather.sampling import Neighbor
 from foregather.units import format_bytes

@@ -26,7 +26,7 @@ from common.report import Report
 from common.world import run_on_loopback
 
 from foregather.dist import DistSampler, Grid, Partition
-from foregather.dist.ledger import total
+from foregather.dist.transport.ledger import total
 from foregather.graph.synthetic import synthesize
 from foregather.sampling import Ladies, Neighbor
 from foregather.units import format_bytes

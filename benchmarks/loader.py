@@ -19,8 +19,8 @@ from common.report import Report, median_spread
 from foregather import Graph, Loader, _core
 from foregather.graph.features import Features
 from foregather.graph.synthetic import synthetic_arrays
+from foregather.loader.seeds import Seeds
 from foregather.sampling import Neighbor
-from foregather.train.seeds import Seeds
 
 FANOUT, SEEDS, BULK, COLUMNS = [15, 10, 5], 1024, 8, 128
 

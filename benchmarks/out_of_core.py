@@ -92,7 +92,7 @@ def gather_by_plan(folder: Path, system: str, memory: int) -> dict[str, Any]:
     from foregather.gather.repack import SWEEP_STAGING, WRITE_BYTES, RepackFeatures
     from foregather.observe.calibration import load_calibration
     from foregather.plan import choose
-    from foregather.plan.policies import Setting, run_policy
+    from foregather.plan.baselines.policies import Setting, run_policy
     from foregather.plan.repack import RepackPlanner, announce
 
     file = FeatureFile.of(Graph.open(folder / "graph"))

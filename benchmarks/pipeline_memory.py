@@ -33,10 +33,10 @@ from foregather import Graph
 from foregather.graph.synthetic import synthesize, synthetic_arrays
 from foregather.nn import resgcn_layers
 from foregather.pipeline import FullGraph, Runtime, make_chunks
-from foregather.pipeline.aggregation import product
-from foregather.pipeline.cut import measure_cut
-from foregather.pipeline.local import Topology
-from foregather.pipeline.workload import Setting, memory_of, workload_of
+from foregather.pipeline.partition.chunk_topology import Topology
+from foregather.pipeline.partition.cut import measure_cut
+from foregather.pipeline.passes.aggregation import product
+from foregather.pipeline.planning.workload import Setting, memory_of, workload_of
 from foregather.units import format_bytes, parse_size
 
 WIDTH, CLASSES, EPOCHS = 64, 40, 2

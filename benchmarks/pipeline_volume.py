@@ -34,12 +34,12 @@ from foregather import Graph
 from foregather.graph.synthetic import synthetic_arrays
 from foregather.nn import gcn_layers, gcnii_layers, resgcn_layers, sage_layers
 from foregather.pipeline import FullGraph, Line, Runtime, make_chunks
-from foregather.pipeline.cut import Cut, measure_cut
-from foregather.pipeline.profile import LayerCost
-from foregather.pipeline.program import as_layers, cut_layers
-from foregather.pipeline.programs import rank_programs
-from foregather.pipeline.simulate import simulate
-from foregather.pipeline.workload import Setting, workload_of
+from foregather.pipeline.partition.cut import Cut, measure_cut
+from foregather.pipeline.passes.segments import as_layers, cut_layers
+from foregather.pipeline.planning.profile import LayerCost
+from foregather.pipeline.planning.programs import rank_programs
+from foregather.pipeline.planning.simulate import simulate
+from foregather.pipeline.planning.workload import Setting, workload_of
 
 DEPTH, WIDTH, RANKS, CHUNKS, CLASSES = 32, 100, 8, 32, 16
 REDDIT_NODES, REDDIT_DEGREE, DENSE = 232_965, 492, 50

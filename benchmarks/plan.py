@@ -19,10 +19,10 @@ from common.report import Report, median_spread
 
 from foregather import _core
 from foregather.cli.bench import Bench
+from foregather.plan.baselines.compare import trace_bound
+from foregather.plan.baselines.policies import POLICIES, Setting, run_policy
 from foregather.plan.choice import choose
-from foregather.plan.compare import trace_bound
 from foregather.plan.planner import file_geometry, summarize
-from foregather.plan.policies import POLICIES, Setting, run_policy
 from foregather.units import format_bytes, format_count, parse_count
 
 ROW_BYTES = 512
@@ -97,7 +97,7 @@ def reads(report: Report, nodes: int) -> None:
         "Requests and bounds are per 100 accesses. The block bound supposes that a block takes the "
         "memory of one row, so "
         "with large blocks or much memory it comes down to reading every touched block once. The "
-        "priced bound (csrc/include/foregather/priced_bound.hpp) counts a slot for every row: no "
+        "priced bound (csrc/plan/priced_bound.hpp) counts a slot for every row: no "
         "plan with this memory reads fewer blocks than that."
     )
     table = []

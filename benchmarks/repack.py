@@ -24,7 +24,7 @@ from common.report import Report, median_spread
 from foregather.gather.disk import DiskFeatures
 from foregather.gather.feature_file import FeatureFile
 from foregather.gather.repack import RepackFeatures
-from foregather.graph.npy import file_bytes, pack_header
+from foregather.graph.on_disk.npy import file_bytes, pack_header
 from foregather.observe.calibration import load_calibration
 from foregather.plan.choice import choose
 from foregather.plan.cost import ASSUMED_DISK

@@ -19,7 +19,7 @@ import numpy as np
 from common.report import machine_line, median_spread
 
 from foregather.errors import InputError
-from foregather.graph.npy import file_bytes
+from foregather.graph.on_disk.npy import file_bytes
 from foregather.graph.recipe import Recipe
 from foregather.units import format_bytes, format_count, parse_count
 

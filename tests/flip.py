@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from foregather.graph.meta import read_meta
-from foregather.graph.npy import ALIGN
+from foregather.graph.on_disk.meta import read_meta
+from foregather.graph.on_disk.npy import ALIGN
 
 BLOCK = 4096
 

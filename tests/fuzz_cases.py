@@ -13,16 +13,15 @@ import numpy as np
 import torch
 
 from foregather import Graph, Loader, convert
-from foregather.dist.features import FeatureBlock
-from foregather.dist.partition import Partition
+from foregather.dist.features.feature_block import FeatureBlock
+from foregather.dist.sampling.partition import Partition
 from foregather.errors import ForegatherError
 from foregather.gather.store import open_store
-from foregather.graph.blocks import array_sums
-from foregather.graph.convert.text import TextSource
-from foregather.graph.convert.zipped import ZipArrays
-from foregather.graph.folder import stored_arrays
-from foregather.graph.meta import read_meta
-from foregather.graph.npy import read_header
+from foregather.graph.convert.reading.npz import ZipArrays
+from foregather.graph.convert.sources.text import TextSource
+from foregather.graph.integrity.blocks import array_sums
+from foregather.graph.on_disk.meta import read_meta
+from foregather.graph.on_disk.npy import read_header
 from foregather.observe.calibration import BlockRate, Calibration
 from foregather.observe.report import charts_of, read_run, write_report
 from foregather.observe.trace import Trace
@@ -39,8 +38,8 @@ from foregather.sampling import (
     Sampler,
 )
 from foregather.sampling.disk import DiskTopology
-from foregather.train.build import make_model
-from foregather.train.checkpoint import _checksum, read_checkpoint, write_checkpoint
+from foregather.train.checkpoints.checkpoint import _checksum, read_checkpoint, write_checkpoint
+from foregather.train.from_settings import make_model
 from foregather.train.run_folder import load_model
 from foregather.train.settings import Settings, read_settings, write_settings
 from tests.fuzz_files import (
@@ -163,7 +162,7 @@ def _folder_cases(graph: Path) -> dict[str, Case]:
 
 def _check_all(graph: Path) -> None:
     opened = Graph.open(graph)
-    for name in stored_arrays(opened):
+    for name in opened.stored_arrays():
         sums = array_sums(opened, name)
         assert sums is not None
         data = (graph / f"{name}.npy").read_bytes()

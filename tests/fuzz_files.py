@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from foregather.graph.writer import meta_digest
+from foregather.graph.on_disk.writer import meta_digest
 
 Mend = Callable[[bytes], bytes]
 

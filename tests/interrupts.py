@@ -19,9 +19,9 @@ from types import FrameType
 from typing import Any
 
 import foregather.gather
-import foregather.train
+import foregather.loader
 from foregather import Graph, Loader
-from tests.train.loops import (
+from tests.loader.loops import (
     BATCHES,
     STORAGES,
     expected,
@@ -32,7 +32,7 @@ from tests.train.loops import (
 )
 
 PLACES = (
-    str(Path(foregather.train.__file__).parent),
+    str(Path(foregather.loader.__file__).parent),
     str(Path(foregather.gather.__file__).parent),
     threading.__file__,
 )

@@ -25,8 +25,9 @@ TESTS = {
     "readers": "tests/graph tests/observe/test_reader.py tests/test_fuzz.py",
     "samplers": "tests/sampling",
     "plans": "tests/plan",
-    "disk": "tests/gather tests/train/test_out_of_core.py tests/train/test_disk_faults.py",
-    "loader": "tests/train/test_loader.py tests/train/test_repack.py tests/train/test_shelf.py",
+    "disk": "tests/gather tests/loader/test_out_of_core.py tests/loader/test_disk_faults.py",
+    "loader": "tests/loader/test_loader.py tests/loader/test_repack.py "
+    "tests/loader/test_array_pool.py",
 }
 _LIMIT = 3600
 

@@ -3,6 +3,8 @@
 import importlib.util
 from pathlib import Path
 
+import pytest
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -21,6 +23,7 @@ def test_quickstart(monkeypatch, capsys):
     assert "SAGE  test accuracy" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_out_of_core(monkeypatch, capsys, tmp_path):
     example = load("2_out_of_core")
     monkeypatch.setattr(example, "NODES", 20_000)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import xxhash
 
-from foregather.graph.writer import CHUNK, ArrayWriter, FolderWriter
+from foregather.graph.on_disk.writer import CHUNK, ArrayWriter, FolderWriter
 
 PAGE = Path(__file__).parent.parent / "docs" / "formats.md"
 INDPTR = np.array([0, 2, 2, 5], np.int64)

@@ -9,6 +9,7 @@ from tests.fuzz import fuzz
 from tests.fuzz_cases import make_cases
 
 
+@pytest.mark.slow
 def test_damaged_files_are_refused_or_read(tmp_path):
     refused = {}
     for name, case in make_cases(tmp_path).items():

@@ -11,11 +11,11 @@ import torch.distributed as dist
 from foregather import Graph
 from foregather.nn import resgcn_layers
 from foregather.pipeline import FullGraph, Line, Runtime, make_chunks
-from foregather.pipeline.cut import measure_cut
-from foregather.pipeline.measure import measure_costs
-from foregather.pipeline.programs import rank_programs
-from foregather.pipeline.simulate import Timeline, simulate
-from foregather.pipeline.workload import Setting, Workload, split_layers, workload_of
+from foregather.pipeline.partition.cut import measure_cut
+from foregather.pipeline.planning.measured_line import measure_costs
+from foregather.pipeline.planning.programs import rank_programs
+from foregather.pipeline.planning.simulate import Timeline, simulate
+from foregather.pipeline.planning.workload import Setting, Workload, split_layers, workload_of
 
 __all__ = [
     "Scheme",

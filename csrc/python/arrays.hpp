@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <span>
 
-#include "foregather/types.hpp"
-#include "gil.hpp"
+#include "base/types.hpp"
+#include "python/gil.hpp"
 
 namespace foregather::python {
 

@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "arrays.hpp"
-#include "foregather/block_sums.hpp"
-#include "foregather/crc32c.hpp"
+#include "io/block_sums.hpp"
+#include "io/crc32c.hpp"
+#include "python/arrays.hpp"
 
 namespace foregather::python {
 namespace {

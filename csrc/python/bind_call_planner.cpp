@@ -1,7 +1,7 @@
 #include <nanobind/stl/shared_ptr.h>
 
-#include "arrays.hpp"
-#include "foregather/call_planner.hpp"
+#include "plan/call_planner.hpp"
+#include "python/arrays.hpp"
 
 namespace foregather::python {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <tuple>
 
-#include "arrays.hpp"
-#include "foregather/check.hpp"
+#include "graph/check.hpp"
+#include "python/arrays.hpp"
 
 namespace foregather::python {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <optional>
 
-#include "arrays.hpp"
-#include "foregather/csc.hpp"
+#include "graph/csc.hpp"
+#include "python/arrays.hpp"
 
 namespace foregather::python {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <optional>
 
-#include "arrays.hpp"
-#include "foregather/block_sums.hpp"
-#include "foregather/disk_gather.hpp"
+#include "io/block_sums.hpp"
+#include "io/disk_gather.hpp"
+#include "python/arrays.hpp"
 
 namespace foregather::python {
 namespace {

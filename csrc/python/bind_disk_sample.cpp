@@ -5,17 +5,17 @@
 #include <memory>
 #include <mutex>
 
-#include "arrays.hpp"
-#include "foregather/block_sums.hpp"
-#include "foregather/disk_sample.hpp"
-#include "shelf.hpp"
+#include "io/block_sums.hpp"
+#include "python/array_pool.hpp"
+#include "python/arrays.hpp"
+#include "sampling/disk_sample.hpp"
 
 namespace foregather::python {
 namespace {
 
 using Facts = nb::typed<nb::dict, nb::str, nb::any>;
 
-// A disk sampler, its lock and its shelf.
+// A disk sampler, its lock and its pool.
 template <typename Id>
 class DiskKernel {
  public:
@@ -50,7 +50,7 @@ class DiskKernel {
       std::lock_guard<std::mutex> hold(lock_);
       std::vector<SampleArrays<Id>*> places;
       for (std::size_t i = 0; i + 1 < ptr.shape(0); ++i) {
-        results.push_back(shelf_->take());
+        results.push_back(pool_->take());
         places.push_back(results.back().get());
       }
       // Ctrl-C is seen between windows; elsewhere than in the main thread this does nothing.
@@ -60,7 +60,7 @@ class DiskKernel {
       });
     }
     nb::list made;
-    for (auto& arrays : results) made.append(hand_over<Id>(shelf_, std::move(arrays)));
+    for (auto& arrays : results) made.append(hand_over<Id>(pool_, std::move(arrays)));
     return nb::borrow<Minibatches>(made);
   }
 
@@ -121,7 +121,7 @@ class DiskKernel {
  private:
   std::mutex lock_;  // one call at a time
   DiskSampler<Id> sampler_;
-  std::shared_ptr<Shelf<Id>> shelf_ = std::make_shared<Shelf<Id>>();
+  std::shared_ptr<ArrayPool<Id>> pool_ = std::make_shared<ArrayPool<Id>>();
 };
 
 template <typename Id>

@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "arrays.hpp"
-#include "foregather/file_map.hpp"
+#include "io/file_map.hpp"
+#include "python/arrays.hpp"
 
 namespace foregather::python {
 

@@ -2,10 +2,10 @@
 
 #include <optional>
 
-#include "arrays.hpp"
-#include "foregather/gather.hpp"
-#include "foregather/keys.hpp"
-#include "foregather/shuffle.hpp"
+#include "io/gather.hpp"
+#include "python/arrays.hpp"
+#include "sampling/keys.hpp"
+#include "sampling/shuffle.hpp"
 
 namespace foregather::python {
 namespace {

@@ -1,5 +1,5 @@
-#include "arrays.hpp"
-#include "foregather/hash.hpp"
+#include "base/hash.hpp"
+#include "python/arrays.hpp"
 
 namespace foregather::python {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "arrays.hpp"
-#include "foregather/layerwise.hpp"
+#include "python/arrays.hpp"
+#include "sampling/layerwise.hpp"
 
 namespace foregather::python {
 namespace {
@@ -64,19 +64,19 @@ Debias debias_of(const std::string& name) {
 }
 
 template <typename Id>
-void bind_ids(nb::module_& m, const char* name, const char* shelf) {
+void bind_ids(nb::module_& m, const char* name, const char* pool) {
   nb::class_<LayerwiseBulk<Id>>(m, name, "Minibatches of one sample_layerwise call.")
       .def("counts", &counts<Id>, nb::arg("num_nodes").noconvert(),
            nb::arg("num_edges").noconvert(), "Fills nodes and edges of each batch and layer.")
       .def("fill", &fill<Id>, nb::arg("node").noconvert(), nb::arg("row").noconvert(),
            nb::arg("col").noconvert(), nb::arg("edge").noconvert(), nb::arg("weight").noconvert(),
            "Copies all minibatches, one after the other, into the arrays.");
-  nb::class_<LayerwiseShelf<Id>>(m, shelf, "Tables of the threads that sample one graph.")
+  nb::class_<LayerwiseTables<Id>>(m, pool, "Tables of the threads that sample one graph.")
       .def(nb::init<>())
-      .def_prop_ro("bytes", &LayerwiseShelf<Id>::bytes, "Bytes kept for all threads.");
+      .def_prop_ro("bytes", &LayerwiseTables<Id>::bytes, "Bytes kept for all threads.");
   m.def(
       "sample_layerwise",
-      [](LayerwiseShelf<Id>& tables, const In<std::int64_t>& indptr, const In<Id>& indices,
+      [](LayerwiseTables<Id>& tables, const In<std::int64_t>& indptr, const In<Id>& indices,
          const std::optional<In<float>>& edge_weight, const In<std::int64_t>& layer_sizes,
          const std::string& debias, const HeldArrivals* columns, double total, const In<Id>& seeds,
          const In<std::int64_t>& seed_ptr, std::uint64_t seed, std::uint64_t epoch,
@@ -103,8 +103,8 @@ void bind_ids(nb::module_& m, const char* name, const char* shelf) {
 void bind_layerwise(nb::module_& m) {
   nb::class_<HeldArrivals>(m, "Arrivals", "Weighted nodes, ready to be drawn from.")
       .def(nb::init<In<double>>(), nb::arg("weights").noconvert());
-  bind_ids<std::uint32_t>(m, "LayerwiseBulk32", "LayerwiseShelf32");
-  bind_ids<std::int64_t>(m, "LayerwiseBulk64", "LayerwiseShelf64");
+  bind_ids<std::uint32_t>(m, "LayerwiseBulk32", "LayerwiseTables32");
+  bind_ids<std::int64_t>(m, "LayerwiseBulk64", "LayerwiseTables64");
 }
 
 }  // namespace foregather::python

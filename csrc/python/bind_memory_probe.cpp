@@ -1,5 +1,5 @@
-#include "arrays.hpp"
-#include "foregather/memory_probe.hpp"
+#include "io/memory_probe.hpp"
+#include "python/arrays.hpp"
 
 namespace foregather::python {
 

@@ -3,9 +3,9 @@
 #include <string>
 #include <utility>
 
-#include "arrays.hpp"
-#include "foregather/plan.hpp"
-#include "plan_views.hpp"
+#include "plan/plan.hpp"
+#include "python/arrays.hpp"
+#include "python/plan_views.hpp"
 
 namespace foregather::python {
 namespace {

@@ -1,8 +1,8 @@
 #include <nanobind/stl/pair.h>
 
-#include "foregather/planner.hpp"
-#include "foregather/priced_bound.hpp"
-#include "plan_views.hpp"
+#include "plan/planner.hpp"
+#include "plan/priced_bound.hpp"
+#include "python/plan_views.hpp"
 
 namespace foregather::python {
 namespace {

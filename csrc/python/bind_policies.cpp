@@ -1,7 +1,7 @@
 #include <nanobind/stl/string.h>
 
-#include "foregather/policies.hpp"
-#include "plan_views.hpp"
+#include "plan/policies.hpp"
+#include "python/plan_views.hpp"
 
 namespace foregather::python {
 

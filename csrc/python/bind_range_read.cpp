@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "arrays.hpp"
-#include "foregather/range_read.hpp"
+#include "io/range_read.hpp"
+#include "python/arrays.hpp"
 
 namespace foregather::python {
 

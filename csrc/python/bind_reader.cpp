@@ -1,10 +1,10 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
-#include "arrays.hpp"
-#include "foregather/block_sums.hpp"
-#include "foregather/probe.hpp"
-#include "foregather/reader.hpp"
+#include "io/block_sums.hpp"
+#include "io/probe_ways.hpp"
+#include "io/reader.hpp"
+#include "python/arrays.hpp"
 
 namespace foregather::python {
 namespace {

@@ -1,7 +1,7 @@
 #include <utility>
 
-#include "foregather/repack.hpp"
-#include "plan_views.hpp"
+#include "io/repack.hpp"
+#include "python/plan_views.hpp"
 
 namespace foregather::python {
 

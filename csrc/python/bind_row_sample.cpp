@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include "arrays.hpp"
-#include "foregather/row_sample.hpp"
+#include "python/arrays.hpp"
+#include "sampling/row_sample.hpp"
 
 namespace foregather::python {
 namespace {

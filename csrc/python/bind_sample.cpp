@@ -5,13 +5,13 @@
 #include <mutex>
 #include <optional>
 
-#include "arrays.hpp"
-#include "foregather/alias.hpp"
-#include "foregather/labor.hpp"
-#include "foregather/pool.hpp"
-#include "foregather/sample.hpp"
-#include "foregather/trees.hpp"
-#include "shelf.hpp"
+#include "parallel/pool.hpp"
+#include "python/array_pool.hpp"
+#include "python/arrays.hpp"
+#include "sampling/alias.hpp"
+#include "sampling/labor.hpp"
+#include "sampling/sample.hpp"
+#include "sampling/trees.hpp"
 
 namespace foregather::python {
 namespace {
@@ -19,7 +19,7 @@ namespace {
 using Weights = std::optional<In<float>>;
 
 // One node-wise sampler over one graph; keeps the graph's arrays, the threads' states and the
-// shelf.
+// pool.
 template <typename Id, typename Worker, typename Rule>
 class Kernel {
  public:
@@ -78,20 +78,20 @@ class Kernel {
       }
       std::vector<SampleArrays<Id>*> places;
       for (std::size_t i = 0; i < count; ++i) {
-        results.push_back(shelf_->take());
+        results.push_back(pool_->take());
         places.push_back(results.back().get());
       }
       work(threads, places);
     }
     nb::list made;
-    for (auto& arrays : results) made.append(hand_over<Id>(shelf_, std::move(arrays)));
+    for (auto& arrays : results) made.append(hand_over<Id>(pool_, std::move(arrays)));
     return nb::borrow<Minibatches>(made);
   }
 
   std::mutex lock_;  // the workers' states serve one call at a time
   std::vector<Worker> workers_;
   std::vector<TreeJoin<Id>> joins_;
-  std::shared_ptr<Shelf<Id>> shelf_ = std::make_shared<Shelf<Id>>();
+  std::shared_ptr<ArrayPool<Id>> pool_ = std::make_shared<ArrayPool<Id>>();
 };
 
 template <typename Id>

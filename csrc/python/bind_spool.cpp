@@ -1,5 +1,5 @@
-#include "arrays.hpp"
-#include "foregather/spool.hpp"
+#include "graph/spool.hpp"
+#include "python/arrays.hpp"
 
 namespace foregather::python {
 

@@ -1,9 +1,9 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
-#include "arrays.hpp"
-#include "foregather/scratch_file.hpp"
-#include "foregather/sweep.hpp"
+#include "io/scratch_file.hpp"
+#include "io/sweep.hpp"
+#include "python/arrays.hpp"
 
 namespace foregather::python {
 namespace {

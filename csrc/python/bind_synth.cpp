@@ -1,5 +1,5 @@
-#include "arrays.hpp"
-#include "foregather/synth.hpp"
+#include "graph/synth.hpp"
+#include "python/arrays.hpp"
 
 namespace foregather::python {
 namespace {

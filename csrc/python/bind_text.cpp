@@ -6,9 +6,9 @@
 #include <tuple>
 #include <vector>
 
-#include "arrays.hpp"
-#include "foregather/strings.hpp"
-#include "foregather/text.hpp"
+#include "graph/strings.hpp"
+#include "graph/text.hpp"
+#include "python/arrays.hpp"
 
 namespace foregather::python {
 namespace {

@@ -3,12 +3,12 @@
 #include <mutex>
 #include <vector>
 
-#include "arrays.hpp"
-#include "foregather/draw.hpp"
-#include "foregather/keys.hpp"
-#include "foregather/pool.hpp"
-#include "foregather/walk.hpp"
-#include "shelf.hpp"
+#include "parallel/pool.hpp"
+#include "python/array_pool.hpp"
+#include "python/arrays.hpp"
+#include "sampling/draw.hpp"
+#include "sampling/keys.hpp"
+#include "sampling/walk.hpp"
 
 namespace foregather::python {
 namespace {
@@ -24,7 +24,7 @@ void check_topology(const In<std::int64_t>& indptr, const In<Id>& indices) {
   }
 }
 
-// Subgraphs of one graph by one rule; keeps the graph's arrays, the threads' tables and the shelf.
+// Subgraphs of one graph by one rule; keeps the graph's arrays, the threads' tables and the pool.
 template <typename Id>
 class SubgraphKernel {
  public:
@@ -58,7 +58,7 @@ class SubgraphKernel {
       }
       std::vector<SampleArrays<Id>*> places;
       for (std::size_t i = 0; i < count; ++i) {
-        results.push_back(shelf_->take());
+        results.push_back(pool_->take());
         places.push_back(results.back().get());
       }
       sample_subgraphs<Id>(graph(), rule_, view(seeds), view(ptr),
@@ -66,7 +66,7 @@ class SubgraphKernel {
                            workers_, places);
     }
     nb::list made;
-    for (auto& arrays : results) made.append(hand_over<Id>(shelf_, std::move(arrays)));
+    for (auto& arrays : results) made.append(hand_over<Id>(pool_, std::move(arrays)));
     return nb::borrow<Minibatches>(made);
   }
 
@@ -85,7 +85,7 @@ class SubgraphKernel {
   SubgraphRule rule_;
   std::mutex lock_;  // the workers' tables serve one call at a time
   std::vector<SubgraphWorker<Id>> workers_;
-  std::shared_ptr<Shelf<Id>> shelf_ = std::make_shared<Shelf<Id>>();
+  std::shared_ptr<ArrayPool<Id>> pool_ = std::make_shared<ArrayPool<Id>>();
 };
 
 template <typename Id>

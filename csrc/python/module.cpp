@@ -2,8 +2,8 @@
 //
 // Bindings check shapes and dtypes; contracts on values are checked in the core, whose InputError
 // StorageError and others become the exceptions of foregather.errors.
-#include "arrays.hpp"
-#include "foregather/pool.hpp"
+#include "parallel/pool.hpp"
+#include "python/arrays.hpp"
 
 namespace nb = nanobind;
 using namespace foregather;

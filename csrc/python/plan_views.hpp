@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "arrays.hpp"
-#include "foregather/bound.hpp"
+#include "plan/bound.hpp"
+#include "python/arrays.hpp"
 
 namespace foregather::python {
 

@@ -6,6 +6,8 @@ The names below are loaded when they are first used; importing the package does 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from foregather.renamed import install as _install_old_names
+
 if TYPE_CHECKING:
     from foregather.errors import (
         BudgetError,
@@ -20,9 +22,9 @@ if TYPE_CHECKING:
     from foregather.graph.convert.run import convert
     from foregather.graph.features import Features
     from foregather.graph.graph import Graph
+    from foregather.loader.loader import Loader
     from foregather.train.fit import Training, evaluate, fit
     from foregather.train.infer import infer
-    from foregather.train.loader import Loader
 
 __all__ = [
     "Graph",
@@ -46,7 +48,7 @@ __all__ = [
 _HOME = {
     "Graph": "foregather.graph.graph",
     "Features": "foregather.graph.features",
-    "Loader": "foregather.train.loader",
+    "Loader": "foregather.loader.loader",
     "Training": "foregather.train.fit",
     "fit": "foregather.train.fit",
     "evaluate": "foregather.train.fit",
@@ -54,6 +56,9 @@ _HOME = {
     "convert": "foregather.graph.convert.run",
     **dict.fromkeys(__all__[8:], "foregather.errors"),
 }
+
+
+_install_old_names()
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,7 @@ import pytest
 
 from foregather.cli.main import main
 from foregather.graph.synthetic import synthesize
-from foregather.plan.policies import POLICIES
+from foregather.plan.baselines.policies import POLICIES
 
 SMALL = ["--nodes", "3000", "--bulk", "6", "--bulks", "2", "--batch-size", "20"]
 

@@ -5,7 +5,7 @@ import json
 from foregather import Graph, Loader
 from foregather.cli.main import main
 from foregather.graph.synthetic import synthesize
-from foregather.train.auto import compare_measured, prospects
+from foregather.loader.memory.ways import compare_measured, prospects
 from foregather.train.fit import Training, fit
 
 

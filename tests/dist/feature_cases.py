@@ -5,10 +5,10 @@ from itertools import product
 import numpy as np
 
 from foregather import _core
-from foregather.dist.fetch_plan import row_geometry
+from foregather.dist.features.fetch_plan import row_geometry
 from foregather.graph.features import Features, column_scale, quantize
+from foregather.loader.memory.layout import longest_request
 from foregather.plan.planner import file_geometry
-from foregather.train.layout import longest_request
 
 ROWS, WIDTH = 500, 6
 BULKS = 3

@@ -18,7 +18,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from foregather import Features
 from foregather.dist import DistSampler, FeatureBlock, FeatureExchange, Grid, Partition
-from foregather.dist import grid as grid_module
+from foregather.dist.transport import rank_grid as grid_module
 from foregather.errors import ForegatherError
 from foregather.sampling.bulk import Bulk
 

@@ -12,8 +12,8 @@ from dist import rank_train
 from foregather import Features, ForegatherError, Loader
 from foregather.dist import Grid
 from foregather.sampling import Ladies, MatrixSampler
+from foregather.train.rank_agreement import Together
 from foregather.train.settings import Settings, shared_facts
-from foregather.train.together import Together
 
 BASE = {
     "num_neighbors": [4, 3],

@@ -9,11 +9,9 @@ from pathlib import Path
 import torch._dynamo  # what the first optimiser would import
 import torch.distributed.fsdp  # noqa: F401 - imported before the forks
 
-import foregather.train.conduct
-import foregather.train.run  # noqa: F401
 from foregather.cli.main import main
-from foregather.dist.ledger import total
-from foregather.dist.over_ranks import OverRanks
+from foregather.dist.rank_batches import RankBatches
+from foregather.dist.transport.ledger import total
 from foregather.nn import SAGE
 
 
@@ -34,7 +32,7 @@ def command(folder):
 
 
 def _keep_ledger(place):
-    real = OverRanks.close
+    real = RankBatches.close
 
     def close(self):
         self.gather_ledger()
@@ -43,7 +41,7 @@ def _keep_ledger(place):
             file.write(f"{sum(sent)}\n")
         real(self)
 
-    OverRanks.close = close
+    RankBatches.close = close
 
 
 class Disturbed(SAGE):

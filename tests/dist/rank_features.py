@@ -13,8 +13,8 @@ from dist import feature_cases as cases
 
 from foregather import Graph
 from foregather.dist import DistSampler, FeatureBlock, FeatureExchange, Grid, Partition
-from foregather.dist.ledger import total
-from foregather.dist.model import Link, Model
+from foregather.dist.forecast.cluster_forecast import Link, Model
+from foregather.dist.transport.ledger import total
 from foregather.gather.feature_file import FeatureFile
 from foregather.gather.store import open_store
 from foregather.sampling import Neighbor

@@ -7,7 +7,7 @@ from dist import rank_agree
 from dist.world import World
 
 from foregather.graph.synthetic import synthesize
-from foregather.train.checkpoint_ranks import is_too_old
+from foregather.train.checkpoints.ranks import is_too_old
 
 RANKS = 3
 

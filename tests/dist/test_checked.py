@@ -10,7 +10,7 @@ from dist.world import World
 
 from foregather import Features, FormatError
 from foregather.dist import FeatureBlock
-from foregather.dist.partition import Partition
+from foregather.dist.sampling.partition import Partition
 from tests.flip import flip, places
 
 END = 120  # seconds; far above what it takes, for a busy machine

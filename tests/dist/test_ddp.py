@@ -83,6 +83,7 @@ def worlds(launcher, tmp_path_factory):
         }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", TELLING, ids=lambda case: " ".join(map(str, case)))
 def test_the_rank_that_is_gone_is_named_by_all_others(worlds, case):
     assert wrong(worlds[case], case) == []

@@ -9,10 +9,10 @@ from dist import feature_cases as cases
 from dist.world import World
 
 from foregather.dist import FeatureBlock
-from foregather.dist.codec import Codec
-from foregather.dist.fetch_paper import predict_paper
-from foregather.dist.fetch_plan import FetchPlanner, Round, cut_rounds, predict
-from foregather.dist.shares import OwnBlock, shares, shares_with_disk
+from foregather.dist.baselines.fetch_paper import predict_paper
+from foregather.dist.features.fetch_plan import FetchPlanner, Round, cut_rounds, predict
+from foregather.dist.features.memory_split import OwnBlock, shares, shares_with_disk
+from foregather.dist.transport.codec import Codec
 from foregather.errors import BudgetError, InputError
 
 

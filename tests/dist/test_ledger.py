@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregather import Graph, InputError
-from foregather.dist.ask import inquiry_of
-from foregather.dist.ledger import Entry, Ledger, show, total
-from foregather.dist.partition import cut_rows
-from foregather.dist.rehearsal import blocks_of, rehearse
-from foregather.dist.row_picks import PickRule, answer_picks, pick_rows, read_picks
-from foregather.dist.varint import Numbers, encode
+from foregather.dist.forecast.rehearsal import blocks_of, rehearse
+from foregather.dist.sampling.partition import cut_rows
+from foregather.dist.sampling.row_picks import PickRule, answer_picks, pick_rows, read_picks
+from foregather.dist.sampling.row_requests import inquiry_of
+from foregather.dist.transport.ledger import Entry, Ledger, show, total
+from foregather.dist.transport.varint import Numbers, encode
 from foregather.sampling import Labor, Neighbor
 
 OWNER_PICKS = [cases.SAMPLERS[name] for name in ("labor", "labor-dependent", *cases.BY_WEIGHT)]
@@ -147,6 +147,7 @@ def formula(graph, sampler, samples_of, size, c):
     return wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 4, 8])
 def test_bytes_and_messages_are_the_formula(results, size):
     checked = dict.fromkeys(("uniform", "by owner"), 0)

@@ -10,10 +10,10 @@ from dist import rank_train
 from dist.world import World
 
 from foregather import Features, InputError, _core
-from foregather.dist.fetch_plan import row_geometry
-from foregather.dist.fetch_rows import default_memory
-from foregather.dist.shares import shares
-from foregather.train.ranks import join
+from foregather.dist.features.fetch_plan import row_geometry
+from foregather.dist.features.fetch_rows import default_memory
+from foregather.dist.features.memory_split import shares
+from foregather.loader.rank_options import join
 
 
 def run(launcher, folder, size, task, name):

@@ -7,7 +7,7 @@ import pytest
 from dist.rank_features import epoch_model
 from dist.world import World
 
-from foregather.dist.model import Cost, Link, Model
+from foregather.dist.forecast.cluster_forecast import Cost, Link, Model
 from foregather.errors import InputError
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from foregather import BudgetError, Features, Graph, InputError
 from foregather.dist import FeatureBlock
-from foregather.dist.own_disk import OwnDisk
-from foregather.dist.shares import DiskShare, OwnBlock, shares, shares_with_disk
+from foregather.dist.features.block_reader import OwnDisk
+from foregather.dist.features.memory_split import DiskShare, OwnBlock, shares, shares_with_disk
 from foregather.gather.feature_file import FeatureFile
 
 ROWS, WIDTH = 3000, 70

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from foregather import Graph
 from foregather.cli.main import main
-from foregather.dist.measure import measure_cut
-from foregather.dist.partition import Partition, cut_rows
+from foregather.dist.forecast.cut_quality import measure_cut
 from foregather.dist.renumber import metis_order, renumber
+from foregather.dist.sampling.partition import Partition, cut_rows
 from foregather.errors import FormatError, InputError, MissingDependencyError
 
 
@@ -79,7 +79,7 @@ def test_a_damaged_indptr_is_found(tmp_path):
 
 MEMORY = """
 import sys
-from foregather.dist.partition import Partition
+from foregather.dist.sampling.partition import Partition
 
 def resident():
     with open("/proc/self/status") as file:

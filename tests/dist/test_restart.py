@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 from dist.world import World
 
@@ -24,6 +25,7 @@ def torchrun(folder, victim):
     )
 
 
+@pytest.mark.slow
 def test_a_restarted_run_reaches_the_same_weights(launcher, tmp_path):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     whole.mkdir()

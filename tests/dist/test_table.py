@@ -8,8 +8,8 @@ from dist.rank_table import OWN, SAMPLERS, WAYS, made_by
 from dist.world import World
 
 from foregather import Graph
-from foregather.dist.partition import Partition
-from foregather.dist.program import _NoGraph
+from foregather.dist.sampling.layers import _NoGraph
+from foregather.dist.sampling.partition import Partition
 from foregather.errors import InputError
 
 RANKS = 2

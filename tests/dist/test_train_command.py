@@ -23,10 +23,10 @@ from foregather.errors import InputError
 from foregather.graph.synthetic import synthesize
 from foregather.nn import SAGE
 from foregather.sampling import Neighbor
-from foregather.train.checkpoint import list_checkpoints
-from foregather.train.checkpoint_ranks import _read, is_too_old
+from foregather.train.checkpoints.checkpoint import list_checkpoints
+from foregather.train.checkpoints.ranks import _read, is_too_old
+from foregather.train.metrics import count_right, loss_of
 from foregather.train.run import Run
-from foregather.train.score import count_right, loss_of
 from foregather.train.settings import (
     CheckpointSettings,
     GridSettings,
@@ -230,6 +230,7 @@ def test_early_stopping_is_the_same_on_all_ranks(graph, runs, evaluate):
     assert json.loads((folder / "summary.json").read_text())["test"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ranks", "weights"), [(2, "replicated"), (3, "replicated"), (2, "sharded")]
 )
@@ -262,6 +263,7 @@ def test_killed_at_random_moments(graph, runs, ranks, weights):
     assert_close(whole, run)
 
 
+@pytest.mark.slow
 def test_torchrun_starts_the_ranks_again(graph, runs, monkeypatch):
     settings = settings_of(graph, model=DISTURBED, run=str(runs.folder / "r"))
     config = runs.folder / "r.toml"

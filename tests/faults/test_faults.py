@@ -24,6 +24,7 @@ def server():
         server.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in CASES if name not in ("train", "verify")])
 def test_no_fault_makes_a_wrong_result_or_loses_anything(server, name):
     trial = Trial(name, server)

@@ -7,7 +7,7 @@ import pytest
 
 from foregather import _core
 from foregather.gather.feature_file import FeatureFile
-from foregather.graph.npy import file_bytes, pack_header
+from foregather.graph.on_disk.npy import file_bytes, pack_header
 
 BACKENDS = ("io_uring", "pread", "buffered")
 

@@ -5,8 +5,8 @@ import pytest
 
 from foregather import FormatError, Graph, StorageError
 from foregather.dist import FeatureBlock
-from foregather.dist.own_disk import OwnDisk
-from foregather.dist.shares import DiskShare
+from foregather.dist.features.block_reader import OwnDisk
+from foregather.dist.features.memory_split import DiskShare
 from foregather.gather.disk import DiskFeatures
 from foregather.gather.feature_file import FeatureFile
 from foregather.gather.repack import RepackFeatures

@@ -67,6 +67,7 @@ def check_counters(counted, made):
     assert counted["refused"] == 0 and counted["retries"] == 0
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     form=st.sampled_from(["float32", "float16", "float16 as float32", "int8"]),

@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 from foregather import *
 from foregather.cli.main import main as command
-from foregather.graph import folder as opening
-from foregather.graph.npy import map_array
+from foregather.graph import graph as opening
+from foregather.graph.integrity import verify as verifying
+from foregather.graph.on_disk.npy import map_array
 from foregather.sampling import Full, Labor, Ladies, Neighbor, RandomWalk, Saint
 
 source, results = Path(sys.argv[1]), {}

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from foregather import FormatError, Graph, _core
 from foregather.errors import InputError
-from foregather.graph.add_checks import add_checks
-from foregather.graph.blocks import BLOCK, array_sums, open_sums, read_checked
-from foregather.graph.digest import json_digest
-from foregather.graph.meta import read_meta
-from foregather.graph.npy import ALIGN
-from foregather.graph.verify import verify
-from foregather.graph.writer import FolderWriter
+from foregather.graph.integrity.add_checks import add_checks
+from foregather.graph.integrity.blocks import BLOCK, array_sums, open_sums, read_checked
+from foregather.graph.integrity.verify import verify
+from foregather.graph.on_disk.digest import json_digest
+from foregather.graph.on_disk.meta import read_meta
+from foregather.graph.on_disk.npy import ALIGN
+from foregather.graph.on_disk.writer import FolderWriter
 from tests.flip import flip
 
 

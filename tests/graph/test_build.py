@@ -79,6 +79,7 @@ def random_edges(kind: str, dtype: Any):
     return source.astype(dtype), target.astype(dtype), nodes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", ["uniform", "power law", "hubs first", "star"])
 def test_equals_stable_sort_for_any_threads(kind, dtype):

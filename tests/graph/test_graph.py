@@ -14,7 +14,6 @@ from torch_geometric.data import Data, HeteroData
 from torch_geometric.utils import to_undirected
 
 from foregather import Features, FormatError, Graph, InputError, StorageError
-from foregather.graph.folder import stored_arrays
 from tests.oracle import csc
 
 
@@ -185,7 +184,7 @@ def test_save_and_open_are_exact(tmp_path):
     graph = example(undirected=True, self_loops=True)
     path = graph.save(tmp_path / "g")
     opened = Graph.open(path)
-    want, have = stored_arrays(graph), stored_arrays(opened)
+    want, have = graph.stored_arrays(), opened.stored_arrays()
     assert want.keys() == have.keys()
     for name in want:
         assert have[name].dtype == want[name].dtype

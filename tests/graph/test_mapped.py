@@ -10,10 +10,10 @@ import pytest
 
 from foregather import FormatError, Graph, StorageError
 from foregather.graph import mapped
-from foregather.graph.files import room_for
 from foregather.graph.load import as_mapped, load, load_bytes
 from foregather.graph.mapped import fetch, hold, is_mapped, take
-from foregather.graph.npy import map_array
+from foregather.graph.on_disk.files import room_for
+from foregather.graph.on_disk.npy import map_array
 from foregather.graph.synthetic import synthesize
 from foregather.sampling import Neighbor
 from tests.graph.cut import run_cases
@@ -81,6 +81,7 @@ print(before, caught())
 }
 
 
+@pytest.mark.slow
 def test_a_page_of_a_map_that_cannot_be_read_is_named(folder):
     found = run_cases(folder, LAST_WORD)
     for case, (code, out, err) in found.items():
@@ -263,15 +264,16 @@ COMMANDS = {
 }
 CUT_WHEN_OPENED = """later
 opened = opening.open_graph
-def open_and_cut(path):
-    made = opened(path)
+def open_and_cut(path, make):
+    made = opened(path, make)
     cut()
     return made
-opening.open_graph = open_and_cut
+opening.open_graph = verifying.open_graph = open_and_cut
 sys.exit(command([{}]))
 """
 
 
+@pytest.mark.slow
 def test_samplers_and_commands_on_files_that_were_cut(folder):
     cases = {
         f"{kind} {name}": (f"{name}.npy", f"cut(); {make}.sample_bulk(graph, [ids], seed=0)")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregather.errors import FormatError, StorageError
-from foregather.graph.npy import ALIGN, file_bytes, map_array, pack_header, read_header
+from foregather.graph.on_disk.npy import ALIGN, file_bytes, map_array, pack_header, read_header
 
 
 @given(

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from foregather import FormatError, Graph
-from foregather.graph.stamp import Stamp
-from foregather.train.loader import Loader
-from tests.train.graphs import small_graph
+from foregather.graph.on_disk.stamp import Stamp
+from foregather.loader.loader import Loader
+from tests.loader.graphs import small_graph
 
 
 def opened(tmp_path, seed: int = 0) -> tuple[Graph, Loader]:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from foregather import _core
 from foregather.errors import InputError, StorageError
+from foregather.graph.on_disk.writer import ArrayWriter
 from foregather.graph.recipe import Recipe
 from foregather.graph.synthetic import SPLITS, synthesize, synthetic_arrays
-from foregather.graph.writer import ArrayWriter
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "synthetic.json"
 

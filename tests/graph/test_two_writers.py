@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from foregather.errors import StorageError
-from foregather.graph import files, owned, workspace, writer
 from foregather.graph.graph import Graph
-from foregather.graph.writer import FolderWriter
+from foregather.graph.on_disk import files, owned, workspace, writer
+from foregather.graph.on_disk.writer import FolderWriter
 
 WATCHED = {module.__file__ for module in (files, owned, workspace)}
 OF_WRITER = {"__enter__", "_check_target", "finish", "__exit__"}  # not the writing of arrays
@@ -124,6 +124,7 @@ def unsynced(monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_two_writers_of_one_folder(tmp_path, overwrite):
     outcomes = set()
@@ -150,6 +151,7 @@ def test_two_writers_of_one_folder(tmp_path, overwrite):
     assert outcomes == ({(0, 2, FIRST), (0, 0, FIRST), (0, 0, SECOND)} if overwrite else alone)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_person_puts_something_there(tmp_path, overwrite):
     """A folder at the target, or a note in the old graph, at each line: it is never lost."""

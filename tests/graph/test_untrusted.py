@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from foregather import FormatError, Graph
-from foregather.dist.partition import Partition
-from foregather.graph.verify import verify
-from foregather.graph.writer import meta_digest
+from foregather.dist.sampling.partition import Partition
+from foregather.graph.integrity.verify import verify
+from foregather.graph.on_disk.writer import meta_digest
 from foregather.sampling import FastGCN, Full, Labor, Ladies, Neighbor, RandomWalk
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from foregather import FormatError, Graph, InputError, _core
 from foregather.cli.verify import Verify
-from foregather.graph.npy import ALIGN, pack_header
-from foregather.graph.verify import verify
-from foregather.graph.writer import FolderWriter, meta_digest
+from foregather.graph.integrity.verify import verify
+from foregather.graph.on_disk.npy import ALIGN, pack_header
+from foregather.graph.on_disk.writer import FolderWriter, meta_digest
 
 NODES, EDGES = 3000, 9000
 
@@ -37,9 +37,9 @@ ARRAYS = ["indptr", "indices", "features", "labels", "edge_weight", "edge_featur
 def rewrite(folder: Path, **arrays: np.ndarray) -> Path:
     """The same folder with some arrays replaced and all checksums right again."""
     graph = Graph.open(folder)
-    from foregather.graph.folder import facts_of, stored_arrays
+    from foregather.graph.on_disk.folder import facts_of
 
-    stored = {**stored_arrays(graph), **{k.replace("__", "/"): v for k, v in arrays.items()}}
+    stored = {**graph.stored_arrays(), **{k.replace("__", "/"): v for k, v in arrays.items()}}
     other = folder.with_name("other")
     with FolderWriter(other, overwrite=True) as writer:
         for name, values in stored.items():
@@ -172,7 +172,8 @@ def test_chunk_borders_are_seen(folder, monkeypatch):
     pieces = chunks.edge_pieces
     for step in (1, at, at + 1):
         monkeypatch.setattr(
-            "foregather.graph.verify.edge_pieces", lambda graph, step=step: pieces(graph, step)
+            "foregather.graph.integrity.verify.edge_pieces",
+            lambda graph, step=step: pieces(graph, step),
         )
         verify(folder)
         with pytest.raises(FormatError, match=f"row {row}: 2 is followed by 1 at position {at}"):

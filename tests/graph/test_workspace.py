@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from foregather.errors import StorageError
-from foregather.graph import files
-from foregather.graph.files import move_new
 from foregather.graph.graph import Graph
-from foregather.graph.workspace import MARK, Workspace
-from foregather.graph.writer import FolderWriter
+from foregather.graph.on_disk import files
+from foregather.graph.on_disk.files import move_new
+from foregather.graph.on_disk.workspace import MARK, Workspace
+from foregather.graph.on_disk.writer import FolderWriter
 
 
 def make(path, overwrite=False, value=1):
@@ -240,7 +240,7 @@ def test_what_is_put_into_the_old_graph_at_the_swap_is_kept(tmp_path, monkeypatc
     make(tmp_path / "g")
     if not atomic:
         plain_renames(monkeypatch)
-    from foregather.graph import workspace
+    from foregather.graph.on_disk import workspace
 
     real, calls = workspace.exchange, []
 
@@ -268,7 +268,7 @@ def test_folders_that_only_look_like_graphs_are_kept(tmp_path):
 
 
 def test_an_old_graph_stays_where_the_swap_cannot_be_made_durable(tmp_path, monkeypatch):
-    from foregather.graph import workspace
+    from foregather.graph.on_disk import workspace
 
     make(tmp_path / "g")
 

@@ -13,11 +13,11 @@ import pytest
 import xxhash
 
 from foregather.errors import InputError, StorageError
-from foregather.graph import files
-from foregather.graph import writer as module
-from foregather.graph.files import exchange
-from foregather.graph.npy import ALIGN
-from foregather.graph.writer import FolderWriter, meta_digest
+from foregather.graph.on_disk import files
+from foregather.graph.on_disk import writer as module
+from foregather.graph.on_disk.files import exchange
+from foregather.graph.on_disk.npy import ALIGN
+from foregather.graph.on_disk.writer import FolderWriter, meta_digest
 
 
 def make(path, overwrite=False, value=1):
@@ -138,7 +138,7 @@ def test_no_space(tmp_path):
 def test_read_only_target(tmp_path):
     code = """
 import os, sys, numpy as np
-from foregather.graph.writer import FolderWriter
+from foregather.graph.on_disk.writer import FolderWriter
 from foregather.errors import StorageError
 if os.getuid() == 0:
     os.setuid(65534)

@@ -11,9 +11,9 @@ from torch_geometric.utils import k_hop_subgraph, trim_to_layer
 
 from foregather import BudgetError, Graph, InputError
 from foregather.interop.pyg import NeighborLoader
+from foregather.loader import arranged as loader_module
+from foregather.loader.loader import Loader
 from foregather.sampling import FastGCN, Labor, Neighbor
-from foregather.train import loader as loader_module
-from foregather.train.loader import Loader
 from tests.sampling.reference_trees import join_all
 
 NODES, EDGES = 60, 400

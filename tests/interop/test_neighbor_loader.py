@@ -13,8 +13,8 @@ from torch_geometric.utils import to_undirected
 
 from foregather import Graph, InputError
 from foregather.interop.pyg import NeighborLoader
+from foregather.loader.loader import Loader
 from foregather.sampling import Labor
-from foregather.train.loader import Loader
 
 
 def example(nodes: int = 50, edges: int = 300) -> Data:

@@ -2,14 +2,13 @@
 
 from tests.mutants.mutant import mutants
 
-_INCLUDE, _SRC = "csrc/include/foregather/", "csrc/src/"
 _PICKS = "sampling/test_neighbor.py sampling/test_neighbor_statistics.py sampling/test_reference.py"
 _WEIGHTS = "sampling/test_weighted.py sampling/test_weighted_statistics.py"
 _PLANS = "plan/test_planner.py"
 
 CORE = [
     *mutants(
-        _INCLUDE + "keys.hpp",
+        "csrc/sampling/keys.hpp",
         _PICKS,
         ("keys: layers share their draws", "return derive(batch, layer);", "return batch;"),
         ("keys: epochs share their draws", "purpose)), epoch);", "purpose)), 0);"),
@@ -21,13 +20,13 @@ CORE = [
         ("keys: all vertices share their draws", "derive(layer, vertex);", "derive(layer, 0);"),
     ),
     *mutants(
-        _INCLUDE + "random.hpp",
+        "csrc/base/random.hpp",
         "sampling/test_saint.py",
         ("random: rejection left out", "if (low < range) {", "if (false) {"),
         ("random: unit from 52 bits", "(bits >> 11) * 0x1.0p-53", "(bits >> 12) * 0x1.0p-52"),
     ),
     *mutants(
-        _INCLUDE + "pick.hpp",
+        "csrc/sampling/pick.hpp",
         _PICKS,
         (
             "picks: a draw taken twice is not replaced (word)",
@@ -51,7 +50,7 @@ CORE = [
         ),
     ),
     *mutants(
-        _INCLUDE + "short_row.hpp",
+        "csrc/sampling/short_row.hpp",
         _WEIGHTS,
         ("short rows: tiny weights get no unit", "std::max<std::int32_t>(1, units)", "units"),
         (
@@ -62,7 +61,7 @@ CORE = [
         ("short rows: zero weights get a unit", "if (w > 0) sum += std::max", "sum += std::max"),
     ),
     *mutants(
-        _SRC + "alias.cpp",
+        "csrc/sampling/alias.cpp",
         _WEIGHTS,
         (
             "alias: guard for weights of zero left out",
@@ -83,7 +82,7 @@ CORE = [
         ("alias: NaN weights accepted", "if (!(w >= 0 && std::isfinite(w))) {", "if (w < 0) {"),
     ),
     *mutants(
-        _SRC + "choose.hpp",
+        "csrc/sampling/choose.hpp",
         "sampling/test_matrix.py sampling/test_layerwise.py",
         (
             "choose: ties by place, not by vertex",
@@ -104,7 +103,7 @@ CORE = [
         ("choose: one more than asked", "found.resize(s);", "found.resize(s + 1);"),
     ),
     *mutants(
-        _SRC + "layerwise_worker.hpp",
+        "csrc/sampling/layerwise_worker.hpp",
         "sampling/test_layerwise.py",
         (
             "layer-wise: weights are not divided by inclusion",
@@ -124,7 +123,7 @@ CORE = [
         ("layer-wise: all layers share a key", "layer_key(batch, layer);", "layer_key(batch, 0);"),
     ),
     *mutants(
-        _SRC + "labor.cpp",
+        "csrc/sampling/labor.cpp",
         "sampling/test_labor.py",
         (
             "labor: a vertex at the limit is taken",
@@ -140,7 +139,7 @@ CORE = [
         ),
     ),
     *mutants(
-        _SRC + "walk.cpp",
+        "csrc/sampling/walk.cpp",
         "sampling/test_walk.py sampling/test_saint.py",
         (
             "walk: walkers of one start walk together",
@@ -159,7 +158,7 @@ CORE = [
         ),
     ),
     *mutants(
-        _SRC + "draw.cpp",
+        "csrc/sampling/draw.cpp",
         "sampling/test_saint.py",
         (
             "saint: nodes by norm, not by squared norm",
@@ -173,7 +172,7 @@ CORE = [
         ),
     ),
     *mutants(
-        _SRC + "planner.cpp",
+        "csrc/plan/planner.cpp",
         _PLANS + " plan/test_policies.py",
         ("planner: the look-ahead is not looked at", "look(ahead, batches.size(), false);", ""),
         ("planner: the table is not aged when steps run out", "word |= ~kRankMask;", "word |= 0;"),
@@ -210,7 +209,7 @@ CORE = [
         ),
     ),
     *mutants(
-        _SRC + "buckets.hpp",
+        "csrc/plan/buckets.hpp",
         _PLANS,
         (
             "buckets: the highest is not lowered when emptied",
@@ -219,7 +218,7 @@ CORE = [
         ),
     ),
     *mutants(
-        _SRC + "miss.hpp",
+        "csrc/plan/miss.hpp",
         _PLANS + " gather/test_disk.py",
         ("requests: longer than allowed", "if (next_hi - lo > shape_.max_request) break;", ""),
         (
@@ -229,7 +228,7 @@ CORE = [
         ),
     ),
     *mutants(
-        _SRC + "bound.cpp",
+        "csrc/plan/bound.cpp",
         _PLANS,
         (
             "bound: several rows of a block count apart",
@@ -243,14 +242,14 @@ CORE = [
         ),
     ),
     *mutants(
-        _SRC + "plan.cpp",
+        "csrc/plan/plan.cpp",
         "plan/test_hostile_plan.py",
         ("plan check: output rows written twice", "if (seen_[position]) {", "if (false) {"),
         ("plan check: requests beyond the file", "length > g.file_bytes - offset) {", "false) {"),
     ),
     *mutants(
-        _INCLUDE + "permutation.hpp",
-        "train/test_seeds.py",
+        "csrc/base/permutation.hpp",
+        "loader/test_seeds.py",
         (
             "shuffle: the same in all rounds",
             "keys_[round] = derive(key, round);",

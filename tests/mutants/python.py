@@ -6,8 +6,8 @@ _FG = "src/foregather/"
 
 PYTHON = [
     *mutants(
-        _FG + "sampling/kept.py",
-        "sampling/test_kept.py",
+        _FG + "sampling/kernel_cache.py",
+        "sampling/test_kernel_cache.py",
         (
             "kept: the kernel of another graph",
             "and (kept[0] is graph or (alike and _alike(kept[0], graph)))",
@@ -58,8 +58,8 @@ PYTHON = [
         ),
     ),
     *mutants(
-        _FG + "train/seeds.py",
-        "train/test_seeds.py train/test_loader.py",
+        _FG + "loader/seeds.py",
+        "loader/test_seeds.py loader/test_loader.py",
         (
             "batches: input_id of a mask by position",
             "return ids, array.dtype != np.bool_",
@@ -77,15 +77,15 @@ PYTHON = [
         ),
     ),
     *mutants(
-        _FG + "train/position.py",
-        "train/test_loader.py",
+        _FG + "loader/loader_state.py",
+        "loader/test_loader.py",
         ("resume: input nodes are not compared", '        "input_nodes": digest_of(seeds),\n', ""),
         ("resume: the order is not compared", '        "shuffle": seeds.shuffle,\n', ""),
         ("resume: the graph is not compared", '        "graph": maker.graph.digest,\n', ""),
     ),
     *mutants(
-        _FG + "train/budget.py",
-        "train/test_budget.py",
+        _FG + "loader/memory/budget.py",
+        "loader/test_budget.py",
         (
             "budget: batches in flight are not counted",
             "return self.tables + (self.prefetch + 2) * self.batch",
@@ -95,8 +95,8 @@ PYTHON = [
         ("budget: one byte too little is enough", "if least > memory:", "if least > memory + 1:"),
     ),
     *mutants(
-        _FG + "train/layout.py",
-        "train/test_layout.py train/test_disk_budget.py",
+        _FG + "loader/memory/layout.py",
+        "loader/test_layout.py loader/test_disk_budget.py",
         (
             "layout: planner tables are not counted",
             "spent + n * row + need.tables(asked, n) <= memory",
@@ -139,7 +139,7 @@ PYTHON = [
         ("cost: reading back is free", "for lengths in (swept, back):", "for lengths in (swept,):"),
     ),
     *mutants(
-        _FG + "dist/fetch_plan.py",
+        _FG + "dist/features/fetch_plan.py",
         "dist/test_exchange.py",
         (
             "rounds: a full round is cut early",
@@ -164,7 +164,7 @@ PYTHON = [
         ),
     ),
     *mutants(
-        _FG + "dist/ledger.py",
+        _FG + "dist/transport/ledger.py",
         "dist/test_ledger.py",
         (
             "ledger: rows handed to oneself are counted",
@@ -183,7 +183,7 @@ PYTHON = [
         ),
     ),
     *mutants(
-        _FG + "pipeline/chunkwise.py",
+        _FG + "pipeline/passes/chunkwise.py",
         "pipeline/test_passes.py pipeline/test_full_graph.py",
         (
             "history: rows of the own tick are stale",
@@ -217,7 +217,7 @@ PYTHON = [
         ),
     ),
     *mutants(
-        _FG + "pipeline/aggregation.py",
+        _FG + "pipeline/passes/aggregation.py",
         "pipeline/test_passes.py pipeline/test_full_graph.py",
         (
             "history: gradients are pushed to history",
@@ -227,7 +227,7 @@ PYTHON = [
         ("history: the factor is left out", "theirs = theirs * self._factors(theirs)", "pass"),
     ),
     *mutants(
-        _FG + "train/checkpoint.py",
+        _FG + "train/checkpoints/checkpoint.py",
         "train/test_run.py",
         (
             "resume: the checksum is not compared",

@@ -13,9 +13,9 @@ from torch.profiler import ProfilerActivity, profile
 from foregather import Graph
 from foregather.nn import gcnii_layers, resgcn_layers, sage_layers
 from foregather.pipeline import FullGraph, Runtime, make_chunks
-from foregather.pipeline.cut import measure_cut
-from foregather.pipeline.program import cut_layers
-from foregather.pipeline.workload import Setting, rank_memory, workload_of
+from foregather.pipeline.partition.cut import measure_cut
+from foregather.pipeline.passes.segments import cut_layers
+from foregather.pipeline.planning.workload import Setting, rank_memory, workload_of
 from tests.pipeline.ranks import start
 
 NODES, EDGES, WIDTH, CLASSES, DEPTH = 3000, 24_000, 48, 10, 6

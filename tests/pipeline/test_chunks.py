@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from foregather import Graph
 from foregather.errors import InputError
 from foregather.pipeline import make_chunks
-from foregather.pipeline.local import Topology
-from foregather.pipeline.schedule import chunk_order, draw_key, schedule
+from foregather.pipeline.partition.chunk_topology import Topology
+from foregather.pipeline.planning.schedule import chunk_order, draw_key, schedule
 from tests.pipeline.cases import small_graph
 from tests.pipeline.oracle import matrix
 

@@ -59,6 +59,7 @@ def full_graph_run(modules, x, edge_index, attr):
     return x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recompute", ["none", "all"])
 @pytest.mark.parametrize("name", MODELS)
 def test_equals_its_own_full_graph_run(name, recompute):

@@ -8,8 +8,8 @@ from foregather import Graph
 from foregather.errors import InputError, NumericError
 from foregather.nn import Dense, gcn_layers
 from foregather.pipeline import FullGraph, Meter, Runtime, Techniques
-from foregather.pipeline.meter import Ladder, Reading
-from foregather.pipeline.program import as_layers, check_cuts, cut_layers, stage_program
+from foregather.pipeline.passes.segments import as_layers, check_cuts, cut_layers, stage_program
+from foregather.pipeline.staleness import Ladder, Reading
 from tests.pipeline.cases import MODELS, copy_of, model, sgd, small_graph, weights_of
 from tests.pipeline.oracle import Oracle
 
@@ -126,7 +126,7 @@ def test_nan_names_stage_and_chunk(mode):
 
 def test_meter_reads_what_the_oracle_finds():
     """Error of history and cosine, computed by the oracle from the same weights."""
-    from foregather.pipeline.schedule import chunk_order
+    from foregather.pipeline.planning.schedule import chunk_order
     from tests.pipeline.oracle import places
 
     layers = model("resgcn")

@@ -25,6 +25,7 @@ def warm():
     warm_up()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ALONE, ids=str)
 def test_formula_of_one_rank(case, warm):
     name, drop, mode, chunks, recompute = case
@@ -44,6 +45,7 @@ def shared(tmp_path_factory):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", SHARED, ids=str)
 def test_formula_of_two_ranks(case, shared):
     for rank in range(2):

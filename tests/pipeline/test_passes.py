@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foregather.pipeline import FullGraph, Meter, Runtime, Techniques, make_chunks
-from foregather.pipeline.schedule import chunk_order
+from foregather.pipeline.planning.schedule import chunk_order
 from tests.pipeline.cases import MODELS, copy_of, model, sgd, small_graph, weights_of
 from tests.pipeline.oracle import Oracle, places
 
@@ -79,6 +79,7 @@ TECHNIQUES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recompute", ["none", "dense", "all"])
 @pytest.mark.parametrize("name", MODELS)
 def test_fast_mode_equals_the_oracle(name, recompute):

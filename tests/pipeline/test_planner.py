@@ -8,19 +8,19 @@ import torch
 
 from foregather.errors import BudgetError, InputError
 from foregather.pipeline import FullGraph, Line, make_chunks, make_plan, measure_line
-from foregather.pipeline.cut import measure_cut
 from foregather.pipeline.options import Runtime
-from foregather.pipeline.planner import _settings
-from foregather.pipeline.profile import LayerCost
-from foregather.pipeline.programs import rank_programs
-from foregather.pipeline.simulate import Action, simulate
-from foregather.pipeline.volume import (
+from foregather.pipeline.partition.cut import measure_cut
+from foregather.pipeline.planning.planner import _settings
+from foregather.pipeline.planning.profile import LayerCost
+from foregather.pipeline.planning.programs import rank_programs
+from foregather.pipeline.planning.simulate import Action, simulate
+from foregather.pipeline.planning.volume import (
     column_bytes,
     exchange_bytes,
     pipeline_bytes,
     shared_weight_bytes,
 )
-from foregather.pipeline.workload import Setting, memory_of, split_layers, workload_of
+from foregather.pipeline.planning.workload import Setting, memory_of, split_layers, workload_of
 from tests.pipeline.cases import double, model, small_graph
 
 GRAPH = small_graph()

@@ -5,13 +5,13 @@ import pytest
 import torch
 
 from foregather.pipeline import FullGraph, Line, Runtime, Techniques, make_chunks
-from foregather.pipeline.cut import measure_cut
-from foregather.pipeline.profile import LayerCost
-from foregather.pipeline.program import as_layers, cut_layers
-from foregather.pipeline.programs import rank_programs
-from foregather.pipeline.schedule import chunk_order
-from foregather.pipeline.simulate import simulate
-from foregather.pipeline.workload import Setting, workload_of
+from foregather.pipeline.partition.cut import measure_cut
+from foregather.pipeline.passes.segments import as_layers, cut_layers
+from foregather.pipeline.planning.profile import LayerCost
+from foregather.pipeline.planning.programs import rank_programs
+from foregather.pipeline.planning.schedule import chunk_order
+from foregather.pipeline.planning.simulate import simulate
+from foregather.pipeline.planning.workload import Setting, workload_of
 from tests.pipeline.cases import MODELS as BUILDERS
 from tests.pipeline.cases import model, sgd, small_graph, weights_of
 from tests.pipeline.oracle import Oracle, places
@@ -100,6 +100,7 @@ def same_results(ours, theirs, atol: float) -> None:
         assert reading == pytest.approx(other, abs=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "s", "g"), [(n, s, g) for s, g, names in GRIDS for n in names])
 def test_ways_never_change_results(name, s, g, ways, alone):
     for rank in range(s * g):

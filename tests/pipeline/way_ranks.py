@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 from foregather.nn import Conv
 from foregather.pipeline import FullGraph, Meter, Runtime, Techniques
-from foregather.pipeline.shared_plan import planned
+from foregather.pipeline.planning.shared_plan import planned
 from tests.pipeline.cases import double, model, small_graph
 from tests.pipeline.ranks import start
 

@@ -5,10 +5,10 @@ import pytest
 
 from foregather import _core
 from foregather.errors import InputError
-from foregather.plan.compare import compare, trace_bound
+from foregather.plan.baselines.compare import compare, trace_bound
+from foregather.plan.baselines.policies import POLICIES, Setting, find_policy, run_policy
 from foregather.plan.cost import PlanCost
 from foregather.plan.planner import file_geometry
-from foregather.plan.policies import POLICIES, Setting, find_policy, run_policy
 from tests.plan.simulate import Cache, geometry
 from tests.plan.traces import random_bulk, random_geometry, random_trace
 

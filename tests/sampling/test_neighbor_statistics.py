@@ -44,6 +44,7 @@ def test_every_position_is_equally_likely(degree, replace):
         assert stats.chisquare(observed, expected).pvalue > LEAST
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("degree", "count"), [(6, 5), (8, 3), (12, 6), (20, 2)])
 def test_every_pair_is_equally_likely(degree, count):
     trials = 40_000

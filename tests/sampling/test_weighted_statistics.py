@@ -34,6 +34,7 @@ def successive(weights, count):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("weights", "count"),
     [
@@ -60,6 +61,7 @@ def test_every_set_as_often_as_enumerated(weights, count):
     assert stats.chisquare(*pooled).pvalue > LEAST
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("degree", [5, 64, 65, 2000, 40_000])
 @pytest.mark.parametrize("replace", [False, True])
 def test_one_pick_is_multinomial(degree, replace):

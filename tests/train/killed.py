@@ -17,8 +17,6 @@ from pathlib import Path
 import torch
 import torch._dynamo  # what the first optimiser would import
 
-import foregather.train.conduct
-import foregather.train.run  # noqa: F401 - imported before the forks
 from foregather.cli.main import main
 
 

@@ -4,8 +4,8 @@ import json
 from dataclasses import replace
 
 from foregather.graph.synthetic import synthesize
-from foregather.train.conduct import conduct
 from foregather.train.run import Run
+from foregather.train.run_loop import conduct
 from foregather.train.settings import (
     CheckpointSettings,
     ModelSettings,

@@ -77,6 +77,7 @@ def accuracy_of(graph: Graph, kind: str, sampler, seed: int) -> float:
         return float((model(batch).argmax(1) == batch.y[:1000]).float().mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["SAGE", "GCN"])
 def test_sampled_training_reaches_full_batch(cora, kind):
     whole = accuracy(cora, kind, Full(2))

@@ -7,7 +7,7 @@ import torch
 from foregather import Graph, Loader, NumericError, Training, evaluate, fit
 from foregather.errors import InputError
 from foregather.nn import SAGE
-from foregather.train.score import accuracy, check_classes, count_classes
+from foregather.train.metrics import accuracy, check_classes, count_classes
 
 
 def graph_of(labels):

@@ -104,6 +104,7 @@ def attempt(command, capsys):
     return code
 
 
+@pytest.mark.slow
 def test_run_folders(graph, finished, tmp_path, capsys):
     tried = refused = 0
     for name in files_of(finished):

@@ -5,8 +5,8 @@ import torch
 from torch_geometric.nn import SAGEConv
 
 from foregather import Graph
+from foregather.loader.loader import Loader
 from foregather.nn.sage import MLP
-from foregather.train.loader import Loader
 from tests.sampling.reference import ReferenceNeighbor
 
 

@@ -6,8 +6,8 @@ import shutil
 import pytest
 
 from foregather.errors import StorageError
-from foregather.train import checkpoint
-from foregather.train.checkpoint import list_checkpoints, read_checkpoint
+from foregather.train.checkpoints import checkpoint
+from foregather.train.checkpoints.checkpoint import list_checkpoints, read_checkpoint
 from foregather.train.run import Run
 from tests.train.runs import settings_of, small_folder
 
@@ -54,6 +54,7 @@ DAMAGED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", [1, 2, 3])
 @pytest.mark.parametrize("kind", DAMAGED)
 def test_what_cannot_be_read_does_not_count_and_does_not_go(run, keep, kind):

@@ -18,9 +18,9 @@ from foregather.cli.main import main
 from foregather.errors import FormatError, InputError, StorageError
 from foregather.graph.synthetic import synthesize
 from foregather.nn import SAGE
-from foregather.train.checkpoint import list_checkpoints, read_checkpoint
-from foregather.train.conduct import conduct
+from foregather.train.checkpoints.checkpoint import list_checkpoints, read_checkpoint
 from foregather.train.run import Run
+from foregather.train.run_loop import conduct
 from foregather.train.settings import (
     CheckpointSettings,
     MemorySettings,
@@ -93,6 +93,7 @@ def test_storage_does_not_change_a_run(folder, tmp_path):
     assert record["bytes"] == record["predicted_bytes"] and record["rows"] > record["hits"]
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments(folder, tmp_path):
     memories = {"whole": MemorySettings(), "disk": MemorySettings("60MB", "features")}
     for name, memory in memories.items():
@@ -160,6 +161,7 @@ def flip(path):
     path.write_bytes(data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [shorten, flip, lambda path: path.write_bytes(b"")])
 def test_a_damaged_checkpoint_falls_back(folder, tmp_path, damage):
     train(settings_of(folder, tmp_path / "a"))
@@ -214,6 +216,7 @@ def test_a_disk_that_stays_full_loses_nothing(folder, tmp_path, monkeypatch):
     assert_same(tmp_path / "a", tmp_path / "b")
 
 
+@pytest.mark.slow
 def test_a_file_system_that_is_really_full(folder, tmp_path):
     place = tmp_path / "disk"
     place.mkdir()
@@ -308,6 +311,7 @@ class Own(torch.nn.Module):
         return self.linear(batch.x)
 
 
+@pytest.mark.slow
 def test_models_of_the_user_and_of_pyg(folder, tmp_path):
     name = __name__
     bad = settings_of(folder, tmp_path / "bad", model=ModelSettings(f"{name}:Narrow"))

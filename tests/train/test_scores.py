@@ -12,11 +12,11 @@ from foregather import Graph, Loader
 from foregather.cli.main import main
 from foregather.nn import SAGE
 from foregather.sampling import Full
-from foregather.train import final
-from foregather.train.checkpoint import list_checkpoints
-from foregather.train.conduct import conduct
+from foregather.train import final_scores as final
+from foregather.train.checkpoints.checkpoint import list_checkpoints
+from foregather.train.metrics import accuracy
 from foregather.train.run import Run
-from foregather.train.score import accuracy
+from foregather.train.run_loop import conduct
 from foregather.train.settings import MemorySettings, ModelSettings, SamplerSettings, write_settings
 from tests.train.runs import records, settings_of, small_folder, train
 
@@ -55,6 +55,7 @@ def by_every_edge(run, folder, kind=None):
 FEW = SamplerSettings(fanouts=(1, 1))  # so that sampled scores are far from exact ones
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [None, f"{__name__}:Hidden"])
 @pytest.mark.parametrize("memory", [MemorySettings(), MemorySettings("60MB", "features")])
 def test_final_scores_are_those_of_every_edge(folder, tmp_path, kind, memory):

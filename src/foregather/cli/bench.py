@@ -16,9 +16,9 @@ from foregather.graph.graph import Graph
 from foregather.graph.synthetic import synthetic_arrays
 from foregather.observe.calibration import load_calibration
 from foregather.observe.plots import new_figure, save_figure
-from foregather.plan.compare import Compared, compare, trace_bound
+from foregather.plan.baselines.compare import Compared, compare, trace_bound
+from foregather.plan.baselines.policies import POLICIES, Setting, find_policy
 from foregather.plan.planner import Rows, file_geometry, to_rows
-from foregather.plan.policies import POLICIES, Setting, find_policy
 from foregather.sampling.neighbor import Neighbor
 from foregather.units import format_count, parse_count, parse_size
 
@@ -101,8 +101,8 @@ class Bench:
         return Graph(*size, made.indptr, made.indices, splits=made.splits)
 
     def _trace(self, graph: Graph) -> list[list[Rows]]:
-        from foregather.train.arguments import called_fanouts
-        from foregather.train.seeds import Seeds
+        from foregather.loader.arguments import called_fanouts
+        from foregather.loader.seeds import Seeds
 
         split = "train" if "train" in graph.splits else None
         seeds = Seeds.make(graph, split, self.batch_size, shuffle=True, seed=self.seed)

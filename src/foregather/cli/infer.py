@@ -35,12 +35,12 @@ class Infer:
     def run(self) -> dict[str, Any]:
         """Infers, and scores the splits where there are labels."""
         from foregather.graph.graph import Graph
-        from foregather.graph.npy import map_array
+        from foregather.graph.on_disk.npy import map_array
         from foregather.observe.progress import peak_memory
-        from foregather.train.build import infer_options
+        from foregather.train.from_settings import infer_options
         from foregather.train.infer import infer
+        from foregather.train.metrics import accuracy
         from foregather.train.run_folder import load_model
-        from foregather.train.score import accuracy
 
         model, settings = load_model(self.run_folder, self.trust_code)
         if self.memory is not None:

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import tyro
 
-from foregather.graph.checks import CHECKED, UNCHECKED
 from foregather.graph.describe import describe, plot_degrees
 from foregather.graph.graph import Graph
-from foregather.graph.verify import verify
+from foregather.graph.integrity.checks import CHECKED, UNCHECKED
+from foregather.graph.integrity.verify import verify
 from foregather.units import format_bytes, format_count
 
 __all__ = ["Info"]

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import numpy as np
 import tyro
 
-from foregather.dist.measure import measure_cut
-from foregather.dist.partition import Balance, cut_rows
+from foregather.dist.forecast.cut_quality import measure_cut
 from foregather.dist.renumber import Order, metis_order, renumber
+from foregather.dist.sampling.partition import Balance, cut_rows
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.units import format_count

@@ -13,7 +13,7 @@ from foregather.observe.progress import Progress
 from foregather.units import format_bytes, format_count, parse_size
 
 if TYPE_CHECKING:
-    from foregather.train.loader import Loader
+    from foregather.loader.loader import Loader
 
 __all__ = ["Plan"]
 
@@ -61,9 +61,9 @@ class Plan:
         """Samples and plans at each budget."""
         if self.batches < 0 or not self.memory:
             raise InputError("give at least one budget, and 0 or more batches")
-        from foregather.observe.usable import usable_memory
+        from foregather.loader.arguments import called_fanouts
+        from foregather.observe.usable_memory import usable_memory
         from foregather.sampling.neighbor import check_fanouts
-        from foregather.train.arguments import called_fanouts
 
         budgets = sorted(usable_memory() if m == "auto" else parse_size(m) for m in self.memory)
         graph = Graph.open(self.path)
@@ -89,7 +89,7 @@ class Plan:
 
     def _forecast(self, graph: Graph) -> dict[str, Any]:
         from foregather.cli.plan_ranks import forecast_facts
-        from foregather.observe.usable import usable_memory
+        from foregather.observe.usable_memory import usable_memory
 
         grid_rows, bulks = self.rehearse
         if min(self.ranks, grid_rows, bulks) < 1:
@@ -112,7 +112,7 @@ class Plan:
         return {"graph": str(self.path), **facts}
 
     def _loader(self, graph: Graph, **options: Any) -> "Loader":
-        from foregather.train.loader import Loader
+        from foregather.loader.loader import Loader
 
         fixed: dict[str, Any] = {"shuffle": True, "seed": self.seed, "bulk": "auto", "pyg": False}
         fixed |= {"input_nodes": self.split, "batch_size": self.batch_size, "labels": "seeds"}
@@ -120,7 +120,7 @@ class Plan:
 
     def _ways(self, graph: Graph, memory: int) -> list[dict[str, Any]]:
         """The choice, the runner-up and the others."""
-        from foregather.train.auto import prospects
+        from foregather.loader.memory.ways import prospects
 
         def make(**options: Any) -> "Loader":
             return self._loader(graph, **options)

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from foregather.dist.model import Cost, Forecast, Link, Model
+from foregather.dist.forecast.cluster_forecast import Cost, Forecast, Link, Model
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
+from foregather.loader.memory.layout import held_bytes, topology_bytes
 from foregather.sampling.neighbor import Neighbor
-from foregather.train.layout import held_bytes, topology_bytes
 from foregather.units import format_bytes, format_count
 
 __all__ = ["forecast_facts", "show_forecast"]

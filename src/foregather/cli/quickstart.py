@@ -35,7 +35,7 @@ class Quickstart:
 
     def run(self) -> dict[str, Any]:
         """Runs every step."""
-        from foregather.cli.tenth import compare_storage, plot_storage
+        from foregather.cli.quickstart_storage import compare_storage, plot_storage
         from foregather.graph import Graph
         from foregather.graph.describe import describe, plot_degrees
         from foregather.graph.synthetic import synthesize
@@ -135,8 +135,8 @@ def train(graph: "Graph", epochs: int, seed: int) -> dict[str, dict[str, Any]]:
 def _train_one(model: "nn.Module", graph: "Graph", epochs: int, seed: int) -> dict[str, Any]:
     import torch
 
+    from foregather.loader.loader import Loader
     from foregather.train.fit import Training, fit
-    from foregather.train.loader import Loader
 
     options: dict[str, Any] = {"shuffle": True, "seed": seed, "labels": "seeds", "pyg": False}
     loader = Loader(graph, [10, 5], "train", 512, **options)

@@ -48,8 +48,8 @@ class Report:
     def _curve(self) -> list[dict[str, Any]]:
         """Plans some batches with caches of several sizes; kept beside the run."""
         from foregather.graph.graph import Graph
-        from foregather.train.build import make_loader
-        from foregather.train.epoch_plan import epoch_curve
+        from foregather.loader.disk.epoch_plan import epoch_curve
+        from foregather.train.from_settings import make_loader
         from foregather.train.settings import code_names, read_settings
 
         settings = read_settings(self.run_folder / "config.toml", inside=True)

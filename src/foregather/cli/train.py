@@ -15,8 +15,8 @@ from foregather.train.settings import Settings, read_settings, with_options
 from foregather.units import format_bytes
 
 if TYPE_CHECKING:
+    from foregather.train.rank_agreement import RunGrid
     from foregather.train.run import Run
-    from foregather.train.together import RunGrid
 
 __all__ = ["Train", "settings_default"]
 
@@ -47,8 +47,8 @@ class Train:
 
     def run(self) -> dict[str, Any]:
         """Trains to the end."""
-        from foregather.train.conduct import conduct
         from foregather.train.run_folder import check_code
+        from foregather.train.run_loop import conduct
 
         settings = with_options(self.settings, self.options)
         if self.resume is None and not settings.graph:

@@ -189,7 +189,7 @@ class TrainFull:
 
 
 def _classes(graph: Graph) -> int:
-    from foregather.train.score import count_classes
+    from foregather.train.metrics import count_classes
 
     labels = graph.labels
     assert labels is not None

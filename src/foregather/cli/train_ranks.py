@@ -19,8 +19,8 @@ from foregather.train.settings import Settings
 
 if TYPE_CHECKING:
     from foregather.dist import Grid
+    from foregather.train.rank_agreement import RunGrid
     from foregather.train.run import Run
-    from foregather.train.together import RunGrid
 
 __all__ = ["count_ranks", "restarted_run", "train_over_ranks"]
 
@@ -58,8 +58,8 @@ def train_over_ranks(
         json: whether errors are told as JSON too.
     """
     from foregather.dist import Grid
-    from foregather.train.conduct import conduct
-    from foregather.train.together import SaidElsewhereError
+    from foregather.train.rank_agreement import SaidElsewhereError
+    from foregather.train.run_loop import conduct
 
     rank = int(os.environ.get("RANK", "0"))
     try:
@@ -101,7 +101,7 @@ def _fail(rank: int, error: ForegatherError, json: bool, grid: "Grid | None" = N
 
 def _tell(error: Exception, grid: "Grid | None") -> None:
     """Tells torchrun, and the ranks that do not know yet, why this one ends."""
-    from foregather.dist.guard import record
+    from foregather.dist.transport.last_word import record
 
     record(error)
     if grid is not None and not isinstance(error, RankError):

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import tyro
 
-from foregather.graph.add_checks import add_checks
-from foregather.graph.checks import UNCHECKED
-from foregather.graph.verify import verify
+from foregather.graph.integrity.add_checks import add_checks
+from foregather.graph.integrity.checks import UNCHECKED
+from foregather.graph.integrity.verify import verify
 from foregather.units import format_bytes, format_count
 
 __all__ = ["Verify"]

@@ -7,22 +7,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from foregather.dist.exchange import FeatureExchange
-    from foregather.dist.features import FeatureBlock
+    from foregather.dist.features.exchange import FeatureExchange
+    from foregather.dist.features.feature_block import FeatureBlock
     from foregather.dist.grid import Grid
-    from foregather.dist.ledger import Ledger
-    from foregather.dist.partition import Partition
-    from foregather.dist.sampling import DistSampler
+    from foregather.dist.sampling.dist_sampler import DistSampler
+    from foregather.dist.sampling.partition import Partition
+    from foregather.dist.transport.ledger import Ledger
 
 __all__ = ["Grid", "Partition", "DistSampler", "FeatureBlock", "FeatureExchange", "Ledger"]
 
 _HOME = {
     "Grid": "grid",
-    "Partition": "partition",
-    "DistSampler": "sampling",
-    "FeatureBlock": "features",
-    "FeatureExchange": "exchange",
-    "Ledger": "ledger",
+    "Partition": "sampling.partition",
+    "DistSampler": "sampling.dist_sampler",
+    "FeatureBlock": "features.feature_block",
+    "FeatureExchange": "features.exchange",
+    "Ledger": "transport.ledger",
 }
 
 

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather.errors import InputError, MissingDependencyError
-from foregather.graph.folder import facts_of, stored_arrays
 from foregather.graph.graph import Graph
 from foregather.graph.mapped import fetch, take
-from foregather.graph.writer import FolderWriter
+from foregather.graph.on_disk.folder import facts_of
+from foregather.graph.on_disk.writer import FolderWriter
 from foregather.sampling.rows import pointer
 
 __all__ = ["Order", "metis_order", "renumber"]
@@ -89,7 +89,7 @@ def renumber(
         raise InputError(f"order lacks node {int(place.argmin())}, expected a permutation")
     with FolderWriter(dst, overwrite) as writer:
         edges = _write_edges(writer, graph, order, place)
-        for name, values in stored_arrays(graph).items():
+        for name, values in graph.stored_arrays().items():
             if name in ("indptr", "indices", "edge_weight", "mapping") or name in edges:
                 continue
             if name.startswith("splits/"):

@@ -16,9 +16,9 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import FormatError, InputError, StorageError
 from foregather.files import open_regular
-from foregather.graph.blocks import ArrayChecks, BlockSums, array_checks
 from foregather.graph.graph import Graph
-from foregather.graph.npy import ALIGN, file_bytes, read_file_header
+from foregather.graph.integrity.blocks import ArrayChecks, BlockSums, array_checks
+from foregather.graph.on_disk.npy import ALIGN, file_bytes, read_file_header
 
 __all__ = ["FeatureFile"]
 

@@ -1,4 +1,4 @@
-"""build: a Graph in memory from edges in any order (an edge_index, or a PyG Data).
+"""build: the fields of a Graph in memory from edges in any order (an edge_index, or a PyG Data).
 
 The result is one definite graph: rows by target, sources ascending, equal edges in input order,
 whatever the number of threads. What is done to the edges is done in this order: reverse edges,
@@ -16,17 +16,16 @@ from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.arrays import id_dtype, to_array
 from foregather.graph.features import Features
-from foregather.graph.graph import Graph
 from foregather.graph.labels import normalize_labels, normalize_split
 
-__all__ = ["graph_from_edges", "graph_from_pyg"]
+__all__ = ["fields_from_edges", "fields_from_pyg"]
 
 Array = npt.NDArray[Any]
 
 _SPLIT_NAMES = ("train", "val", "valid", "test")
 
 
-def graph_from_edges(
+def fields_from_edges(
     edge_index: Any,
     num_nodes: int | None,
     columns: Mapping[str, Any],
@@ -36,8 +35,8 @@ def graph_from_edges(
     self_loops: bool,
     dedup: bool,
     threads: int,
-) -> Graph:
-    """Builds a graph; see `Graph.from_edge_index`. `columns` are x, y, edge_weight, edge_attr."""
+) -> dict[str, Any]:
+    """The fields of `Graph.from_edge_index`. `columns` are x, y, edge_weight, edge_attr."""
     given = {name: to_array(value, name) for name, value in columns.items() if value is not None}
     pairs = _edge_array(edge_index)
     count = pairs.shape[1]
@@ -69,22 +68,22 @@ def graph_from_edges(
     labels = None
     if "y" in given:
         labels, facts["labels"] = normalize_labels(given["y"], nodes)
-    return Graph(
-        num_nodes=nodes,
-        num_edges=int(indices.size),
-        indptr=indptr,
-        indices=indices,
-        features=features,
-        edge_weight=_edge_weight(given.get("edge_weight"), count, edge_ids),
-        edge_features=_edge_features(given.get("edge_attr"), count, edge_ids),
-        labels=labels,
-        splits={
+    return {
+        "num_nodes": nodes,
+        "num_edges": int(indices.size),
+        "indptr": indptr,
+        "indices": indices,
+        "features": features,
+        "edge_weight": _edge_weight(given.get("edge_weight"), count, edge_ids),
+        "edge_features": _edge_features(given.get("edge_attr"), count, edge_ids),
+        "labels": labels,
+        "splits": {
             name: normalize_split(name, to_array(ids, f"split {name}"), nodes)
             for name, ids in splits.items()
         },
-        edge_ids=edge_ids,
-        meta=facts,
-    )
+        "edge_ids": edge_ids,
+        "meta": facts,
+    }
 
 
 def _edge_array(edge_index: Any) -> Array:
@@ -188,8 +187,8 @@ def _edge_features(
     return Features(rows[edge_ids])
 
 
-def graph_from_pyg(data: Any, **options: Any) -> Graph:
-    """Builds a graph from a PyG Data; see `Graph.from_pyg`."""
+def fields_from_pyg(data: Any, **options: Any) -> dict[str, Any]:
+    """The fields of `Graph.from_pyg`."""
     if hasattr(type(data), "node_types") or hasattr(type(data), "edge_types"):
         raise InputError(
             "the data is heterogeneous (several node or edge types), expected one type of each; "
@@ -209,7 +208,7 @@ def graph_from_pyg(data: Any, **options: Any) -> Graph:
         num_nodes = getattr(data, "num_nodes", None)
     _name_left_out(data)
     chosen = {"undirected": False, "self_loops": False, "dedup": False, "threads": 0, **options}
-    return graph_from_edges(data.edge_index, num_nodes, columns, _pyg_splits(data), **chosen)
+    return fields_from_edges(data.edge_index, num_nodes, columns, _pyg_splits(data), **chosen)
 
 
 def _name_left_out(data: Any) -> None:

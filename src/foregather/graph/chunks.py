@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from foregather.graph.graph import EDGE_STEP, Graph
+from foregather.graph.graph_value import EDGE_STEP, GraphValue
 from foregather.graph.mapped import fetch, is_mapped
 
 __all__ = ["EdgePiece", "edge_pieces", "row_of", "row_pieces"]
@@ -34,7 +34,7 @@ class EdgePiece(NamedTuple):
     indptr: npt.NDArray[np.int64]  # boundaries of first_row, first_row + 1, ...
 
 
-def edge_pieces(graph: Graph, step: int = EDGE_STEP) -> Iterator[EdgePiece]:
+def edge_pieces(graph: GraphValue, step: int = EDGE_STEP) -> Iterator[EdgePiece]:
     """All edges in order; indptr must ascend from 0 to E already."""
     for begin in range(0, graph.num_edges, step):
         end = min(begin + step, graph.num_edges)

@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from foregather import _core
 from foregather.graph.chunks import edge_pieces, row_pieces
-from foregather.graph.folder import stored_arrays
 from foregather.graph.graph import Graph
 from foregather.graph.labels import label_facts
 from foregather.graph.mapped import fetch
@@ -34,7 +33,7 @@ _INDPTR_STEP = 2 << 20
 
 def describe(graph: Graph) -> dict[str, Any]:
     """Counts, degrees, structure, labels, splits and storage of a graph, as JSON-able values."""
-    arrays = stored_arrays(graph)
+    arrays = graph.stored_arrays()
     incoming = _histogram(
         np.diff(fetch(graph.indptr[start : start + _INDPTR_STEP + 1]))
         for start in range(0, graph.num_nodes, _INDPTR_STEP)

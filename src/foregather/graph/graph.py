@@ -1,46 +1,24 @@
 """graph: the Graph value, what exists: topology, features, labels and splits.
 
-A Graph is frozen and its arrays fit together (shapes and dtypes are checked on construction, in
-constant time). Topology is CSC: the in-neighbours of node v are
+A Graph is frozen and its arrays fit together. Topology is CSC: the in-neighbours of node v are
 `indices[indptr[v]:indptr[v + 1]]`, ascending. Arrays are in memory or memory-mapped; a run that
 computes reads those that are mapped into memory (`graph.load`).
 """
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from foregather import _core
-from foregather.errors import InputError
-from foregather.graph.features import Features
-from foregather.graph.mapped import fetch, hold
-from foregather.units import format_bytes
-
-if TYPE_CHECKING:
-    from foregather.graph.verify import Report
+from foregather.graph.build import fields_from_edges, fields_from_pyg
+from foregather.graph.graph_value import GraphValue
+from foregather.graph.integrity.verify import Report, verify
+from foregather.graph.on_disk.folder import compute_digest, open_graph, save_graph
 
 __all__ = ["Graph"]
 
-Array = npt.NDArray[Any]
 
-EDGE_STEP = 4 << 20  # edges looked at together where all are read
-_SAME_SPLIT = ("val", "valid", "validation")
-
-
-class _Referable:
-    """Lets a class with slots be referred to weakly."""
-
-    __slots__ = ("__weakref__",)
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Graph(_Referable):
+class Graph(GraphValue):
     """A directed graph with what is known about its nodes and edges.
 
     Attributes:
@@ -64,82 +42,7 @@ class Graph(_Referable):
             read; `verify` of the command line adds them.
     """
 
-    num_nodes: int
-    num_edges: int
-    indptr: npt.NDArray[np.int64]
-    indices: Array
-    features: Features | None = None
-    edge_weight: npt.NDArray[np.float32] | None = None
-    edge_features: Features | None = None
-    labels: Array | None = None
-    splits: Mapping[str, npt.NDArray[np.int64]] = field(default_factory=dict)
-    edge_ids: npt.NDArray[np.int64] | None = None
-    extra: Mapping[str, Array] = field(default_factory=dict)
-    meta: Mapping[str, Any] = field(default_factory=dict)
-    path: Path | None = None
-    checked: bool = False
-    _digest: list[str] = field(default_factory=list, init=False)
-    _sound: list[bool] = field(default_factory=list, init=False)  # see sound.py
-    _loaded: dict[Any, Any] = field(default_factory=dict, init=False)  # see load.py, sound.py
-    _token: object = field(default_factory=object, init=False)  # one for all twins, see load.py
-
-    def __post_init__(self) -> None:
-        self._check_topology()
-        self._check_rows()
-        for name in ("splits", "extra", "meta"):  # read-only, as the rest of the value
-            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
-
-    def _check_topology(self) -> None:
-        nodes, edges = self.num_nodes, self.num_edges
-        if self.indptr.dtype != np.int64 or self.indptr.shape != (nodes + 1,):
-            raise InputError(
-                f"indptr is {self.indptr.dtype} of shape {self.indptr.shape}, "
-                f"expected int64 of shape ({nodes + 1},)"
-            )
-        if self.indices.dtype not in (np.uint32, np.int64) or self.indices.shape != (edges,):
-            raise InputError(
-                f"indices is {self.indices.dtype} of shape {self.indices.shape}, "
-                f"expected uint32 or int64 of shape ({edges},)"
-            )
-        if self.indices.dtype == np.uint32 and nodes >= 1 << 32:
-            raise InputError(f"indices is uint32, which cannot name {nodes} nodes; use int64")
-        first, last = int(fetch(self.indptr[:1])[0]), int(fetch(self.indptr[-1:])[0])
-        if first != 0 or last != edges:
-            raise InputError(f"indptr runs from {first} to {last}, expected 0 to {edges}")
-
-    def _check_rows(self) -> None:
-        nodes, edges = self.num_nodes, self.num_edges
-        if self.features is not None and self.features.num_rows != nodes:
-            raise InputError(
-                f"features have {self.features.num_rows} rows, but the graph has {nodes} nodes"
-            )
-        if self.edge_features is not None and self.edge_features.num_rows != edges:
-            raise InputError(
-                f"edge_features have {self.edge_features.num_rows} rows, "
-                f"but the graph has {edges} edges"
-            )
-        for name, dtype in (("edge_weight", np.float32), ("edge_ids", np.int64)):
-            values = getattr(self, name)
-            if values is not None and (values.dtype != dtype or values.shape != (edges,)):
-                raise InputError(
-                    f"{name} is {values.dtype} of shape {values.shape}, "
-                    f"expected {np.dtype(dtype)} of shape ({edges},)"
-                )
-        labels = self.labels
-        if labels is not None and (
-            labels.shape[:1] != (nodes,) or labels.ndim > 2 or labels.dtype.kind not in "biuf"
-        ):
-            raise InputError(
-                f"labels are {labels.dtype} of shape {labels.shape}, "
-                f"expected numbers of shape [{nodes}] or [{nodes}, classes]"
-            )
-        for name, ids in self.splits.items():
-            if ids.dtype != np.int64 or ids.ndim != 1:
-                raise InputError(
-                    f"split {name} is {ids.dtype} of shape {ids.shape}, expected a list of int64"
-                )
-
-    # ---- where graphs come from and go to --------------------------------------------------
+    __slots__ = ()
 
     @staticmethod
     def open(path: str | os.PathLike[str]) -> "Graph":
@@ -151,9 +54,7 @@ class Graph(_Referable):
             FormatError: the folder is not what meta.json says, or not a graph folder.
             StorageError: a file cannot be opened.
         """
-        from foregather.graph.folder import open_graph
-
-        return open_graph(Path(path))
+        return open_graph(Path(path), Graph)
 
     @staticmethod
     def from_edge_index(
@@ -188,9 +89,7 @@ class Graph(_Referable):
         Raises:
             InputError: ids out of range, not whole numbers, or shapes that do not fit.
         """
-        from foregather.graph.build import graph_from_edges
-
-        return graph_from_edges(
+        fields = fields_from_edges(
             edge_index,
             num_nodes,
             columns={"x": x, "y": y, "edge_weight": edge_weight, "edge_attr": edge_attr},
@@ -200,6 +99,7 @@ class Graph(_Referable):
             dedup=dedup,
             threads=threads,
         )
+        return Graph(**fields)
 
     @staticmethod
     def from_pyg(data: Any, **options: Any) -> "Graph":
@@ -212,9 +112,7 @@ class Graph(_Referable):
         Raises:
             InputError: heterogeneous data, or no edge_index.
         """
-        from foregather.graph.build import graph_from_pyg
-
-        return graph_from_pyg(data, **options)
+        return Graph(**fields_from_pyg(data, **options))
 
     def save(self, dst: str | os.PathLike[str], overwrite: bool = False) -> Path:
         """Writes the graph as a folder that `Graph.open` reads; `edge_ids` is not stored.
@@ -222,17 +120,11 @@ class Graph(_Referable):
         Raises:
             StorageError: `dst` exists (and `overwrite` is off) or cannot be written.
         """
-        from foregather.graph.folder import save_graph
-
         return save_graph(self, dst, overwrite)
 
-    def verify(self) -> "Report":
-        """Checks every byte and every id; see `foregather.graph.verify`."""
-        from foregather.graph.verify import verify
-
+    def verify(self) -> Report:
+        """Checks every byte and every id; see `foregather.graph.integrity.verify`."""
         return verify(self)
-
-    # ---- what can be asked -----------------------------------------------------------------
 
     @property
     def digest(self) -> str:
@@ -244,62 +136,5 @@ class Graph(_Referable):
             if self.path is not None:
                 self._digest.append(str(self.meta["digest"]))
             else:
-                from foregather.graph.folder import compute_digest
-
                 self._digest.append(compute_digest(self))
         return self._digest[0]
-
-    def in_degree(self) -> npt.NDArray[np.int64]:
-        """Edges that end in each node, int64 [N]."""
-        counts = np.empty(self.num_nodes, np.int64)
-        for start in range(0, self.num_nodes, EDGE_STEP):
-            part = slice(start, start + EDGE_STEP)
-            counts[part] = np.diff(fetch(self.indptr[start : start + EDGE_STEP + 1]))
-        return counts
-
-    def out_degree(self) -> npt.NDArray[np.int64]:
-        """Edges that start in each node, int64 [N]; reads the edges a chunk at a time."""
-        counts = np.zeros(self.num_nodes, np.int64)
-        for start in range(0, self.num_edges, EDGE_STEP):
-            _core.count_ids(fetch(self.indices[start : start + EDGE_STEP]), counts)
-        return counts
-
-    def split(self, name: str) -> npt.NDArray[np.int64]:
-        """Node ids of a split; val, valid and validation are one name.
-
-        Raises:
-            InputError: there is no such split; the message lists those there are.
-        """
-        same = _SAME_SPLIT if name in _SAME_SPLIT else (name,)
-        for candidate in (name, *same):
-            if candidate in self.splits:
-                if ("split", candidate) not in self._loaded:
-                    self._loaded["split", candidate] = hold(self.splits[candidate])
-                ids: npt.NDArray[np.int64] = self._loaded["split", candidate]
-                return ids
-        there = ", ".join(sorted(self.splits)) or "none"
-        raise InputError(f"there is no split {name!r}; the graph has: {there}")
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all stored arrays."""
-        from foregather.graph.folder import stored_arrays
-
-        return sum(int(values.nbytes) for values in stored_arrays(self).values())
-
-    def __repr__(self) -> str:
-        parts = [f"{self.num_nodes:,} nodes", f"{self.num_edges:,} edges"]
-        if self.features is not None:
-            parts.append(f"features {self.features.width} x {self.features.dtype}")
-        if self.edge_weight is not None:
-            parts.append("edge weights")
-        if self.edge_features is not None:
-            parts.append(f"edge features {self.edge_features.width} x {self.edge_features.dtype}")
-        if self.labels is not None:
-            shape = "" if self.labels.ndim == 1 else f" x {self.labels.shape[1]}"
-            parts.append(f"labels {self.labels.dtype}{shape}")
-        if self.splits:
-            sizes = ", ".join(f"{name} {len(ids):,}" for name, ids in self.splits.items())
-            parts.append(f"splits ({sizes})")
-        where = "in memory" if self.path is None else f"in folder {self.path.name}"
-        return f"Graph({', '.join(parts)}; {format_bytes(self.nbytes)} {where})"

@@ -13,9 +13,9 @@ from typing import Any, Literal
 import numpy.typing as npt
 
 from foregather.graph.features import Features
-from foregather.graph.graph import Graph
+from foregather.graph.graph_value import AnyGraph, GraphValue
 from foregather.graph.mapped import hold, is_mapped
-from foregather.observe.usable import usable_memory
+from foregather.observe.usable_memory import usable_memory
 
 __all__ = ["ALL", "WALKED", "Part", "as_mapped", "fits", "load", "load_bytes", "load_if_fits"]
 
@@ -34,7 +34,7 @@ _FIELDS: dict[Part, tuple[str, ...]] = {
 }
 
 
-def load(graph: Graph, parts: Iterable[Part] = ALL) -> Graph:
+def load(graph: AnyGraph, parts: Iterable[Part] = ALL) -> AnyGraph:
     """The same graph with these parts in memory; itself where they are.
 
     Raises:
@@ -52,13 +52,13 @@ def load(graph: Graph, parts: Iterable[Part] = ALL) -> Graph:
     return made
 
 
-def load_if_fits(graph: Graph, parts: Iterable[Part] = ALL) -> Graph:
+def load_if_fits(graph: AnyGraph, parts: Iterable[Part] = ALL) -> AnyGraph:
     """The same, of a graph that may be larger than memory: it is then left as it is."""
     parts = tuple(parts)
     return load(graph, parts) if fits(graph, parts) else graph
 
 
-def as_mapped(graph: Graph) -> Graph:
+def as_mapped(graph: AnyGraph) -> AnyGraph:
     """The same graph; samplers walk its topology where it is, also where that is mapped."""
     if load_bytes(graph, ["topology"]) == 0:
         return graph
@@ -67,7 +67,7 @@ def as_mapped(graph: Graph) -> Graph:
     return made
 
 
-def load_bytes(graph: Graph, parts: Iterable[Part] = ALL) -> int:
+def load_bytes(graph: GraphValue, parts: Iterable[Part] = ALL) -> int:
     """Bytes of these parts that are not in memory yet."""
     total = 0
     for value in dict(_fields(graph, parts)).values():
@@ -76,14 +76,14 @@ def load_bytes(graph: Graph, parts: Iterable[Part] = ALL) -> int:
     return total
 
 
-def fits(graph: Graph, parts: Iterable[Part] = ALL) -> bool:
+def fits(graph: GraphValue, parts: Iterable[Part] = ALL) -> bool:
     """Whether these parts go into what the machine has free for each of its ranks."""
     ranks = max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
     need = load_bytes(graph, parts)
     return need == 0 or need <= usable_memory() // ranks
 
 
-def _fields(graph: Graph, parts: Iterable[Part]) -> Iterator[tuple[str, Any]]:
+def _fields(graph: GraphValue, parts: Iterable[Part]) -> Iterator[tuple[str, Any]]:
     for part in parts:
         for name in _FIELDS[part]:
             value = getattr(graph, name)
@@ -97,7 +97,7 @@ def _held(value: Any) -> Any:
     return Features(hold(value.data), None if value.scale is None else hold(value.scale))
 
 
-def _twin(graph: Graph, changes: dict[str, Any]) -> Graph:
+def _twin(graph: AnyGraph, changes: dict[str, Any]) -> AnyGraph:
     """The same graph with other arrays of the same numbers."""
     made = replace(graph, **changes)
     object.__setattr__(made, "_digest", graph._digest)

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather import _core
-from foregather.graph.files import room_for
+from foregather.graph.on_disk.files import room_for
 from foregather.observe.progress import Progress
 
 __all__ = ["Mapped", "fetch", "hold", "is_mapped", "owner_of", "take"]

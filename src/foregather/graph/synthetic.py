@@ -1,6 +1,6 @@
 """synthetic: makes a graph from a recipe, streamed into a folder or as arrays in memory.
 
-The core computes any range of nodes from the recipe alone (csrc/include/foregather/synth.hpp says
+The core computes any range of nodes from the recipe alone (csrc/graph/synth.hpp says
 how), so chunks are made in order, written behind, and forgotten: memory does not grow with the
 graph, and neither threads nor chunk sizes change a byte.
 """
@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from foregather.graph.on_disk.write_behind import Ring, WriteBehind
+from foregather.graph.on_disk.writer import FolderWriter
 from foregather.graph.recipe import Recipe
-from foregather.graph.write_behind import Ring, WriteBehind
-from foregather.graph.writer import FolderWriter
 from foregather.observe.progress import Progress, peak_memory
 
 __all__ = ["SPLITS", "SyntheticArrays", "synthesize", "synthetic_arrays"]

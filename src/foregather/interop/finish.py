@@ -15,8 +15,8 @@ from torch_geometric.sampler import SamplerOutput
 from foregather.graph.graph import Graph
 from foregather.interop.attributes import Attributes
 from foregather.interop.subgraphs import bidirectional, induced, repeat_seeds
-from foregather.train.batch import LayerGraph
-from foregather.train.pyg_batch import sorted_edge_index
+from foregather.loader.batches.batch import LayerGraph
+from foregather.loader.batches.pyg_batch import sorted_edge_index
 
 __all__ = ["Finish"]
 

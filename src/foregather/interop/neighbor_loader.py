@@ -24,8 +24,8 @@ from foregather.graph.graph import Graph
 from foregather.interop.drawn import Drawn
 from foregather.interop.finish import Finish
 from foregather.interop.topology import topology_of
+from foregather.loader.loader import Loader
 from foregather.sampling.sampler import Sampler
-from foregather.train.loader import Loader
 
 __all__ = ["NeighborLoader"]
 
@@ -192,7 +192,7 @@ class NeighborLoader(Loader, pyg_loader.NeighborLoader):  # type: ignore[misc]
         Raises:
             InputError: a position is not there, or the loader works over ranks.
         """
-        if self._ranks is not None:
+        if self._source.ranks is not None:
             raise InputError("over ranks batches are made together; loop over the loader")
         maker = self._maker
         position = to_ids(index, maker.seeds.count, "index", "input nodes")

@@ -4,14 +4,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from foregather.pipeline.chunks import Chunks, make_chunks
     from foregather.pipeline.full_graph import EpochReport, FullGraph
-    from foregather.pipeline.measure import measure_line
-    from foregather.pipeline.meter import Reading
     from foregather.pipeline.options import Meter, Runtime, Techniques
-    from foregather.pipeline.planner import StagePlan, make_plan
-    from foregather.pipeline.shared_plan import planned
-    from foregather.pipeline.simulate import Line
+    from foregather.pipeline.partition.chunks import Chunks, make_chunks
+    from foregather.pipeline.planning.measured_line import measure_line
+    from foregather.pipeline.planning.planner import StagePlan, make_plan
+    from foregather.pipeline.planning.shared_plan import planned
+    from foregather.pipeline.planning.simulate import Line
+    from foregather.pipeline.staleness import Reading
     from foregather.pipeline.state import load_state, save_state
 
 __all__ = [
@@ -38,14 +38,14 @@ _HOME = {
     "Techniques": "options",
     "Meter": "options",
     "Runtime": "options",
-    "Reading": "meter",
-    "Chunks": "chunks",
-    "make_chunks": "chunks",
-    "make_plan": "planner",
-    "StagePlan": "planner",
-    "Line": "simulate",
-    "measure_line": "measure",
-    "planned": "shared_plan",
+    "Reading": "staleness",
+    "Chunks": "partition.chunks",
+    "make_chunks": "partition.chunks",
+    "make_plan": "planning.planner",
+    "StagePlan": "planning.planner",
+    "Line": "planning.simulate",
+    "measure_line": "planning.measured_line",
+    "planned": "planning.shared_plan",
     "save_state": "state",
     "load_state": "state",
 }

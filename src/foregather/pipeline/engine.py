@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from foregather.errors import NumericError
-from foregather.pipeline.chunkwise import ChunkPass, History, Outcome
-from foregather.pipeline.layerwise import LayerPass
-from foregather.pipeline.meter import Reading, compare_gradients, history_errors
 from foregather.pipeline.options import Techniques
-from foregather.pipeline.schedule import chunk_order
-from foregather.pipeline.stage import Stage
-from foregather.pipeline.tensor import TensorPass
+from foregather.pipeline.passes.chunkwise import ChunkPass, History, Outcome
+from foregather.pipeline.passes.layerwise import LayerPass
+from foregather.pipeline.passes.stage import Stage
+from foregather.pipeline.passes.tensor_parallel import TensorPass
+from foregather.pipeline.planning.schedule import chunk_order
+from foregather.pipeline.staleness import Reading, compare_gradients, history_errors
 
 __all__ = ["Engine"]
 

@@ -18,14 +18,19 @@ from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.graph.load import load_if_fits
 from foregather.observe.progress import Progress
-from foregather.pipeline.chunks import Method
+from foregather.pipeline.dry_run import check_batch_norm
 from foregather.pipeline.engine import Engine
 from foregather.pipeline.infer import infer
-from foregather.pipeline.loss import Loss
-from foregather.pipeline.meter import Ladder, Reading
 from foregather.pipeline.options import Meter, Mode, Runtime, Techniques
-from foregather.pipeline.probe import check_batch_norm
-from foregather.pipeline.program import as_layers, check_cuts, cut_layers
+from foregather.pipeline.partition.chunks import Method
+from foregather.pipeline.passes.loss import Loss
+from foregather.pipeline.passes.segments import as_layers, check_cuts, cut_layers
+from foregather.pipeline.planning.volume import (
+    column_bytes,
+    exchange_bytes,
+    pipeline_bytes,
+    shared_weight_bytes,
+)
 from foregather.pipeline.setup import (
     boundary_widths,
     exchanged_widths,
@@ -34,13 +39,8 @@ from foregather.pipeline.setup import (
     shared_chunks,
     shared_layers,
 )
+from foregather.pipeline.staleness import Ladder, Reading
 from foregather.pipeline.state import collect, load_optimizer, load_weights, optimizer_state
-from foregather.pipeline.volume import (
-    column_bytes,
-    exchange_bytes,
-    pipeline_bytes,
-    shared_weight_bytes,
-)
 
 __all__ = ["EpochReport", "FullGraph"]
 

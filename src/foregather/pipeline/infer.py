@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from foregather.errors import NumericError
-from foregather.pipeline.layerwise import LayerPass
-from foregather.pipeline.stage import Stage
-from foregather.pipeline.tensor import TensorPass
+from foregather.pipeline.passes.layerwise import LayerPass
+from foregather.pipeline.passes.stage import Stage
+from foregather.pipeline.passes.tensor_parallel import TensorPass
 
 __all__ = ["infer"]
 

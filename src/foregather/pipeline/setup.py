@@ -12,16 +12,16 @@ from torch import Tensor
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.nn.layer import GraphLayer
-from foregather.pipeline.chunks import Chunks, check_count, make_chunks
-from foregather.pipeline.link import Link
-from foregather.pipeline.local import Topology
-from foregather.pipeline.loss import Loss, default_loss
+from foregather.pipeline.dry_run import Widths, probe
 from foregather.pipeline.options import Mode, Runtime
-from foregather.pipeline.probe import Widths, probe
-from foregather.pipeline.program import check_cuts, cut_layers, stage_program
-from foregather.pipeline.reach import Reach, own_chunks
-from foregather.pipeline.stage import FeatureTable, Stage, Targets
-from foregather.pipeline.tensor import whole_topology
+from foregather.pipeline.partition.chunk_topology import Topology
+from foregather.pipeline.partition.chunks import Chunks, check_count, make_chunks
+from foregather.pipeline.partition.way_rows import Reach, own_chunks
+from foregather.pipeline.passes.link import Link
+from foregather.pipeline.passes.loss import Loss, default_loss
+from foregather.pipeline.passes.segments import check_cuts, cut_layers, stage_program
+from foregather.pipeline.passes.stage import FeatureTable, Stage, Targets
+from foregather.pipeline.passes.tensor_parallel import whole_topology
 
 __all__ = ["make_link", "make_stage", "shared_chunks"]
 

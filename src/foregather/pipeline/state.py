@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from foregather.errors import FormatError, InputError, StorageError
 from foregather.files import write_safely
-from foregather.pipeline.link import Link
+from foregather.pipeline.passes.link import Link
 
 __all__ = ["collect", "load_optimizer", "load_state", "optimizer_state", "save_state"]
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import FormatError
 from foregather.files import write_safely
-from foregather.graph.convert.zipped import ZipArrays
+from foregather.graph.convert.reading.npz import ZipArrays
 from foregather.units import format_bytes
 
 __all__ = ["Bulk", "Expand", "Sample", "to_samples"]

@@ -17,11 +17,11 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import FormatError, InputError, StorageError
 from foregather.files import open_regular
-from foregather.graph.blocks import array_sums
 from foregather.graph.graph import Graph
+from foregather.graph.integrity.blocks import array_sums
 from foregather.graph.mapped import fetch
-from foregather.graph.meta import read_meta
-from foregather.graph.npy import ALIGN, file_bytes, read_file_header
+from foregather.graph.on_disk.meta import read_meta
+from foregather.graph.on_disk.npy import ALIGN, file_bytes, read_file_header
 from foregather.observe.buffer import aligned_buffer
 from foregather.observe.calibration import Calibration, load_calibration
 from foregather.sampling.bulk import Bulk, to_samples

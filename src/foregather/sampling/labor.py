@@ -19,7 +19,7 @@ from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.sampling.bulk import Expand
 from foregather.sampling.fused import FusedSampler
-from foregather.sampling.kept import Kept
+from foregather.sampling.kernel_cache import Kept
 from foregather.sampling.layerwise import Debias
 from foregather.sampling.neighbor import check_expand, check_fanouts
 from foregather.sampling.rows import Picks, Rows

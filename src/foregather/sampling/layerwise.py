@@ -19,7 +19,7 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
-from foregather.graph.sound import walkable
+from foregather.graph.integrity.check_topology import walkable
 from foregather.sampling.bulk import Bulk, Sample
 from foregather.sampling.matrix import LayerGraph, MatrixSampler, keeps_verbs
 from foregather.sampling.rows import Columns, Picks, Rows, inclusion, pointer
@@ -114,7 +114,7 @@ class LayerWise(MatrixSampler):
         stacked = np.concatenate([np.empty(0, graph.indices.dtype), *nodes])
         common = self._arrivals(graph) if graph.num_edges else None
         made = _core.sample_layerwise(
-            _shelf(graph),
+            _tables(graph),
             np.asarray(graph.indptr),
             np.asarray(graph.indices),
             None if graph.edge_weight is None else np.asarray(graph.edge_weight),
@@ -225,7 +225,7 @@ class FastGCN(LayerWise):
 # ---- kept with a graph ---------------------------------------------------------------------------
 
 Squares = tuple[Columns, _core.Arrivals]
-Shelf = _core.LayerwiseShelf32 | _core.LayerwiseShelf64
+Tables = _core.LayerwiseTables32 | _core.LayerwiseTables64
 
 
 def _squares(graph: Graph) -> Squares:
@@ -250,15 +250,15 @@ def _squares(graph: Graph) -> Squares:
     return made
 
 
-def _shelf(graph: Graph) -> Shelf:
+def _tables(graph: Graph) -> Tables:
     """The threads' tables for a graph, which go when its indptr goes."""
     key = id(graph.indptr)
-    kept = _SHELVES.get(key)
+    kept = _TABLES.get(key)
     if kept is not None and kept[0]() is graph.indptr:
         return kept[1]
     narrow = graph.indices.dtype == np.uint32
-    made = _core.LayerwiseShelf32() if narrow else _core.LayerwiseShelf64()
-    _SHELVES[key] = (weakref.ref(graph.indptr, lambda _: _SHELVES.pop(key, None)), made)
+    made = _core.LayerwiseTables32() if narrow else _core.LayerwiseTables64()
+    _TABLES[key] = (weakref.ref(graph.indptr, lambda _: _TABLES.pop(key, None)), made)
     return made
 
 
@@ -269,4 +269,4 @@ def _none() -> None:
 #: p by the identities of a graph's arrays; an entry goes when the graph's indptr goes.
 _SQUARES: dict[tuple[int, ...], tuple[tuple[Any, ...], Squares]] = {}
 #: Tables by the identity of a graph's indptr.
-_SHELVES: dict[int, tuple[Any, Shelf]] = {}
+_TABLES: dict[int, tuple[Any, Tables]] = {}

@@ -16,7 +16,7 @@ from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.sampling.bulk import Expand
 from foregather.sampling.fused import FusedSampler
-from foregather.sampling.kept import Kept
+from foregather.sampling.kernel_cache import Kept
 from foregather.sampling.rows import Picks, Rows
 from foregather.sampling.weights import DrawWeights
 

@@ -22,7 +22,7 @@ from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.sampling.bulk import Bulk, Expand, Sample, to_samples
-from foregather.sampling.kept import Kept
+from foregather.sampling.kernel_cache import Kept
 from foregather.sampling.sampler import Sampler
 from foregather.sampling.seeds import flatten
 from foregather.sampling.subgraph import Kernel, make_kernel, whole_number

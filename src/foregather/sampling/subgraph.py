@@ -14,7 +14,7 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
-from foregather.graph.sound import walkable
+from foregather.graph.integrity.check_topology import walkable
 from foregather.sampling.bulk import Bulk, to_samples
 from foregather.sampling.seeds import flatten
 

@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from foregather import _core
 from foregather.graph.graph import Graph
-from foregather.graph.sound import walkable
+from foregather.graph.integrity.check_topology import walkable
 from foregather.sampling.bulk import Bulk, Expand, to_samples
-from foregather.sampling.kept import Kept
+from foregather.sampling.kernel_cache import Kept
 from foregather.sampling.sampler import Sampler
 from foregather.sampling.seeds import flatten
 from foregather.sampling.subgraph import Kernel, make_kernel, whole_number

@@ -16,13 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from foregather.errors import NumericError
+from foregather.loader.loader import Loader
 from foregather.observe.progress import Progress, peak_memory
 from foregather.observe.trace import span
-from foregather.train.checkpoint import is_sharded
-from foregather.train.loader import Loader
-from foregather.train.meter import Meter
-from foregather.train.score import count_known, count_right, forward, loss_of, plan_facts
-from foregather.train.together import Together
+from foregather.train.checkpoints.checkpoint import is_sharded
+from foregather.train.metrics import count_known, count_right, forward, loss_of, plan_facts
+from foregather.train.rank_agreement import Together
+from foregather.train.run_counters import Meter
 
 __all__ = ["Training", "evaluate", "fit"]
 

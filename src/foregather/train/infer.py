@@ -17,14 +17,14 @@ import torch
 from torch import nn
 
 from foregather.errors import InputError, StorageError
-from foregather.graph.files import storage_error
 from foregather.graph.graph import Graph
-from foregather.graph.workspace import Workspace
-from foregather.observe.usable import trim_memory, usable_memory
-from foregather.train.arguments import check_choice
+from foregather.graph.on_disk.files import storage_error
+from foregather.graph.on_disk.workspace import Workspace
+from foregather.loader.arguments import check_choice
+from foregather.observe.usable_memory import trim_memory, usable_memory
 from foregather.train.exact.layers import Order, by_layers, lay_out
 from foregather.train.exact.neighbourhoods import by_neighbourhoods, with_least
-from foregather.train.steps import Step, layer_steps
+from foregather.train.exact.steps import Step, layer_steps
 from foregather.units import parse_size
 
 __all__ = ["check_infer", "infer"]
@@ -46,7 +46,7 @@ def infer(
     """Writes the scores of all nodes to an array file (.npy, float32 [N, classes]).
 
     Args:
-        model: see `train.steps.layer_steps`; for others, whole neighbourhoods are computed anew
+        model: see `exact.steps.layer_steps`; for others, whole neighbourhoods are computed anew
             for each part, which is as exact but costs more with every layer.
         graph: from a folder, for a budget below its size.
         out: the file to make; rows between layers lie beside it until it is done.

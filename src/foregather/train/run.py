@@ -6,7 +6,6 @@ as an undisturbed run. Metrics are part of the checkpoints, so none is lost or t
 ranks rank 0 writes, all read, and each call here is made by all of them together.
 """
 
-import fcntl
 import json
 import os
 import time
@@ -19,22 +18,16 @@ import torch
 from safetensors.torch import save
 from torch import nn
 
-from foregather.errors import InputError, NumericError, StorageError
+from foregather.errors import InputError, StorageError
 from foregather.files import clear_partial, storage_error, write_safely
-from foregather.graph.checks import UNCHECKED
 from foregather.graph.graph import Graph
-from foregather.graph.workspace import Workspace
+from foregather.graph.integrity.checks import UNCHECKED
+from foregather.graph.on_disk.workspace import Workspace
+from foregather.loader.loader import Loader
 from foregather.observe.machine import describe_machine
-from foregather.observe.usable import trim_memory
-from foregather.train.build import (
-    board_writer,
-    choose_topology,
-    make_loader,
-    make_model,
-    make_optimizer,
-    make_sampler,
-)
-from foregather.train.checkpoint import (
+from foregather.observe.usable_memory import trim_memory
+from foregather.train.checkpoints.checkpoint import (
+    bad_weight,
     checkpoint_name,
     latest_checkpoint,
     random_state,
@@ -43,17 +36,29 @@ from foregather.train.checkpoint import (
     set_random_state,
     write_checkpoint,
 )
-from foregather.train.checkpoint_ranks import check_torch, latest_together, read_all, write_together
+from foregather.train.checkpoints.prune import Pruner
+from foregather.train.checkpoints.ranks import (
+    check_torch,
+    latest_together,
+    read_all,
+    write_together,
+)
 from foregather.train.device import find_device
 from foregather.train.fit import Record, Training
-from foregather.train.loader import Loader
-from foregather.train.meter import Meter
-from foregather.train.prune import Pruner
-from foregather.train.run_folder import check_resumed, check_seen, choose_folder
-from foregather.train.score import check_classes, check_split, count_classes, wants_edge_attr
+from foregather.train.from_settings import (
+    board_writer,
+    choose_topology,
+    make_loader,
+    make_model,
+    make_optimizer,
+    make_sampler,
+)
+from foregather.train.metrics import check_classes, check_split, count_classes, wants_edge_attr
+from foregather.train.parallel_model import model_facts, spread, whole_weights
+from foregather.train.rank_agreement import RunGrid, Together
+from foregather.train.run_counters import Meter
+from foregather.train.run_folder import check_resumed, check_seen, choose_folder, lock_folder
 from foregather.train.settings import Settings, shared_facts, write_settings
-from foregather.train.spread import model_facts, spread, whole_weights
-from foregather.train.together import RunGrid, Together
 
 __all__ = ["Run"]
 
@@ -278,20 +283,11 @@ class Run:
 
     def _hold(self) -> None:
         """One run at a time works in a folder; the lock ends with the process."""
-        self.together.first_does(self._lock_folder, "locking the folder")
 
-    def _lock_folder(self) -> None:
-        flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        try:
-            self._lock = os.open(self.folder / ".lock", flags)
-        except OSError as error:
-            raise storage_error(error, f"{self.folder.name}/.lock", "opening") from error
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise StorageError(
-                f"{self.folder.name} is being trained by another process; wait for it"
-            ) from error
+        def lock() -> None:
+            self._lock = lock_folder(self.folder)
+
+        self.together.first_does(lock, "locking the folder")
 
     # ---- while training --------------------------------------------------------------------
 
@@ -302,7 +298,9 @@ class Run:
             StorageError: the disk is full or refuses; earlier checkpoints are still there.
             NumericError: a weight is NaN or infinite; the last good checkpoint is kept.
         """
-        self._check_weights()
+        failed = bad_weight(self.training.model, len(self.training.history))
+        if (found := self.together.all_or_none(failed, "looking at the weights")) is not None:
+            raise found
         state = {"training": self.training.state_dict(), "random": random_state()}
         position = self.training.loader.state_dict()
         done, keep = len(self.training.history), self.settings.checkpoint.keep
@@ -317,21 +315,6 @@ class Run:
         if write_together(path, state, own, self.together, self.training.like):
             self.together.first_does(lambda: self._pruner.prune(path, keep), "removing checkpoints")
         return path
-
-    def _check_weights(self) -> None:
-        """No state is put down that training cannot go on from."""
-        failed = None
-        for name, weight in self.training.model.named_parameters():
-            held = getattr(weight, "to_local", weight.detach)()  # of sharded ones, this rank's part
-            if not bool(torch.isfinite(held).all()):
-                failed = NumericError(
-                    f"the weight {name} holds NaN or infinity after epoch "
-                    f"{len(self.training.history)}; the last good checkpoint is kept: try a "
-                    "smaller learning rate"
-                )
-                break
-        if (found := self.together.all_or_none(failed, "looking at the weights")) is not None:
-            raise found
 
     def try_to_save(self) -> bool:
         """The same, but a disk that refuses is only reported: training goes on."""

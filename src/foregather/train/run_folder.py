@@ -1,5 +1,6 @@
 """run_folder: the folder of a run from outside: which to make, resume or load from."""
 
+import fcntl
 import json
 import os
 from collections.abc import Collection
@@ -12,9 +13,9 @@ from safetensors.torch import load
 from torch import nn
 
 from foregather.errors import FormatError, InputError, StorageError
-from foregather.files import check_inside, read_regular
-from foregather.train.build import make_model
-from foregather.train.checkpoint import read_tensors
+from foregather.files import check_inside, read_regular, storage_error
+from foregather.train.checkpoints.checkpoint import read_tensors
+from foregather.train.from_settings import make_model
 from foregather.train.settings import Settings, code_names, difference, read_settings
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "choose_folder",
     "free_folder",
     "load_model",
+    "lock_folder",
 ]
 
 #: Sections and keys that change no result, so a resumed run may have others.
@@ -187,3 +189,24 @@ def _read_environment(folder: Path) -> dict[str, Any]:
             f"environment.json of {folder.name} is damaged ({error}); restore it, or train again"
         ) from error
     return dict(facts)
+
+
+def lock_folder(folder: Path) -> int:
+    """Locks the folder of a run for this process; the lock ends with it, or with the descriptor.
+
+    Raises:
+        StorageError: another process trains in it, or the lock cannot be opened.
+    """
+    flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        lock = os.open(folder / ".lock", flags)
+    except OSError as error:
+        raise storage_error(error, f"{folder.name}/.lock", "opening") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        raise StorageError(
+            f"{folder.name} is being trained by another process; wait for it"
+        ) from error
+    return lock

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from foregather.errors import InputError, StorageError
 from foregather.files import read_regular
-from foregather.train.ranks import Mode, WireFormat
+from foregather.loader.rank_options import Mode, WireFormat
 
 if sys.version_info >= (3, 11):
     import tomllib

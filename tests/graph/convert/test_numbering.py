@@ -11,7 +11,7 @@ from foregather.errors import InputError
 from foregather.graph.convert.names import string_keys
 from foregather.graph.convert.numbering import Numbering
 from foregather.graph.convert.source import EdgeChunk, Strings
-from foregather.graph.writer import FolderWriter
+from foregather.graph.on_disk.writer import FolderWriter
 
 
 def pack(names: list[str]) -> Strings:

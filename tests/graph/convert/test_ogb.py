@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foregather.errors import BudgetError, ForegatherError, FormatError, InputError
-from foregather.graph.convert.ogb import OgbSource, find_raw
+from foregather.graph.convert.sources.ogb import OgbSource, find_raw
 
 BUDGET = 1 << 20
 

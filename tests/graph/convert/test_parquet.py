@@ -18,7 +18,7 @@ from foregather.errors import (
     MissingDependencyError,
     StorageError,
 )
-from foregather.graph.convert.parquet import ParquetSource
+from foregather.graph.convert.sources.parquet import ParquetSource
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foregather.errors import FormatError, InputError, StorageError
-from foregather.graph.convert.inflate import Inflate
-from foregather.graph.convert.stream import first_lines, open_lines, read_ahead
+from foregather.graph.convert.reading.inflate import Inflate
+from foregather.graph.convert.reading.stream import first_lines, open_lines, read_ahead
 
 TEXT = st.lists(st.binary(max_size=30).map(lambda b: b.replace(b"\n", b"")), max_size=40).map(
     lambda lines: b"\n".join(lines)

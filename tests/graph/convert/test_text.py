@@ -15,9 +15,14 @@ from hypothesis import strategies as st
 
 from foregather import _core
 from foregather.errors import FormatError, InputError
+from foregather.graph.convert.reading.tables import (
+    Layout,
+    count_columns,
+    read_integers,
+    read_numbers,
+)
 from foregather.graph.convert.source import EdgeChunk
-from foregather.graph.convert.tables import Layout, count_columns, read_integers, read_numbers
-from foregather.graph.convert.text import TextSource
+from foregather.graph.convert.sources.text import TextSource
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from foregather.errors import InputError
 from foregather.graph.convert.source import EdgeChunk
 from foregather.graph.convert.topology import EdgeRules, Topology, record_dtype
-from foregather.graph.writer import FolderWriter
+from foregather.graph.on_disk.writer import FolderWriter
 from tests.oracle import csc
 
 
@@ -64,6 +64,7 @@ def test_equals_the_oracle(data, tmp_path_factory):
     check(folder, edge_index, num_nodes, rules, memory, step, wide, payload)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loops", [False, True])
 @pytest.mark.parametrize("dedup", [False, True])
 @pytest.mark.parametrize(("hub", "others"), [(0, 10), (5, 10), (9, 9), (9, 10), (4, 3)])

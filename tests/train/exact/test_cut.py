@@ -12,8 +12,8 @@ from foregather.train.exact.deal import Cost, deal
 from foregather.train.exact.gather import gathered
 from foregather.train.exact.probe import probe
 from foregather.train.exact.room import Room
+from foregather.train.exact.steps import layer_steps, whole_degree
 from foregather.train.exact.sweep import Edges, sweep
-from foregather.train.steps import layer_steps, whole_degree
 
 nn = pytest.importorskip("torch_geometric.nn")
 W = 6
@@ -81,6 +81,7 @@ CUT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CUT)
 def test_pieces_equal_pyg_at_once(name):
     torch.manual_seed(0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from foregather import Graph
-from tests.train.test_limited import run_limited
+from tests.loader.test_limited import run_limited
 
 NODES, WIDTH, DEGREE = 16_000, 500, 8_000  # 32 MB of rows; those of the hub are 16 MB
 BUDGET = 30_000_000
@@ -55,6 +55,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_hub_is_inferred_within_the_budget(folder):
     pytest.importorskip("torch_geometric")
     kinds = ("SAGE", "GAT", "GCN")

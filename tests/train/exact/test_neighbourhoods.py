@@ -40,6 +40,7 @@ def whole(model, graph) -> np.ndarray:
         return model.eval()(torch.from_numpy(np.array(graph.features.data)), edges).numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("storage", ["disk", "memory"])
 def test_from_the_minimum_on_it_works_and_below_it_is_refused(tmp_path, storage):
     torch.manual_seed(0)

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from foregather.errors import FormatError, InputError, StorageError
-from foregather.graph.convert.array_source import ArraysSource, find_features
-from foregather.graph.convert.arrays import Arrays, MemoryArrays, NpyArrays
+from foregather.graph.convert.reading.named_arrays import Arrays, MemoryArrays, NpyArrays
+from foregather.graph.convert.reading.npz import ZipArrays
 from foregather.graph.convert.source import Ids, Rows, Source
-from foregather.graph.convert.zipped import ZipArrays
+from foregather.graph.convert.sources.array_source import ArraysSource, find_features
 
 __all__ = ["open_features", "open_source"]
 
@@ -74,7 +74,7 @@ def _open_folder(
     splits: bool,
 ) -> Source:
     if (path / "meta.json").is_file():
-        from foregather.graph.convert.folder_source import FolderSource
+        from foregather.graph.convert.sources.folder_source import FolderSource
         from foregather.graph.graph import Graph
 
         return FolderSource(Graph.open(path))
@@ -82,7 +82,7 @@ def _open_folder(
         return ArraysSource(NpyArrays(path), _array_ids(ids), num_nodes)
     if any(path.glob("*.parquet")):
         return _table(path, ids, num_nodes, columns, weight)
-    from foregather.graph.convert.ogb import OgbSource
+    from foregather.graph.convert.sources.ogb import OgbSource
 
     return OgbSource(path, splits=splits)
 
@@ -95,8 +95,8 @@ def _table(
     weight: str | None,
 ) -> Source:
     """A table of edges: Parquet (a file or a folder of parts), else text."""
-    from foregather.graph.convert.parquet import ParquetSource
-    from foregather.graph.convert.text import TextSource
+    from foregather.graph.convert.sources.parquet import ParquetSource
+    from foregather.graph.convert.sources.text import TextSource
 
     parquet = path.is_dir() or path.name.lower().endswith(".parquet")
     source: ParquetSource | TextSource = (ParquetSource if parquet else TextSource)(

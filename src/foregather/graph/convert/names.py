@@ -14,9 +14,9 @@ from foregather import _core
 from foregather.errors import FormatError, InputError
 from foregather.graph.convert.source import Strings
 from foregather.graph.convert.spool import Spool
-from foregather.graph.files import discard, storage_error, write_all
 from foregather.graph.mapped import Mapped
-from foregather.graph.writer import FolderWriter
+from foregather.graph.on_disk.files import discard, storage_error, write_all
+from foregather.graph.on_disk.writer import FolderWriter
 
 __all__ = ["NameTable", "string_keys"]
 

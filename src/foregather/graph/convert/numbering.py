@@ -19,8 +19,8 @@ from foregather.graph.convert.names import NameTable
 from foregather.graph.convert.source import EdgeChunk, Ids
 from foregather.graph.convert.spool import Spool
 from foregather.graph.convert.topology import check_weights, record_dtype
-from foregather.graph.files import discard, read_at, storage_error, write_all
-from foregather.graph.writer import FolderWriter
+from foregather.graph.on_disk.files import discard, read_at, storage_error, write_all
+from foregather.graph.on_disk.writer import FolderWriter
 from foregather.observe.progress import Progress
 
 __all__ = ["Numbering"]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from foregather.errors import InputError
 from foregather.graph.convert.source import Rows
 from foregather.graph.features import column_scale, quantize
-from foregather.graph.writer import FolderWriter
+from foregather.graph.on_disk.writer import FolderWriter
 from foregather.observe.progress import Progress
 
 __all__ = ["DTYPES", "write_rows"]

@@ -26,7 +26,7 @@ from foregather.graph.convert.topology import (
     record_dtype,
 )
 from foregather.graph.labels import normalize_labels, normalize_split
-from foregather.graph.writer import FolderWriter
+from foregather.graph.on_disk.writer import FolderWriter
 from foregather.observe.progress import Progress, peak_memory
 from foregather.units import format_bytes, parse_size
 

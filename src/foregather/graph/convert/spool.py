@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather import _core
-from foregather.graph.files import discard, read_at, storage_error, write_all
+from foregather.graph.on_disk.files import discard, read_at, storage_error, write_all
 
 __all__ = ["Group", "Spool"]
 

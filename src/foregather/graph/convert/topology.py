@@ -16,7 +16,7 @@ from foregather.errors import InputError
 from foregather.graph.arrays import id_dtype
 from foregather.graph.convert.source import EdgeChunk
 from foregather.graph.convert.spool import Group, Spool
-from foregather.graph.writer import FolderWriter
+from foregather.graph.on_disk.writer import FolderWriter
 from foregather.observe.progress import Progress
 
 __all__ = [

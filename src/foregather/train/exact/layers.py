@@ -21,15 +21,15 @@ from foregather.graph.features import Features
 from foregather.graph.graph import Graph
 from foregather.graph.load import load, load_if_fits
 from foregather.graph.mapped import hold
-from foregather.graph.npy import map_array
+from foregather.graph.on_disk.npy import map_array
 from foregather.observe.progress import Progress
 from foregather.train.exact.deal import Cost, deal, largest_row
 from foregather.train.exact.gather import gathered
 from foregather.train.exact.probe import StepFacts, dtype_of, probe
 from foregather.train.exact.room import Need, Room
+from foregather.train.exact.steps import Step, whole_degree
 from foregather.train.exact.sweep import Edges, sweep
 from foregather.train.exact.write import write_rows
-from foregather.train.steps import Step, whole_degree
 from foregather.units import format_bytes
 
 __all__ = ["Layer", "Order", "by_layers", "lay_out"]

@@ -17,13 +17,13 @@ from foregather.errors import BudgetError, ForegatherError, InputError
 from foregather.graph.graph import Graph
 from foregather.graph.load import as_mapped
 from foregather.graph.mapped import fetch
+from foregather.loader.loader import Loader
 from foregather.observe.progress import Progress
 from foregather.sampling.neighbor import Neighbor
 from foregather.train.exact.layers import Order
+from foregather.train.exact.steps import edge_chunks
 from foregather.train.exact.write import write_rows
-from foregather.train.loader import Loader
-from foregather.train.score import forward, reads
-from foregather.train.steps import edge_chunks
+from foregather.train.metrics import forward, reads
 
 __all__ = ["by_neighbourhoods", "largest_neighbourhood", "with_least"]
 

@@ -24,8 +24,8 @@ from foregather.train.exact.footprint import footprint
 from foregather.train.exact.gather import gathered
 from foregather.train.exact.part import Part, Piece
 from foregather.train.exact.room import Room
+from foregather.train.exact.steps import Step, layer_steps, whole_degree
 from foregather.train.exact.sweep import Edges, sweep
-from foregather.train.steps import Step, layer_steps, whole_degree
 
 __all__ = ["StepFacts", "dtype_of", "probe"]
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from foregather import _core
 from foregather.gather.disk import DEPTH, STAGING
+from foregather.loader.memory.layout import BULKS, PLAN_BYTES, longest_request, most
 from foregather.train.exact.deal import Cost
-from foregather.train.layout import BULKS, PLAN_BYTES, longest_request, most
 
 __all__ = ["Need", "Room"]
 

@@ -20,7 +20,7 @@ from foregather.observe.trace import span
 from foregather.train.exact.cut import Cut
 from foregather.train.exact.deal import Shape
 from foregather.train.exact.part import Part, Piece
-from foregather.train.steps import Step, whole_degree
+from foregather.train.exact.steps import Step, whole_degree
 
 __all__ = ["Edges", "sweep"]
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather.errors import InputError, NumericError
-from foregather.graph.writer import ArrayWriter
+from foregather.graph.on_disk.writer import ArrayWriter
 from foregather.observe.progress import Progress
 
 __all__ = ["write_rows"]

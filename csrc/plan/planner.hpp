@@ -1,0 +1,75 @@
+// Planner: Belady's rule for rows that are read by the block, in linear time.
+//
+// From the batches of a bulk (and those of the next bulk, where they are known) to a Plan:
+// - Rows are kept by next use: the cache holds the `num_slots` rows that are wanted soonest among
+//   those it held and those that were just read. With one row a block that is the optimum.
+// - Free riders: rows that come with a block that was read for another row compete like requested
+//   rows. That is where a plan by rows beats a plan by blocks.
+// - Rows without a known next use are ranked after all others, by how often they were used so far
+//   (or by what `set_popularity` said, and then by use).
+// - Carry-over: a planner remembers what its plans leave in the cache. Plans must be carried out in
+//   the order in which they were made; clear() where one was not.
+//
+// Cost: O(accesses + reads * rows a block) for a bulk and the look-ahead; no work by table size,
+// but once in about a million steps. Memory: 8 bytes a row, 16 to 17 a slot, 4 to 8 an access; see
+// bytes(). A single thread; equal input gives equal plans.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "plan/bound.hpp"
+#include "plan/plan.hpp"
+
+namespace foregather {
+
+struct PlannerOptions {
+  std::int64_t merge_gap = 0;          ///< bytes between two blocks that are read to merge them
+  std::int64_t max_request = 1 << 20;  ///< bytes, a multiple of the block
+  bool riders = true;                  ///< keep rows that were not asked for
+  bool single = false;                 ///< one request a missed row, no sharing of blocks (Ginex)
+  bool bounds = true;                  ///< compute the lower bounds
+};
+
+class Planner {
+ public:
+  Planner(const Geometry& geometry, std::int64_t num_slots, const PlannerOptions& options = {});
+  ~Planner();
+  Planner(const Planner&) = delete;
+  Planner& operator=(const Planner&) = delete;
+
+  /// The plan of a bulk. Rows of a batch must be distinct and below num_rows, else InputError, and
+  /// the planner is as before.
+  ///
+  /// @param batches rows of each batch, in the order of their outputs
+  /// @param ahead the batches after these, as far as they are known; they are not planned
+  /// @param fill read the first num_slots distinct rows of the bulk before the first step, as Ginex
+  ///     does; the reads are part of step 0
+  Plan plan(Batches batches, Batches ahead = {}, bool fill = false);
+
+  /// What is known of rows before they are used: 0 (rare) to 4095 (popular), one a row.
+  void set_popularity(std::span<const std::uint16_t> popularity);
+
+  /// Forgets the content of the cache.
+  void clear();
+
+  /// By slot: the row the cache holds after the last plan, or kNone.
+  std::span<const std::uint32_t> cached() const;
+
+  const Geometry& geometry() const;
+  std::int64_t num_slots() const;
+  const PlannerOptions& options() const;
+
+  /// The most bytes a planner uses, without the plans it returns: for `num_slots` slots and bulks
+  /// of at most `accesses` rows in `steps` batches (look-ahead included).
+  static std::int64_t bytes(const Geometry& geometry, std::int64_t num_slots, std::int64_t accesses,
+                            std::int64_t steps);
+
+ private:
+  class Work;
+  std::unique_ptr<Work> work_;
+};
+
+}  // namespace foregather

@@ -1,0 +1,120 @@
+// Pick: which positions of a row are taken, as a pure function of a key.
+//
+// pick_distinct takes `count` of `degree` positions, each set equally likely (Floyd's method with
+// the bounded integers of random.hpp, draw j under slot j), and writes them in ascending order.
+// pick_any takes `count` positions with replacement, ascending too. Both never allocate,
+// except that pick_distinct grows its scratch bitmap for rows longer than any before.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "base/random.hpp"
+
+namespace foregather {
+
+/// A bitmap over the positions of a row; all zero between calls.
+using PickScratch = std::vector<std::uint64_t>;
+
+namespace detail {
+
+// Rows of up to 64: the picks are bits of a word, so membership is one test and order is free.
+inline void pick_word(std::uint64_t key, std::uint32_t degree, std::uint32_t count,
+                      std::uint32_t* out) {
+  std::uint64_t taken = 0;
+  for (std::uint32_t slot = 0, last = degree - count; slot < count; ++slot, ++last) {
+    const std::uint32_t drawn = bounded(key, slot, last + 1);
+    const std::uint64_t bit = std::uint64_t{1} << drawn;
+    taken |= (taken & bit) != 0 ? std::uint64_t{1} << last : bit;
+  }
+  for (; taken != 0; taken &= taken - 1) {
+    *out++ = static_cast<std::uint32_t>(std::countr_zero(taken));
+  }
+}
+
+/// Picks that are put in order by comparing each with each.
+inline constexpr std::uint32_t kFew = 32;
+
+/// Puts distinct numbers in order: each goes to its rank, which is how many are smaller. Returns
+/// false, with `out` in no order, if two are alike.
+inline bool rank_distinct(const std::uint32_t* drawn, std::uint32_t count, std::uint32_t* out) {
+  std::uint32_t pairs = 0;
+  for (std::uint32_t t = 0; t < count; ++t) {
+    std::uint32_t below = 0;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      below += drawn[i] < drawn[t];
+      pairs += drawn[i] == drawn[t];
+    }
+    out[below] = drawn[t];
+  }
+  return pairs == count;
+}
+
+// Few picks of a long row. A draw that is taken already is replaced by `last`, which is larger than
+// all before; that is rare, so all are drawn first.
+inline void pick_few(std::uint64_t key, std::uint32_t degree, std::uint32_t count,
+                     std::uint32_t* out) {
+  std::array<std::uint32_t, kFew> drawn;
+  for (std::uint32_t slot = 0, last = degree - count; slot < count; ++slot, ++last) {
+    drawn[slot] = bounded(key, slot, last + 1);
+  }
+  if (rank_distinct(drawn.data(), count, out)) return;
+  for (std::uint32_t slot = 0, last = degree - count; slot < count; ++slot, ++last) {
+    if (std::find(out, out + slot, drawn[slot]) != out + slot) drawn[slot] = last;
+    out[slot] = drawn[slot];
+  }
+  std::sort(out, out + count);
+}
+
+inline void pick_many(std::uint64_t key, std::uint32_t degree, std::uint32_t count,
+                      std::uint32_t* out, PickScratch& scratch) {
+  const std::size_t words = (std::size_t{degree} + 63) / 64;
+  if (scratch.size() < words) scratch.resize(words, 0);
+  for (std::uint32_t slot = 0, last = degree - count; slot < count; ++slot, ++last) {
+    std::uint32_t drawn = bounded(key, slot, last + 1);
+    if ((scratch[drawn / 64] >> (drawn % 64)) & 1) drawn = last;
+    scratch[drawn / 64] |= std::uint64_t{1} << (drawn % 64);
+    out[slot] = drawn;
+  }
+  if (words <= count) {  // dense: read the bits in order
+    std::uint32_t* next = out;
+    for (std::size_t w = 0; w < words; ++w) {
+      for (std::uint64_t left = scratch[w]; left != 0; left &= left - 1) {
+        *next++ =
+            static_cast<std::uint32_t>(w * 64) + static_cast<std::uint32_t>(std::countr_zero(left));
+      }
+      scratch[w] = 0;
+    }
+    return;
+  }
+  for (std::uint32_t slot = 0; slot < count; ++slot) scratch[out[slot] / 64] = 0;
+  std::sort(out, out + count);
+}
+
+}  // namespace detail
+
+/// `count` distinct positions of a row of `degree` >= `count`, ascending.
+inline void pick_distinct(std::uint64_t key, std::uint32_t degree, std::uint32_t count,
+                          std::uint32_t* out, PickScratch& scratch) {
+  if (count == degree) {
+    for (std::uint32_t i = 0; i < count; ++i) out[i] = i;
+  } else if (degree <= 64) {
+    detail::pick_word(key, degree, count, out);
+  } else if (count <= detail::kFew) {
+    detail::pick_few(key, degree, count, out);
+  } else {
+    detail::pick_many(key, degree, count, out, scratch);
+  }
+}
+
+/// `count` positions of a row of `degree` > 0, with replacement, ascending.
+inline void pick_any(std::uint64_t key, std::uint32_t degree, std::uint32_t count,
+                     std::uint32_t* out) {
+  for (std::uint32_t slot = 0; slot < count; ++slot) out[slot] = bounded(key, slot, degree);
+  std::sort(out, out + count);
+}
+
+}  // namespace foregather

@@ -1,0 +1,16 @@
+"""features: blocks of feature rows, and how rows cross between ranks by plan.
+
+Until release 0.1 this was a module; its names are found here for one more release.
+"""
+
+import warnings
+from importlib import import_module
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    home = "foregather.dist.features.feature_block"
+    if name.startswith("_") or not hasattr(import_module(home), name):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn(f"{name} is in {home} now", DeprecationWarning, stacklevel=2)
+    return getattr(import_module(home), name)

@@ -1,0 +1,239 @@
+"""exchange: the feature rows of a bulk over ranks, as indexing the whole matrix would give them.
+
+The default plans a bulk: one request, then rows in rounds that the budget has room for, those kept
+that are wanted soonest. Mode "paper" is the published exchange, one for every minibatch.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, wait
+from typing import TYPE_CHECKING, Any, Literal
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+
+from foregather.dist.baselines.fetch_paper import PaperFetcher
+from foregather.dist.features.block_reader import OwnDisk
+from foregather.dist.features.feature_block import FeatureBlock
+from foregather.dist.features.memory_split import OwnBlock, shares, shares_with_disk
+from foregather.dist.features.planned_fetcher import PlannedFetcher
+from foregather.dist.transport.codec import Codec, WireError, WireFormat
+from foregather.dist.transport.ledger import Ledger
+from foregather.dist.transport.rank_grid import Channel, RankGrid
+from foregather.dist.transport.wire import Wire
+from foregather.errors import InputError, RankError
+from foregather.sampling.bulk import Bulk
+from foregather.units import parse_size
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["ExchangeMode", "FeatureExchange", "Fetch"]
+
+Array = npt.NDArray[Any]
+
+#: "planned": a request a bulk, rows kept by Belady's rule. "paper": an all-to-allv a minibatch.
+ExchangeMode = Literal["planned", "paper"]
+
+
+class Fetch:
+    """The rows of a bulk, on their way: iterate over it, one tensor a minibatch.
+
+    While a minibatch is used the next one crosses. It need not be read to its end: the ranks go on
+    with one another when the next bulk is begun.
+    """
+
+    def __init__(self, thread: Executor, rows: Iterator[Array], steps: int) -> None:
+        self._thread, self._rows, self._left = thread, rows, steps
+        self._futures: deque[Future[Array]] = deque()
+        self._rest: Future[None] | None = None
+        self._submit(1)
+
+    def _submit(self, count: int) -> None:
+        for _ in range(min(count, self._left)):
+            self._futures.append(self._thread.submit(_next, self._rows))
+            self._left -= 1
+        if not self._left and self._rest is None:  # other ranks may have more minibatches
+            self._rest = self._thread.submit(_exhaust, self._rows)
+
+    def go_on(self) -> "Future[None]":
+        """Lets all that is left cross, whether or not it is read; done when it has."""
+        self._submit(self._left)
+        assert self._rest is not None
+        return self._rest
+
+    def __iter__(self) -> "Fetch":
+        return self
+
+    def __next__(self) -> "torch.Tensor":
+        import torch
+
+        if not self._futures:
+            raise StopIteration
+        self._submit(1)
+        return torch.from_numpy(self._futures.popleft().result())
+
+
+def _next(rows: Iterator[Array]) -> Array:
+    for found in rows:
+        return found
+    raise RankError("these rows do not come: an earlier minibatch of the bulk failed")
+
+
+def _exhaust(rows: Iterator[Array]) -> None:
+    for _ in rows:
+        raise AssertionError("a bulk has more minibatches than were asked for")
+
+
+class FeatureExchange:
+    """Feature rows over the ranks of a grid; all ranks make it and call it together.
+
+    Args:
+        grid: the ranks.
+        features: this rank's block: number `grid.row` of `grid.num_rows`.
+        memory: bytes for the cache of remote rows, staging and the planner's tables, for example
+            "1GB"; the same on all ranks. Where the block is in a file, for reading it and a cache
+            of its rows, too. The ids of a bulk and what is returned come on top. Mode "paper" keeps
+            nothing and needs none.
+        wire: "exact" sends rows as they are stored; "float16" and "int8" (one scale a row) send
+            and keep float32 rows rounded, see `error`. Rows of the own block are always exact.
+        mode: see `ExchangeMode`.
+        threads: threads to use; the result does not depend on it.
+        channel: links to use (`Grid.channel`); None makes new ones. Shared ones must be used in
+            the same order on all ranks.
+
+    Raises:
+        InputError: the block is not this rank's, or the ranks differ in features or options.
+        BudgetError: `memory` is below the minimum, which the message says.
+    """
+
+    def __init__(
+        self,
+        grid: RankGrid,
+        features: FeatureBlock,
+        *,
+        memory: str | int | None = None,
+        wire: WireFormat = "exact",
+        mode: ExchangeMode = "planned",
+        threads: int = 1,
+        channel: Channel | None = None,
+    ) -> None:
+        blocks = len(features.row_starts) - 1
+        if (blocks, features.block) != (grid.num_rows, grid.row):
+            raise InputError(
+                f"rank {grid.rank} has feature block {features.block} of {blocks}, expected block "
+                f"{grid.row} of {grid.num_rows}: its row of the grid"
+            )
+        if mode not in ("planned", "paper"):
+            raise InputError(f"mode is {mode!r}, expected 'planned' or 'paper'")
+        if mode == "planned" and memory is None:
+            raise InputError("memory is not given; say how much rows of others may take, as '1GB'")
+        if mode == "paper" and features.file is not None:
+            raise InputError(
+                f"mode is 'paper', but the block is in {features.file.name}, which is read by "
+                "plan; use mode='planned', or a block in memory or of a store"
+            )
+        self.grid, self.features, self.mode = grid, features, mode
+        codec = Codec(features, wire, threads)
+        budget = 0 if memory is None else parse_size(memory)
+        how = {"exchange mode": mode, "wire": wire, "memory": f"{budget} bytes"}
+        grid.agree_all({"features": _describe(features), **how})
+        make = self._division(budget, codec, threads) if mode == "planned" else None
+        self._own_channel = channel is None
+        self.channel = channel or grid.channel()
+        column = self.channel.column
+        #: Carries out bulks; its counts are rows so far.
+        self.fetcher: PlannedFetcher | PaperFetcher
+        self.fetcher = PaperFetcher(column, features, codec) if make is None else make(column)
+        self.codec = codec
+        self.channel.before_close.append(self.settle)
+        self._number = 0
+        self._last: Fetch | None = None
+
+    def _division(
+        self, budget: int, codec: Codec, threads: int
+    ) -> "Callable[[Wire], PlannedFetcher]":
+        """Divides the budget; what comes back makes the fetcher once there are links."""
+        block, peers = self.features, self.grid.num_rows - 1
+        rows, file = block.total_rows, block.file
+        if file is None:
+            slots, staging = shares(budget, rows, codec.row_bytes, peers)
+            return lambda wire: PlannedFetcher(wire, block, codec, slots, staging)
+        own = OwnBlock(int(np.diff(block.row_starts).max()), file.row_bytes)
+        slots, staging, share = shares_with_disk(budget, rows, codec.row_bytes, peers, own)
+        disk = OwnDisk(file, block.first_row, share, (peers + 1) * staging, threads)
+        return lambda wire: PlannedFetcher(wire, block, codec, slots, staging, disk)
+
+    @property
+    def disk(self) -> OwnDisk | None:
+        """What reads the own block from disk; None where it is in memory or a store."""
+        return getattr(self.fetcher, "disk", None)
+
+    def fetch(self, bulk: Iterable[Any], later: Iterable[Any] | None = None) -> Fetch:
+        """Starts to fetch this rank's minibatches, in the background.
+
+        What comes out, one tensor [nodes, width] a minibatch, is `features[ids]` of the whole
+        matrix.
+
+        Args:
+            bulk: a `Bulk`, or the ids of each minibatch; a rank may have none.
+            later: the bulk after it, where it is known: rows it wants are kept.
+
+        Raises (here or when rows are read):
+            InputError: an id is out of range, or twice in a minibatch.
+            RankError: a rank died or stalled.
+        """
+        if self._last is not None:
+            self._last.go_on()
+        batches, ahead = list(bulk), [] if later is None else list(later)
+        rows = self._run(batches, ahead, self._name(bulk))
+        self._number += 1
+        self._last = Fetch(self.channel.thread, rows, len(batches))
+        return self._last
+
+    def _run(self, batches: Sequence[Any], ahead: Sequence[Any], name: str) -> Iterator[Array]:
+        self.grid.watch.where = f"{name} of rank {self.grid.rank},"
+        yield from self.fetcher.run(batches, ahead)
+
+    def _name(self, bulk: Iterable[Any]) -> str:
+        if isinstance(bulk, Bulk):
+            return f"epoch {bulk.epoch}, minibatches from {bulk.first_batch}"
+        return f"list {self._number} of minibatches"
+
+    @property
+    def ledger(self) -> Ledger:
+        """What this rank sent for features."""
+        return self.channel.ledger
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of cache, staging and tables; at most `memory`."""
+        return self.fetcher.memory_bytes
+
+    @property
+    def error(self) -> WireError:
+        """How far the rows that this rank sent were from its own, measured."""
+        return self.codec.error
+
+    def settle(self) -> None:
+        """Waits until all that was begun has crossed: other ranks may want rows of this one."""
+        if self._last is not None:
+            wait([self._last.go_on()])
+
+    def close(self) -> None:
+        """Waits until other ranks have their rows, and ends the thread unless it was given."""
+        self.settle()
+        if self._own_channel:
+            self.channel.close()
+        if self.disk is not None:
+            self.disk.close()
+
+
+def _describe(features: FeatureBlock) -> str:
+    scale = b"" if features.scale is None else np.ascontiguousarray(features.scale).tobytes()
+    borders = crc32(features.row_starts.tobytes())
+    return (
+        f"{features.total_rows} rows of {features.width} {features.dtype}, borders {borders:08x}, "
+        f"scale {crc32(scale):08x}"
+    )

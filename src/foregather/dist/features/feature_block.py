@@ -1,0 +1,202 @@
+"""feature_block: a block of consecutive feature rows, all that one rank holds of them.
+
+The rows lie in memory, or on the rank's own disk: in a file that an exchange reads by plan, or in
+a store with a memory of its own. Ids stay those of the whole graph.
+Blocks have equally many rows unless borders are given (those of a `Partition`, for instance).
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from foregather import _core
+from foregather.dist.sampling.partition import read_span
+from foregather.errors import InputError
+from foregather.gather.feature_file import FeatureFile
+from foregather.gather.store import Store
+from foregather.graph.features import Features
+from foregather.graph.graph import Graph
+from foregather.graph.integrity.blocks import array_checks
+
+__all__ = ["FeatureBlock"]
+
+Array = npt.NDArray[Any]
+Int = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureBlock:
+    """Rows [row_starts[block], row_starts[block + 1]) of a feature matrix.
+
+    Attributes:
+        row_starts: int64 [blocks + 1]: borders of the blocks.
+        block: number of this block.
+        rows: its rows: in memory, in a file, or a store of them; a file or store may have all rows.
+    """
+
+    row_starts: Int
+    block: int
+    rows: Features | Store | FeatureFile
+
+    def __post_init__(self) -> None:
+        starts = self.row_starts
+        if not 0 <= self.block < len(starts) - 1 or starts[0] != 0 or (np.diff(starts) < 0).any():
+            raise InputError(
+                f"block is {self.block} with {len(starts)} borders, expected ascending borders "
+                "from 0 on and one of their blocks"
+            )
+        if len(self.rows) not in (self.num_rows, self.total_rows):
+            raise InputError(
+                f"there are {len(self.rows)} rows, expected the {self.num_rows} of block "
+                f"{self.block} or all {self.total_rows}"
+            )
+
+    @staticmethod
+    def of(
+        features: Features | Store | Array,
+        blocks: int,
+        block: int,
+        row_starts: npt.ArrayLike | None = None,
+    ) -> "FeatureBlock":
+        """One block of a whole matrix: a view of it in memory, or the store of it on disk.
+
+        Raises:
+            InputError: there is no such block, or the borders do not cut the rows.
+        """
+        if not isinstance(features, (Features, Store)):
+            features = Features(features)
+        starts = _borders(len(features), blocks, row_starts)
+        if isinstance(features, Store) or not 0 <= block < blocks:
+            return FeatureBlock(starts, block, features)
+        first, last = int(starts[block]), int(starts[block + 1])
+        return FeatureBlock(starts, block, Features(features.data[first:last], features.scale))
+
+    @staticmethod
+    def open(
+        path: str | os.PathLike[str],
+        blocks: int,
+        block: int,
+        row_starts: npt.ArrayLike | None = None,
+    ) -> "FeatureBlock":
+        """Reads one block of a graph folder's features into memory, and no other rows.
+
+        Raises:
+            InputError: the graph has no features, or there is no such block.
+            FormatError: the folder is damaged.
+            StorageError: a file cannot be read.
+        """
+        graph = Graph.open(path)
+        if graph.features is None:
+            raise InputError("the graph has no features; convert it with them")
+        starts = _borders(graph.num_nodes, blocks, row_starts)
+        if not 0 <= block < blocks:
+            raise InputError(f"block is {block}, but there are {blocks} blocks (0 to B-1)")
+        width = graph.features.width
+        first, last = int(starts[block]) * width, int(starts[block + 1]) * width
+        name = str(graph.meta["arrays"]["features"]["file"])
+        checks = array_checks(graph, "features")
+        data = read_span(Path(path) / name, first, last, checks).reshape(-1, width)
+        return FeatureBlock(starts, block, Features(data, graph.features.scale))
+
+    @staticmethod
+    def on_disk(
+        graph: Graph,
+        blocks: int,
+        block: int,
+        row_starts: npt.ArrayLike | None = None,
+    ) -> "FeatureBlock":
+        """One block of a graph folder's features, left on disk: an exchange reads rows by plan.
+
+        Raises:
+            InputError: the graph has no features or no folder, or there is no such block.
+            FormatError: the file is not what meta.json says.
+            StorageError: the file cannot be opened.
+        """
+        file = FeatureFile.of(graph)
+        return FeatureBlock(_borders(len(file), blocks, row_starts), block, file)
+
+    @property
+    def file(self) -> FeatureFile | None:
+        """The rows of this block, and no others, where they are in a file; None elsewhere."""
+        if not isinstance(self.rows, FeatureFile) or len(self.rows) == self.num_rows:
+            return self.rows if isinstance(self.rows, FeatureFile) else None
+        return self.rows.span(self.first_row, self.first_row + self.num_rows)
+
+    @property
+    def first_row(self) -> int:
+        """Id of the first row of this block."""
+        return int(self.row_starts[self.block])
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of this block."""
+        return int(self.row_starts[self.block + 1]) - self.first_row
+
+    @property
+    def total_rows(self) -> int:
+        """Rows of all blocks."""
+        return int(self.row_starts[-1])
+
+    @property
+    def width(self) -> int:
+        """Numbers in a row."""
+        return self.rows.file.width if isinstance(self.rows, Store) else self.rows.width
+
+    @property
+    def scale(self) -> npt.NDArray[np.float32] | None:
+        """float32 [width] where `take` gives int8 rows that stand for row * scale."""
+        return None if isinstance(self.rows, Store) else self.rows.scale
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of what `take` gives."""
+        stored: np.dtype[Any] = self.rows.dtype
+        native: np.dtype[Any] = stored.newbyteorder("=")
+        return native
+
+    @property
+    def gathered_dtype(self) -> np.dtype[Any]:
+        """Of what a user sees: `dtype`, or float32 with a scale."""
+        return self.dtype if self.scale is None else np.dtype(np.float32)
+
+    def take(self, ids: Array) -> Array:
+        """Rows of this block by their ids, as they are stored (or as the store gives them).
+
+        Raises:
+            InputError: the rows are in a file, which only plans read.
+        """
+        if isinstance(self.rows, FeatureFile):
+            raise InputError(
+                f"{self.rows.name} is read by plan; use mode='planned', or give a Store of it"
+            )
+        local = self._local(ids)
+        if isinstance(self.rows, Store):
+            return self.rows[local]
+        data = self.rows.data
+        if not (data.flags.c_contiguous and data.dtype.isnative):
+            return data[local].astype(self.dtype, copy=False)
+        out = np.empty((len(local), self.width), self.dtype)
+        _core.gather_rows(data, local, out, None, 1)
+        return out
+
+    def _local(self, ids: Array) -> Int:
+        whole = len(self.rows) == self.total_rows
+        return ids.astype(np.int64) - (0 if whole else self.first_row)
+
+
+def _borders(rows: int, blocks: int, row_starts: npt.ArrayLike | None) -> Int:
+    if blocks < 1:
+        raise InputError(f"blocks is {blocks}, expected a number from 1 on")
+    if row_starts is None:
+        return np.arange(blocks + 1, dtype=np.int64) * rows // blocks
+    starts = np.asarray(row_starts, np.int64)
+    if len(starts) != blocks + 1 or starts[-1] != rows:
+        raise InputError(
+            f"row_starts has {len(starts)} borders up to {starts[-1] if len(starts) else 'none'}, "
+            f"expected {blocks + 1} up to {rows}"
+        )
+    return starts

@@ -1,0 +1,104 @@
+"""fetch_rows: decides how the feature rows of a Loader over ranks cross, and makes the exchange."""
+
+import numpy as np
+import numpy.typing as npt
+
+from foregather import _core
+from foregather.dist.features.exchange import ExchangeMode, FeatureExchange
+from foregather.dist.features.feature_block import FeatureBlock
+from foregather.dist.features.fetch_plan import row_geometry
+from foregather.dist.features.memory_split import OwnBlock, shares, shares_with_disk
+from foregather.dist.transport.codec import Codec
+from foregather.dist.transport.rank_grid import RankGrid
+from foregather.errors import BudgetError
+from foregather.graph.features import Features
+from foregather.graph.graph import Graph
+from foregather.graph.mapped import fetch
+from foregather.loader.rank_options import BlockStorage, RankOptions
+
+__all__ = ["default_memory", "exchange_of"]
+
+Int = npt.NDArray[np.int64]
+_PART = 10  # the default is this part of the largest block,
+_LEAST = 64 << 20  # and so much at least: small staging makes many rounds of a minibatch
+
+
+def default_memory(features: Features, starts: Int) -> int | None:
+    """Bytes for rows of other ranks where none were given; the same on all ranks.
+
+    The planner's tables, and a tenth of the largest block or 64 MiB, whichever is more. None where
+    the tables alone would take more than that block, or all rows are in one: then rows cross
+    minibatch by minibatch.
+    """
+    row = features.width * features.dtype.itemsize
+    largest = int(np.diff(starts).max(initial=0)) * row
+    tables = int(_core.planner_bytes(row_geometry(features.num_rows), 0, 0, 0))
+    if len(starts) == 2 or tables > largest:
+        return None
+    return tables + max(largest // _PART, _LEAST, 2 * (len(starts) - 2) * row)
+
+
+def exchange_of(
+    graph: Graph,
+    starts: Int,
+    grid: RankGrid,
+    options: RankOptions,
+    threads: int,
+) -> FeatureExchange:
+    """The exchange of a Loader; all ranks call this together.
+
+    Args:
+        graph: with features, in memory or memory-mapped.
+        starts: int64 [num_rows + 1]: borders of the blocks.
+        grid: the ranks.
+        options: mode "paper" exchanges rows minibatch by minibatch, "owner" by plan, with
+            `memory`, or `default_memory` where that is None.
+        threads: threads to use.
+
+    Raises:
+        InputError: the ranks differ, or the rows cannot be rounded.
+        BudgetError: `memory` is too small; the message says the minimum.
+    """
+    features = graph.features
+    assert features is not None
+    mode, memory, storage, wire = options.mode, options.memory, options.storage, options.wire
+    block = FeatureBlock.of(features, grid.num_rows, grid.row, starts)
+    if memory is not None and storage == "auto" and graph.path is not None:
+        memory, storage = _place(block, memory, Codec(block, wire).row_bytes)
+    if memory is None and mode == "owner":
+        memory = default_memory(features, starts)
+    how: ExchangeMode = "planned" if memory is not None and mode == "owner" else "paper"
+    if storage in ("features", "disk"):
+        block = FeatureBlock.on_disk(graph, grid.num_rows, grid.row, starts)
+    elif graph.path is not None:  # mapped: this rank's block is read into memory
+        assert isinstance(block.rows, Features)
+        kept = Features(fetch(block.rows.data), features.scale)
+        block = FeatureBlock(block.row_starts, block.block, kept)
+    return FeatureExchange(grid, block, memory=memory, wire=wire, mode=how, threads=max(1, threads))
+
+
+def _place(block: FeatureBlock, memory: int, row_bytes: int) -> tuple[int, BlockStorage]:
+    """Where blocks go under a budget for everything, and what is left of it for other rows.
+
+    The largest block decides, so that all ranks do the same.
+
+    Raises:
+        BudgetError: neither place has enough; the message says the less of the two.
+    """
+    rows, peers = int(np.diff(block.row_starts).max()), len(block.row_starts) - 2
+    own = OwnBlock(rows, block.width * block.dtype.itemsize)
+    held = rows * own.row_bytes
+    try:
+        shares(memory - held, block.total_rows, row_bytes, peers)
+        return memory - held, "memory"
+    except BudgetError as error:
+        least = held + (error.least or 0)
+    try:
+        shares_with_disk(memory, block.total_rows, row_bytes, peers, own)
+        return memory, "disk"
+    except BudgetError as error:
+        least = min(least, error.least or least)
+    raise BudgetError(
+        f"the memory is {memory} bytes, but a feature block of {rows} rows and rows of {peers} "
+        f"other ranks need at least {least}"
+    )

@@ -1,0 +1,127 @@
+"""memory_split: how a rank's budget for feature rows is divided, the same on all ranks of a grid.
+
+The planners' tables and block checksums come first; then staging for rows that are sent and
+received, and, where the own block is on disk, for what is read; what is left is cache: of rows of
+other ranks, and of rows of the own block.
+"""
+
+from bisect import bisect_left
+from dataclasses import dataclass
+
+from foregather import _core
+from foregather.dist.features.fetch_plan import row_geometry
+from foregather.errors import BudgetError
+from foregather.gather.disk import STAGING, whole_pages
+from foregather.graph.integrity.blocks import most_sums_bytes
+from foregather.graph.on_disk.npy import ALIGN, file_bytes
+from foregather.loader.memory.layout import longest_request
+
+__all__ = ["DiskShare", "OwnBlock", "shares", "shares_with_disk"]
+
+_MOST_STAGING = 64 << 20
+_PART = 8  # of what is free, this part is staging
+
+
+@dataclass(frozen=True)
+class OwnBlock:
+    """The blocks that ranks have on disk, as far as budgets count.
+
+    Attributes:
+        rows: of the largest block, so that all ranks come to the same shares.
+        row_bytes: stored bytes of a row.
+    """
+
+    rows: int
+    row_bytes: int
+
+
+@dataclass(frozen=True)
+class DiskShare:
+    """What reading the own block is given.
+
+    Attributes:
+        slots: rows of the own block that the cache holds.
+        staging: bytes to read ahead into.
+    """
+
+    slots: int
+    staging: int
+
+
+def shares(memory: int, rows: int, row_bytes: int, peers: int) -> tuple[int, int]:
+    """Slots of the cache and rows of staging for each peer, where the own block is in memory.
+
+    Staging is an eighth of what the tables leave, at most 64 MiB.
+
+    Args:
+        memory: the budget.
+        rows: of the whole matrix.
+        row_bytes: of a row as it crosses.
+        peers: other ranks of the column.
+
+    Raises:
+        BudgetError: the budget is below the minimum.
+    """
+    geometry = row_geometry(rows)
+    fixed = int(_core.planner_bytes(geometry, 0, 0, 0))
+    pair = 2 * max(1, peers) * row_bytes
+    if memory < fixed + pair:
+        raise _too_small(memory, fixed + pair, rows, row_bytes, peers, "")
+    staging = max(1, min((memory - fixed) // _PART, _MOST_STAGING) // pair)
+    return _slots(geometry, row_bytes, rows, memory - fixed - staging * pair), staging
+
+
+def shares_with_disk(
+    memory: int, rows: int, row_bytes: int, peers: int, own: OwnBlock
+) -> tuple[int, int, DiskShare]:
+    """The same where the own block is on disk, and what reading it is given.
+
+    A round's rows of the own block, for all ranks of the column, are in memory at once. Half of the
+    cache is for rows of the own block, all of it where there are no other ranks.
+
+    Raises:
+        BudgetError: the budget is below the minimum.
+    """
+    remote = row_geometry(rows)
+    stored = own.row_bytes
+    local = _core.Geometry(own.rows, stored, ALIGN, file_bytes(rows * stored), ALIGN)
+    fixed = int(_core.planner_bytes(remote, 0, 0, 0) + _core.planner_bytes(local, 0, 0, 0))
+    fixed += most_sums_bytes(own.rows * stored)  # also where a rank's folder has none: all agree
+    reading = whole_pages(2 * longest_request(stored))
+    pair = 2 * peers * row_bytes + (peers + 1) * stored
+    least = fixed + reading + pair
+    if memory < least:
+        raise _too_small(memory, least, rows, row_bytes, peers, " and the own block from disk")
+    free = memory - least
+    staging = 1 + min(free // _PART, _MOST_STAGING) // pair
+    more = min(max(STAGING - reading, 0), free // _PART)
+    reading += more // ALIGN * ALIGN
+    rest = memory - fixed - reading - staging * pair
+    own_slots = _slots(local, stored, own.rows, rest // 2 if peers else rest)
+    spent = _cache_bytes(local, stored, own_slots)
+    slots = _slots(remote, row_bytes, rows, rest - spent) if peers else 0
+    return slots, staging, DiskShare(own_slots, reading)
+
+
+def _cache_bytes(geometry: _core.Geometry, row_bytes: int, slots: int) -> int:
+    """Of so many slots: their rows, and what the planner's tables grow by."""
+    tables = _core.planner_bytes(geometry, slots, 0, 0) - _core.planner_bytes(geometry, 0, 0, 0)
+    return slots * row_bytes + int(tables)
+
+
+def _slots(geometry: _core.Geometry, row_bytes: int, most: int, room: int) -> int:
+    """As many as fit."""
+    return bisect_left(
+        range(1, most + 1), True, key=lambda slots: _cache_bytes(geometry, row_bytes, slots) > room
+    )
+
+
+def _too_small(
+    memory: int, least: int, rows: int, row_bytes: int, peers: int, beside: str
+) -> BudgetError:
+    error = BudgetError(
+        f"the memory is {memory} bytes, but fetching {rows} rows of {row_bytes} bytes from "
+        f"{peers} ranks{beside} needs at least {least}"
+    )
+    error.least = least
+    return error

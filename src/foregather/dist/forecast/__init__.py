@@ -1,0 +1,1 @@
+"""forecast: what a cluster would send and take, before there is one."""

@@ -1,0 +1,57 @@
+"""loader_facts: what the batches of a Loader depend on, as texts that ranks compare first.
+
+Threads, device, transform and the form of a batch (PyG's Data, `EdgeIndex`) are each rank's own:
+they change no value of a batch and nothing that crosses.
+"""
+
+from typing import TYPE_CHECKING
+
+from foregather.loader.loader_state import digest_of
+from foregather.sampling.identity import values_of
+
+if TYPE_CHECKING:
+    from foregather.graph.graph import Graph
+    from foregather.loader.batch_recipe import BatchRecipe
+    from foregather.loader.seeds import Seeds
+
+__all__ = ["facts_of", "seed_facts"]
+
+
+def facts_of(maker: "BatchRecipe") -> dict[str, str]:
+    """The graph, the rule, the input nodes and what a batch holds."""
+    form = maker.assembler
+    return {
+        "graph": _describe(maker.graph),
+        "graph (its digest)": maker.graph.digest,
+        "sampler": values_of(maker.sampler),
+        **seed_facts(maker.seeds),
+        "labels of a batch": form.labels,
+        "edge_attr of a batch": f"{form.edge_attr}",
+        "norm": f"{form.norm}",
+    }
+
+
+def seed_facts(seeds: "Seeds") -> dict[str, str]:
+    """The input nodes and how they are dealt into batches."""
+    return {
+        "input nodes": f"{seeds.count} with digest {digest_of(seeds)}",
+        "input_id": "positions" if seeds.by_position else "node ids",
+        "batch size": f"{seeds.batch_size}",
+        "shuffle": f"{bool(seeds.shuffle)}",
+        "drop_last": f"{bool(seeds.drop_last)}",
+        "seed": f"{seeds.seed}",
+    }
+
+
+def _describe(graph: "Graph") -> str:
+    rows = graph.features
+    features = "no features" if rows is None else f"features {rows.width} x {rows.dtype}"
+    held = [
+        name
+        for name in ("edge_weight", "edge_features", "labels")
+        if getattr(graph, name) is not None
+    ]
+    return (
+        f"{graph.num_nodes} nodes, {graph.num_edges} edges of {graph.indices.dtype}, {features}, "
+        f"{', '.join(held) or 'nothing else'}"
+    )

@@ -1,0 +1,245 @@
+"""rank_batches: makes this rank's batches of an epoch; what a Loader with a grid runs on.
+
+Minibatches are those of one rank: the epoch has the same batches, and step t takes the batches
+t p, ..., t p + p - 1, one a rank. Where the last step has fewer than p, the ranks that are left
+over take batches from the start of the epoch again, marked by `share` 0: every rank takes the same
+number of steps. Feature rows cross by plan: the bulk after the one that is fetched is sampled
+already, so the plan looks ahead, and the one after that is sampled meanwhile.
+"""
+
+from collections.abc import Generator, Iterator
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from foregather.dist.features.exchange import FeatureExchange
+from foregather.dist.features.fetch_rows import exchange_of
+from foregather.dist.loader_facts import facts_of, seed_facts
+from foregather.dist.sampling.dist_sampler import DistSampler
+from foregather.dist.sampling.partition import Partition, cut_rows
+from foregather.dist.traffic import count_crossed, explain_crossed
+from foregather.dist.transport.agreement import agree
+from foregather.dist.transport.ledger import Entry, Link, added
+from foregather.dist.transport.rank_grid import RankGrid
+from foregather.errors import InputError
+from foregather.graph.graph import Graph
+from foregather.loader.batch_recipe import BatchRecipe, Dealt
+from foregather.loader.lookahead import bulks_with_lookahead
+from foregather.loader.loop import Producer, Together
+from foregather.loader.prefetch import ahead
+from foregather.loader.rank_options import RankOptions
+from foregather.loader.seeds import Seeds
+from foregather.sampling.bulk import Bulk
+
+__all__ = ["RankBatches"]
+
+Int = npt.NDArray[np.int64]
+
+
+class RankBatches:
+    """How a Loader makes its batches over ranks; all ranks make it and loop together.
+
+    Args:
+        recipe: graph, rule and input nodes.
+        grid: the ranks.
+        options: how; the same on all ranks.
+
+    Raises:
+        InputError: an option breaks its rule, or the ranks differ.
+        BudgetError: `memory` is too small; the message says the minimum.
+    """
+
+    layout = None
+
+    def __init__(self, recipe: BatchRecipe, grid: RankGrid, options: RankOptions) -> None:
+        self.grid, self.bulk = grid, options.bulk
+        graph, threads, topology = recipe.graph, recipe.threads, options.topology
+        grid.agree_all({**facts_of(recipe), **options.facts()})
+        if topology not in ("partitioned", "replicated"):
+            raise InputError(f"topology is {topology!r}, expected 'partitioned' or 'replicated'")
+        held: Graph | Partition = graph
+        starts = cut_rows(graph.indptr, grid.num_rows, "nodes")
+        if topology == "partitioned":
+            held = self._partition(graph)
+            starts = held.row_starts
+        self.sampler = DistSampler(recipe.sampler, held, grid, mode=options.mode, threads=threads)
+        self.rows: FeatureExchange | None = None
+        if graph.features is not None:
+            self.rows = exchange_of(graph, starts, grid, options, threads)
+        #: Whether anything crosses: without, ranks loop independently of each other.
+        self._meets = topology == "partitioned" or self.rows is not None
+        self._number, self._loops = grid.next_number(), 0
+        self._closed = False
+
+    def _partition(self, graph: Graph) -> Partition:
+        if graph.path is None:
+            return Partition.of(graph, self.grid.num_rows, self.grid.row)
+        return Partition.open(graph.path, self.grid.num_rows, self.grid.row)
+
+    @property
+    def ranks(self) -> int:
+        """How many make batches together."""
+        return self.grid.size
+
+    def steps(self, seeds: Seeds) -> int:
+        """Steps of an epoch, the same on all ranks."""
+        return -(-len(seeds) // self.grid.size)
+
+    def start(self, recipe: BatchRecipe, epoch: int, first: int, prefetch: int) -> Producer:
+        """What makes the batches of the steps `first` to the last, for one loop."""
+        return Together(self.batches(recipe, epoch, first, prefetch))
+
+    def plan(self, recipe: BatchRecipe, epoch: int, batches: int | None) -> NoReturn:
+        """Refused: ranks plan together, bulk by bulk.
+
+        Raises:
+            InputError: always.
+        """
+        raise InputError(
+            "over ranks a bulk is planned when all have asked for its rows; explain() says "
+            "what was planned and moved, and `foregather plan --ranks` forecasts an epoch"
+        )
+
+    def planned(self) -> None:
+        """Ranks plan bulk by bulk; `explain` says what was announced."""
+
+    # ---- one epoch -----------------------------------------------------------------------------
+
+    def batches(
+        self, recipe: BatchRecipe, epoch: int, first: int, prefetch: int
+    ) -> Generator[Any, None, None]:
+        """Batches of the steps `first` to the last, made up to `prefetch` ahead.
+
+        A loop that is left early goes on, without a consumer, to where every rank is certain to
+        come: what one rank has asked of the others by then is answered, and nothing is left over
+        that a later loop could take for its own.
+        """
+        if self._closed:
+            raise InputError("the loader was closed; make a new one on all ranks")
+        if self._meets:
+            place = {"epoch": f"{epoch}", "first step of the loop": f"{first}"}
+            self._loops += 1
+            key = f"loop/{self._number}/{self._loops}"
+            agree(self.grid, key, {**seed_facts(recipe.seeds), **place})
+        source = self._make(recipe, epoch, first)
+        counted = _Counted(source)
+        made = ahead(counted, prefetch)
+        taken, ended = 0, False
+        try:
+            for batch in made:
+                taken += 1
+                yield batch
+                del batch
+            ended = True
+        finally:
+            made.close()
+            if not ended and not counted.failed:
+                while counted.count < taken + prefetch and next(counted, None) is not None:
+                    pass
+            source.close()
+
+    def _make(self, recipe: BatchRecipe, epoch: int, first: int) -> Generator[Any, None, None]:
+        steps = range(first, self.steps(recipe.seeds), self.bulk)
+        looks = self.rows is not None and self.rows.mode == "planned"
+        begun: list[Future[Bulk]] = []
+        bulks = (self._sample(recipe, epoch, step, begun) for step in steps)
+        try:
+            # planned rows: the next bulk is sampled, and the one after it is being sampled
+            for now, *later in bulks_with_lookahead(bulks, 2 if looks else 1):
+                begun.remove(now.pending)
+                following = later[0].pending.result() if looks and later else None
+                yield from self._finish(recipe, now, following)
+                del now, later, following
+        except GeneratorExit:
+            wait(begun)  # other ranks count on this one
+            raise
+
+    def _sample(
+        self, recipe: BatchRecipe, epoch: int, start: int, begun: "list[Future[Bulk]]"
+    ) -> "_Begun":
+        """Begins to sample this rank's batches of the steps from `start` on."""
+        seeds, size = recipe.seeds, self.grid.size
+        end = min(start + self.bulk, self.steps(seeds))
+        numbers = [step * size + self.grid.rank for step in range(start, end)]
+        dealt = [seeds.batch(epoch, number % len(seeds)) for number in numbers]
+        options = {"seed": seeds.seed, "epoch": epoch, "first_batch": numbers[0], "step": size}
+        pending = self.sampler.sample_bulk_async([nodes for nodes, _ in dealt], **options)
+        begun.append(pending)
+        return _Begun(start, pending, dealt)
+
+    def _finish(self, recipe: BatchRecipe, now: "_Begun", later: Bulk | None) -> Iterator[Any]:
+        bulk, dealt, start = now.pending.result(), now.dealt, now.start
+        rows = self.rows.fetch(bulk, later) if self.rows is not None else None
+        for step, (sample, (nodes, input_id)) in enumerate(zip(bulk, dealt, strict=True), start):
+            own = next(rows) if rows is not None else None
+            batch = recipe.assembler.batch(sample, nodes, input_id, own)
+            yield recipe.finish(replace(batch, share=self.share(recipe.seeds, step)))
+            del batch, own
+
+    def share(self, seeds: Seeds, step: int) -> float:
+        """What this rank's mean loss counts in the step: its seeds over the mean of all ranks."""
+        size = self.grid.size
+        counts = [
+            max(0, min(seeds.batch_size, seeds.count - number * seeds.batch_size))
+            for number in range(step * size, min((step + 1) * size, len(seeds)))
+        ]
+        own = counts[self.grid.rank] if self.grid.rank < len(counts) else 0
+        return own * size / sum(counts)
+
+    # ---- what can be asked ---------------------------------------------------------------------
+
+    def gather_ledger(self) -> dict[Link, Entry]:
+        """What all ranks sent for samples and features; all ranks call this together."""
+        table = self.grid.gather_ledger(self.sampler.ledger)
+        if self.rows is not None:
+            self.rows.settle()  # other ranks may still want rows of this one
+            table = added(table, self.grid.gather_ledger(self.rows.ledger))
+        return table
+
+    def counters(self) -> dict[str, Any]:
+        """Rows this rank used and bytes it sent so far; see `crossed.count_crossed`."""
+        return count_crossed(self.sampler, self.rows)
+
+    def explain(self) -> str:
+        """The grid, how rows cross, and what crossed so far, planned beside sent."""
+        return explain_crossed(self.grid, self.sampler, self.rows)
+
+    def close(self) -> None:
+        """Lets other ranks have what they count on, and ends threads; all ranks call this."""
+        self._closed = True
+        if self.rows is not None:
+            self.rows.close()
+        self.sampler.close()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Begun:
+    """A bulk that is being sampled."""
+
+    start: int
+    pending: "Future[Bulk]"
+    dealt: Dealt
+
+
+class _Counted:
+    """An iterator that knows how many items it gave, and whether it raised."""
+
+    def __init__(self, source: Iterator[Any]) -> None:
+        self.source, self.count, self.failed = source, 0, False
+
+    def __iter__(self) -> "_Counted":
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            item = next(self.source)
+        except StopIteration:
+            raise
+        except BaseException:
+            self.failed = True
+            raise
+        self.count += 1
+        return item

@@ -1,0 +1,202 @@
+"""dist_sampler: a sampler over ranks: each gets its own minibatches, as one rank would.
+
+The topology is a whole `Graph` on every rank (nothing crosses) or a `Partition`. Over a partition
+the default mode asks the owners of rows once a layer and bulk (expand.py); mode "paper" runs the
+published staged product (paper.py). In all of them a minibatch is a pure function of its number,
+so they give the same bits.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any
+
+import numpy.typing as npt
+
+from foregather.dist.baselines.paper import Paper
+from foregather.dist.sampling.column_owners import ColumnOwners
+from foregather.dist.sampling.expand import layer_expander
+from foregather.dist.sampling.layers import Frontier, run
+from foregather.dist.sampling.partition import Partition
+from foregather.dist.transport.ledger import Ledger
+from foregather.dist.transport.rank_grid import Channel, RankGrid
+from foregather.errors import InputError
+from foregather.graph.graph import Graph
+from foregather.loader.rank_options import Mode
+from foregather.sampling.bulk import Bulk
+from foregather.sampling.identity import values_of
+from foregather.sampling.layerwise import FastGCN
+from foregather.sampling.matrix import LayerGraph, MatrixSampler, keeps_verbs
+from foregather.sampling.sampler import Sampler
+from foregather.sampling.seeds import distinct_seeds
+
+__all__ = ["DistSampler", "Mode"]
+
+Array = npt.NDArray[Any]
+
+
+class DistSampler:
+    """A sampler over the ranks of a grid; all ranks make it and call it together.
+
+    Args:
+        sampler: the rule: `Neighbor`, or any matrix program over a partition (mode "paper" has
+            `Neighbor` and `Ladies`); any sampler over a replicated graph.
+        topology: the whole graph, or this rank's block of it: block number `grid.row` of
+            `grid.num_rows`.
+        grid: the ranks.
+        mode: see `Mode`.
+        threads: threads to use; the result does not depend on it.
+        channel: links to use (`Grid.channel`), shared with other samplers that take turns; None
+            makes new ones.
+
+    Raises:
+        InputError: the sampler has no such mode, the block is not this rank's, the grid does not
+            fit the mode, or ranks have different graphs or samplers.
+    """
+
+    def __init__(
+        self,
+        sampler: Sampler,
+        topology: Graph | Partition,
+        grid: RankGrid,
+        *,
+        mode: Mode = "owner",
+        threads: int = 1,
+        channel: Channel | None = None,
+    ) -> None:
+        self.sampler, self.topology, self.grid = sampler, topology, grid
+        self.mode, self.threads = mode, threads
+        self._check()
+        held = "partitioned" if isinstance(topology, Partition) else "replicated"
+        facts = {"graph (its digest)": topology.digest, "sampler": values_of(sampler)}
+        grid.agree_all({**facts, "mode": mode, "topology": held})
+        self._own_channel = channel is None
+        self.channel = channel or grid.channel()
+        self._columns: ColumnOwners | None = None
+        if isinstance(topology, Partition):
+            if mode == "paper":
+                self._paper = Paper(self.channel, topology, grid, threads)
+            elif isinstance(sampler, FastGCN) and keeps_verbs(sampler):
+                task = self.channel.thread.submit(ColumnOwners, self.channel, topology)
+                self._columns = task.result()
+
+    @property
+    def ledger(self) -> Ledger:
+        """What this rank sent for this sampler."""
+        return self.channel.ledger
+
+    def sample_bulk(
+        self,
+        seeds: Sequence[Array],
+        *,
+        seed: int,
+        epoch: int = 0,
+        first_batch: int = 0,
+        step: int = 1,
+    ) -> Bulk:
+        """Samples this rank's minibatches; all ranks call this together, some perhaps with none.
+
+        Args:
+            seeds: seed node ids of each minibatch of this rank.
+            seed: seed of the run, the same on all ranks.
+            epoch: number of the epoch, the same on all ranks.
+            first_batch: number of this rank's first minibatch in the epoch.
+            step: its minibatches have the numbers first_batch, first_batch + step, ...
+
+        Raises:
+            InputError: a seed is not a node of the graph.
+            RankError: a rank died or stalled.
+        """
+        pending = self.sample_bulk_async(
+            seeds, seed=seed, epoch=epoch, first_batch=first_batch, step=step
+        )
+        return pending.result()
+
+    def sample_bulk_async(
+        self,
+        seeds: Sequence[Array],
+        *,
+        seed: int,
+        epoch: int = 0,
+        first_batch: int = 0,
+        step: int = 1,
+    ) -> "Future[Bulk]":
+        """As `sample_bulk`, in the background: `result()` of what is returned is the bulk.
+
+        Bulks are sampled in the order of the calls, in groups of their own, so that the training
+        step and its collectives go on meanwhile.
+        """
+        batches = [first_batch + step * i for i in range(len(seeds))]
+        return self.channel.thread.submit(self._sample, list(seeds), batches, step, seed, epoch)
+
+    def close(self) -> None:
+        """Ends the background thread, unless the channel was given."""
+        if self._own_channel:
+            self.channel.close()
+
+    # ---- how -----------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        topology, grid = self.topology, self.grid
+        if self.mode not in ("owner", "paper"):
+            raise InputError(f"mode is {self.mode!r}, expected 'owner' or 'paper'")
+        if not isinstance(topology, Partition):
+            return
+        if (topology.num_blocks, topology.block) != (grid.num_rows, grid.row):
+            raise InputError(
+                f"rank {grid.rank} has block {topology.block} of {topology.num_blocks}, expected "
+                f"block {grid.row} of {grid.num_rows}: its row of the grid"
+            )
+        if self.mode == "paper":
+            Paper.check(self.sampler, grid)
+        elif not isinstance(self.sampler, MatrixSampler):
+            raise InputError(
+                f"{type(self.sampler).__name__} walks over the whole graph, which a partition does "
+                "not offer; use topology='replicated', all neighbour lists on every rank"
+            )
+
+    def _sample(
+        self, seeds: list[Array], batches: list[int], step: int, seed: int, epoch: int
+    ) -> Bulk:
+        topology: Any = self.topology
+        if isinstance(topology, Graph):
+            return self._replicated(topology, seeds, batches, step, seed, epoch)
+        numbers = f"{batches[0]} to {batches[-1]}" if batches else "none"
+        where = f"epoch {epoch}, minibatches {numbers} of rank {self.grid.rank}"
+        nodes, positions = distinct_seeds(topology, seeds)
+        dtype = topology.indices.dtype
+        if self.mode == "paper":
+            return self._paper.sample(self.sampler, where, nodes, positions, batches, seed, epoch)
+        assert isinstance(self.sampler, MatrixSampler)
+        expand = layer_expander(self.channel, topology, self.sampler, self.threads, self._columns)
+        if self._columns is not None:
+            self.grid.watch.where = where
+            assert isinstance(self.sampler, FastGCN)
+            self._columns.choose(self.sampler, batches, seed, epoch)
+
+        def layer(front: Frontier) -> LayerGraph:
+            self.grid.watch.where = f"{where}, layer {front.layer}"
+            return expand(front)
+
+        return run(self.sampler, layer, dtype, nodes, positions, batches, seed, epoch)
+
+    def _replicated(
+        self, graph: Graph, seeds: list[Array], batches: list[int], step: int, seed: int, epoch: int
+    ) -> Bulk:
+        if step == 1 or len(seeds) < 2:
+            first = batches[0] if batches else 0
+            return self.sampler.sample_bulk(
+                graph, seeds, seed=seed, epoch=epoch, first_batch=first, threads=self.threads
+            )
+        made = [
+            self.sampler.sample_bulk(
+                graph, [ids], seed=seed, epoch=epoch, first_batch=batch, threads=self.threads
+            )[0]
+            for ids, batch in zip(seeds, batches, strict=True)
+        ]
+        return Bulk(
+            [replace(s, batch=b) for s, b in zip(made, batches, strict=True)],
+            seed,
+            epoch,
+            batches[0],
+        )

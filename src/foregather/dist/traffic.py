@@ -1,0 +1,93 @@
+"""traffic: says what a Loader over ranks moved, what the plans announced beside what was sent."""
+
+from typing import Any
+
+from foregather.dist.features.block_reader import OwnDisk
+from foregather.dist.features.exchange import FeatureExchange
+from foregather.dist.features.fetch_plan import REPLY, REQUEST
+from foregather.dist.features.planned_fetcher import PlannedFetcher
+from foregather.dist.sampling.dist_sampler import DistSampler
+from foregather.dist.transport.ledger import Ledger
+from foregather.dist.transport.rank_grid import RankGrid
+from foregather.units import format_bytes
+
+__all__ = ["count_crossed", "explain_crossed"]
+
+
+def _by_purpose(ledger: Ledger) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for (_, _, purpose), entry in ledger.entries().items():
+        sums = found.setdefault(purpose, {"bytes": 0, "messages": 0})
+        sums["bytes"] += entry.bytes
+        sums["messages"] += entry.messages
+    return found
+
+
+def count_crossed(sampler: DistSampler, rows: FeatureExchange | None) -> dict[str, Any]:
+    """What this rank used and sent so far.
+
+    `sampling` and `features` are bytes and messages it sent, by purpose; `rows` counts feature
+    rows of its own block (local), from the cache (hits) and fetched (misses); `announced` is what
+    its plans said in bytes: requests it sends, and replies it gets. `disk` is there where the own
+    block is: what was read of it, see `OwnDisk.counters`.
+    """
+    found: dict[str, Any] = {"sampling": _by_purpose(sampler.ledger)}
+    if rows is not None:
+        found["features"] = _by_purpose(rows.ledger)
+        found["rows"] = dict(rows.fetcher.counts)
+        if isinstance(rows.fetcher, PlannedFetcher):
+            found["announced"] = dict(rows.fetcher.announced)
+        if rows.disk is not None:
+            found["disk"] = rows.disk.counters()
+    return found
+
+
+def _explain_disk(disk: OwnDisk, counts: dict[str, Any]) -> list[str]:
+    """Where the own block is, how it is read, and read beside planned."""
+    line = (
+        f"own block: on disk, {disk.file.num_rows} rows of {disk.file.name} with a cache of "
+        f"{disk.share.slots} rows"
+    )
+    if disk.choice is None:
+        return [line]
+    best = disk.choice.best
+    return [
+        f"{line}, {disk.backend} in blocks of {format_bytes(best.block_bytes)}",
+        f"disk: {format_bytes(counts['bytes'])} read in {counts['requests']} requests; "
+        f"{format_bytes(counts['planned_bytes'])} planned in {counts['planned_requests']}",
+    ]
+
+
+def explain_crossed(grid: RankGrid, sampler: DistSampler, rows: FeatureExchange | None) -> str:
+    """The grid, how rows cross, and what this rank used and sent so far."""
+    counts = count_crossed(sampler, rows)
+    sent = sum(entry["bytes"] for entry in counts["sampling"].values())
+    lines = [
+        f"rank {grid.rank} of {grid.size}, a grid of {grid.num_rows} x {grid.replication}",
+        f"sampling: mode {sampler.mode}, {format_bytes(sent)} sent",
+    ]
+    if rows is None:
+        return "\n".join([*lines, "features: none"])
+    wire, used = rows.codec.wire, counts["rows"]
+    if isinstance(rows.fetcher, PlannedFetcher):
+        slots = len(rows.fetcher.cache)
+        lines.append(
+            f"features: by plan, wire {wire}, {format_bytes(rows.memory_bytes)} with a cache of "
+            f"{slots} rows"
+        )
+    else:
+        lines.append(f"features: minibatch by minibatch, wire {wire}, no cache")
+    if rows.disk is not None:
+        lines += _explain_disk(rows.disk, counts["disk"])
+    lines.append(
+        f"rows: {used['local']} of the own block, {used['hits']} from the cache, "
+        f"{used['misses']} fetched"
+    )
+    for purpose, entry in counts["features"].items():
+        line = f"{purpose}: {format_bytes(entry['bytes'])} sent"
+        if purpose == REQUEST:
+            line += f", {format_bytes(counts['announced'][REQUEST])} planned"
+        if purpose == REPLY:
+            line += f"; {format_bytes(counts['announced'][REPLY])} planned to be received"
+        lines.append(line)
+    return "\n".join(lines)

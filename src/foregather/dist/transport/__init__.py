@@ -1,0 +1,1 @@
+"""transport: how ranks meet, speak, count what they send, and notice who is gone."""

@@ -1,0 +1,71 @@
+"""mesh: the groups of a grid as torch's DeviceMesh of p/c x c ranks.
+
+The groups are made here and given to the mesh, not made by `init_device_mesh`: that one has no
+timeout of ours (its groups wait for half an hour), and where a dimension spans all ranks it hands
+out the default group, in which the gradients cross. What a collective of another thread does there
+would be taken for ours.
+"""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
+
+from foregather.errors import InputError
+
+if TYPE_CHECKING:
+    from foregather.dist.transport.rank_grid import RankGrid
+
+__all__ = ["DIMENSIONS", "check_mesh", "leave", "make_mesh"]
+
+#: What lies along each dimension of the mesh: the ranks of a grid column, and of a grid row.
+DIMENSIONS = ("column", "row")
+
+
+def make_mesh(grid: "RankGrid") -> DeviceMesh:
+    """New groups of a grid; all ranks call this together.
+
+    Raises:
+        RankError: a rank does not take part within the timeout.
+    """
+    table = torch.arange(grid.size, dtype=torch.int).view(grid.num_rows, grid.replication)
+    groups = [_join(grid, ranks.tolist()) for ranks in (table.T, table)]
+    # What crosses here lies in host memory, whatever carries the gradients.
+    return DeviceMesh.from_group(groups, "cpu", mesh=table, mesh_dim_names=DIMENSIONS)
+
+
+def _join(grid: "RankGrid", groups: list[list[int]]) -> Any:
+    options: dict[str, Any] = {"backend": "gloo", "timeout": timedelta(seconds=grid.timeout)}
+    joined: Any = None
+    with grid.watch.step("making groups"):
+        if len(groups[0]) == 1:  # nobody else has to take part
+            return dist.new_group([grid.rank], use_local_synchronization=True, **options)
+        for ranks in groups:  # every rank takes part in making every group
+            group = dist.new_group(ranks, **options)
+            joined = group if grid.rank in ranks else joined
+    return joined
+
+
+def leave(mesh: DeviceMesh) -> None:
+    """Leaves the groups of a mesh."""
+    for group in mesh.get_all_groups():
+        if dist.is_initialized():
+            dist.destroy_process_group(group)
+
+
+def check_mesh(mesh: DeviceMesh) -> int:
+    """The replication that a mesh asks for.
+
+    Raises:
+        InputError: it does not have all ranks in order, in one or two dimensions.
+    """
+    table = mesh.mesh
+    ranks = dist.get_world_size()
+    if table.ndim not in (1, 2) or table.flatten().tolist() != list(range(ranks)):
+        raise InputError(
+            f"the mesh has ranks {table.tolist()}, expected ranks 0 to {ranks - 1} in order, of "
+            "shape [p/c, c]"
+        )
+    return int(table.shape[1]) if table.ndim == 2 else 1

@@ -1,0 +1,244 @@
+"""rank_grid: p ranks as p/c rows and c columns, with groups of their own, under plain torchrun.
+
+Rank i * c + j is in row i and column j. Block row i of the graph lies with all c ranks of row i;
+the ranks of one column together hold everything, so a rank asks only its own column. All ranks
+make grids in the same order and have the same version, replication and timeout; this is checked.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from importlib.metadata import version
+from itertools import count
+from typing import Any, TypeVar
+
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
+
+from foregather.dist.transport import last_word
+from foregather.dist.transport.agreement import agree
+from foregather.dist.transport.call_timeout import cut_links, within
+from foregather.dist.transport.ledger import Entry, Ledger, Link
+from foregather.dist.transport.link_error import is_link_error
+from foregather.dist.transport.liveness import Watch
+from foregather.dist.transport.meet import attempt, environment, meet, start
+from foregather.dist.transport.mesh import check_mesh, leave, make_mesh
+from foregather.dist.transport.wire import Wire
+from foregather.errors import InputError, RankError
+
+__all__ = ["Channel", "RankGrid"]
+
+AnyGrid = TypeVar("AnyGrid", bound="RankGrid")
+
+_grids = count()
+_PATIENCE = 5.0  # seconds for threads to end after a failure
+
+
+class Channel:
+    """Groups of a grid for one use, and the thread in which that use makes its collectives.
+
+    Collectives of one channel run one after the other in its thread, in the order in which they
+    were asked for, so nothing else (gradients, another channel) can come between them.
+
+    Attributes:
+        mesh: its groups as a DeviceMesh, see `Grid.mesh`.
+        column: links to the ranks of this rank's column.
+        row: links to the ranks of this rank's row.
+        ledger: what was sent.
+        thread: runs one task at a time.
+        before_close: called before the thread ends, to wait for what other ranks count on.
+    """
+
+    def __init__(self, grid: "RankGrid") -> None:
+        self.ledger = Ledger(grid.rank)
+        self.mesh = make_mesh(grid)
+        self.column = self._wire(grid, "column")
+        self.row = self._wire(grid, "row")
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix="foregather-dist")
+        self.before_close: list[Callable[[], None]] = []
+        self._closed = False
+
+    def _wire(self, grid: "RankGrid", dimension: str) -> Wire:
+        group = self.mesh.get_group(dimension)
+        ranks = dist.get_process_group_ranks(group)
+        return Wire(group, ranks, grid.rank, grid.watch, self.ledger)
+
+    def close(self) -> None:
+        """Waits for the task under way, ends the thread and leaves the groups."""
+        while self.before_close:
+            self.before_close.pop()()
+        self.thread.shutdown(wait=True, cancel_futures=True)
+        if not self._closed:
+            self._closed = True
+            leave(self.mesh)
+
+    def give_up(self) -> list[threading.Thread]:
+        """As `close` after a failure: waits for no rank; returns threads that still do."""
+        self._closed = True
+        self.before_close.clear()
+        self.thread.shutdown(wait=False, cancel_futures=True)
+        end = time.monotonic() + _PATIENCE
+        for thread in self.thread._threads:
+            thread.join(max(0.0, end - time.monotonic()))
+        return [thread for thread in self.thread._threads if thread.is_alive()]
+
+
+class RankGrid:
+    """The ranks of a run, as everything in this room sees them; see `Grid`.
+
+    Starts `torch.distributed` from the environment of torchrun unless it was started already.
+
+    Args:
+        replication: c, the ranks that hold the same block row.
+        timeout: seconds after which a collective gives up.
+        backend: of torch.distributed, if it is started here.
+
+    Raises:
+        InputError: c does not divide the ranks, ranks differ in version or options, or this
+            process was not started by torchrun.
+        RankError: a rank cannot be reached, or the port is taken.
+    """
+
+    def __init__(
+        self, replication: int = 1, *, timeout: float = 600.0, backend: str = "gloo"
+    ) -> None:
+        self.rank, self.size, host, port = environment()
+        self.replication, self.timeout = replication, timeout
+        if replication < 1 or self.size % replication:
+            raise InputError(
+                f"replication is {replication}, but there are {self.size} ranks; choose a number "
+                f"that divides {self.size}"
+            )
+        self.row, self.column = divmod(self.rank, replication)
+        self.num_rows = self.size // replication
+        prefix = f"{attempt()}/{next(_grids)}"
+        self._agreed, self._numbers = 0, count()
+        self._channels: list[Channel] = []
+        self._mesh: DeviceMesh | None = None
+        self._own_mesh = False
+        last_word.hook()
+        store = None if dist.is_initialized() else meet(timeout)
+        try:
+            self.watch = within(
+                timeout,
+                lambda: Watch(self.rank, self.size, host, port, prefix, timeout),
+                lambda: cut_links(host, port),
+            )
+        except RuntimeError as error:
+            raise RankError(f"the store of rank 0 at port {port} does not answer") from error
+        last_word.watch_over(self)
+        if store is not None:
+            start(backend, store, self.watch)
+        self.agree("version of foregather", version("foregather"))
+        self.agree("replication and timeout", f"{replication}, {timeout:g} s")
+
+    @classmethod
+    def from_mesh(cls: type[AnyGrid], mesh: DeviceMesh, *, timeout: float = 600.0) -> AnyGrid:
+        """A grid of the ranks of a DeviceMesh, which becomes its `mesh`.
+
+        Args:
+            mesh: all ranks in order, of shape [p/c, c], or [p] for c = 1.
+            timeout: as for a grid.
+
+        Raises:
+            InputError: the mesh has other ranks, or another order or shape.
+        """
+        grid = cls(check_mesh(mesh), timeout=timeout)
+        grid._mesh = mesh
+        return grid
+
+    @property
+    def mesh(self) -> DeviceMesh:
+        """The ranks as a DeviceMesh of shape [p/c, c], for collectives of your own.
+
+        Its dimensions are called by what lies along them: `mesh.get_group("column")` has the p/c
+        ranks of this rank's grid column, `mesh.get_group("row")` the c ranks of its grid row. It is
+        made when it is first asked for, so all ranks ask together. Channels have groups of their
+        own, so nothing that is done with these meets their collectives.
+        """
+        if self._mesh is None:
+            self._mesh, self._own_mesh = make_mesh(self), True
+        return self._mesh
+
+    def channel(self) -> Channel:
+        """New groups and a thread for one use; all ranks call this together."""
+        made = Channel(self)
+        self._channels.append(made)
+        return made
+
+    def agree(self, name: str, value: str) -> None:
+        """Checks that all ranks have the same value.
+
+        Raises:
+            InputError: they have not; on every rank.
+            RankError: a rank does not answer within the timeout.
+        """
+        self.agree_all({name: value})
+
+    def agree_all(self, facts: Mapping[str, str]) -> None:
+        """As `agree` for several values by their names, in one exchange."""
+        self._agreed += 1
+        agree(self, f"agree/{self._agreed}", facts)
+
+    def next_number(self) -> int:
+        """0, 1, ...: a number for what all ranks make in the same order."""
+        return next(self._numbers)
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """Around a part of a program that meets other ranks by collectives of its own.
+
+        An error of torch that leaves `with Grid(...)` or the whole program names the rank that is
+        gone by itself; this is for a program that wants to catch it before that.
+
+        Raises:
+            RankError: links between ranks failed; the message names the rank.
+        """
+        try:
+            yield
+        except Exception as error:
+            if isinstance(error, RankError) or not is_link_error(error):
+                raise
+            raise self.watch.verdict("a collective of the program") from error
+
+    def gather_ledger(self, ledger: Ledger) -> dict[Link, Entry]:
+        """What all ranks sent, on every rank; all ranks call this together."""
+        everybody: list[Any] = [None] * self.size
+        with self.watch.step("gathering the ledger"):
+            dist.all_gather_object(everybody, ledger.entries())
+        return {link: entry for part in everybody for link, entry in part.items()}
+
+    def close(self, failed: bool = False) -> None:
+        """Ends threads and groups. torch.distributed itself runs on to the end of the process.
+
+        It cannot be started twice without a race: a rank that is early would meet the store of
+        the run before.
+
+        Args:
+            failed: after an error; other ranks are not waited for.
+        """
+        if failed:
+            stuck = [thread for channel in self._channels for thread in channel.give_up()]
+            last_word.release(self, stuck)
+            self.watch.close("it failed")
+            return
+        for channel in self._channels:
+            channel.close()
+        if self._mesh is not None and self._own_mesh:
+            leave(self._mesh)
+            self._mesh, self._own_mesh = None, False
+        last_word.release(self, [])
+        self.watch.close()
+
+    def __enter__(self: AnyGrid) -> AnyGrid:
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if error is None:
+            return self.close()
+        named = last_word.name_failure(self, error)
+        self.close(failed=True)
+        if named is not None:
+            raise named from error

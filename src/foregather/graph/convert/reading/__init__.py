@@ -1,0 +1,1 @@
+"""reading: text, gzip and npz files in pieces of bounded size."""

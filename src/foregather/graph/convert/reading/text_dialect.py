@@ -1,0 +1,170 @@
+"""text_dialect: how an edge list is written, judged by its first lines.
+
+A guess is made only where a wrong one would be noticed: ids that look like integers are read as
+integers, and the first line that is not one stops the conversion with its number.
+"""
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from foregather import _core
+from foregather.errors import FormatError, InputError
+from foregather.graph.convert.reading.columns import Column, Picked, has_edge_names, pick_columns
+from foregather.graph.convert.reading.stream import first_lines
+from foregather.graph.convert.reading.tables import Layout
+
+__all__ = ["DELIMITERS", "Sniffed", "sniff"]
+
+DELIMITERS = {
+    "\t": "tabs",
+    ",": "commas",
+    ";": "semicolons",
+    "|": "bars",
+    ":": "colons",
+    " ": "blanks",
+}
+_GUESSED = ("\t", ",", ";", "|")
+_SAMPLE_BYTES = 1 << 16
+_MOST_ROWS = 1000
+_INTEGER = re.compile(rb"[+-]?[0-9]+(\.0*)?")  # as the parser accepts
+
+
+@dataclass(frozen=True)
+class Sniffed:
+    """What the first lines say.
+
+    Attributes:
+        layout: delimiter, first data line, and whether comments may follow it.
+        picked: the columns to read.
+        names: the header's names, or None.
+        count: columns of the first data line.
+        strings: the ids are text.
+        comments: comment lines before the first data line.
+    """
+
+    layout: Layout
+    picked: Picked
+    names: list[str] | None
+    count: int
+    strings: bool
+    comments: list[str]
+
+
+def sniff(
+    path: str | os.PathLike[str],
+    columns: Sequence[Column] | None,
+    delimiter: str | None,
+    header: bool | None,
+    strings: bool | None,
+    weight: Column | None,
+) -> Sniffed:
+    """Looks at the first lines; what is given is taken, what is None is judged.
+
+    Raises:
+        FormatError: no line holds an edge.
+        InputError: the columns asked for are not there, or the delimiter cannot be told.
+    """
+    file = os.path.basename(path)
+    comments, rows = _sample(path, file)
+    if delimiter is None:
+        delimiter = _find_delimiter(file, [line for _, line in rows])
+    elif delimiter not in DELIMITERS:
+        raise InputError(f"the delimiter is {delimiter!r}, expected one of , ; | : tab or space")
+    table = [(number, _split(line, delimiter)) for number, line in rows]
+    if header is None:
+        header = _has_header([fields for _, fields in table], columns, weight)
+    names = [field.decode("utf-8", "replace") for field in table[0][1]] if header else None
+    data = table[1:] if header else table
+    if not data:
+        raise FormatError(
+            f"{file} has a header and no edges; expected a source and a target a line"
+        )
+    count = len(data[0][1])
+    picked = pick_columns(file, names, count, columns, weight)
+    if strings is None:
+        strings = _are_strings(file, data, picked[:2])
+    # Text may start with # or %, so after the first edge such lines are edges where ids are text.
+    layout = Layout(delimiter, first_row=data[0][0], comments=not strings)
+    return Sniffed(layout, picked, names, count, strings, comments)
+
+
+def _sample(path: str | os.PathLike[str], file: str) -> tuple[list[str], list[tuple[int, bytes]]]:
+    """The leading comments, and the first lines that are neither comment nor blank."""
+    comments: list[str] = []
+    rows: list[tuple[int, bytes]] = []
+    lines = first_lines(path, _SAMPLE_BYTES)
+    for number, line in enumerate(lines, start=1):
+        text = line.strip()
+        if text[:1] in (b"#", b"%"):
+            if not rows:
+                comments.append(text.decode("utf-8", "replace"))
+        elif text and len(rows) < _MOST_ROWS:
+            rows.append((number, line))
+    if not lines:
+        raise FormatError(f"{file} is empty; expected a source and a target a line")
+    if not rows:
+        raise FormatError(
+            f"{file} has no edge among its first {len(lines)} lines; lines that start with # or % "
+            "are comments"
+        )
+    return comments, rows
+
+
+def _split(line: bytes, delimiter: str) -> list[bytes]:
+    return _core.split_fields(np.frombuffer(line, np.uint8), delimiter)
+
+
+def _integers(fields: Sequence[bytes], columns: Sequence[int]) -> bool:
+    return all(c < len(fields) and _INTEGER.fullmatch(fields[c]) for c in columns)
+
+
+def _are_strings(file: str, data: list[tuple[int, list[bytes]]], columns: Sequence[int]) -> bool:
+    """Whether ids are text: all are, or all are integers; a mixture is not judged but refused."""
+    odd = [row for row in data if not _integers(row[1], columns)]
+    if odd and len(odd) < len(data):
+        number, fields = odd[0]
+        text = [fields[c].decode("utf-8", "replace") for c in columns if c < len(fields)]
+        raise InputError(
+            f"{file} line {number} has ids {text}, but other lines have integers; correct it, or "
+            "pass --ids string where ids are text"
+        )
+    return bool(odd)
+
+
+def _find_delimiter(file: str, rows: list[bytes]) -> str:
+    """The delimiter that cuts every line into the same number of fields, integers first.
+
+    Two integers at the start of the lines settle it, so "1 2<tab>3" is split at blanks; else the
+    first of tab, comma, semicolon and bar that fits, then blanks.
+    """
+    fitting: list[str] = []
+    for delimiter in (*_GUESSED, " "):
+        table = [_split(line, delimiter) for line in rows]
+        counts = {len(fields) for fields in table}
+        if min(counts) < 2 or (len(counts) > 1 and delimiter != " "):
+            continue
+        if all(_integers(fields, (0, 1)) for fields in table[1:] or table):
+            return delimiter
+        fitting.append(delimiter)
+    if not fitting:
+        raise InputError(
+            f"cannot tell what separates the columns of {file}: no delimiter cuts its first lines "
+            "into two columns or more; expected commas, tabs, semicolons, bars or blanks"
+        )
+    return fitting[0]
+
+
+def _has_header(
+    table: list[list[bytes]], columns: Sequence[Column] | None, weight: Column | None
+) -> bool:
+    first = [field.decode("utf-8", "replace") for field in table[0]]
+    asked = [*(columns or ()), *(() if weight is None else (weight,))]
+    if any(not re.fullmatch("[0-9]+", str(column)) for column in asked) or has_edge_names(first):
+        return True
+    ids = [int(column) - 1 for column in columns] if columns else [0, 1]
+    below = table[1:]
+    return bool(below) and not _integers(table[0], ids) and all(_integers(f, ids) for f in below)

@@ -1,0 +1,1 @@
+"""sources: what people already have, each as one Source."""

@@ -1,0 +1,133 @@
+"""text: edge lists as source: csv, tsv, txt, gzipped or not (SNAP, KONECT and the like).
+
+One edge a line, in any two columns; comment lines start with # or %. The file is streamed each
+time `edges` is asked for. Ids that are integers are "dense" unless the caller says "sparse":
+whether the largest id is plausible is known only at the end, and the engine refuses it there.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from foregather.errors import FormatError, InputError
+from foregather.graph.convert.reading.columns import Column, check_ids
+from foregather.graph.convert.reading.tables import read_edges
+from foregather.graph.convert.reading.text_dialect import DELIMITERS, sniff
+from foregather.graph.convert.source import EdgeChunk, Ids, Rows, Small
+
+__all__ = ["TextSource"]
+
+_KONECT = re.compile(r"%\s*(sym|asym|bip)\b")
+
+
+class TextSource:
+    """Edges of a delimited text file.
+
+    Args:
+        path: the file; gzip is recognised by its first bytes.
+        columns: source and target column, by name in the header or by position from 1; None takes
+            columns with usual names (source and target, src and dst, from and to, u and v), else
+            the first two.
+        delimiter: `, ; | :`, tab, or a space for any run of blanks; None looks.
+        header: whether the first line that is no comment holds names; None: if it names the
+            columns asked for, or has usual names, or is not integers while the lines below are.
+        ids: "dense", "sparse", "string", or "auto": "dense" where the first lines hold integers,
+            else "string".
+        weight: weight column, by name or position from 1; None: no weights.
+
+    Raises:
+        FormatError: empty, not text, or without a single edge.
+        InputError: the columns asked for are not there.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        columns: Sequence[Column] | None = None,
+        delimiter: str | None = None,
+        header: bool | None = None,
+        ids: str = "auto",
+        weight: Column | None = None,
+    ) -> None:
+        check_ids(ids)
+        self._path = Path(path)
+        self.name = self._path.name
+        strings = None if ids == "auto" else ids == "string"
+        self._form = sniff(self._path, columns, delimiter, header, strings, weight)
+        self._auto = ids == "auto"
+        self.ids: Ids = "string" if self._form.strings else "sparse" if ids == "sparse" else "dense"
+        self.num_nodes: int | None = None
+        self.num_edges: int | None = None
+        self.has_weight = weight is not None
+        self.edge_features: tuple[int, np.dtype[Any]] | None = None
+        self.features: Rows | None = None
+        self.stored_once = self._konect()
+
+    def _konect(self) -> bool | None:
+        """What KONECT's first comment says of the direction of edges."""
+        found = _KONECT.match(self._form.comments[0]) if self._form.comments else None
+        if found is None:
+            return None
+        if found[1] == "bip":
+            raise FormatError(
+                f"{self.name} is a bipartite graph whose two sides are both numbered from 1, so "
+                "its ids do not name one node each; give the sides different ids and remove the "
+                "line '% bip'"
+            )
+        return found[1] == "sym"
+
+    def edges(self, step: int) -> Iterator[EdgeChunk]:
+        """Reads the edges in order, at most `step` at a time."""
+        form = self._form
+        try:
+            yield from read_edges(
+                self._path,
+                form.picked[:2],
+                step,
+                form.layout,
+                strings=form.strings,
+                weight=form.picked.weight,
+            )
+        except InputError as error:
+            if self._auto and str(error).endswith("expected an integer id"):
+                raise InputError(f"{error}; pass --ids string where ids are text") from error
+            raise
+
+    def small(self, budget: int) -> Small:
+        """An edge list has neither labels nor splits."""
+        return Small()
+
+    def notes(self) -> list[str]:
+        """What was read and what was left."""
+        form = self._form
+        found = [
+            f"Edges go from {self._column(form.picked.source)} to "
+            f"{self._column(form.picked.target)} of {self.name}, separated by "
+            f"{DELIMITERS[form.layout.delimiter]}."
+        ]
+        if self._auto and self.ids == "dense":
+            found.append("Ids are integers and kept as they are; --ids sparse renumbers them.")
+        if self._auto and self.ids == "string":
+            found.append("Ids are text, so the nodes are numbered.")
+        if form.comments:
+            found.append(
+                f"{len(form.comments)} lines of comment come first, such as "
+                f"{form.comments[0][:80]!r}."
+            )
+        left = [self._column(c) for c in range(form.count) if c not in form.picked]
+        if left:
+            listed = ", ".join(left[:5]) + (" and more" if len(left) > 5 else "")
+            found.append(f"Not read: {listed}; --weight takes one as weights.")
+        if self.stored_once:
+            found.append("The first line says the graph is undirected, each edge stored once.")
+        return found
+
+    def _column(self, column: int) -> str:
+        names = self._form.names
+        named = f" ({names[column]})" if names and column < len(names) else ""
+        return f"column {column + 1}{named}"

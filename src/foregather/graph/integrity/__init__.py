@@ -1,0 +1,1 @@
+"""integrity: nothing is believed unchecked: block checksums, verify, sound topologies."""

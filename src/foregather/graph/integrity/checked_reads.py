@@ -1,0 +1,61 @@
+"""checked_reads: what is read of a map's file, each block checked against its checksum."""
+
+import atexit
+import threading
+import weakref
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from foregather import _core
+from foregather.graph.integrity.blocks import open_sums, read_checked
+from foregather.graph.mapped import Mapped
+from foregather.graph.on_disk.meta import Meta
+from foregather.graph.on_disk.npy import ALIGN
+
+__all__ = ["CheckedReads"]
+
+
+class CheckedReads:
+    """Reads parts of an array file; its table of checksums is read with the first of them.
+
+    Args:
+        owner: the map, whose file stays open as long as this is used.
+        folder: of the graph.
+        meta: of the folder, as it was when the graph was opened.
+        name: of the array.
+    """
+
+    def __init__(self, owner: Mapped, folder: Path, meta: Meta, name: str) -> None:
+        self._descriptor, self._path = owner.descriptor, owner.path
+        self._where = (folder, meta, name)
+        self._lock = threading.Lock()
+        self._sums: _core.BlockSums | None = None
+        _alive.add(self)
+
+    def __call__(self, position: int, into: npt.NDArray[np.uint8]) -> None:
+        """Fills an array with the bytes from a position of the file on.
+
+        Raises:
+            StorageError: the file cannot be read, or ends early.
+            FormatError: a block does not match; the message names file, block and rows.
+        """
+        with self._lock:
+            sums = self._sums = self._sums or open_sums(*self._where)
+        first = position - ALIGN
+        read_checked(self._descriptor, first, first + into.size, self._path, sums, into)
+
+    def forget(self) -> None:
+        """Gives the table back."""
+        self._sums = None
+
+
+_alive: weakref.WeakSet[CheckedReads] = weakref.WeakSet()
+
+
+@atexit.register
+def _forget_all() -> None:
+    """Graphs may outlive the interpreter (an error that ended it holds them); tables must not."""
+    for reads in list(_alive):
+        reads.forget()

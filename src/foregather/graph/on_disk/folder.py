@@ -1,0 +1,138 @@
+"""folder: a Graph to and from its folder on disk.
+
+Opening believes meta.json only where the files agree with it: header, dtype, shape and size of
+every array. The same graph always gives the same bytes: no times, no paths.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from foregather import _core
+from foregather.errors import FormatError, InputError, StorageError
+from foregather.graph.features import Features
+from foregather.graph.graph_value import AnyGraph, GraphValue
+from foregather.graph.integrity.checked_reads import CheckedReads
+from foregather.graph.mapped import owner_of
+from foregather.graph.on_disk.meta import RESERVED, Meta, read_meta
+from foregather.graph.on_disk.npy import file_bytes, map_array
+from foregather.graph.on_disk.writer import CHUNK, FORMAT, VERSION, FolderWriter, meta_digest
+
+__all__ = ["compute_digest", "facts_of", "open_graph", "save_graph"]
+
+Array = npt.NDArray[Any]
+
+
+def _map(folder: Path, meta: Meta, name: str) -> Array:
+    entry = meta.arrays[name]
+    path = folder / entry.file
+    if not os.path.lexists(path):
+        raise FormatError(
+            f"{entry.file} is missing, though meta.json lists it; the folder is incomplete"
+        )
+    values = map_array(path, entry.file, folder)
+    if values.dtype != entry.dtype or values.shape != entry.shape:
+        raise FormatError(
+            f"{entry.file} holds {values.dtype} of shape {list(values.shape)}, but meta.json says "
+            f"{entry.dtype} of shape {list(entry.shape)}; the folder is damaged"
+        )
+    if not values.flags.c_contiguous:
+        raise FormatError(f"{entry.file} is in Fortran order, expected row after row")
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise StorageError(f"cannot open {entry.file}: {error.strerror}") from error
+    if size != file_bytes(entry.nbytes):
+        raise FormatError(
+            f"{entry.file} has {size} bytes, expected {file_bytes(entry.nbytes)}; "
+            "it is truncated, has more than it should, or is not padded"
+        )
+    owner = owner_of(values)
+    if owner is not None and meta.tables is not None:
+        owner.read_part = CheckedReads(owner, folder, meta, name)
+    return values
+
+
+def _features(arrays: dict[str, Array], name: str) -> Features | None:
+    data, scale = arrays.pop(name, None), arrays.pop(f"{name}_scale", None)
+    if data is not None:
+        return Features(data, scale)
+    if scale is not None:
+        raise InputError(f"{name}_scale is there, but {name} is not")
+    return None
+
+
+def open_graph(path: Path, make: Callable[..., AnyGraph]) -> AnyGraph:
+    """Opens a folder as what `make` makes of the fields of a graph; see `Graph.open`."""
+    meta = read_meta(path)
+    for name in ("indptr", "indices"):
+        if name not in meta.arrays:
+            raise FormatError(f"meta.json lists no array {name}; this is not a whole graph")
+    arrays = {name: _map(path, meta, name) for name in meta.arrays}
+    splits = {
+        name.removeprefix("splits/"): arrays.pop(name)
+        for name in sorted(arrays)
+        if name.startswith("splits/")
+    }
+    try:
+        return make(
+            num_nodes=meta.num_nodes,
+            num_edges=meta.num_edges,
+            indptr=arrays.pop("indptr"),
+            indices=arrays.pop("indices"),
+            features=_features(arrays, "features"),
+            edge_weight=arrays.pop("edge_weight", None),
+            edge_features=_features(arrays, "edge_features"),
+            labels=arrays.pop("labels", None),
+            splits=splits,
+            extra=arrays,
+            meta=meta.text,
+            path=path,
+            checked=meta.tables is not None,
+        )
+    except InputError as error:
+        raise FormatError(f"the arrays of {path.name} do not fit together: {error}") from error
+
+
+def facts_of(graph: GraphValue) -> dict[str, Any]:
+    """The facts that go into meta.json beside the table of arrays."""
+    return {key: value for key, value in graph.meta.items() if key not in RESERVED}
+
+
+def save_graph(graph: GraphValue, dst: str | os.PathLike[str], overwrite: bool) -> Path:
+    """Writes a folder; see `Graph.save`."""
+    with FolderWriter(dst, overwrite) as writer:
+        for name, values in graph.stored_arrays().items():
+            writer.put(name, values)
+        return writer.finish(graph.num_nodes, graph.num_edges, **facts_of(graph))
+
+
+def _entry(name: str, values: Array) -> Mapping[str, Any]:
+    """The entry FolderWriter would make, without writing."""
+    dtype = values.dtype.newbyteorder("<")
+    flat = np.ascontiguousarray(values, dtype=dtype).reshape(-1).view(np.uint8)
+    checksums = [
+        f"{_core.xxh64(flat[start : start + CHUNK]):016x}" for start in range(0, flat.size, CHUNK)
+    ]
+    shape = list(values.shape)
+    return {"file": f"{name}.npy", "dtype": dtype.name, "shape": shape, "checksums": checksums}
+
+
+def compute_digest(graph: GraphValue) -> str:
+    """The digest that the folder of this graph has or would have."""
+    arrays = graph.stored_arrays()
+    return meta_digest(
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            "num_nodes": graph.num_nodes,
+            "num_edges": graph.num_edges,
+            "checksum": {"algorithm": "xxh64", "chunk_bytes": CHUNK},
+            "arrays": {name: _entry(name, arrays[name]) for name in sorted(arrays)},
+            **facts_of(graph),
+        }
+    )

@@ -1,0 +1,1 @@
+"""loader: from seeds to batches: Loader, and what makes its batches."""

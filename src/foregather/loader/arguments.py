@@ -1,0 +1,204 @@
+"""arguments: what people who come from PyG pass to a Loader, understood or refused by name.
+
+An argument of PyG's loaders that asks for nothing special (its default) is accepted; one that asks
+for something a Loader does not do is refused with the nearest alternative. Nothing is ignored.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from enum import Enum
+from typing import Any
+
+from foregather.errors import InputError
+from foregather.graph.graph import Graph
+from foregather.loader.batches.pyg_batch import has_pyg, need_pyg
+from foregather.sampling.bulk import Expand
+from foregather.sampling.fused import check_trees
+from foregather.sampling.neighbor import Neighbor
+from foregather.sampling.sampler import Sampler
+
+__all__ = [
+    "check_arguments",
+    "called_fanouts",
+    "check_choice",
+    "check_disjoint",
+    "check_norm",
+    "has_edge_attr",
+    "make_sampler",
+    "refuse",
+]
+
+_TIME = "samples do not look at time yet; keep PyG's own loader where they must"
+
+#: PyG's argument -> (values that ask for nothing, what to do instead).
+_PYG: dict[str, tuple[tuple[Any, ...], str]] = {
+    "input_time": ((None,), _TIME),
+    "time_attr": ((None,), _TIME),
+    "temporal_strategy": (("uniform",), _TIME),
+    "is_sorted": ((False, True), ""),
+    "weight_attr": (
+        (None, "edge_weight"),
+        "use weight_attr='edge_weight', the weights of the graph, or "
+        "sampler=Neighbor(..., weights=an array with a number for each edge)",
+    ),
+    "subgraph_type": (("directional",), "use subgraph_type='directional' (the default)"),
+    "directed": ((True,), "leave it out; sampled edges point to their target"),
+    "neighbor_sampler": ((None,), "pass a foregather sampler as sampler="),
+    "node_sampler": ((None,), "pass a foregather sampler as sampler="),
+    "transform_sampler_output": ((None,), "pass transform=, which sees the finished batch"),
+    "filter_per_worker": ((None, False, True), ""),
+    "custom_cls": ((None,), "pass transform= to turn a batch into what you need"),
+    "input_id": ((None,), "look up your own ids by batch.input_id"),
+    "num_workers": ((0,), "use threads= and prefetch=; batches are made in a background thread"),
+    "persistent_workers": ((False, True), ""),
+    "prefetch_factor": ((None,), "use prefetch=, the batches made ahead"),
+    "pin_memory": ((False,), "use device=, which gathers into pinned memory where CUDA is there"),
+    "batch_sampler": ((None,), "use shuffle=, seed= and batch_size="),
+    "generator": ((None,), "use seed="),
+    "worker_init_fn": ((None,), "leave it out; there are no worker processes"),
+    "collate_fn": ((None,), "pass transform=, which sees the finished batch"),
+    "timeout": ((0,), "leave it out"),
+    "multiprocessing_context": ((None,), "leave it out; there are no worker processes"),
+}
+
+
+@contextmanager
+def called_fanouts(name: str) -> Iterator[None]:
+    """What a sampler says of its `num_neighbors` is said of `name`, which the user gave."""
+    try:
+        yield
+    except InputError as error:
+        if "num_neighbors" not in str(error):
+            raise
+        raise InputError(str(error).replace("num_neighbors", name)) from error
+
+
+def refuse(arguments: Mapping[str, Any]) -> None:
+    """Raises for arguments of PyG that ask for what a Loader does not do.
+
+    Raises:
+        InputError: names the argument and the alternative.
+        TypeError: nobody knows the argument.
+    """
+    for name, value in arguments.items():
+        if name not in _PYG:
+            raise TypeError(f"Loader got an unexpected argument {name!r}")
+        neutral, instead = _PYG[name]
+        plain = value.value if isinstance(value, Enum) else value  # PyG's SubgraphType
+        if not any(plain is one or plain == one for one in neutral):
+            raise InputError(f"{name}={value!r} of PyG is not supported; {instead}")
+
+
+def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
+    """Raises InputError unless the value is one of the choices."""
+    if not any(value is one or value == one for one in choices):
+        expected = ", ".join(repr(one) for one in choices)
+        raise InputError(f"{name} is {value!r}, expected one of {expected}")
+
+
+def check_disjoint(disjoint: bool, sampler: Sampler, memory: Any, grid: Any) -> bool:
+    """Whether every seed gets a tree of its own.
+
+    Raises:
+        InputError: it is asked for with what cannot give it.
+    """
+    check_choice("disjoint", disjoint, (False, True))
+    if not disjoint:
+        return False
+    for name, given in (("memory", memory), ("grid", grid)):
+        if given is not None:
+            raise InputError(
+                f"disjoint=True is for a graph in memory, on one rank, and {name}= is given; leave "
+                f"{name} out, or use batch_size=1 for one tree a batch"
+            )
+    check_trees(sampler)
+    return True
+
+
+def has_edge_attr(graph: Graph, asked: bool | None) -> bool:
+    """Whether batches hold edge features: as asked, or None: where the graph has them.
+
+    Raises:
+        InputError: they are asked for and not there.
+    """
+    if asked and graph.edge_features is None:
+        raise InputError(
+            "edge_attr is True, but the graph has no edge features; convert it with them, or leave "
+            "edge_attr out"
+        )
+    return graph.edge_features is not None and (asked is None or bool(asked))
+
+
+def make_sampler(
+    num_neighbors: Any,
+    sampler: Sampler | None,
+    replace: bool,
+    expand: Expand,
+    weight_attr: str | None = None,
+) -> Sampler:
+    """The sampler given, or neighbour sampling by fan-outs, by the graph's weights if asked for.
+
+    Raises:
+        InputError: both or neither are given, or options that belong to the other.
+    """
+    check_choice("expand", expand, ("once", "per-layer"))
+    if sampler is not None:
+        if num_neighbors is not None:
+            raise InputError("num_neighbors and sampler are both given; give one of them")
+        if not isinstance(sampler, Sampler):
+            raise InputError(f"sampler is a {type(sampler).__name__}, expected a Sampler")
+        if weight_attr is not None:
+            raise InputError(
+                "weight_attr is an option of num_neighbors; set weights= on the sampler"
+            )
+        if replace or (expand == "per-layer" and sampler.expand != expand):
+            raise InputError("replace and expand are options of the sampler; set them there")
+        return sampler
+    if num_neighbors is None:
+        raise InputError("neither num_neighbors nor sampler is given; try num_neighbors=[10, 5]")
+    if isinstance(num_neighbors, (str, bytes)) or not isinstance(num_neighbors, Iterable):
+        raise InputError(
+            f"num_neighbors is {num_neighbors!r}, expected fan-outs, one a layer; try "
+            "num_neighbors=[10, 5]"
+        )
+    weights = weight_attr is not None
+    return Neighbor(tuple(num_neighbors), replace=replace, expand=expand, weights=weights)
+
+
+def check_norm(norm: str | None, sampler: Sampler) -> None:
+    """GCN's sums are kept by degree / edges sampled, which is right for uniform draws only.
+
+    Raises:
+        InputError: the sampler draws by weight.
+    """
+    if norm is not None and isinstance(sampler, Neighbor) and sampler.weights is not None:
+        raise InputError(
+            f"norm is {norm!r} and neighbours are drawn by weight, which does not keep the sums of "
+            "a GCN; draw uniformly, or use Ladies, FastGCN or Labor, whose weights do"
+        )
+
+
+def check_arguments(
+    edge_index: str, labels: str, norm: Any, storage: str, pyg: Any, prefetch: int, bulk: Any
+) -> bool:
+    """Checks the arguments of a Loader that have a fixed choice; whether batches are PyG's.
+
+    Raises:
+        InputError: one has another value.
+        MissingDependencyError: PyG is asked for, and not installed.
+    """
+    check_choice("edge_index", edge_index, ("tensor", "EdgeIndex"))
+    check_choice("labels", labels, ("all", "seeds"))
+    check_choice("norm", norm, (None, "gcn"))
+    check_choice("storage", storage, ("auto", "memory", "features", "topology", "disk"))
+    check_choice("pyg", pyg, ("auto", True, False))
+    if prefetch < 1:
+        raise InputError(f"prefetch is {prefetch}, expected at least 1 batch")
+    if bulk != "auto" and bulk < 1:
+        raise InputError(f"bulk is {bulk}, expected at least 1 batch or 'auto'")
+    use_pyg = has_pyg() if pyg == "auto" else bool(pyg)
+    if use_pyg:
+        need_pyg("pyg=True")
+    if edge_index == "EdgeIndex":
+        need_pyg('edge_index="EdgeIndex"')
+    return use_pyg

@@ -1,0 +1,125 @@
+"""arranged: which source a Loader gets, what of its graph is in memory, how large a bulk is.
+
+Without `memory=` the graph is loaded where it fits; under a budget, what does not fit is read from
+disk by plan.
+"""
+
+import contextlib
+from dataclasses import dataclass
+from dataclasses import replace as replaced
+from typing import Literal
+
+from foregather.errors import BudgetError, InputError
+from foregather.graph.graph import Graph
+from foregather.graph.load import fits
+from foregather.loader.batch_recipe import BatchRecipe
+from foregather.loader.memory.layout import held_bytes
+from foregather.loader.memory.resident import Home, parts_of, parts_over_ranks
+from foregather.loader.memory.storage import Storage, arrange, fit_bulk
+from foregather.loader.rank_options import GridOfRanks, RankOptions, RankSource
+from foregather.loader.source import BatchSource, MemorySource
+from foregather.observe.usable_memory import usable_memory
+from foregather.units import parse_size
+
+__all__ = ["DEFAULT_BULK", "Arranged", "arrange_alone", "arrange_over_ranks"]
+
+DEFAULT_BULK = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arranged:
+    """What a Loader works with.
+
+    Attributes:
+        recipe: what batches are made of.
+        home: holds the parts of the graph that are in memory.
+        source: makes the batches.
+        bulk: batches sampled together.
+        turns: whether loops share a budget, and so take turns.
+        ranks: the source, where it is over ranks.
+    """
+
+    recipe: BatchRecipe
+    home: Home
+    source: BatchSource
+    bulk: int
+    turns: bool
+    ranks: RankSource | None = None
+
+
+def arrange_over_ranks(
+    graph: Graph, recipe: BatchRecipe, grid: GridOfRanks, options: RankOptions
+) -> Arranged:
+    """Over ranks; all call this together.
+
+    Raises:
+        InputError: an option breaks its rule, or the ranks differ.
+        BudgetError: the memory is too small; the message says the minimum.
+    """
+    home = Home(graph, parts_over_ranks(recipe, options.topology))
+    source = grid.batch_source(home.furnish(recipe), options)
+    return Arranged(recipe, home, source, options.bulk, True, source)
+
+
+def arrange_alone(
+    graph: Graph,
+    recipe: BatchRecipe,
+    memory: str | int | None,
+    bulk: int | Literal["auto"],
+    prefetch: int,
+    storage: Storage,
+) -> Arranged:
+    """In this process.
+
+    Args:
+        graph: as it was given.
+        recipe: what batches are made of, over the graph as it is mapped.
+        memory: the budget, "auto", or None for all that the machine has.
+        bulk: batches sampled together; "auto" chooses.
+        prefetch: batches made ahead.
+        storage: what the user asked for.
+
+    Raises:
+        InputError: `storage` needs a budget, or asks for what this graph or sampler cannot give.
+        BudgetError: `memory` is below the minimum; the message says it.
+    """
+    asked = None if bulk == "auto" else int(bulk)
+    if memory is not None:
+        room = usable_memory() if memory == "auto" else parse_size(memory)
+        return _under_budget(graph, recipe, room, asked, prefetch, storage)
+    if storage not in ("auto", "memory"):
+        raise InputError(f"storage is {storage!r}; say with memory= how much may be used")
+    parts = parts_of(recipe)
+    if not fits(graph, parts):
+        # read by plan; where that cannot be, used as it is mapped
+        if storage == "auto" and not recipe.disjoint:
+            with contextlib.suppress(BudgetError, InputError):
+                return _under_budget(graph, recipe, usable_memory(), asked, prefetch, storage)
+        parts = ()
+    size = asked or DEFAULT_BULK
+    return Arranged(recipe, Home(graph, parts), MemorySource(size), size, False)
+
+
+def _under_budget(
+    graph: Graph,
+    recipe: BatchRecipe,
+    memory: int,
+    asked: int | None,
+    prefetch: int,
+    storage: Storage,
+) -> Arranged:
+    disk = arrange(recipe, memory, asked, prefetch, storage)
+    if disk is not None:
+        layout = disk.layout
+        recipe = recipe.reading_edges(layout.shares["edge features"])
+        return Arranged(recipe, Home(graph, parts_of(recipe, layout)), disk, layout.bulk, True)
+    parts, held = parts_of(recipe), 0
+    if storage == "auto" and graph.path is not None:  # loaded, and all of it fits
+        held = held_bytes(graph, recipe.assembler.edge_attr)
+    elif not fits(graph, parts):
+        parts = ()
+    home, steps = Home(graph, parts), len(recipe.seeds)
+    loaded = home.furnish(recipe)
+    default = asked or DEFAULT_BULK
+    fitted, bulk = fit_bulk(loaded, memory - held, asked, prefetch, steps, default)
+    return Arranged(replaced(recipe, budget=fitted.budget), home, MemorySource(bulk), bulk, True)

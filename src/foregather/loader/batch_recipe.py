@@ -1,0 +1,115 @@
+"""batch_recipe: everything batches are made of, as one value without state.
+
+It is what the background threads hold instead of the Loader, so that a Loader nobody refers to
+any more is collected, and its threads end.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from dataclasses import replace as replaced
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from foregather.graph.graph import Graph
+from foregather.loader.batches.assemble import Assembler
+from foregather.loader.batches.batch import Batch
+from foregather.loader.batches.edge_rows import EdgeRows
+from foregather.loader.batches.pyg_batch import sorted_edge_index, to_pyg
+from foregather.loader.memory.budget import Budget
+from foregather.loader.seeds import Seeds
+from foregather.observe.trace import span
+from foregather.sampling.bulk import Bulk
+from foregather.sampling.disk import DiskTopology
+from foregather.sampling.fused import check_trees
+from foregather.sampling.sampler import Sampler
+
+__all__ = ["Dealt", "BatchRecipe"]
+
+Ids = npt.NDArray[np.int64]
+#: Seeds and `input_id` of each batch of a bulk.
+Dealt = list[tuple[Ids, Ids]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BatchRecipe:
+    """The graph, the rule, the input nodes, and the form that batches take.
+
+    Attributes:
+        graph: where to sample.
+        sampler: the rule.
+        seeds: which input nodes make which batch.
+        assembler: what a batch holds.
+        threads: of sampling.
+        edge_index: "tensor" or "EdgeIndex".
+        pyg: finish batches as PyG's Data.
+        budget: what batches are checked against, or None.
+        disjoint: every input node has a tree of its own, keyed by its `input_id`.
+    """
+
+    graph: Graph
+    sampler: Sampler
+    seeds: Seeds
+    assembler: Assembler
+    threads: int
+    edge_index: str
+    pyg: bool
+    budget: Budget | None = None
+    disjoint: bool = False
+
+    def reading_edges(self, share: int) -> "BatchRecipe":
+        """The same, with edge features read from disk in `share` bytes; 0: there are none."""
+        if not share:
+            return self
+        edges = EdgeRows(self.graph, share, self.threads)
+        return replaced(self, assembler=replaced(self.assembler, edge_rows=edges))
+
+    def on(self, graph: Graph) -> "BatchRecipe":
+        """The same over the same graph with other arrays in memory."""
+        return replaced(self, graph=graph, assembler=self.assembler.on(graph))
+
+    def deal(self, epoch: int, start: int, count: int) -> Dealt:
+        """Seeds of batches `start`, `start` + 1, ...: `count` of them, or what is left."""
+        end = min(start + count, len(self.seeds))
+        return [self.seeds.batch(epoch, number) for number in range(start, end)]
+
+    def sample(
+        self, dealt: Dealt, epoch: int, start: int, topology: DiskTopology | None = None
+    ) -> Bulk:
+        """Samples them, from the graph or from a topology on disk; the bits are the same."""
+        nodes = [nodes for nodes, _ in dealt]
+        options: dict[str, Any] = {
+            "seed": self.seeds.seed,
+            "epoch": epoch,
+            "first_batch": start,
+            "threads": self.threads,
+        }
+        with span("sample"):
+            if self.disjoint:
+                rows = [input_id for _, input_id in dealt]
+                return check_trees(self.sampler).sample_trees(self.graph, nodes, rows, **options)
+            if topology is not None:
+                return topology.sample_bulk(self.sampler, nodes, **options)
+            return self.sampler.sample_bulk(self.graph, nodes, **options)
+
+    def make(self, epoch: int, first: int, bulk: int) -> Iterator[Any]:
+        """Batches `first` to the last of an epoch, sampled `bulk` at a time, rows from memory."""
+        for start in range(first, len(self.seeds), bulk):
+            dealt = self.deal(epoch, start, bulk)
+            sampled = self.sample(dealt, epoch, start)
+            for sample, (nodes, input_id) in zip(sampled, dealt, strict=True):
+                with span("assemble"):
+                    batch = self.assembler.batch(sample, nodes, input_id)
+                if self.budget is not None:
+                    self.budget.check(sampled.nbytes, batch.nbytes)
+                yield self.finish(batch)
+                del batch
+            del sampled, sample  # before the next bulk is made
+
+    def finish(self, batch: Batch) -> Any:
+        """The batch in the form that was asked for."""
+        if self.edge_index == "EdgeIndex" and batch.edge_index is not None:
+            edges = sorted_edge_index(batch.edge_index, batch.num_nodes)
+            batch = replaced(batch, edge_index=edges)
+        return to_pyg(batch) if self.pyg else batch

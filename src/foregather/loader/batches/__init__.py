@@ -1,0 +1,1 @@
+"""batches: what a batch holds, and how it is put together."""

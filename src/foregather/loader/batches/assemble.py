@@ -1,0 +1,261 @@
+"""assemble: turns a Sample into a Batch: gathers rows, labels and weights for its nodes and edges.
+
+Pure: the same sample and options give the same tensors. Everything is read in memory (or through
+a memory map) by the gather of `foregather.gather.memory`; tensors lie in memory of the pool.
+"""
+
+import copy
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from foregather.gather.memory import gather, gathered_dtype
+from foregather.graph.features import Features
+from foregather.graph.graph import Graph
+from foregather.graph.mapped import fetch
+from foregather.loader.batches.array_pool import ArrayPool
+from foregather.loader.batches.batch import Batch, LayerGraph
+from foregather.loader.batches.edge_rows import EdgeRows
+from foregather.sampling.bulk import Sample
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["Assembler", "weighted_degree"]
+
+Array = npt.NDArray[Any]
+_ROWS = 1 << 20  # rows whose weights are summed together
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assembler:
+    """What a batch is to hold.
+
+    Attributes:
+        graph: where rows, labels and weights are.
+        labels: "all" nodes or only the "seeds".
+        edge_attr: gather edge features, where the graph has them.
+        norm: "gcn" for 1 / sqrt(d_target d_source) of the whole graph as edge weight, times what
+            makes the edges of a target stand for all it has in the graph.
+        pin: page-locked tensors for feature rows.
+        threads: of the gather.
+        whole_weights: of the sampler, see `Sampler.whole_weights`.
+        edge_rows: where edge features are read from; None: from the graph.
+    """
+
+    graph: Graph
+    labels: Literal["all", "seeds"] = "all"
+    edge_attr: bool = True
+    norm: Literal["gcn"] | None = None
+    pin: bool = False
+    threads: int = 0
+    whole_weights: bool = False
+    edge_rows: EdgeRows | None = None
+    _pool: ArrayPool = field(init=False, default_factory=ArrayPool)
+    _degree: npt.NDArray[np.float64] | None = field(init=False, default=None)
+
+    def clear(self) -> None:
+        """Gives back memory of batches that are gone."""
+        self._pool.clear()
+
+    def __post_init__(self) -> None:
+        if self.norm is not None and self.graph.edge_weight is not None:
+            object.__setattr__(self, "_degree", weighted_degree(self.graph))
+
+    def on(self, graph: Graph) -> "Assembler":
+        """The same over the same graph with other arrays in memory."""
+        if graph is self.graph:
+            return self
+        made = copy.copy(self)
+        object.__setattr__(made, "graph", graph)
+        return made
+
+    def batch(
+        self,
+        sample: Sample,
+        seed_id: Array,
+        input_id: Array,
+        rows: "Tensor | None" = None,
+        edge_attr: "Tensor | None" = None,
+    ) -> Batch:
+        """The batch of a sample, its seeds and their `input_id`.
+
+        Args:
+            sample: nodes and edges.
+            seed_id: node ids of the seeds as given.
+            input_id: which input nodes they are.
+            rows: feature rows of the sample's nodes, where they were already gathered.
+            edge_attr: likewise of its edges.
+        """
+        graph = self.graph
+        weight = self._weight(sample)
+        edge_index = self._edge_index(sample)
+        e_id = self._long(sample.edge)
+        if edge_attr is None and self.edge_attr:
+            edge_attr = self._gather_edges(sample.edge)
+        layers = None
+        if sample.expand == "per-layer":
+            layers = _layers(sample, edge_index, e_id, weight, edge_attr)
+        position = sample.seed_position
+        return Batch(
+            batch_size=sample.num_seeds,
+            n_id=self._long(sample.node),
+            x=self._gather(graph.features, sample.node) if rows is None else rows,
+            y=self._labels(sample),
+            edge_index=None if layers is not None else edge_index,
+            e_id=e_id,
+            input_id=self._long(input_id),
+            seed_id=self._long(seed_id),
+            num_sampled_nodes=np.diff(sample.num_nodes, prepend=0).tolist(),
+            num_sampled_edges=list(sample.num_edges),
+            edge_weight=weight,
+            edge_attr=edge_attr,
+            seed_position=None if position is None else self._long(position),
+            layers=layers,
+            batch=None if sample.tree is None else self._long(sample.tree),
+            number=sample.batch,
+        )
+
+    def empty_rows(self, count: int) -> "Tensor | None":
+        """Memory for the feature rows of `count` nodes; None where the graph has none."""
+        return self._empty(self.graph.features, count)
+
+    def empty_edges(self, count: int) -> "Tensor | None":
+        """Memory for the feature rows of `count` edges; None where batches have none."""
+        return self._empty(self.graph.edge_features, count) if self.edge_attr else None
+
+    def _empty(self, features: Features | None, count: int) -> "Tensor | None":
+        import torch
+
+        if features is None:
+            return None
+        dtype = gathered_dtype(features)
+        if self.pin and torch.cuda.is_available():
+            kind = torch.from_numpy(np.empty(0, dtype)).dtype
+            return torch.empty((count, features.width), dtype=kind, pin_memory=True)
+        return torch.from_numpy(self._pool.empty((count, features.width), dtype))
+
+    def _gather_edges(self, ids: Array) -> "Tensor | None":
+        if self.edge_rows is None:
+            return self._gather(self.graph.edge_features, ids)
+        return self.edge_rows.gather(ids, self.empty_edges(len(ids)))
+
+    def _gather(self, features: Features | None, ids: Array) -> "Tensor | None":
+        import torch
+
+        if features is None:
+            return None
+        if self.pin and torch.cuda.is_available():  # torch keeps a pool of pinned memory itself
+            return gather(features, ids, threads=self.threads, pin=True)
+        rows = self._pool.empty((len(ids), features.width), gathered_dtype(features))
+        return gather(features, ids, torch.from_numpy(rows), threads=self.threads)
+
+    def _long(self, values: Array) -> "Tensor":
+        import torch
+
+        copy = self._pool.empty(values.shape, np.int64)
+        copy[...] = values
+        return torch.from_numpy(copy)
+
+    def _edge_index(self, sample: Sample) -> "Tensor":
+        import torch
+
+        edges = self._pool.empty((2, sample.row.size), np.int64)
+        edges[0], edges[1] = sample.row, sample.col
+        return torch.from_numpy(edges)
+
+    def _labels(self, sample: Sample) -> "Tensor | None":
+        labels = self.graph.labels
+        if labels is None:
+            return None
+        nodes = sample.node if self.labels == "all" else sample.node[: sample.num_seeds]
+        # ids are in range, so no need to look; NumPy is several times faster with its own dtype
+        rows = labels.take(nodes.astype(np.intp), 0, mode="clip")
+        if rows.ndim == 1 and rows.dtype.kind in "iu":
+            return self._long(rows)  # what torch's losses ask of classes
+        import torch
+
+        return torch.from_numpy(rows)
+
+    def _weight(self, sample: Sample) -> "Tensor | None":
+        import torch
+
+        values = self._products(sample)
+        return None if values is None else torch.from_numpy(np.array(values, np.float32))
+
+    def _products(self, sample: Sample) -> Array | None:
+        """The graph's weights or its normalisation, times the sampler's correction."""
+        own, stored = sample.weight, None
+        if self.graph.edge_weight is not None:
+            stored = self.graph.edge_weight[sample.edge]
+        if self.norm is None:
+            if own is None or stored is None:
+                return stored if own is None else own
+            return own if self.whole_weights else stored * own
+        factor = self._inverse_root(sample.node)
+        values = factor[sample.row] * factor[sample.col]
+        if own is None:
+            values *= self._share(sample)
+        elif not self.whole_weights:
+            values *= own
+        elif stored is None:  # the sampler's weights hold 1 / degree of the target
+            return values * own * self._count(sample.node)[sample.col]
+        else:  # they hold the graph's weights, once
+            return values * own
+        return values if stored is None else values * stored
+
+    def _share(self, sample: Sample) -> npt.NDArray[np.float64]:
+        """For each edge, the in-degree of its target over the edges sampled for it."""
+        degree, share = self._count(sample.node), np.empty(sample.col.size)
+        # "once" expands a node once in all; per layer, each layer has its own edges of it
+        spans = [sample.col.size] if sample.expand == "once" else sample.num_edges
+        start = 0
+        for count in spans:
+            col = sample.col[start : start + count]
+            sampled = np.bincount(col, minlength=degree.size)
+            share[start : start + count] = (degree / np.maximum(sampled, 1))[col]
+            start += count
+        return share
+
+    def _count(self, nodes: Array) -> npt.NDArray[np.float64]:
+        """In-degrees of nodes."""
+        at = nodes.astype(np.int64)
+        return (self.graph.indptr[at + 1] - self.graph.indptr[at]).astype(np.float64)
+
+    def _inverse_root(self, nodes: Array) -> npt.NDArray[np.float64]:
+        """1 / sqrt(degree) of nodes, 0 where the degree is 0; weighted where there are weights."""
+        degree = self._count(nodes) if self._degree is None else self._degree[nodes]
+        root = np.sqrt(np.maximum(degree, 0))
+        return np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
+
+
+def weighted_degree(graph: Graph) -> npt.NDArray[np.float64]:
+    """The sum of the weights of each node's row, float64 [N]; reads all weights once."""
+    assert graph.edge_weight is not None
+    total = np.zeros(graph.num_nodes)
+    for first in range(0, graph.num_nodes, _ROWS):
+        bounds = fetch(graph.indptr[first : first + _ROWS + 1])
+        rows = np.repeat(np.arange(bounds.size - 1), np.diff(bounds))
+        weights = fetch(graph.edge_weight[bounds[0] : bounds[-1]])
+        total[first : first + _ROWS] = np.bincount(rows, weights, minlength=bounds.size - 1)
+    return total
+
+
+def _layers(
+    sample: Sample,
+    edge_index: "Tensor",
+    e_id: "Tensor",
+    weight: "Tensor | None",
+    edge_attr: "Tensor | None",
+) -> list[LayerGraph]:
+    layers, end = [], 0
+    for layer, count in enumerate(sample.num_edges):
+        start, end = end, end + count
+        size = (sample.num_nodes[layer + 1], sample.num_nodes[layer])
+        part = None if weight is None else weight[start:end]
+        attr = None if edge_attr is None else edge_attr[start:end]
+        edges = edge_index[:, start:end].contiguous()
+        layers.append(LayerGraph(edges, e_id[start:end], size, part, attr))
+    return layers[::-1]

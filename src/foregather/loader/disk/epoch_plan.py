@@ -1,0 +1,118 @@
+"""epoch_plan: what an epoch will read, made by sampling and planning it and nothing else."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from foregather.gather.feature_file import FeatureFile
+from foregather.loader.batch_recipe import BatchRecipe
+from foregather.loader.lookahead import bulks_with_lookahead
+from foregather.loader.memory.layout import Layout
+from foregather.plan import Choice
+from foregather.plan.cost import PlanCost
+from foregather.plan.curve import miss_curve
+from foregather.plan.planner import PlanSummary
+from foregather.plan.repack import announce
+from foregather.units import format_bytes
+
+if TYPE_CHECKING:
+    from foregather.loader.disk.out_of_core import OutOfCore
+    from foregather.loader.loader import Loader
+
+__all__ = ["EpochPlan", "epoch_curve", "plan_epoch"]
+
+
+@dataclass(frozen=True)
+class EpochPlan:
+    """An epoch (or its first batches), planned with an empty cache.
+
+    Attributes:
+        epoch: its number.
+        batches: how many were planned.
+        total: how many the epoch has.
+        layout: how the budget is spent.
+        reads: requests, bytes, hits and bounds; None where features are in memory.
+        predicted: requests, bytes and seconds of the disk.
+        choice: the way of reading, and the others that were considered.
+    """
+
+    epoch: int
+    batches: int
+    total: int
+    layout: Layout
+    reads: PlanSummary | None
+    predicted: PlanCost | None
+    choice: Choice | None
+
+    def summary(self) -> str:
+        """The plan for people."""
+        lines = [f"epoch {self.epoch}, {self.batches:,} of {self.total:,} batches"]
+        lines.append(self.layout.summary())
+        if self.reads is not None and self.predicted is not None:
+            lines.append(self.reads.explain())
+            lines.append(
+                f"  predicted {self.predicted.seconds:.2f} s of reading, "
+                f"{format_bytes(self.predicted.bytes)}"
+            )
+        return "\n".join(lines)
+
+    def explain(self) -> str:
+        """The summary, and the alternatives that were considered."""
+        parts = [self.summary()]
+        if self.choice is not None:
+            parts.append(self.choice.explain())
+        return "\n\n".join(parts)
+
+
+def plan_epoch(disk: "OutOfCore", maker: BatchRecipe, epoch: int, batches: int | None) -> EpochPlan:
+    """Samples and plans an epoch bulk by bulk; memory is that of a loop without its cache."""
+    total = len(maker.seeds)
+    end = total if batches is None else min(total, batches)
+    disk.decide(maker, epoch, 0)
+    reads: PlanSummary | None = None
+    cost: PlanCost | None = None
+    if disk.layout.features == "disk" and end > 0:
+        planner, step, rates = disk.new_planner(), disk.layout.bulk, disk.disk
+        # one bulk more than is planned, where there is one: the last plan sees it too
+        starts = range(0, min(total, end + step), step)
+        bulks = bulks_with_lookahead(disk.sample(maker, epoch, start)[0] for start in starts)
+        for (bulk, *later), _ in zip(bulks, range(0, end, step), strict=False):
+            one, price = announce(planner.plan(bulk, later[0] if later else ()), rates)
+            reads = one if reads is None else reads + one
+            cost = price if cost is None else cost + price
+        end = min(total, -(-end // step) * step)  # whole bulks
+    return EpochPlan(epoch, end, total, disk.layout, reads, cost, disk.choice)
+
+
+_SHARES = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1)  # of all rows, in the cache
+_CURVE_BULK = 16
+
+
+def epoch_curve(loader: "Loader", batches: int) -> list[dict[str, Any]]:
+    """What the first batches of epoch 0 would read with caches of several sizes.
+
+    Nothing is read for it but the topology.
+
+    Returns:
+        For each size: memory (bytes), the batches that were sampled, blocks a batch as their mean,
+        and the lower bound (-1: not known).
+
+    Raises:
+        InputError: the graph is not from a folder, or has no features.
+    """
+    maker = loader._maker
+    file = FeatureFile.of(maker.graph)
+    end = min(batches, len(maker.seeds))
+    bulks = []
+    for start in range(0, end, _CURVE_BULK):
+        dealt = maker.deal(0, start, min(_CURVE_BULK, end - start))
+        bulks.append(maker.sample(dealt, 0, start).samples)
+    slots = sorted({max(1, int(file.num_rows * share)) for share in _SHARES})
+    return [
+        {
+            "memory": point.memory,
+            "batches": end,
+            "blocks": point.summary.blocks / max(1, end),
+            "bound": -1.0 if (bound := point.summary.block_bound) < 0 else bound / max(1, end),
+        }
+        for point in miss_curve(bulks, file.geometry(), slots)
+    ]

@@ -1,0 +1,281 @@
+"""out_of_core: what a Loader under a memory budget samples, plans and reads with, loop after loop.
+
+Batches are those of the Loader in memory, bit for bit. One loop at a time has the executor, and so
+the cache (see `disk_run`). It is carried over from bulk to bulk and from epoch to epoch; after a
+loop that was left early it starts empty.
+"""
+
+import os
+import shutil
+from dataclasses import replace as replaced
+from pathlib import Path
+from typing import Any
+
+from foregather.errors import InputError
+from foregather.gather.disk import DiskFeatures
+from foregather.gather.feature_file import FeatureFile
+from foregather.gather.repack import RepackFeatures
+from foregather.loader.batch_recipe import BatchRecipe, Dealt
+from foregather.loader.disk.disk_run import DiskRun, Executor
+from foregather.loader.disk.epoch_plan import EpochPlan, plan_epoch
+from foregather.loader.loop import Producer
+from foregather.loader.memory.layout import Layout, sweep_bytes, with_sweep, write_bytes
+from foregather.loader.prefetch import Feed
+from foregather.loader.seeds import Seeds
+from foregather.observe.calibration import Calibration, load_calibration
+from foregather.plan import Choice, choose
+from foregather.plan.choice import Caching
+from foregather.plan.cost import ASSUMED_DISK, PlanCost
+from foregather.plan.planner import Planner, PlanSummary
+from foregather.plan.repack import RepackPlanner
+from foregather.sampling.bulk import Bulk
+from foregather.sampling.disk import DiskTopology
+from foregather.units import format_bytes
+
+__all__ = ["OutOfCore"]
+
+
+class OutOfCore:
+    """Executor of a `Layout`: what a Loader samples, plans and reads with.
+
+    Args:
+        layout: what is kept in memory.
+        topology: where neighbour lists are read from; None samples the graph as it is.
+        file: where feature rows are read from; None gathers them from the graph as it is.
+        backend: how feature rows are read; None takes the first that works.
+    """
+
+    ranks = None
+
+    def __init__(
+        self,
+        layout: Layout,
+        topology: DiskTopology | None,
+        file: FeatureFile | None,
+        backend: str | None = None,
+    ) -> None:
+        self.topology = topology
+        self._file = file
+        self._backend = backend
+        self._process = os.getpid()
+        # set together: a run must never see one without the other
+        self._decided: tuple[Layout, Choice | None] = (layout, None)
+        self._executor: Executor | None = None  # of the run that is on, or kept for the next
+        #: A way of reading to use whatever it costs, and where scratch files are made; for tests.
+        self.forced: Caching | None = None
+        self.scratch: Path | None = None
+        # what the plans of the running (or last) epoch announce, and their predicted cost
+        self._announced: tuple[PlanSummary, PlanCost] | None = None
+        self._before: dict[str, Any] = {}  # the counters at its start
+
+    @property
+    def layout(self) -> Layout:
+        """How the budget is spent."""
+        return self._decided[0]
+
+    @property
+    def choice(self) -> Choice | None:
+        """How blocks are read and why; None before the first loop."""
+        return self._decided[1]
+
+    @property
+    def _features(self) -> DiskFeatures | None:
+        executor = self._executor
+        return None if executor is None else executor.features
+
+    def steps(self, seeds: Seeds) -> int:
+        """Batches of an epoch."""
+        return len(seeds)
+
+    def start(self, recipe: BatchRecipe, epoch: int, first: int, prefetch: int) -> Producer:
+        """What makes the batches `first` to the last of an epoch, for one loop.
+
+        Raises:
+            InputError: this is a fork of the process that opened the files.
+        """
+        run = self.run(recipe, epoch, first)
+        return Feed(run.batches(), prefetch, run.cancel)
+
+    def plan(self, recipe: BatchRecipe, epoch: int, batches: int | None) -> EpochPlan:
+        """What an epoch will move, before anything is read: samples and plans, and no more."""
+        return plan_epoch(self, recipe, epoch, batches)
+
+    def planned(self) -> tuple[PlanSummary, PlanCost] | None:
+        """What the plans of the running or last epoch announce; None before the first."""
+        return self._announced
+
+    def run(self, maker: BatchRecipe, epoch: int, first: int) -> DiskRun:
+        """What makes the batches `first` to the last of an epoch, for one loop.
+
+        Raises:
+            InputError: this is a fork of the process that opened the files.
+        """
+        if os.getpid() != self._process:
+            raise InputError(
+                f"this Loader reads from disk with threads of process {self._process}, which a "
+                "fork does not have; make a Loader in the new process"
+            )
+        return DiskRun(self, maker, epoch, first)
+
+    def counters(self) -> dict[str, Any]:
+        """What reading did since the first loop: see `DiskFeatures` and `DiskTopology`."""
+        facts: dict[str, Any] = {}
+        if self._features is not None:
+            facts["features"] = self._features.counters()
+        if self.topology is not None:
+            facts["topology"] = self.topology.counters()
+        return facts
+
+    def explain(self) -> str:
+        """The layout, the choice, and predicted beside measured reads of the last epoch."""
+        parts = [self.layout.summary()]
+        if self.choice is not None:
+            parts.append(self.choice.explain())
+        if self._announced is not None:
+            summary, predicted = self._announced
+            parts.append(summary.explain())
+            if self._features is not None:
+                parts.append(self._compare(self._features.counters(), predicted))
+        if isinstance(self._features, RepackFeatures) and self._features.refused:
+            parts.append(
+                f"{self._features.refused} bulks were read row by row: {self._features.refusal}"
+            )
+        return "\n".join(parts)
+
+    def _compare(self, now: dict[str, Any], predicted: PlanCost) -> str:
+        seconds = now["seconds"] - self._before.get("seconds", 0.0)
+        waiting = now["waiting"] - self._before.get("waiting", 0.0)
+        requests, count = (
+            sum(now.get(name, 0) - self._before.get(name, 0) for name in names)
+            for names in (("requests", "writes"), ("bytes", "written"))
+        )
+        return (
+            f"           {'requests':>12} {'bytes':>10} {'seconds':>8}\n"
+            f"predicted  {predicted.requests:>12,} {format_bytes(predicted.bytes):>10} "
+            f"{predicted.seconds:>8.2f}\n"
+            f"measured   {requests:>12,} {format_bytes(count):>10} {seconds:>8.2f} "
+            f"({waiting:.2f} s waiting for the disk)"
+        )
+
+    def close(self) -> None:
+        """Frees the cache; a next loop starts with an empty one. No run may be on."""
+        executor, self._executor = self._executor, None
+        if executor is not None:
+            executor.close()
+
+    # ---- one epoch -------------------------------------------------------------------------
+
+    def lend(self, maker: BatchRecipe, epoch: int, first: int) -> Executor:
+        """The executor, for one run; it must be taken back before the next is lent."""
+        self._announced = None
+        kept = self._executor
+        if kept is None or not kept.idle:
+            self.close()
+            kept = self._make(maker, epoch, first)
+        kept.idle = False
+        self._before = {} if kept.features is None else kept.features.counters()
+        self._executor = kept
+        return kept
+
+    def take_back(self, executor: Executor, clean: bool) -> None:
+        """Keeps it for the next run if all that was planned was carried out; else closes it."""
+        if clean:
+            executor.idle = True
+            return
+        executor.close()  # not forgotten: it still says what it read
+
+    def count(self, summary: PlanSummary, cost: PlanCost) -> None:
+        """Adds what a plan announces to that of the epoch."""
+        before = self._announced
+        self._announced = (
+            (summary, cost) if before is None else (before[0] + summary, before[1] + cost)
+        )
+
+    def _make(self, maker: BatchRecipe, epoch: int, first: int) -> Executor:
+        if self._file is None:
+            return Executor(self.layout, None, None)
+        self.decide(maker, epoch, first)
+        layout = self.layout
+        return Executor(layout, self._open(layout, self._file), self._planner_of(layout))
+
+    def _open(self, layout: Layout, file: FeatureFile) -> DiskFeatures:
+        common: dict[str, Any] = {
+            "staging": layout.staging,
+            "backend": self._backend,
+            "depth": layout.depth,
+        }
+        if layout.caching != "repack":
+            return DiskFeatures(file, layout.num_slots, **common)
+        return RepackFeatures(
+            file,
+            layout.num_slots,
+            sweep_staging=sweep_bytes(file.row_bytes),
+            write_bytes=write_bytes(layout),
+            folder=self.scratch,
+            **common,
+        )
+
+    @property
+    def disk(self) -> Calibration:
+        """What is known about the disk of the features."""
+        found = None if self._file is None else load_calibration(self._file.path.parent)
+        return found or ASSUMED_DISK
+
+    def decide(self, maker: BatchRecipe, epoch: int, first: int) -> None:
+        """Chooses block, gap and depth by planning one bulk in every way; once."""
+        if self._file is None or self.choice is not None or first >= len(maker.seeds):
+            return
+        bulk, _ = self.sample(maker, epoch, first)
+        disk = load_calibration(self._file.path.parent)
+        geometry, slots = self._file.geometry(), self.layout.num_slots
+        swept = self._with_sweep(self._file)
+        choice = choose(
+            [bulk.samples],
+            geometry,
+            slots,
+            disk,
+            repack=swept is not None,
+            repack_slots=None if swept is None else swept.num_slots,
+        )
+        if self.forced is not None:
+            choice = choice.using(self.forced)
+        best = choice.best
+        layout = replaced(
+            swept if swept is not None and best.caching == "repack" else self.layout,
+            caching=best.caching,
+            block=best.block_bytes,
+            gap=best.merge_gap,
+            depth=best.depth,
+        )
+        self._decided = (layout, choice)
+
+    def _with_sweep(self, file: FeatureFile) -> Layout | None:
+        """The layout with which bulks are repacked; None where there is no room to, or no right."""
+        folder = self.scratch or file.path.parent
+        if not os.access(folder, os.W_OK):
+            return None
+        # alive at once: read from, waiting, and being swept
+        need = 3 * self.layout.bulk * self.layout.rows * file.row_bytes
+        if shutil.disk_usage(folder).free < need:
+            return None
+        return with_sweep(self.layout, file.row_bytes)
+
+    def new_planner(self) -> Planner | RepackPlanner:
+        """A planner of this layout, with an empty cache."""
+        return self._planner_of(self.layout)
+
+    def _planner_of(self, layout: Layout) -> Planner | RepackPlanner:
+        assert self._file is not None
+        if layout.caching == "repack":
+            return RepackPlanner(self._file.geometry(), layout.num_slots, merge_gap=layout.gap)
+        return Planner(
+            self._file.geometry(layout.block),
+            layout.num_slots,
+            merge_gap=layout.gap,
+            pages=layout.caching == "page",
+        )
+
+    def sample(self, maker: BatchRecipe, epoch: int, start: int) -> tuple[Bulk, Dealt]:
+        """The bulk that begins with batch `start`, from where the topology is."""
+        dealt = maker.deal(epoch, start, self.layout.bulk)
+        return maker.sample(dealt, epoch, start, self.topology), dealt

@@ -1,0 +1,102 @@
+"""predict: what a way of storing a graph will cost an epoch, by planning some of its batches.
+
+Feature reads are planned, and none is made; neighbour lists that are on disk are really read for
+those batches. Seconds are those of the disk, from its calibration.
+"""
+
+from dataclasses import dataclass
+
+from foregather.loader.batch_recipe import BatchRecipe
+from foregather.loader.disk.out_of_core import OutOfCore
+from foregather.loader.lookahead import bulks_with_lookahead
+from foregather.observe.calibration import Calibration, load_calibration
+from foregather.plan.cost import ASSUMED_DISK, PlanCost
+from foregather.plan.repack import announce
+from foregather.sampling.bulk import Bulk
+
+__all__ = ["Prediction", "disk_of", "predict"]
+
+_NOTHING = PlanCost(0, 0, 0.0)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What an epoch is predicted to cost.
+
+    Attributes:
+        cost: requests, bytes and seconds of the disk.
+        peak: bytes in memory, beside the interpreter, torch and the model.
+    """
+
+    cost: PlanCost
+    peak: int
+
+
+def disk_of(maker: BatchRecipe) -> Calibration:
+    """What is known about the disk that a graph lies on."""
+    path = maker.graph.path
+    return (None if path is None else load_calibration(path)) or ASSUMED_DISK
+
+
+def predict(disk: OutOfCore, maker: BatchRecipe, batches: int | None) -> Prediction:
+    """Plans the first `batches` of epoch 0 (None: all) and says what the epoch will cost.
+
+    The cache is empty at first, so where batches are left out, the second half of those that were
+    planned stands for the rest.
+    """
+    total = len(maker.seeds)
+    end = total if batches is None else min(total, batches)
+    whole = batches is None or batches >= total
+    step = disk.layout.bulk if whole else max(1, min(disk.layout.bulk, -(-end // 2)))
+    disk.decide(maker, 0, 0)
+    read = _Topology(disk, disk_of(maker))
+    planner = disk.new_planner() if disk.layout.features == "disk" else None
+    costs: list[PlanCost] = []
+    bulks = (_sample(disk, maker, start, step) for start in range(0, end, step))
+    for bulk, *later in bulks_with_lookahead(bulks):
+        cost = read.since()
+        if planner is not None:
+            cost += announce(planner.plan(bulk, later[0] if later else ()), disk.disk)[1]
+        costs.append(cost)
+    return Prediction(_epoch(costs, step, end, total), sum(disk.layout.shares.values()))
+
+
+def _sample(disk: OutOfCore, maker: BatchRecipe, start: int, count: int) -> Bulk:
+    return maker.sample(maker.deal(0, start, count), 0, start, disk.topology)
+
+
+def _epoch(costs: list[PlanCost], step: int, end: int, total: int) -> PlanCost:
+    """All that was planned, and the rest like the second half of it."""
+    known = sum(costs, _NOTHING)
+    if end >= total or not costs:
+        return known
+    cold = len(costs) // 2
+    warm = sum(costs[cold:], _NOTHING)
+    factor = (total - end) / max(1, end - cold * step)
+    return known + PlanCost(
+        int(warm.requests * factor), int(warm.bytes * factor), warm.seconds * factor
+    )
+
+
+class _Topology:
+    """What sampling reads of neighbour lists on disk."""
+
+    def __init__(self, disk: OutOfCore, rates: Calibration) -> None:
+        self._topology, self._rates = disk.topology, rates
+        self._before = self._now()
+
+    def _now(self) -> tuple[int, int]:
+        if self._topology is None:
+            return 0, 0
+        counters = self._topology.counters()
+        return int(counters["requests"]), int(counters["bytes"])
+
+    def since(self) -> PlanCost:
+        """Since it was last asked."""
+        now = self._now()
+        requests, count = (new - old for new, old in zip(now, self._before, strict=True))
+        self._before = now
+        if requests == 0:
+            return PlanCost(0, count, 0.0)
+        seconds = self._rates.seconds(requests, max(1, count // requests))
+        return PlanCost(requests, count, seconds)

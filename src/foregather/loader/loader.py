@@ -1,0 +1,399 @@
+"""loader: yields the batches of an epoch; the step from a graph and a sampler to a training loop.
+
+Batches are a pure function of (graph, sampler, input nodes, seed, epoch): threads, bulk size and
+prefetch change when they are made, never what they are. So a position in training is a few
+integers, and resuming is exact.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace as replaced
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+from foregather.errors import InputError
+from foregather.graph.graph import Graph
+from foregather.graph.load import as_mapped
+from foregather.graph.on_disk.stamp import Stamp
+from foregather.loader.arguments import (
+    check_arguments,
+    check_disjoint,
+    check_norm,
+    has_edge_attr,
+    make_sampler,
+    refuse,
+)
+from foregather.loader.arranged import DEFAULT_BULK, arrange_alone, arrange_over_ranks
+from foregather.loader.batch_recipe import BatchRecipe
+from foregather.loader.batches.assemble import Assembler
+from foregather.loader.disk.epoch_plan import EpochPlan
+from foregather.loader.loader_state import identity, read_position
+from foregather.loader.loop import Producer, Supply, Turns, refuse_workers
+from foregather.loader.memory.layout import Layout
+from foregather.loader.memory.storage import Storage
+from foregather.loader.rank_options import (
+    GridOfRanks,
+    Mode,
+    RankSource,
+    Topology,
+    WireFormat,
+    rank_options,
+)
+from foregather.loader.seeds import Seeds
+from foregather.sampling.bulk import Expand
+from foregather.sampling.sampler import Sampler
+
+if TYPE_CHECKING:
+    import torch
+
+    from foregather.plan.cost import PlanCost
+    from foregather.plan.planner import PlanSummary
+
+__all__ = ["Loader"]
+
+
+class Loader:
+    """Iterates over minibatches, with PyG's argument names.
+
+    `for batch in loader` is one epoch; the next loop is the next epoch, also after a `break`. After
+    `load_state_dict` the first loop goes on inside the epoch. Sampling and gathering run ahead in
+    background threads, which end with the loop, however that ends.
+
+    Several loops: each yields its own batches, whatever others do. With `memory=` they take turns,
+    as the budget is for one: a loop inside another (an evaluation with `beside` in mid-epoch) costs
+    the outer one its cache and what was made ahead; for loops side by side make a Loader each. Over
+    ranks all must take turns in the same order, in one thread.
+
+    Args:
+        graph: where to sample.
+        num_neighbors: fan-outs, one a layer, -1 for all; or give `sampler`.
+        input_nodes: the name of a split, a boolean mask, node ids (repeats allowed), or None for
+            all nodes.
+        batch_size: input nodes of a batch.
+        sampler: any Sampler, instead of num_neighbors, replace and expand.
+        shuffle: a new order of the input nodes each epoch.
+        drop_last: leave out a last batch that is smaller.
+        replace: sample neighbours with replacement.
+        expand: "once" (PyG's rule, one edge_index) or "per-layer" (the papers' rule, `layers`).
+        disjoint: every seed has a tree of its own (`batch.batch` numbers them), so that a seed
+            given twice has two; a tree is a pure function of (seed, epoch, its `input_id`),
+            whatever else is in the batch. For a graph in memory.
+        seed: what order and samples are derived from.
+        bulk: batches sampled together, or "auto": as many as `memory` holds.
+        memory: bytes ("2GB"), or "auto": most of what the machine has free. None loads a graph
+            from a folder when the first loop begins, or does as "auto" where it does not fit. For
+            a graph from a folder: for everything, the graph included; what does not fit is read
+            from disk by plan (see `storage`). For a graph in memory: for what the Loader holds
+            beside it; see `loader.memory.budget`. With `grid`: on each rank, for its feature block
+            and for feature rows of other ranks; for those alone where the graph, or by `storage`
+            the block, is in memory.
+        storage: with `memory`: "features" reads feature rows from disk, "topology" neighbour
+            lists, "disk" both, "memory" nothing (then `memory` covers what is beside the graph);
+            "auto" keeps everything in memory where it fits, and else takes the way whose epoch is
+            predicted to take the fewest seconds. With `grid` "features" and "disk" read the rows
+            of the rank's block from its own disk, and neighbour lists are in memory.
+        threads: of sampling and gathering, 0 for all.
+        transform: called with each batch, in the thread that iterates.
+        device: where batches are moved to.
+        edge_index: "tensor", or "EdgeIndex" for PyG's class, which aggregates faster.
+        labels: y of "all" nodes, as PyG does, or of the "seeds" only.
+        edge_attr: batches hold edge features: None where the graph has them; True refuses a graph
+            without them; False leaves them out.
+        norm: "gcn": edge_weight is 1 / sqrt(d_target d_source) with the in-degrees of the whole
+            graph (sums of weights where it has weights), as PyG's `gcn_norm` with
+            add_self_loops=False, times the sampler's correction, or times in-degree / edges
+            sampled of the target where the sampler has none: the expected sum over the sampled
+            edges is the sum over all. Use it with `GCNConv(normalize=False)`, on a graph that has
+            self-loops if the model wants them (`self_loops=True` when it is made).
+        pyg: yield PyG's Data: "auto" where PyG is installed, True, or False for a plain Batch.
+        prefetch: batches made ahead.
+        grid: the ranks of a run under torchrun: each takes its own batches, one a step, and all
+            take the same number of steps; `batch_size` is that of one rank, and `len` counts
+            steps. Together they are the batches of one rank; see `Batch.share` for the last step.
+        topology: with `grid`: "partitioned" holds a block of the neighbour lists on each rank,
+            "replicated" all of them. Feature rows are always in blocks.
+        mode: with `grid`: how ranks sample together, see `rank_options.Mode`.
+        wire: with `grid`: feature rows cross "exact", or rounded to "float16" or "int8".
+        unsupported: other arguments of PyG; refused unless they ask for nothing. One is understood:
+            weight_attr="edge_weight" samples neighbours by the graph's edge weights.
+
+    Raises:
+        InputError: an argument breaks its rule; the message says which.
+        BudgetError: `memory` does not hold one batch; the message says the minimum. In a loop: a
+            batch is so much larger than the first ones that `memory` would be exceeded.
+        FormatError: the folder of the graph changed since it was opened; also at the start of
+            each loop, which reads it: then also for a block that does not match its checksum.
+        StorageError: a file cannot be read; likewise.
+    """
+
+    batch_sampler = None  # torch's name: none of its samplers deals; Lightning asks for it
+
+    def __init__(
+        self,
+        graph: Graph,
+        num_neighbors: Any = None,
+        input_nodes: Any = None,
+        batch_size: int = 1,
+        *,
+        sampler: Sampler | None = None,
+        shuffle: bool = False,
+        drop_last: bool = False,
+        replace: bool = False,
+        expand: Expand = "once",
+        disjoint: bool = False,
+        seed: int = 0,
+        bulk: int | Literal["auto"] = DEFAULT_BULK,
+        memory: str | int | None = None,
+        storage: Storage = "auto",
+        threads: int = 0,
+        transform: Callable[[Any], Any] | None = None,
+        device: "torch.device | str | None" = None,
+        edge_index: Literal["tensor", "EdgeIndex"] = "tensor",
+        labels: Literal["all", "seeds"] = "all",
+        edge_attr: bool | None = None,
+        norm: Literal["gcn"] | None = None,
+        pyg: Literal["auto"] | bool = "auto",
+        prefetch: int = 2,
+        grid: GridOfRanks | None = None,
+        topology: Topology = "partitioned",
+        mode: Mode = "owner",
+        wire: WireFormat = "exact",
+        **unsupported: Any,
+    ) -> None:
+        refuse(unsupported)
+        if not isinstance(graph, Graph):
+            raise InputError(
+                f"graph is a {type(graph).__name__}, expected a Graph; use Graph.open or "
+                "Graph.from_pyg"
+            )
+        use_pyg = check_arguments(edge_index, labels, norm, storage, pyg, prefetch, bulk)
+        self.device, self.transform, self.prefetch = device, transform, int(prefetch)
+        pin = str(device).startswith("cuda")
+        weights = unsupported.get("weight_attr")
+        rule = make_sampler(num_neighbors, sampler, replace, expand, weights)
+        check_norm(norm, rule)
+        edges = has_edge_attr(graph, edge_attr)
+        self._graph = graph
+        view = as_mapped(graph)  # nothing is loaded before it is known what fits
+        recipe = BatchRecipe(
+            view,
+            rule,
+            Seeds.make(graph, input_nodes, batch_size, shuffle, drop_last, seed),
+            Assembler(view, labels, edges, norm, pin, threads, rule.whole_weights),
+            threads,
+            edge_index,
+            use_pyg,
+            disjoint=check_disjoint(disjoint, rule, memory, grid),
+        )
+        self._stamp = Stamp.of(graph)
+        self._at = (0, 0, False)  # epoch and batch that come next, and whether a loop began there
+        self._mark = object()  # loops that began under another one do not move it any more
+        if grid is not None:
+            options = rank_options(
+                recipe, bulk, memory, storage, prefetch, topology=topology, mode=mode, wire=wire
+            )
+            made = arrange_over_ranks(graph, recipe, grid, options)
+        else:
+            made = arrange_alone(graph, recipe, memory, bulk, self.prefetch, storage)
+        self._maker, self._home, self._source = made.recipe, made.home, made.source
+        self._ranks, self._bulk = made.ranks, made.bulk
+        # loops under a budget, or over ranks, take turns; others share nothing
+        self._turns = Turns(grid is not None) if made.turns else None
+
+    # ---- what can be asked -----------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self._source.steps(self._maker.seeds)
+
+    @property
+    def graph(self) -> Graph:
+        """Where batches come from."""
+        return self._graph
+
+    @property
+    def data(self) -> Graph:
+        """The graph, under PyG's name."""
+        return self._graph
+
+    @property
+    def dataset(self) -> range:
+        """Positions of the input nodes, under torch's name."""
+        return range(self._maker.seeds.count)
+
+    @property
+    def sampler(self) -> Sampler:
+        """The rule that chooses nodes and edges."""
+        return self._maker.sampler
+
+    @property
+    def batch_size(self) -> int:
+        """Input nodes of a batch."""
+        return self._maker.seeds.batch_size
+
+    @property
+    def seed(self) -> int:
+        """What order and samples are derived from."""
+        return self._maker.seeds.seed
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that is running, or comes next."""
+        return self._at[0]
+
+    @property
+    def bulk(self) -> int:
+        """Batches sampled together."""
+        return self._bulk
+
+    # ---- iterating -------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Any]:
+        refuse_workers()
+        if self._stamp is not None:
+            self._stamp.check()
+        epoch, first, begun = self._at
+        if begun and first > 0:  # a loop was left early: what follows is a new epoch
+            epoch, first = epoch + 1, 0
+        self._at = (epoch, first, True)
+        maker = self._maker
+        self._home.furnish(maker)  # before there is a thread
+        supply = Supply(lambda number: self._produce(maker, epoch, number), first, self._turns)
+        return self._loop(supply, epoch, self._mark)
+
+    def _loop(self, supply: Supply, epoch: int, mark: object) -> Iterator[Any]:
+        try:
+            try:
+                while (batch := supply.take()) is not None:
+                    if self.device is not None:
+                        batch = batch.to(self.device, non_blocking=True)
+                    if self.transform is not None:
+                        batch = self.transform(batch)
+                    if self._mark is mark:
+                        self._at = (epoch, supply.number, True)
+                    yield batch
+                    del batch
+            finally:
+                supply.close()
+        finally:
+            supply.close()  # again, if it was interrupted
+        if self._mark is mark:
+            self._at = (epoch + 1, 0, False)
+
+    def _produce(self, maker: BatchRecipe, epoch: int, first: int) -> Producer:
+        """What makes the batches of a loop from `first` on."""
+        return self._source.start(self._home.furnish(maker), epoch, first, self.prefetch)
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next loop is this epoch, from its first batch."""
+        if epoch < 0:
+            raise InputError(f"epoch is {epoch}, expected 0 or more")
+        self._go_to(int(epoch), 0)
+
+    def _go_to(self, epoch: int, batch: int) -> None:
+        self._mark = object()
+        self._at = (epoch, batch, False)
+
+    # ---- resuming --------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where training is: the batch after the last one yielded, and what it depends on."""
+        epoch, batch, _ = self._at
+        if batch >= len(self) > 0:
+            epoch, batch = epoch + 1, 0
+        return {"epoch": epoch, "batch": batch, "seed": self.seed, **self._identity()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes to a saved position; the next loop yields exactly the batches that were left.
+
+        Raises:
+            InputError: the state belongs to another graph, sampler, or way of making batches.
+        """
+        epoch, batch, seed = read_position(state, self._identity(), len(self))
+        self._maker = replaced(self._maker, seeds=replaced(self._maker.seeds, seed=seed))
+        self._go_to(epoch, batch)
+
+    def _identity(self) -> dict[str, Any]:
+        return identity(self._maker, self._source.ranks)
+
+    def beside(self, input_nodes: Any, batch_size: int | None = None) -> "Loader":
+        """A loader of other input nodes, in their order, with the same sampler and the same memory.
+
+        Cache, topology on disk and budget are shared, so where there is a budget the two make
+        their batches in turns: see "Several loops" above.
+
+        Args:
+            input_nodes: as for a new loader.
+            batch_size: None takes half of this one's: room for nodes with more neighbours.
+
+        Raises:
+            InputError: as for a new loader.
+        """
+        size = max(1, self.batch_size // 2) if batch_size is None else batch_size
+        seeds = Seeds.make(self.graph, input_nodes, size, seed=self.seed)
+        other = self.__copy__()
+        other._maker = replaced(self._maker, seeds=seeds)
+        other._go_to(0, 0)
+        return other
+
+    def __copy__(self) -> "Loader":
+        other: Loader = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise InputError(
+            "a Loader has threads and open files, which cannot be copied or pickled; save "
+            "state_dict(), and make the Loader anew where it is needed"
+        )
+
+    # ---- memory and disk -------------------------------------------------------------------
+
+    @property
+    def layout(self) -> Layout | None:
+        """How `memory` is spent where the graph is read from disk; None where it is not."""
+        return self._source.layout
+
+    def plan(self, epoch: int | None = None, batches: int | None = None) -> EpochPlan:
+        """What an epoch will move, before anything is read: samples and plans, and no more.
+
+        Args:
+            epoch: which; None is the next.
+            batches: plan only so many, from the first on.
+
+        Raises:
+            InputError: the loader has no `memory=`, or all fits in memory: nothing is planned; or
+                it is over ranks, which plan together, bulk by bulk.
+        """
+        number = self.epoch if epoch is None else epoch
+        return self._source.plan(self._home.furnish(self._maker), number, batches)
+
+    def counters(self) -> dict[str, Any]:
+        """What was read or crossed so far, by part; empty where nothing is."""
+        facts = self._source.counters()
+        edges = self._maker.assembler.edge_rows
+        return facts if edges is None else facts | {"edge_features": edges.counters()}
+
+    def planned(self) -> "tuple[PlanSummary, PlanCost] | None":
+        """What the plans of the running or last epoch announce; None where nothing is planned."""
+        return self._source.planned()
+
+    def explain(self) -> str:
+        """The layout, the way of reading, predicted and measured, and what batches lack."""
+        text, extra = self._source.explain(), ", ".join(sorted(self.graph.extra))
+        return text if not extra else f"{text}\nnot in batches: {extra} (look them up by n_id)"
+
+    @property
+    def ranks(self) -> RankSource | None:
+        """What batches are made with over ranks, its ledger among it; None on one rank."""
+        return self._ranks
+
+    def close(self) -> None:
+        """Frees the cache and ends reading; a loop that goes on begins with an empty cache.
+
+        Over ranks all call it together, and no loop goes on.
+        """
+        if self._turns is not None:
+            self._turns.stop()
+        self._source.close()
+        if self._maker.assembler.edge_rows is not None:
+            self._maker.assembler.edge_rows.close()
+        self._maker.assembler.clear()
+        self._home.release(self.sampler)

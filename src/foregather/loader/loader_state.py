@@ -1,0 +1,59 @@
+"""loader_state: where a Loader is, as a few numbers that only fit the same batches."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from foregather import _core
+from foregather.errors import InputError
+from foregather.loader.batch_recipe import BatchRecipe
+from foregather.loader.seeds import Seeds
+from foregather.sampling.identity import identity_of
+
+__all__ = ["digest_of", "identity", "read_position"]
+
+_NOT_COMPARED = "not compared: "
+
+
+def identity(maker: BatchRecipe, ranks: int | None) -> dict[str, Any]:
+    """All that batches depend on besides the position and the seed."""
+    seeds = maker.seeds
+    try:
+        rule = f"{'disjoint ' if maker.disjoint else ''}{identity_of(maker.sampler)}"
+    except InputError as error:  # it can be trained with, but not found again
+        rule = f"{_NOT_COMPARED}{error}"
+    return {
+        "graph": maker.graph.digest,
+        "sampler": rule,
+        "batch_size": seeds.batch_size,
+        "shuffle": seeds.shuffle,
+        "drop_last": seeds.drop_last,
+        "input_nodes": digest_of(seeds),
+        **({} if ranks is None else {"ranks": ranks}),
+    }
+
+
+def digest_of(seeds: Seeds) -> str:
+    """Names the input nodes and their order."""
+    return "all" if seeds.nodes is None else f"{_core.xxh64(seeds.nodes.view('u1')):016x}"
+
+
+def read_position(
+    state: Mapping[str, Any], mine: Mapping[str, Any], steps: int
+) -> tuple[int, int, int]:
+    """Epoch, batch and seed of a saved state.
+
+    Raises:
+        InputError: the state belongs to other batches, or is at a place that is not there.
+    """
+    for name, value in mine.items():
+        if str(value).startswith(_NOT_COMPARED):
+            raise InputError(str(value).removeprefix(_NOT_COMPARED))
+        if state.get(name) != value:
+            raise InputError(
+                f"the state was saved with {name} {state.get(name)!r}, but this loader has "
+                f"{value!r}; make the loader as it was made then"
+            )
+    epoch, batch, seed = (int(state[name]) for name in ("epoch", "batch", "seed"))
+    if epoch < 0 or not 0 <= batch <= steps:
+        raise InputError(f"the state is at batch {batch} of epoch {epoch}, which is not there")
+    return epoch, batch, seed

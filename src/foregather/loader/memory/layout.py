@@ -1,0 +1,276 @@
+"""layout: what stays in memory under a budget; decided before anything is read.
+
+A `Layout` divides the budget by purpose, to the byte, and never spends more than there is: where
+the parts that must be there do not fit, the BudgetError says the least budget that works. Pure:
+nothing is allocated or read here.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from foregather import _core
+from foregather.errors import BudgetError
+from foregather.gather.disk import DEPTH, STAGING
+from foregather.gather.repack import SWEEP_STAGING, WRITE_BYTES
+from foregather.graph.graph import Graph
+from foregather.graph.integrity.blocks import most_sums_bytes
+from foregather.loader.memory.budget import MOST_BULK
+from foregather.plan.choice import Caching
+from foregather.plan.planner import MAX_REQUEST, PAGE
+from foregather.units import format_bytes
+
+__all__ = [
+    "BatchSize",
+    "Layout",
+    "Place",
+    "divide",
+    "held_bytes",
+    "label_bytes",
+    "least_bytes",
+    "longest_request",
+    "most",
+    "sweep_bytes",
+    "topology_bytes",
+    "with_sweep",
+    "write_bytes",
+]
+
+#: "memory": in memory, or mapped with room for all of it in the budget. "mapped": mapped, and the
+#: kernel keeps what it can. "disk": read by plan.
+Place = Literal["memory", "mapped", "disk"]
+
+#: What a plan holds for a row of a batch at most: slot and position, or row, position and slot,
+#: with the free riders that come along.
+PLAN_BYTES = 32
+#: Bulks alive at once: in the executor's hands, waiting for it, and sampled ahead of their plan.
+BULKS = 3
+# What repacking holds beside that for a row of the bulk it works on: the plan by rows with its
+# requests, the moves, and the place to sort them in.
+_REPACK_BYTES = 64
+_BULK_SHARE = 0.2  # of what is free: spent on seeing far ahead
+_BLOCK = 32 << 10  # until a choice was made
+
+
+@dataclass(frozen=True)
+class BatchSize:
+    """What one batch takes: rows, bytes of its sample, bytes of the finished batch."""
+
+    rows: int
+    sample: int
+    batch: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a budget is spent.
+
+    Attributes:
+        memory: the budget in bytes.
+        topology: where neighbour lists are.
+        features: where feature rows are.
+        bulk: batches sampled and planned together.
+        flight: finished batches alive at once.
+        num_slots: feature rows the cache holds.
+        staging: bytes to read ahead into.
+        depth: requests in flight.
+        block: bytes of a block of the feature file.
+        gap: bytes that may be read in vain to merge two requests.
+        caching: what a slot is given for: single rows, or rows of whole blocks; or "repack".
+        rows: of a batch, with a reserve.
+        shares: bytes by purpose; their sum is at most `memory`.
+    """
+
+    memory: int
+    topology: Place
+    features: Place
+    bulk: int
+    flight: int
+    num_slots: int
+    staging: int
+    shares: dict[str, int]
+    depth: int = DEPTH
+    block: int = _BLOCK
+    gap: int = 0
+    caching: Caching = "row"
+    rows: int = 0
+
+    def summary(self) -> str:
+        """The division, for people."""
+        words = {"memory": "in memory", "mapped": "mapped", "disk": "on disk"}
+        parts = ", ".join(f"{name} {format_bytes(n)}" for name, n in self.shares.items() if n)
+        return (
+            f"memory {format_bytes(self.memory)}: topology {words[self.topology]}, features "
+            f"{words[self.features]}; {parts}"
+        )
+
+
+def topology_bytes(graph: Graph) -> int:
+    """Bytes that sampling reads: rows, and weights where there are any."""
+    weights = 0 if graph.edge_weight is None else int(graph.edge_weight.nbytes)
+    return int(graph.indptr.nbytes) + int(graph.indices.nbytes) + weights
+
+
+def label_bytes(graph: Graph) -> int:
+    """Bytes of labels, which are in memory wherever the rest is."""
+    return 0 if graph.labels is None else int(graph.labels.nbytes)
+
+
+def held_bytes(graph: Graph, edge_attr: bool = True) -> int:
+    """Bytes of topology, labels and feature rows, of edges too unless they are left out."""
+    rows = [graph.features, graph.edge_features if edge_attr else None]
+    held = sum(part.nbytes for part in rows if part is not None)
+    return topology_bytes(graph) + label_bytes(graph) + held
+
+
+def divide(
+    memory: int,
+    size: BatchSize,
+    *,
+    topology: Place,
+    topology_share: int,
+    geometry: "_core.Geometry | None",
+    flight: int,
+    batches: int,
+    bulk: int | None = None,
+    features_share: int = 0,
+    checks_share: int = 0,
+    edges_share: int = 0,
+    nodes_share: int = 0,
+) -> Layout:
+    """Divides the budget; feature rows are on disk where a geometry is given.
+
+    Args:
+        memory: the budget.
+        size: of a batch, with a reserve.
+        topology: where neighbour lists are.
+        topology_share: bytes that sampling takes, its tables included.
+        geometry: of the feature file; None leaves the features where they are.
+        flight: finished batches alive at once.
+        batches: of an epoch.
+        bulk: batches of a bulk; None chooses.
+        features_share: bytes of feature rows that stay in memory.
+        checks_share: bytes of the block checksums of the feature file.
+        edges_share: bytes that reading edge features takes.
+        nodes_share: bytes of labels, and of degrees where they are asked for.
+
+    Raises:
+        BudgetError: the parts that must be there do not fit.
+    """
+    held = topology_share + features_share + checks_share + edges_share + nodes_share
+    need = _Need(size, geometry, flight)
+    asked = 1 if bulk is None else min(bulk, max(1, batches))
+    least = held + need.least(asked)
+    if memory < least:
+        error = BudgetError(
+            f"memory is {format_bytes(memory)} ({memory} bytes), but batches of about "
+            f"{size.rows:,} nodes, {asked} a bulk, need {format_bytes(least)} ({least} bytes); "
+            "give more, or a smaller batch_size, fan-out, bulk or prefetch"
+        )
+        error.least = least
+        raise error
+    fixed = held + need.fixed
+    if bulk is None:
+        more = need.each + need.tables(2, 1) - need.tables(1, 1)
+        wanted = int((memory - fixed) * _BULK_SHARE / max(more, 1))
+        asked = max(1, min(MOST_BULK, batches, wanted))
+        while asked > 1 and held + need.least(asked) > memory:
+            asked -= 1  # the planner's tables grow in steps, so the share can overshoot
+    spent = fixed + asked * need.each
+    slots = 0
+    if geometry is not None:
+        row = geometry.row_bytes
+        slots = most(geometry.num_rows, lambda n: spent + n * row + need.tables(asked, n) <= memory)
+    shares = {
+        "topology": topology_share,
+        "features": features_share,
+        "edge features": edges_share,
+        "labels": nodes_share,
+        "batches": flight * size.batch,
+        "samples and plans": asked * need.each,
+        "planner": need.tables(asked, slots),
+        "staging": need.staging,
+        "checksums": checks_share,
+        "cache": slots * need.row,
+    }
+    place: Place = "disk" if geometry is not None else "memory"
+    return Layout(
+        memory, topology, place, asked, flight, slots, need.staging, shares, rows=size.rows
+    )
+
+
+def with_sweep(layout: Layout, row_bytes: int) -> Layout | None:
+    """The same budget with room to sweep, from the cache if need be; None where it is too small."""
+    plans = layout.bulk * layout.rows * _REPACK_BYTES
+    scratch = BULKS * layout.bulk * layout.rows * row_bytes  # files alive at once, at most
+    need = sweep_bytes(row_bytes) + write_bytes(layout) + plans + most_sums_bytes(scratch)
+    free = layout.memory - sum(layout.shares.values())
+    slots = layout.num_slots - max(0, -(-(need - free) // row_bytes))
+    if slots < 1:
+        return None
+    shares = layout.shares | {"cache": slots * row_bytes, "sweep": need}
+    return replace(layout, num_slots=slots, shares=shares, caching="repack")
+
+
+def sweep_bytes(row_bytes: int) -> int:
+    """Staging of a sweep: at least two of the longest requests."""
+    return max(SWEEP_STAGING, 2 * longest_request(row_bytes))
+
+
+def write_bytes(layout: Layout) -> int:
+    """Buffers of a sweep, one for each batch of a bulk; longer writes where memory is plenty."""
+    least = int(_core.Sweeper.least_write_bytes(layout.bulk))
+    return max(WRITE_BYTES, least, min(4 * WRITE_BYTES, layout.memory // 32))
+
+
+def least_bytes(
+    size: BatchSize, geometry: "_core.Geometry | None", flight: int, bulk: int | None
+) -> int:
+    """The least budget beside the topology's share."""
+    return _Need(size, geometry, flight).least(bulk or 1)
+
+
+class _Need:
+    """Bytes of the parts beside the topology."""
+
+    def __init__(self, size: BatchSize, geometry: "_core.Geometry | None", flight: int) -> None:
+        self.geometry, self.rows = geometry, size.rows
+        plan = 0 if geometry is None else size.rows * PLAN_BYTES
+        self.row = 0 if geometry is None else geometry.row_bytes
+        #: for each batch of a bulk
+        self.each = BULKS * (size.sample + plan)
+        self.staging = 0 if geometry is None else _staging(self.row)
+        self.fixed = flight * size.batch + self.staging
+
+    def tables(self, bulk: int, slots: int) -> int:
+        """Of the planner, for a bulk and the one ahead."""
+        if self.geometry is None:
+            return 0
+        steps = (BULKS - 1) * bulk
+        return int(_core.planner_bytes(self.geometry, slots, steps * self.rows, steps))
+
+    def least(self, bulk: int) -> int:
+        """With a cache of one row."""
+        return self.fixed + bulk * self.each + self.tables(bulk, 1) + self.row
+
+
+def _staging(row: int) -> int:
+    """Room for many requests, and at least for two of the longest."""
+    return max(STAGING, 2 * longest_request(row))
+
+
+def longest_request(row: int) -> int:
+    """Bytes of the longest request for rows of this size."""
+    return max(MAX_REQUEST, -(-row // PAGE) * PAGE + 2 * PAGE)
+
+
+def most(count: int, fits: Callable[[int], bool]) -> int:
+    """The largest number from 1 to count that fits; what is asked of it grows with it."""
+    low, high = 1, max(1, count)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low

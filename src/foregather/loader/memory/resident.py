@@ -1,0 +1,72 @@
+"""resident: which arrays of a Loader's graph are read into memory, and which stay on disk.
+
+A graph from a folder is mapped. What a loop computes with is read when the first one begins, and
+given back by `close`; several Loaders of one graph share what they read.
+"""
+
+from collections.abc import Iterable
+
+from foregather.graph.graph import Graph
+from foregather.graph.load import Part, as_mapped, load
+from foregather.loader.batch_recipe import BatchRecipe
+from foregather.loader.memory.layout import Layout
+from foregather.sampling.kernel_cache import Kept
+from foregather.sampling.sampler import Sampler
+
+__all__ = ["Home", "parts_of", "parts_over_ranks"]
+
+
+def parts_of(maker: BatchRecipe, layout: Layout | None = None) -> tuple[Part, ...]:
+    """The parts of a graph that its batches are made from, and that no plan reads from disk.
+
+    Edge weights are left mapped where neighbour lists are not in memory: a batch wants a few of
+    them from all over a file as large as those.
+    """
+    parts: list[Part] = ["labels"]
+    if layout is None and maker.assembler.edge_attr:
+        parts.append("edge_features")
+    if layout is None or layout.topology == "memory":
+        parts.append("topology")
+    elif maker.assembler.norm is not None:
+        parts.append("indptr")  # for the degrees
+    if layout is None or layout.features == "memory":
+        parts.append("features")
+    return tuple(parts)
+
+
+def parts_over_ranks(maker: BatchRecipe, topology: str) -> tuple[Part, ...]:
+    """The same over ranks, which hold blocks of feature rows, and of neighbour lists or all."""
+    if topology == "replicated":
+        return ("labels", "topology")
+    return ("labels", "indptr") if maker.assembler.norm is not None else ("labels",)
+
+
+class Home:
+    """Holds the graph of a Loader with some of its parts in memory, from the first loop on.
+
+    Args:
+        graph: as it was given.
+        parts: what is read; the rest stays as it is.
+    """
+
+    def __init__(self, graph: Graph, parts: Iterable[Part]) -> None:
+        self._graph, self._parts = graph, tuple(parts)
+        self._held: Graph | None = None
+
+    def furnish(self, maker: BatchRecipe) -> BatchRecipe:
+        """The maker over what is in memory; reads it if need be.
+
+        Raises:
+            StorageError: a file cannot be read, or was cut.
+            FormatError: a block does not match its checksum.
+        """
+        if self._held is None:
+            self._held = as_mapped(load(self._graph, self._parts))
+        return maker.on(self._held)
+
+    def release(self, sampler: Sampler) -> None:
+        """Gives back what was read, unless others hold it too; so does a kernel of the sampler."""
+        self._held = None
+        kept = getattr(sampler, "_kept", None)
+        if isinstance(kept, Kept):
+            kept.clear()

@@ -1,0 +1,261 @@
+"""storage: decides for a Loader with `memory=` what is kept in memory and what is read from disk.
+
+Everything in memory, if it fits: that reads nothing after the first epoch. Else each way that fits
+(feature rows on disk, neighbour lists on disk, both) is planned for some batches, and the one whose
+epoch is predicted to take the disk the fewest seconds is taken. No feature row is read for that.
+"""
+
+from dataclasses import dataclass
+from dataclasses import replace as replaced
+from typing import Literal
+
+from foregather.errors import BudgetError, InputError
+from foregather.gather.feature_file import FeatureFile
+from foregather.loader.batch_recipe import BatchRecipe
+from foregather.loader.batches.edge_rows import edge_share, least_edges
+from foregather.loader.disk.out_of_core import OutOfCore
+from foregather.loader.disk.predict import predict
+from foregather.loader.memory.budget import Budget, Need, choose_bulk, count_threads, table_bytes
+from foregather.loader.memory.layout import (
+    BatchSize,
+    Place,
+    divide,
+    held_bytes,
+    label_bytes,
+    least_bytes,
+    topology_bytes,
+)
+from foregather.sampling.disk import DiskTopology, reads_by_position
+
+__all__ = ["Storage", "arrange", "fit_bulk"]
+
+#: "auto" as above; "memory": nothing is read by plan, the budget covers what is beside the graph;
+#: "features": feature rows are; "topology": neighbour lists are; "disk": both are.
+Storage = Literal["auto", "memory", "features", "topology", "disk"]
+
+_JUDGED = 3  # first batches that sizes are judged by
+_RESERVE = 5 / 4  # later ones may be larger
+_POOL = 9 / 8  # blocks of recycled memory are larger than what lies in them
+_TOPOLOGY = 1 / 2  # of the budget, where neighbour lists that cannot be read by plan stay in memory
+_PLANNED = 32  # batches that ways are compared by,
+_PLANNED_ROWS = 4 << 20  # or fewer, of so many rows
+_LEAST_TOPOLOGY = 1 << 20  # what is tried first, where they are read from disk
+_TOPOLOGY_DISK = 1 / 4  # of the budget, where they are read from disk
+
+
+def arrange(
+    maker: BatchRecipe, memory: int, bulk: int | None, prefetch: int, storage: Storage
+) -> OutOfCore | None:
+    """What makes the batches under this budget; None where all of the graph stays in memory.
+
+    Args:
+        maker: what batches are made of.
+        memory: the budget.
+        bulk: batches of a bulk; None chooses.
+        prefetch: batches made ahead.
+        storage: what the user asked for.
+
+    Raises:
+        BudgetError: the budget is below the minimum; the message says it.
+        InputError: `storage` asks for what this graph or sampler cannot give.
+    """
+    graph = maker.graph
+    if storage == "memory" or (storage == "auto" and graph.path is None):
+        return None
+    if graph.path is None:
+        raise InputError(
+            f"storage is {storage!r}, but the graph is in memory; save it and open the folder"
+        )
+    if graph.num_nodes == 0:
+        return None  # files without rows: there is nothing to read
+    if graph.features is None and storage in ("features", "topology"):
+        raise InputError(f"storage is {storage!r}, but the graph has no features; leave it out")
+    ask = _Ask(maker, memory, bulk, prefetch + 2)  # waiting, being made, and in use
+    if storage != "auto":
+        return _lay_out(ask, storage)
+    if _fits_whole(ask):
+        return None
+    if graph.features is None or not reads_by_position(maker.sampler):
+        return _lay_out(ask, "auto")  # there is but one way, or none that can be predicted
+    return _cheapest(ask)
+
+
+@dataclass(frozen=True)
+class _Ask:
+    """What is to be arranged."""
+
+    maker: BatchRecipe
+    memory: int
+    bulk: int | None
+    flight: int
+
+
+def _fits_whole(ask: _Ask) -> bool:
+    whole = held_bytes(ask.maker.graph, ask.maker.assembler.edge_attr)
+    if whole >= ask.memory:
+        return False
+    size = _judge(ask.maker, None)
+    whole += _tables(ask.maker) + ask.flight * size.batch + size.sample * (ask.bulk or 1)
+    return whole <= ask.memory
+
+
+def _cheapest(ask: _Ask) -> OutOfCore:
+    """The way with the fewest predicted seconds; of equal ones, that with fewer parts on disk."""
+    ways: tuple[Storage, ...] = ("features", "topology", "disk")
+    made: list[tuple[float, OutOfCore]] = []
+    refused: list[BudgetError] = []
+    for storage in ways:
+        try:
+            made.append((0.0, _lay_out(ask, storage)))
+        except BudgetError as error:
+            refused.append(error)
+    if not made:
+        raise min(refused, key=lambda error: error.least or float("inf"))
+    if len(made) > 1:
+        rows = max(1, *(one.layout.rows for _, one in made))
+        count = max(2, min(_PLANNED, _PLANNED_ROWS // rows))
+        made = [(predict(one, ask.maker, count).cost.seconds, one) for _, one in made]
+    _, best = min(made, key=lambda pair: pair[0])
+    for _, one in made:
+        if one is not best and one.topology is not None:
+            one.topology.close()
+    return best
+
+
+def _lay_out(ask: _Ask, storage: Storage) -> OutOfCore:
+    """One way under the budget."""
+    maker, memory, graph = ask.maker, ask.memory, ask.maker.graph
+    place = _place(maker, memory, storage)
+    topology, size, share = None, None, _tables(maker)
+    if place == "memory":
+        share += topology_bytes(graph)
+    held = graph.features.nbytes if graph.features and storage == "topology" else 0
+    edges = least_edges(graph) if maker.assembler.edge_attr else 0
+    nodes = label_bytes(graph)
+    if place == "disk" and maker.assembler.norm is not None:
+        nodes += int(graph.indptr.nbytes)
+    file = None if graph.features is None or held else FeatureFile.of(graph)
+    geometry = None if file is None else file.geometry()
+    checks = 0 if file is None else file.sums_bytes
+    if place == "disk":
+        topology, size, share = _open_topology(maker, _LEAST_TOPOLOGY)
+        left = memory - held - checks - edges - nodes
+        left -= least_bytes(size, geometry, ask.flight, ask.bulk)
+        wanted = min(int(memory * _TOPOLOGY_DISK), left)
+        if storage == "topology":
+            wanted = min(left, topology_bytes(graph))  # nothing else wants it
+        if wanted > share:
+            topology.close()
+            topology, share = DiskTopology(graph, wanted), wanted
+    try:
+        size = size or _judge(maker, None)
+        room = memory - share - held - checks - edges - nodes
+        room -= least_bytes(size, geometry, ask.flight, ask.bulk)
+        if edges and room > 0:
+            edges = edge_share(graph, memory, room)
+        layout = divide(
+            memory,
+            size,
+            topology=place,
+            topology_share=share,
+            geometry=geometry,
+            flight=ask.flight,
+            batches=len(maker.seeds),
+            bulk=ask.bulk,
+            features_share=held,
+            checks_share=checks,
+            edges_share=edges,
+            nodes_share=nodes,
+        )
+    except BaseException:
+        if topology is not None:
+            topology.close()
+        raise
+    return OutOfCore(layout, topology, file)
+
+
+def _place(maker: BatchRecipe, memory: int, storage: Storage) -> Place:
+    """Where neighbour lists are."""
+    able = reads_by_position(maker.sampler)
+    if storage in ("topology", "disk") and not able:
+        raise InputError(
+            f"storage is {storage!r}, but {type(maker.sampler).__name__} looks at whole neighbour "
+            "lists; use storage='features', or a uniform Neighbor"
+        )
+    held = topology_bytes(maker.graph) + _tables(maker)
+    if storage == "features" or (storage == "auto" and held <= memory * _TOPOLOGY):
+        return "memory"
+    return "disk" if able else "mapped"  # mapped: the kernel keeps what has room
+
+
+def _open_topology(maker: BatchRecipe, share: int) -> tuple[DiskTopology, BatchSize, int]:
+    """Opens the topology with `share` bytes, or with the power of two above that is enough."""
+    while True:
+        try:
+            topology = DiskTopology(maker.graph, share)
+        except BudgetError:
+            share *= 2
+            continue
+        try:
+            return topology, _judge(maker, topology), share
+        except BudgetError:
+            topology.close()
+            share *= 2
+        except BaseException:
+            topology.close()
+            raise
+
+
+def _tables(maker: BatchRecipe) -> int:
+    known = table_bytes(maker.sampler, maker.graph)
+    each = max(known, 4 * maker.graph.num_nodes)  # a relabelling table a thread
+    return each * count_threads(maker.threads)
+
+
+def _judge(maker: BatchRecipe, topology: DiskTopology | None) -> BatchSize:
+    """The size of batches, by the first ones of epoch 0; rows are counted, not read."""
+    rows = sample = batch = 0
+    for number in range(min(_JUDGED, len(maker.seeds))):
+        dealt = maker.deal(0, number, 1)
+        bulk = maker.sample(dealt, 0, number, topology)
+        count = len(bulk[0].node)
+        space = maker.assembler.empty_rows(count)
+        edges = maker.assembler.empty_edges(len(bulk[0].edge))
+        made = maker.assembler.batch(bulk[0], *dealt[0], space, edges)
+        rows, sample = max(rows, count), max(sample, bulk.nbytes)
+        batch = max(batch, made.nbytes)
+        del bulk, made, space, edges
+    return BatchSize(int(rows * _RESERVE), int(sample * _RESERVE), int(batch * _RESERVE * _POOL))
+
+
+def fit_bulk(
+    maker: BatchRecipe, memory: int, asked: int | None, prefetch: int, steps: int, default: int
+) -> tuple[BatchRecipe, int]:
+    """The maker under a budget for what is beside the graph, and batches of a bulk that fit it.
+
+    Args:
+        maker: what batches are made of.
+        memory: the budget.
+        asked: batches of a bulk; None chooses.
+        prefetch: batches made ahead.
+        steps: batches of an epoch; the budget is judged by the first ones of epoch 0.
+        default: batches of a bulk where there is nothing to judge by.
+
+    Raises:
+        BudgetError: the budget is below the minimum; the message says it.
+    """
+    samples, batches = [], []
+    for number in range(min(_JUDGED, steps)):
+        nodes, input_id = maker.seeds.batch(0, number)
+        sampled = maker.sampler.sample_bulk(  # one thread: the tables are those of one
+            maker.graph, [nodes], seed=maker.seeds.seed, first_batch=number, threads=1
+        )
+        samples.append(sampled.nbytes)
+        batches.append(maker.assembler.batch(sampled[0], nodes, input_id).nbytes)
+        del sampled
+    if not batches:
+        return maker, default
+    tables = table_bytes(maker.sampler, maker.graph) * count_threads(maker.threads)
+    need = Need.judged(tables, samples, batches, prefetch)
+    bulk = choose_bulk(need, memory, asked, steps)
+    return replaced(maker, budget=Budget(memory, need)), bulk

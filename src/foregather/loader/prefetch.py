@@ -1,0 +1,215 @@
+"""prefetch: runs a producer in a background thread, a bounded number of items ahead.
+
+However the consumer ends (done, break, exception, KeyboardInterrupt, garbage collection, end of the
+interpreter), the thread ends too. An exception of the producer is raised in the consumer with its
+own traceback, and its end is always announced.
+
+An interrupt may come between any two lines of the consumer's thread. So it holds no lock there, a
+thread that was started but never said so finds at its first step that it may not begin, and what
+ends a feed can be done again: it only sets flags, and waits for flags.
+
+When the interpreter ends, only daemon threads are left to ask for more. They get nothing and sleep
+until the process is gone: to say that there is nothing left would be a lie, and a new producer
+would run into the end of the interpreter (torch aborts there).
+"""
+
+import atexit
+import os
+import threading
+from collections.abc import Callable, Generator, Iterator
+from queue import Empty, SimpleQueue
+from typing import Any, Generic, TypeVar
+
+from foregather import _core
+from foregather.errors import ForegatherError, StorageError
+
+__all__ = ["THREAD_NAME", "Feed", "ahead"]
+
+Item = TypeVar("Item")
+
+THREAD_NAME = "foregather-feed"
+_ASK = 0.05  # seconds between looks at a flag, where what wakes for it was taken by an interrupt
+_open: "set[Feed[Any]]" = set()
+_over = threading.Event()  # the interpreter ends
+
+
+class Feed(Generic[Item]):
+    """The queue between the two threads.
+
+    Args:
+        source: makes the items, none of them None; advanced and closed in the producer's thread.
+        capacity: items made ahead.
+        cancel: called in any thread when the feed ends early, to hasten what is being made.
+    """
+
+    def __init__(
+        self, source: Iterator[Item], capacity: int, cancel: Callable[[], None] | None = None
+    ) -> None:
+        self._source: Iterator[Item] | None = source
+        self._cancel = cancel
+        self._ready: SimpleQueue[tuple[Item] | None] = SimpleQueue()  # None: no more will come
+        self._room: SimpleQueue[None] = SimpleQueue()  # one for each item that may be made
+        for _ in range(capacity):
+            self._room.put(None)
+        self._stop = False  # the consumer has ended
+        self._fate: dict[str, str] = {}  # "begun" or "refused", by who comes first: one step in C
+        self._done = False  # the producer has ended
+        self._wake: SimpleQueue[None] = SimpleQueue()  # for who waits for that
+        self._error: BaseException | None = None
+        self._process = os.getpid()
+        self._starter = threading.get_ident()
+        self._thread = threading.Thread(target=self._produce, daemon=True)
+
+    def start(self) -> None:
+        """Lets the producer begin; `end` must follow, also where this was interrupted.
+
+        Raises:
+            StorageError: the system has no room for a thread.
+        """
+        _open.add(self)
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            if isinstance(error.__context__, KeyboardInterrupt):  # it met the wait for the thread
+                raise error.__context__ from None
+            raise StorageError(f"a thread for the loader was refused: {error}") from error
+        if _over.is_set():  # perhaps too late for _close_all to have seen it
+            self.end()
+            _rest_at_the_end()
+
+    # ---- the producer's side -----------------------------------------------------------------
+
+    def _produce(self) -> None:
+        if self._fate.setdefault("is", "begun") != "begun":
+            return
+        # Not before: an interrupt in Thread.start can leave a Thread in the interpreter's list that
+        # never ran, and never will.
+        threading.current_thread().name = THREAD_NAME
+        try:
+            self._make_all()
+        except BaseException as error:  # whatever it is, the consumer has to see it
+            self._error = error
+        finally:
+            _open.discard(self)
+            if self._stop:
+                self._drop(True)
+            self._ready.put(None)
+            self._done = True
+            self._wake.put(None)
+
+    def _make_all(self) -> None:
+        source, self._source = self._source, None
+        assert source is not None
+        try:
+            while True:
+                self._room.get()
+                item = None if self._stop else next(source, None)
+                if item is None:
+                    return
+                self._ready.put((item,))
+                del item
+        finally:
+            if isinstance(source, Generator):
+                source.close()  # here, where no interrupt comes
+
+    # ---- the consumer's side -----------------------------------------------------------------
+
+    def take(self) -> Item | None:
+        """The next item, or None at the end."""
+        if os.getpid() != self._process:  # a fork has one thread only
+            raise ForegatherError(
+                "the loader's thread is not in this process; start a new loop here"
+            )
+        got = self._ready.get()
+        if got is not None:
+            self._room.put(None)
+            return got[0]
+        self._ready.put(None)  # for who asks again
+        _rest_at_the_end()
+        if self._error is not None:
+            error, self._error = self._error, None
+            try:
+                raise error
+            finally:
+                del error  # its traceback refers to this frame
+        return None
+
+    def close(self) -> None:
+        """Ends the producer after the item it is making; waits for it in the thread that began it.
+
+        Any other thread may have come here by a garbage collection, in the middle of something that
+        the producer waits for: it does not wait.
+        """
+        if self._tell() and threading.get_ident() == self._starter:
+            self._wait()
+
+    def end(self) -> None:
+        """The same, and waits in any thread."""
+        if self._tell():
+            self._wait()
+
+    def _tell(self) -> bool:
+        """Says that no more is wanted; whether there is something to wait for."""
+        self._stop = True
+        begun = self._fate.setdefault("is", "refused") == "begun"
+        self._room.put(None)
+        self._drop(begun)
+        if not begun:
+            self._source = None
+            _open.discard(self)
+        elif self._cancel is not None and not self._done:
+            self._cancel()
+        return begun and os.getpid() == self._process
+
+    def _drop(self, begun: bool) -> None:
+        """Lets go of what was made and is not wanted."""
+        while not self._ready.empty():
+            try:
+                self._ready.get_nowait()
+            except Empty:  # the other thread was here as well
+                break
+        if begun:
+            self._ready.put(None)
+
+    def _wait(self) -> None:
+        while not self._done:
+            try:
+                self._wake.get(timeout=_ASK)
+            except Empty:
+                continue
+        self._error = None
+        self._thread.join()  # it has nothing left to do
+
+
+def ahead(source: Iterator[Item], capacity: int) -> Generator[Item, None, None]:
+    """Yields the items of `source` (none of them None), made up to `capacity` ahead in a thread."""
+    feed = Feed(source, capacity)
+    try:
+        try:
+            feed.start()
+            while (item := feed.take()) is not None:
+                yield item
+                del item  # the consumer's copy is the only one while the next is awaited
+        finally:
+            feed.close()
+    finally:
+        feed.close()  # again, if it was interrupted
+
+
+def _rest_at_the_end() -> None:
+    """Does not return in a daemon thread once the interpreter ends; those of feeds are joined."""
+    thread = threading.current_thread()
+    if not _over.is_set() or thread.name == THREAD_NAME:
+        return
+    if thread is threading.main_thread():
+        raise ForegatherError("the interpreter is ending; loop over a loader before that")
+    threading.Event().wait()
+
+
+@atexit.register
+def _close_all() -> None:
+    _over.set()
+    for feed in list(_open):
+        feed.end()
+    if threading.active_count() > 1:  # daemon threads of the program, which may go on until the end
+        _core.expect_leaks()

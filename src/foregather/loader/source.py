@@ -1,0 +1,101 @@
+"""source: what a Loader takes its batches from: memory, disk by plan, or ranks together.
+
+A Loader knows seeds, epochs and positions; a source knows how batches come about. There are three:
+`MemorySource`, `OutOfCore` (`loader.disk`) and `RankBatches` (`foregather.dist`).
+"""
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from foregather.errors import InputError
+from foregather.loader.batch_recipe import BatchRecipe
+from foregather.loader.loop import Producer
+from foregather.loader.prefetch import Feed
+from foregather.loader.seeds import Seeds
+
+if TYPE_CHECKING:
+    from foregather.loader.disk.epoch_plan import EpochPlan
+    from foregather.loader.memory.layout import Layout
+    from foregather.plan.cost import PlanCost
+    from foregather.plan.planner import PlanSummary
+
+__all__ = ["BatchSource", "MemorySource"]
+
+
+class BatchSource(Protocol):
+    """Makes the batches of loops, and says what that moves."""
+
+    @property
+    def ranks(self) -> int | None:
+        """How many make batches together; None for this process alone."""
+
+    @property
+    def layout(self) -> "Layout | None":
+        """How a budget is spent where the graph is read from disk; None where it is not."""
+
+    def steps(self, seeds: Seeds) -> int:
+        """Batches of an epoch, or steps where several ranks take one each."""
+
+    def start(self, recipe: BatchRecipe, epoch: int, first: int, prefetch: int) -> Producer:
+        """What makes the batches `first` to the last of an epoch, for one loop."""
+
+    def plan(self, recipe: BatchRecipe, epoch: int, batches: int | None) -> "EpochPlan":
+        """What an epoch will move; InputError where nothing is planned beforehand."""
+
+    def planned(self) -> "tuple[PlanSummary, PlanCost] | None":
+        """What the plans of the running or last epoch announce; None where nothing is planned."""
+
+    def counters(self) -> dict[str, Any]:
+        """What was read or crossed so far, by part."""
+
+    def explain(self) -> str:
+        """How batches are made, and predicted compared with measured, for people."""
+
+    def close(self) -> None:
+        """Frees what is held; over ranks all call it together."""
+
+
+class MemorySource:
+    """Batches of a graph that is in memory, or used as it is mapped.
+
+    Args:
+        bulk: batches sampled together.
+    """
+
+    ranks = None
+    layout = None
+
+    def __init__(self, bulk: int) -> None:
+        self.bulk = bulk
+
+    def steps(self, seeds: Seeds) -> int:
+        """Batches of an epoch."""
+        return len(seeds)
+
+    def start(self, recipe: BatchRecipe, epoch: int, first: int, prefetch: int) -> Producer:
+        """What makes the batches `first` to the last of an epoch, for one loop."""
+        return Feed(recipe.make(epoch, first, self.bulk), prefetch)
+
+    def plan(self, recipe: BatchRecipe, epoch: int, batches: int | None) -> "EpochPlan":
+        """Refused: nothing is read.
+
+        Raises:
+            InputError: always.
+        """
+        raise InputError(
+            "this loader reads nothing by plan; give it a graph from a folder and memory= "
+            "with less than the graph takes"
+        )
+
+    def planned(self) -> None:
+        """Nothing is planned."""
+
+    def counters(self) -> dict[str, Any]:
+        """Nothing is read."""
+        return {}
+
+    def explain(self) -> str:
+        """Says so."""
+        return "all of the graph is in memory"
+
+    def close(self) -> None:
+        """Nothing is held."""

@@ -1,0 +1,1 @@
+"""partition: chunks of nodes, their edges, and the rows each way holds."""

@@ -1,0 +1,99 @@
+"""way_rows: the rows one way holds: those of its own chunks, and those it reads of other ways.
+
+Ways own ranges of chunks, so own rows are a range of new numbers; rows of other ways (`outside`)
+follow in a buffer, ascending. Which rows cross between two ways is known to both, so no id is sent.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from foregather.pipeline.partition.chunk_topology import Topology
+
+__all__ = ["Reach", "own_chunks"]
+
+Ids = npt.NDArray[np.int64]
+
+
+def own_chunks(chunks: int, way: int, ways: int) -> range:
+    """The chunks of a way."""
+    return range(chunks * way // ways, chunks * (way + 1) // ways)
+
+
+class Reach:
+    """Positions in the buffers of one way.
+
+    Args:
+        topology: sources of all chunks.
+        way: this way.
+        ways: G.
+
+    Attributes:
+        mine: own chunks.
+        own: own rows.
+        held: own rows and those read of other ways.
+        gives: for each tick and way, positions of own rows that the other way reads.
+        takes: for each tick and way, positions of the other way's rows that are read here.
+        crossing: rows that cross between all ways together: alpha_G N.
+        others: for each own chunk, positions of the rows it reads of other chunks.
+    """
+
+    def __init__(self, topology: Topology, way: int = 0, ways: int = 1) -> None:
+        chunks = topology.chunks
+        self.way, self.ways, self.device = way, ways, topology.device
+        self.mine = own_chunks(len(chunks), way, ways)
+        self.first = int(chunks.bounds[self.mine.start])
+        self.own = int(chunks.bounds[self.mine.stop]) - self.first
+        self._bounds = chunks.bounds
+        self._chunks = chunks
+        reads = [self._read_by(topology, w) for w in range(ways)]
+        self._outside = reads[way]
+        self.held = self.own + self._outside.size
+        self.crossing = sum(r.size for r in reads)
+        self.others = {c: self._others(topology.locals[c].others) for c in self.mine}
+        self.gives = [self._of_tick(tick, reads, True) for tick in range(chunks.ticks)]
+        self.takes = [self._of_tick(tick, reads, False) for tick in range(chunks.ticks)]
+
+    def span(self, chunk: int) -> slice:
+        """Positions of an own chunk."""
+        return slice(
+            int(self._bounds[chunk]) - self.first, int(self._bounds[chunk + 1]) - self.first
+        )
+
+    def position(self, numbers: Ids) -> Tensor:
+        """Positions of new numbers that this way holds."""
+        inside = (numbers >= self.first) & (numbers < self.first + self.own)
+        outside = self.own + np.searchsorted(self._outside, numbers)
+        return torch.from_numpy(np.where(inside, numbers - self.first, outside)).to(self.device)
+
+    def _others(self, numbers: Tensor) -> Tensor:
+        """Positions of what a chunk reads of others; one way holds all rows by number."""
+        return numbers if self.ways == 1 else self.position(numbers.cpu().numpy())
+
+    def _read_by(self, topology: Topology, way: int) -> Ids:
+        """What a way reads of the others."""
+        chunks = own_chunks(len(topology.chunks), way, self.ways)
+        first, last = self._bounds[chunks.start], self._bounds[chunks.stop]
+        sets = [topology.locals[c].others.cpu().numpy() for c in chunks]
+        numbers: Ids = np.empty(0, np.int64)
+        if self.ways > 1:
+            numbers = np.unique(np.concatenate(sets))
+        outside: Ids = numbers[(numbers < first) | (numbers >= last)]
+        return outside
+
+    def _of_tick(self, tick: int, reads: Sequence[Ids], gives: bool) -> list[Tensor]:
+        found = []
+        for other in range(self.ways):
+            giver, reader = (self.way, other) if gives else (other, self.way)
+            parts: list[Ids] = [np.empty(0, np.int64)]
+            if other != self.way:
+                owned = own_chunks(len(self._chunks), giver, self.ways)
+                for chunk in self._chunks.abreast_of(tick):
+                    if chunk in owned:
+                        bounds = np.searchsorted(reads[reader], self._bounds[chunk : chunk + 2])
+                        parts.append(reads[reader][bounds[0] : bounds[1]])
+            found.append(self.position(np.concatenate(parts)))
+        return found

@@ -1,0 +1,1 @@
+"""passes: how chunks go through layers, forward and backward."""

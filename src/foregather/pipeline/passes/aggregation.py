@@ -1,0 +1,308 @@
+"""aggregation: autograd Functions in push form, and what a layer sees through them (`Near`).
+
+Forward: messages are kept in buffers, and rows of in-neighbours are read: fresh ones, or history.
+Backward: gradients of fresh rows are pushed to their owners; history is a constant and gets none.
+No transposed graph is needed, so any convolution can stand behind it. The chunks of a tick meet in
+a gate: behind it their messages are there for all, also for other ways; in front of it all
+gradients pushed to them have arrived.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from foregather.pipeline.partition.chunk_topology import Matrix, Topology
+from foregather.pipeline.passes.way_exchange import Across
+
+__all__ = ["ChunkNear", "Exchange", "Gate", "Rows", "gated", "product", "run_dense"]
+
+# autograd.Function is untyped in torch
+_Function: Any = torch.autograd.Function
+
+
+@dataclass(slots=True)
+class Rows:
+    """Rows [held, width] of one aggregation on one rank.
+
+    Attributes:
+        fresh: messages of this epoch.
+        history: messages as they were; None where nothing is ever stale.
+        adjoint: gradients pushed to the rows' owners; None where no gradient is asked for.
+    """
+
+    fresh: Tensor
+    history: Tensor | None = None
+    adjoint: Tensor | None = None
+
+
+@dataclass(slots=True)
+class Gate:
+    """Where the chunks of one tick meet in one aggregation.
+
+    Attributes:
+        rows: the buffers.
+        spans: positions of the chunks of this rank.
+        across: messages to and from other ways; None for one way.
+        again: the rows are recomputed: they are in the buffers already.
+    """
+
+    rows: Rows
+    spans: Sequence[slice]
+    across: Across | None = None
+    again: bool = False
+    _pushed: int = field(default=0, init=False)
+    _sent: bool = field(default=False, init=False)
+
+    def enter(self, own: Tensor) -> None:
+        """Keeps the messages and starts to send them."""
+        self.rows.fresh[self._span] = own
+        if self.across is not None and not self.again:
+            self.across.start(self.rows.fresh)
+
+    def wait(self) -> None:
+        """Until messages of other ways are there."""
+        if self.across is not None:
+            self.across.finish(self.rows.fresh)
+
+    def pushed(self) -> None:
+        """One chunk has pushed its gradients; after the last they are sent."""
+        self._pushed += 1
+        if self._pushed == len(self.spans):
+            self._send_back()
+
+    def leave(self, gradient: Tensor) -> Tensor:
+        """Adds what all others pushed to these chunks."""
+        adjoint = self.rows.adjoint
+        assert adjoint is not None
+        if self.across is not None:
+            self._send_back()
+            self.across.finish_back(adjoint)
+        return gradient + adjoint[self._span]
+
+    @property
+    def _span(self) -> slice | Tensor:
+        if len(self.spans) == 1:
+            return self.spans[0]
+        return torch.cat([torch.arange(s.start, s.stop) for s in self.spans]).to(
+            self.rows.fresh.device
+        )
+
+    def _send_back(self) -> None:
+        if self.across is not None and not self._sent:
+            assert self.rows.adjoint is not None
+            self._sent = True
+            self.across.start_back(self.rows.adjoint)
+
+
+@dataclass(slots=True)
+class Exchange:
+    """What one chunk reads and pushes in one aggregation.
+
+    Attributes:
+        rows: the buffers; None where `table` is given.
+        others: the rows it reads of other chunks: positions, or numbers for `table`.
+        fresh: which of `others` are read fresh; None is all of them.
+        factor: weight of gradients it pushes to chunks of earlier ticks.
+        earlier: which of the fresh ones are of earlier ticks; None is all of them.
+        gate: where its tick meets; None where all rows are there already.
+        table: reads rows that never change (the graph's features) in place of buffers.
+    """
+
+    rows: Rows | None
+    others: Tensor
+    fresh: Tensor | None = None
+    factor: float = 1.0
+    earlier: Tensor | None = None
+    gate: Gate | None = None
+    table: Callable[[Tensor], Tensor] | None = None
+
+    def read(self, own: Tensor) -> Tensor:
+        """Own rows, then the rows of others."""
+        near = own.new_empty(own.shape[0] + self.others.shape[0], own.shape[1])
+        near[: own.shape[0]] = own
+        self._read_into(near[own.shape[0] :])
+        return near
+
+    def read_others(self, own: Tensor) -> Tensor:
+        """The rows of others."""
+        near = own.new_empty(self.others.shape[0], own.shape[1])
+        self._read_into(near)
+        return near
+
+    def _read_into(self, near: Tensor) -> None:
+        rows = self.rows
+        if not self.others.numel():
+            return
+        if rows is None:
+            assert self.table is not None
+            near[:] = self.table(self.others)
+            return
+        if self.gate is not None:
+            self.gate.wait()
+        if self.fresh is None:
+            torch.index_select(rows.fresh, 0, self.others, out=near)
+        else:
+            assert rows.history is not None
+            near[self.fresh] = rows.fresh[self.others[self.fresh]]
+            near[~self.fresh] = rows.history[self.others[~self.fresh]]
+
+    def push(self, theirs: Tensor) -> None:
+        """Gives others what is theirs."""
+        if self.rows is None:
+            return
+        assert self.rows.adjoint is not None
+        others = self.others
+        if self.fresh is not None:
+            theirs, others = theirs[self.fresh], others[self.fresh]
+        if self.factor != 1:
+            theirs = theirs * self._factors(theirs)
+        self.rows.adjoint.index_add_(0, others, theirs)
+        if self.gate is not None:
+            self.gate.pushed()
+
+    def _factors(self, theirs: Tensor) -> Tensor | float:
+        if self.earlier is None:
+            return self.factor
+        return torch.where(self.earlier, self.factor, 1.0).to(theirs.dtype)[:, None]
+
+
+class _Gated(_Function):  # type: ignore[misc]
+    @staticmethod
+    def forward(ctx: Any, own: Tensor, gate: Gate) -> Tensor:
+        ctx.gate = gate
+        gate.enter(own)
+        return own.view_as(own)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return ctx.gate.leave(gradient), None
+
+
+class _Pull(_Function):  # type: ignore[misc]
+    @staticmethod
+    def forward(ctx: Any, own: Tensor, exchange: Exchange) -> Tensor:
+        ctx.exchange, ctx.count = exchange, own.shape[0]
+        return exchange.read(own)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        ctx.exchange.push(gradient[ctx.count :])
+        return gradient[: ctx.count], None
+
+
+class _PullOthers(_Function):  # type: ignore[misc]
+    @staticmethod
+    def forward(ctx: Any, own: Tensor, exchange: Exchange) -> Tensor:
+        ctx.exchange = exchange
+        return exchange.read_others(own)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None]:
+        ctx.exchange.push(gradient)
+        return None, None  # what others push back is added at the gate
+
+
+class _Product(_Function):  # type: ignore[misc]
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, matrix: Matrix) -> Tensor:
+        ctx.matrix = matrix  # constant weights: the dense factor need not be saved
+        return matrix.forward @ rows
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return ctx.matrix.backward @ gradient, None
+
+
+def product(rows: Tensor, matrix: Matrix) -> Tensor:
+    """A constant sparse matrix times rows."""
+    out: Tensor = _Product.apply(rows, matrix)
+    return out
+
+
+def gated(messages: Sequence[Tensor], gate: Gate) -> list[Tensor]:
+    """The messages of the chunks of a tick behind their gate."""
+    own: Tensor = _Gated.apply(messages[0] if len(messages) == 1 else torch.cat([*messages]), gate)
+    if len(messages) == 1:
+        return [own]
+    return list(torch.split(own, [m.shape[0] for m in messages]))
+
+
+class ChunkNear:
+    """`Near` of one chunk: see `foregather.nn.layer.Near`.
+
+    Rows of others are waited for when they are first needed; a weighted sum over own rows is done
+    before.
+
+    Args:
+        topology: edges of all chunks.
+        chunk: which one.
+        own: its messages.
+        exchange: where those of others come from.
+        recompute: recompute dense parts in the backward pass.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        chunk: int,
+        own: Tensor,
+        exchange: Exchange,
+        recompute: bool = False,
+    ) -> None:
+        self.own = own
+        self.count = topology.locals[chunk].count
+        self._topology = topology
+        self._chunk = chunk
+        self._exchange = exchange
+        self._recompute = recompute
+        self._rows: Tensor | None = None
+        self._others: Tensor | None = None
+
+    @property
+    def rows(self) -> Tensor:
+        """Own messages, then those of others."""
+        if self._rows is None:
+            if self._others is not None:
+                self._rows = torch.cat([self.own, self._others])
+            else:
+                self._rows = _Pull.apply(self.own, self._exchange)
+        rows: Tensor = self._rows
+        return rows
+
+    def aggregate(self, norm: str = "mean") -> Tensor:
+        """Weighted sums over in-neighbours [own, width]."""
+        gate = self._exchange.gate
+        if gate is None or gate.across is None or self._rows is not None:
+            return product(self.rows, self._topology.matrix(self._chunk, norm))
+        inner, outer = self._topology.halves(self._chunk, norm)
+        out = product(self.own, inner)
+        if not self._exchange.others.numel():
+            return out
+        # made after the product of own rows, so its gradient is sent before that one's is computed
+        if self._others is None:
+            self._others = _PullOthers.apply(self.own, self._exchange)
+        return out + product(self._others, outer)
+
+    def edges(self, norm: str | None = None) -> tuple[Tensor, Tensor | None]:
+        """`edge_index` into `rows`, and weights."""
+        return self._topology.edges(self._chunk, norm)
+
+    def edge_attr(self) -> Tensor | None:
+        """Edge feature rows."""
+        return self._topology.edge_attr(self._chunk)
+
+    def dense(self, part: Callable[..., Tensor], *values: Tensor) -> Tensor:
+        """`part(*values)`; only aggregation outputs are kept where dense parts are recomputed."""
+        return run_dense(part, values, self._recompute)
+
+
+def run_dense(part: Callable[..., Tensor], values: Sequence[Tensor], recompute: bool) -> Tensor:
+    """`part(*values)`; where it is recomputed, only its arguments are kept."""
+    if not (recompute and torch.is_grad_enabled()):
+        return part(*values)
+    out: Tensor = checkpoint(part, *values, use_reentrant=False)
+    return out

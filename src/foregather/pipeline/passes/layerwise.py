@@ -1,0 +1,312 @@
+"""layerwise: the exact pass: all chunks go through one segment, then through the next.
+
+Every message is there before it is read, so nothing is stale, forward or backward: results are
+those of the whole graph at once, in the memory of full rows between segments and one chunk's work.
+Stages take turns: they share memory, not time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from foregather.nn.layer import Near
+from foregather.pipeline.passes.aggregation import Exchange, Rows
+from foregather.pipeline.passes.chunkwise import Outcome, gradient_of, run_backward
+from foregather.pipeline.passes.segments import Op
+from foregather.pipeline.passes.stage import NearOf, Stage, Values
+from foregather.pipeline.passes.way_exchange import Across
+
+__all__ = ["LayerPass"]
+
+
+@dataclass(slots=True)
+class _Level:
+    """Rows of all nodes between two segments, with their gradients.
+
+    Attributes:
+        x: rows.
+        message: messages, where they are not the rows themselves.
+    """
+
+    x: Rows | None = None
+    message: Rows | None = None
+
+    @property
+    def read(self) -> Rows:
+        """What an aggregation reads, and where it pushes gradients."""
+        rows = self.x if self.message is None else self.message
+        assert rows is not None
+        return rows
+
+    def zero_adjoints(self) -> None:
+        """Makes room for gradients."""
+        for rows in (self.x, self.message):
+            if rows is not None:
+                rows.adjoint = torch.zeros_like(rows.fresh)
+
+
+class LayerPass:
+    """One exact forward pass, and the backward pass that belongs to it.
+
+    Args:
+        stage: the stage.
+        order: ticks; the result does not depend on it, beyond rounding.
+        epoch: for random numbers; None for evaluation.
+        gradients: False keeps only what the next segment reads.
+        keep_messages: keep messages of all aggregations in `messages`.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        order: Sequence[int],
+        epoch: int | None,
+        gradients: bool = True,
+        keep_messages: bool = False,
+    ) -> None:
+        self._stage, self._epoch = stage, epoch
+        ticks = [stage.chunks.abreast_of(tick) for tick in order]
+        self._order = [c for tick in ticks for c in tick if c in stage.reach.mine]
+        self._gradients, self._keep_messages = gradients, keep_messages
+        self._keep = gradients and stage.runtime.recompute != "all"
+        segments = stage.program.segments
+        # features are read where they are: no rows are kept in front of the first aggregation
+        self._segments = segments[1:] if stage.reads_features(0) else segments
+        self._levels = [_Level() for _ in self._segments]  # level j is the input of segment j
+        self._skips: dict[str, Tensor] = {}
+        self._skip_adjoints: dict[str, Tensor] = {}
+        self._kept: dict[tuple[int, int], tuple[Values, Values]] = {}
+        self.messages: dict[int, Tensor] = {}
+        self.scores: Tensor | None = None  # of evaluation, by new number, on the last stage
+
+    # ---- forward ---------------------------------------------------------------------------
+
+    def forward(self) -> Outcome:
+        """Runs all segments; what the backward pass needs is kept."""
+        total, fault = 0.0, None
+        take = self._stage.inlet(self._order)
+        final = len(self._segments) - 1
+        for number, ops in enumerate(self._segments):
+            for chunk in self._order:
+                given = take(chunk) if number == 0 else None
+                given = self._given(number, chunk, given)
+                with torch.set_grad_enabled(self._keep):
+                    out = self._run(number, ops, given, chunk)
+                self._store(number, chunk, out)
+                if self._keep:
+                    self._kept[number, chunk] = (given, out)
+                if number == final:
+                    total += self._deliver(chunk, out)
+                if fault is None and not bool(torch.isfinite(out.x).all()):
+                    fault = chunk
+            self._across(number + 1)
+            self._release(number)
+        self._stage.link.flush()
+        return Outcome(total, fault)
+
+    def _given(self, number: int, chunk: int, arrived: Values | None) -> Values:
+        """The input of a chunk in a segment, as leaves where gradients are asked for."""
+        span = self._stage.reach.span(chunk)
+        if arrived is not None:
+            self._put_skips(span, arrived.skips)
+            if self._gradients and self._stage.program.stage:
+                self._put(self._levels[0], "x", span, arrived.x)
+            given = arrived
+        else:
+            level = self._levels[number]
+            assert level.x is not None
+            message = None if level.message is None else level.message.fresh[span]
+            given = Values(level.x.fresh[span], message)
+        given.skips = {name: rows[span] for name, rows in self._skips.items()}
+        if not self._gradients:
+            return given
+        leaves = given.leaves()
+        if number == 0 and self._stage.program.stage == 0:
+            leaves.x.requires_grad_(False)  # the graph's features
+        return leaves
+
+    def _store(self, number: int, chunk: int, out: Values) -> None:
+        span = self._stage.reach.span(chunk)
+        new = {name: rows for name, rows in out.skips.items() if self._gives(number, name)}
+        self._put_skips(span, new)
+        if number + 1 == len(self._segments):
+            return
+        following = self._levels[number + 1]
+        self._put(following, "x", span, out.x)
+        if out.message is not None:
+            self._put(following, "message", span, out.message)
+
+    def _gives(self, number: int, name: str) -> bool:
+        return any(self._stage.layers[op.layer].gives == name for op in self._segments[number])
+
+    def _deliver(self, chunk: int, out: Values) -> float:
+        stage = self._stage
+        if not stage.last:
+            span = stage.reach.span(chunk)
+            skips = {name: self._skips[name][span] for name in stage.program.skips_out}
+            stage.send_on(chunk, Values(out.x, None, skips))
+            return 0.0
+        if self._epoch is None:
+            if self.scores is None:
+                self.scores = self._empty(out.x.shape[1])[: stage.reach.own]
+            self.scores[stage.reach.span(chunk)] = out.x
+            return 0.0
+        return float(stage.targets.of(chunk, out.x.detach()))
+
+    def _release(self, number: int) -> None:
+        """Without gradients, the input of a finished segment is not needed any more."""
+        if self._keep_messages and number:
+            self.messages[self._segments[number][0].layer] = self._levels[number].read.fresh
+        if not self._gradients:
+            self._levels[number] = _Level()
+
+    # ---- backward --------------------------------------------------------------------------
+
+    def backward(self) -> None:
+        """Runs all segments in the reverse order; gradients of weights are added to theirs."""
+        stage, back = self._stage, self._order[::-1]
+        take = None if stage.last else stage.gradients(back)
+        self._skip_adjoints = {n: torch.zeros_like(rows) for n, rows in self._skips.items()}
+        for number in reversed(range(len(self._segments))):
+            final = number + 1 == len(self._segments)
+            if number or stage.program.stage:
+                self._levels[number].zero_adjoints()
+            for chunk in back:
+                given, out = self._again(number, chunk)
+                roots, gradients = self._given_skips(number, chunk, out)
+                if not final:
+                    self._add_inner(roots, gradients, number + 1, chunk, out)
+                elif take is None:
+                    roots.append(stage.targets.of(chunk, out.x))
+                    gradients.append(None)
+                else:
+                    self._add_received(roots, gradients, chunk, out, take(chunk))
+                run_backward(roots, gradients)
+                self._collect(number, chunk, given)
+            self._across(number, back=True)
+            if not final:
+                self._levels[number + 1] = _Level()  # both rows and gradients are used up
+        stage.link.flush()
+
+    def _again(self, number: int, chunk: int) -> tuple[Values, Values]:
+        if self._keep:
+            return self._kept.pop((number, chunk))
+        if number == 0 and self._stage.program.stage == 0:
+            given = Values(self._stage.features.chunk(chunk))
+        else:
+            given = self._given(number, chunk, None)
+        return given, self._run(number, self._segments[number], given, chunk)
+
+    def _given_skips(
+        self, number: int, chunk: int, out: Values
+    ) -> tuple[list[Tensor | None], list[Tensor | None]]:
+        """Skip tensors that this segment gives, with all gradients of them so far."""
+        span = self._stage.reach.span(chunk)
+        # gradients of those that this segment sends on arrive with the gradients of the rows
+        final = number + 1 == len(self._segments)
+        sent = self._stage.program.skips_out if final else ()
+        names = [n for n in self._skips if self._gives(number, n) and n not in sent]
+        return [out.skips[n] for n in names], [self._skip_adjoints[n][span] for n in names]
+
+    def _add_inner(
+        self,
+        roots: list[Tensor | None],
+        gradients: list[Tensor | None],
+        number: int,
+        chunk: int,
+        out: Values,
+    ) -> None:
+        span, level = self._stage.reach.span(chunk), self._levels[number]
+        for root, rows in ((out.x, level.x), (out.message, level.message)):
+            if rows is not None:
+                assert rows.adjoint is not None
+                roots.append(root)
+                gradients.append(rows.adjoint[span])
+
+    def _add_received(
+        self,
+        roots: list[Tensor | None],
+        gradients: list[Tensor | None],
+        chunk: int,
+        out: Values,
+        received: list[Tensor],
+    ) -> None:
+        span = self._stage.reach.span(chunk)
+        final = len(self._segments) - 1
+        roots.append(out.x)
+        gradients.append(received[0])
+        for name, gradient in zip(self._stage.program.skips_out, received[1:], strict=True):
+            if self._gives(final, name):
+                roots.append(out.skips[name])
+                gradients.append(gradient)
+            else:
+                self._skip_adjoints[name][span] += gradient
+
+    def _collect(self, number: int, chunk: int, given: Values) -> None:
+        """Adds the gradients of a segment's input to what others pushed there."""
+        stage, span, level = self._stage, self._stage.reach.span(chunk), self._levels[number]
+        for name, skip in given.skips.items():
+            if skip.grad is not None:
+                self._skip_adjoints[name][span] += skip.grad
+        pairs: list[tuple[Tensor | None, Rows | None]]
+        pairs = [(given.x, level.x), (given.message, level.message)]
+        for leaf, rows in pairs:
+            if rows is not None and leaf is not None:
+                assert rows.adjoint is not None
+                rows.adjoint[span] += gradient_of(leaf)
+        if number == 0 and level.x is not None and level.x.adjoint is not None:
+            skips = [self._skip_adjoints[name][span] for name in stage.program.skips_in]
+            stage.send_back(chunk, [level.x.adjoint[span], *skips])
+
+    # ---- helpers -----------------------------------------------------------------------------
+
+    def _run(self, number: int, ops: Sequence[Op], given: Values, chunk: int) -> Values:
+        return self._stage.run(ops, [given], [chunk], self._nears(number), self._epoch)[0]
+
+    def _nears(self, number: int) -> NearOf:
+        stage = self._stage
+
+        def nears(layer: int, chunks: Sequence[int], owns: Sequence[Tensor]) -> list[Near]:
+            if stage.reads_features(layer):
+                return stage.feature_nears(chunks, owns)
+            rows = self._levels[number].read
+            return [
+                stage.near(chunk, own, Exchange(rows, stage.reach.others[chunk]))
+                for chunk, own in zip(chunks, owns, strict=True)
+            ]
+
+        return nears
+
+    def _across(self, number: int, back: bool = False) -> None:
+        """Rows of level `number` that other ways read, or the gradients of those."""
+        stage = self._stage
+        if stage.reach.ways == 1 or not 0 < number < len(self._segments):
+            return
+        rows, across = (
+            self._levels[number].read,
+            Across(stage.link, stage.reach, range(stage.chunks.ticks)),
+        )
+        if not back:
+            across.start(rows.fresh)
+            across.finish(rows.fresh)
+            return
+        assert rows.adjoint is not None
+        across.start_back(rows.adjoint)
+        across.finish_back(rows.adjoint)
+
+    def _empty(self, width: int) -> Tensor:
+        place = self._stage.topology
+        return torch.empty(self._stage.reach.held, width, dtype=place.dtype, device=place.device)
+
+    def _put(self, level: _Level, name: str, span: slice, rows: Tensor) -> None:
+        if getattr(level, name) is None:
+            setattr(level, name, Rows(self._empty(rows.shape[1])))
+        getattr(level, name).fresh[span] = rows.detach()
+
+    def _put_skips(self, span: slice, skips: dict[str, Tensor]) -> None:
+        for name, rows in skips.items():
+            if name not in self._skips:
+                self._skips[name] = self._empty(rows.shape[1])
+            self._skips[name][span] = rows.detach()

@@ -1,0 +1,170 @@
+"""segments: layers cut into stages, and a stage into segments between aggregations.
+
+A segment is what a chunk can do by itself once its in-neighbours' messages are there. Skip tensors
+that are given before a boundary and needed behind it cross the boundary too, unless the layers that
+give them are run again behind it.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import nn
+
+from foregather.errors import InputError
+from foregather.nn.conv import Conv
+from foregather.nn.layer import Dense, GraphLayer
+
+__all__ = ["Op", "StageProgram", "as_layers", "cut_layers", "stage_program"]
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One step of a chunk.
+
+    Attributes:
+        kind: "message" or "update" of a layer; "again" runs the first layers once more for a skip
+            tensor.
+        layer: number of the layer in the model; for "again", the layer that gives the tensor.
+    """
+
+    kind: Literal["message", "update", "again"]
+    layer: int
+
+
+@dataclass(frozen=True, slots=True)
+class StageProgram:
+    """What one stage does.
+
+    Attributes:
+        stage: number of the stage.
+        first: its first layer.
+        last: one past its last layer.
+        segments: ops between aggregations; there is always at least one segment.
+        skips_in: skip tensors that arrive with the rows.
+        skips_out: skip tensors that are sent on.
+        again: layers run again here for a skip tensor; their weights are shared by stages.
+    """
+
+    stage: int
+    first: int
+    last: int
+    segments: tuple[tuple[Op, ...], ...]
+    skips_in: tuple[str, ...]
+    skips_out: tuple[str, ...]
+    again: tuple[int, ...]
+
+    @property
+    def aggregating(self) -> list[int]:
+        """Layers of this stage that aggregate."""
+        return [ops[0].layer for ops in self.segments[1:]]
+
+
+def as_layers(modules: Sequence[nn.Module]) -> list[GraphLayer]:
+    """PyG convolutions and modules of rows as layers; layers as they are.
+
+    Raises:
+        InputError: an empty list, or something that is no module.
+    """
+    layers = []
+    for number, module in enumerate(modules):
+        if isinstance(module, GraphLayer):
+            layers.append(module)
+        elif hasattr(module, "propagate"):
+            layers.append(Conv(module))
+        elif isinstance(module, nn.Module):
+            layers.append(Dense(module))
+        else:
+            raise InputError(f"layer {number} is a {type(module).__name__}, expected a module")
+    if not layers:
+        raise InputError("layers is empty, expected at least one layer")
+    known: set[str] = set()
+    for number, layer in enumerate(layers):
+        missing = set(layer.needs) - known
+        if missing:
+            raise InputError(
+                f"layer {number} needs the skip tensor {sorted(missing)[0]!r}, "
+                "which no earlier layer gives"
+            )
+        if layer.gives in known:
+            raise InputError(f"layer {number} gives {layer.gives!r}, as an earlier layer does")
+        known |= {layer.gives} if layer.gives else set()
+    return layers
+
+
+def cut_layers(layers: Sequence[GraphLayer], stages: int) -> list[int]:
+    """First layers of all stages, and the number of layers: aggregations are shared out evenly.
+
+    Raises:
+        InputError: more stages than layers.
+    """
+    if stages > len(layers):
+        raise InputError(
+            f"there are {stages} stages but {len(layers)} layers; "
+            "a stage needs a layer, so start fewer ranks"
+        )
+    heavy = [i for i, layer in enumerate(layers) if layer.aggregates]
+    if len(heavy) < stages:
+        heavy = list(range(len(layers)))
+    return [0, *(heavy[len(heavy) * s // stages] for s in range(1, stages)), len(layers)]
+
+
+def check_cuts(cuts: Sequence[int], layers: int, stages: int) -> list[int]:
+    """First layers of all stages, as the caller gave them.
+
+    Raises:
+        InputError: not one ascending cut a stage.
+    """
+    whole = [0, *cuts, layers]
+    if len(whole) != stages + 1 or any(a >= b for a, b in itertools.pairwise(whole)):
+        raise InputError(
+            f"cuts is {list(cuts)}, expected {stages - 1} ascending numbers "
+            f"from 1 to {layers - 1}: the first layer of each further stage"
+        )
+    return whole
+
+
+def _giver(layers: Sequence[GraphLayer], name: str) -> int:
+    return next(i for i, layer in enumerate(layers) if layer.gives == name)
+
+
+def crossing(layers: Sequence[GraphLayer], boundary: int, again: bool) -> list[str]:
+    """Skip tensors that cross in front of layer `boundary`."""
+    needed = {name for layer in layers[boundary:] for name in layer.needs}
+    given = [layer.gives for layer in layers[:boundary] if layer.gives in needed]
+    return [name for name in given if name and not (again and _cheap(layers, name))]
+
+
+def _cheap(layers: Sequence[GraphLayer], name: str) -> bool:
+    """Whether a skip tensor comes from the features by dense layers alone."""
+    return not any(layer.aggregates for layer in layers[: _giver(layers, name) + 1])
+
+
+def stage_program(
+    layers: Sequence[GraphLayer], cuts: Sequence[int], stage: int, again: bool
+) -> StageProgram:
+    """The program of a stage; with `again`, cheap skip tensors are computed and not sent."""
+    first, last = cuts[stage], cuts[stage + 1]
+    needed = sorted({name for layer in layers[first:last] for name in layer.needs})
+    given = [layer.gives for layer in layers[first:last]]
+    rerun = [n for n in needed if again and stage and n not in given and _cheap(layers, n)]
+    ops = [Op("again", _giver(layers, name)) for name in rerun]
+    segments: list[tuple[Op, ...]] = []
+    for number in range(first, last):
+        if layers[number].aggregates:
+            if type(layers[number]).message is not GraphLayer.message:
+                ops.append(Op("message", number))
+            segments.append(tuple(ops))
+            ops = []
+        ops.append(Op("update", number))
+    segments.append(tuple(ops))
+    return StageProgram(
+        stage,
+        first,
+        last,
+        tuple(segments),
+        tuple(crossing(layers, first, again)) if stage else (),
+        tuple(crossing(layers, last, again)) if last < len(layers) else (),
+        tuple(range(max((_giver(layers, name) for name in rerun), default=-1) + 1)),
+    )

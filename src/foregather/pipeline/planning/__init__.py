@@ -1,0 +1,1 @@
+"""planning: which scheme, stages, ways and chunks; schedule, simulation, volume."""

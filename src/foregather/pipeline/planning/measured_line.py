@@ -1,0 +1,83 @@
+"""measured_line: what ranks measure together: the line between two of them, and what layers cost.
+
+Layers are profiled by all ranks at once: ranks of one machine share its caches, its memory and,
+where two of them are threads of one core, its units.
+"""
+
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from foregather.errors import ForegatherError, InputError
+from foregather.graph.graph import Graph
+from foregather.pipeline.options import Runtime
+from foregather.pipeline.planning.profile import LayerCost, mean_cost
+from foregather.pipeline.planning.simulate import Line
+from foregather.pipeline.planning.workload import workload_of
+
+__all__ = ["measure_costs", "measure_line"]
+
+_SMALL, _LARGE, _REPEATS = 1, 1 << 20, 5  # float32 values
+
+
+def measure_line(group: Any = None) -> Line:
+    """Messages to and fro between the first two ranks; all ranks call it and get the same.
+
+    Raises:
+        InputError: torch.distributed is not in use, or has one rank.
+    """
+    if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size(group) < 2:
+        raise InputError("a line is measured between two ranks; start more with torchrun")
+    ranks = dist.get_process_group_ranks(group or dist.group.WORLD)
+    place = ranks.index(dist.get_rank())
+    found = torch.zeros(3, dtype=torch.float64)
+    if place < 2:
+        small, _ = _to_and_fro(place, ranks[1 - place], _SMALL, group)
+        large, work = _to_and_fro(place, ranks[1 - place], _LARGE, group)
+        spare = len(os.sched_getaffinity(0)) > torch.get_num_threads()
+        work = 0.0 if spare else work / (4 * _LARGE)
+        found += torch.tensor([small, large, work], dtype=torch.float64)
+    dist.broadcast(found, ranks[0], group=group)
+    small, large, work = found.tolist()
+    rate = 4 * (_LARGE - _SMALL) / max(large - small, 1e-9)
+    return Line(small, rate, work)
+
+
+def measure_costs(graph: Graph, layers: Sequence[nn.Module], group: Any = None) -> list[LayerCost]:
+    """What each layer costs while all ranks compute, on average; all ranks get the same.
+
+    Raises:
+        ForegatherError: what a rank met, on all of them.
+    """
+    own: list[LayerCost] | ForegatherError
+    dist.barrier(group)
+    try:
+        own = list(workload_of(graph, layers, Runtime()).costs)
+    except ForegatherError as error:
+        own = error
+    found: list[Any] = [None] * dist.get_world_size(group)
+    dist.all_gather_object(found, own, group)
+    for one in found:
+        if isinstance(one, ForegatherError):
+            raise one
+    return [mean_cost(costs) for costs in zip(*found, strict=True)]
+
+
+def _to_and_fro(place: int, other: int, count: int, group: Any) -> tuple[float, float]:
+    """Seconds of one message, half the fastest of several round trips; and of work for it."""
+    rows, best = torch.zeros(count), float("inf")
+    worked = time.process_time()
+    for _ in range(_REPEATS):
+        begin = time.perf_counter()
+        for turn in (0, 1):
+            if turn == place:
+                dist.send(rows, other, group=group)
+            else:
+                dist.recv(rows, other, group=group)
+        best = min(best, time.perf_counter() - begin)
+    return best / 2, (time.process_time() - worked) / (2 * _REPEATS)

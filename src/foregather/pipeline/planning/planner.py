@@ -1,0 +1,313 @@
+"""planner: picks scheme, stages, ways, chunks and the split of layers, under a memory limit.
+
+Every candidate is simulated from profiled layers, the measured cut and the line between ranks; the
+fastest that fits and keeps to the mode is chosen. A pure function of its arguments, except for the
+profile, which measures this machine.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from torch import nn
+
+from foregather.errors import BudgetError, InputError
+from foregather.graph.graph import Graph
+from foregather.pipeline.options import Mode, Runtime
+from foregather.pipeline.partition.chunks import Method, make_chunks
+from foregather.pipeline.partition.cut import Cut, measure_cut
+from foregather.pipeline.passes.tensor_parallel import only_sums
+from foregather.pipeline.planning.profile import LayerCost
+from foregather.pipeline.planning.programs import rank_programs
+from foregather.pipeline.planning.simulate import Line, Timeline, draw_timeline, simulate
+from foregather.pipeline.planning.workload import (
+    Setting,
+    Workload,
+    memory_of,
+    split_layers,
+    workload_of,
+)
+from foregather.units import format_bytes, parse_size
+
+__all__ = ["Candidate", "StagePlan", "make_plan"]
+
+_TICKS = (1, 2, 4)  # chunks one after the other, in multiples of the stages
+_SINGLE = (1, 2, 4, 8, 16, 32, 64)  # chunks of one rank
+_FACTORS = tuple(4.0**step for step in (1, 2, 3, 4, 5, 6))  # how far a flip is looked for
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One setting with what it would cost.
+
+    Attributes:
+        setting: what would be run.
+        bytes: sent in an epoch by all ranks.
+        seconds: of an epoch.
+        bubble: share of the ranks' time in which nothing is computed.
+        memory: bytes of the fullest rank, beside the graph.
+        stale: share of the edges read from history.
+        busiest: seconds of computing of the busiest rank.
+        refused: why it cannot be chosen; empty where it can.
+    """
+
+    setting: Setting
+    bytes: int
+    seconds: float
+    bubble: float
+    memory: int
+    stale: float
+    busiest: float
+    refused: str = ""
+
+    def row(self) -> str:
+        """One line of the table."""
+        s = self.setting
+        return (
+            f"{s.scheme:9} {s.mode:6} {s.stages:>3} {s.ways:>3} {s.chunks:>4} {s.recompute:>9} "
+            f"{format_bytes(self.bytes):>10} {self.seconds:>10.4g} {self.bubble:>7.0%} "
+            f"{format_bytes(self.memory):>10} {self.stale:>6.1%}  {self.refused}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StagePlan:
+    """A choice, with all that was considered.
+
+    Attributes:
+        candidates: all of them, the fastest first.
+        chosen: the one to run.
+        line: between ranks.
+        limit: of memory on a rank, or None.
+        work: what is trained, as numbers.
+        cuts: the measured cut of each (chunks, ways).
+        runtime: what the caller asked for.
+        mode: what the caller asked for.
+    """
+
+    candidates: tuple[Candidate, ...]
+    chosen: Candidate
+    line: Line
+    limit: int | None
+    work: Workload
+    cuts: dict[tuple[int, int], Cut]
+    runtime: Runtime
+    mode: Mode
+
+    def options(self) -> dict[str, Any]:
+        """Keyword arguments for `FullGraph`: chunks, mode, partition and runtime."""
+        setting = self.chosen.setting
+        chunks = self.cuts[setting.chunks, setting.ways].chunks
+        return {
+            "chunks": setting.chunks,
+            "mode": self.mode if setting.mode == "fast" else "exact",
+            "partition": chunks.chunk_of(chunks.number),
+            "runtime": replace(
+                self.runtime,
+                cuts=list(setting.cuts[1:-1]),
+                ways=setting.ways,
+                split=setting.split,
+                recompute=setting.recompute,
+            ),
+        }
+
+    def timeline(self, candidate: Candidate | None = None) -> Timeline:
+        """The simulated epoch of a candidate; None is the chosen one."""
+        return _simulated(self.work, (candidate or self.chosen).setting, self.cuts, self.line)
+
+    def draw(self, path: Path | str, candidate: Candidate | None = None) -> None:
+        """Draws the stage x chunk timeline to a file; needs matplotlib."""
+        setting = (candidate or self.chosen).setting
+        title = f"{setting.scheme}: {setting.stages} stages x {setting.ways} ways, modelled"
+        draw_timeline(self.timeline(candidate), path, title)
+
+    def explain(self) -> str:
+        """The candidates, the choice, and what would flip it."""
+        lines = [
+            f"line between ranks: {self.line.rate / 1e9:.3g} GB/s, "
+            f"{self.line.latency * 1e6:.3g} us, {self.line.work * 1e9:.3g} ns of work a byte; "
+            "memory of a rank: " + ("no limit" if self.limit is None else format_bytes(self.limit)),
+            f"{'scheme':9} {'mode':6} {'S':>3} {'G':>3} {'K':>4} {'recompute':>9} {'bytes':>10} "
+            f"{'seconds':>10} {'bubble':>7} {'memory':>10} {'stale':>6}",
+            *(candidate.row() for candidate in self.candidates),
+        ]
+        setting = self.chosen.setting
+        lines.append(
+            f"chosen: {setting.scheme}, {setting.stages} stages x {setting.ways} ways, "
+            f"{setting.chunks} chunks, layers cut at {list(setting.cuts[1:-1])}, "
+            f"recompute {setting.recompute}; seconds are modelled"
+        )
+        return "\n".join([*lines, *self.flips()])
+
+    def flips(self) -> list[str]:
+        """What would change the choice: another line, less memory, another mode."""
+        found = []
+        for word, factors in (("slower", [1 / f for f in _FACTORS]), ("faster", _FACTORS)):
+            for factor in factors:
+                line = replace(self.line, rate=self.line.rate * factor)
+                other = self._best(line)
+                if other.setting != self.chosen.setting and _name(other) != _name(self.chosen):
+                    found.append(f"at {line.rate / 1e9:.3g} GB/s ({word}): {_name(other)}")
+                    break
+            else:
+                found.append(f"a line {_FACTORS[-1]:.0f} times {word} does not change the choice")
+        smaller = [c for c in self._allowed() if c.memory < self.chosen.memory]
+        if smaller:
+            following = min(smaller, key=lambda c: c.seconds)
+            found.append(
+                f"below {format_bytes(self.chosen.memory)} a rank: {_name(following)}, "
+                f"{following.seconds:.4g} s"
+            )
+        else:
+            found.append(f"nothing fits in less than {format_bytes(self.chosen.memory)} a rank")
+        return found
+
+    def _allowed(self) -> list[Candidate]:
+        return [c for c in self.candidates if not c.refused]
+
+    def _best(self, line: Line) -> Candidate:
+        """The choice if the line were another; what cannot win is not simulated."""
+
+        def bound(c: Candidate) -> float:
+            ranks = c.setting.stages * c.setting.ways
+            return max(c.busiest, c.bytes / ranks / line.rate)
+
+        best, found = self.chosen, float("inf")
+        for candidate in sorted(self._allowed(), key=bound):
+            if bound(candidate) >= found:
+                break
+            seconds = _simulated(self.work, candidate.setting, self.cuts, line).seconds
+            if seconds < found:
+                best, found = candidate, seconds
+        return best
+
+
+def _name(candidate: Candidate) -> str:
+    s = candidate.setting
+    return f"{s.scheme} with {s.stages} stages x {s.ways} ways and {s.chunks} chunks"
+
+
+def make_plan(
+    graph: Graph,
+    layers: Sequence[nn.Module],
+    ranks: int = 1,
+    mode: Mode = "exact",
+    *,
+    memory: str | int | None = None,
+    line: Line | None = None,
+    partition: Method = "auto",
+    seed: int = 0,
+    runtime: Runtime | None = None,
+    stale: float = 1.0,
+    costs: Sequence[LayerCost] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> StagePlan:
+    """Looks at all ways to train these layers on so many ranks.
+
+    Args:
+        graph: with features.
+        layers: as for `FullGraph`.
+        ranks: P.
+        mode: "exact" allows no stale edge; else pipelines and hybrids run in this mode.
+        memory: limit of a rank, beside the graph itself: "8GB", bytes, or None.
+        line: between ranks, see `measure_line`; None assumes 10 Gb/s and 50 us.
+        partition: how nodes are cut.
+        seed: of the cut.
+        runtime: `boundary` and `initial_again` are kept; the rest is chosen.
+        stale: the largest share of stale edges that is accepted.
+        costs: of the layers, where they are known; None profiles them here.
+        progress: told what is looked at.
+
+    Raises:
+        InputError: no ranks, or layers that do not fit.
+        BudgetError: nothing fits the memory; the message says the least that does.
+    """
+    if ranks < 1:
+        raise InputError(f"ranks is {ranks}, expected 1 or more")
+    runtime, line = runtime or Runtime(), line or Line()
+    limit = None if memory is None else parse_size(memory)
+    work = workload_of(graph, layers, runtime, costs)
+    cuts: dict[tuple[int, int], Cut] = {}
+    found = []
+    for setting in _settings(work, ranks, mode):
+        if setting.chunks > graph.num_nodes:
+            continue
+        key = (setting.chunks, setting.ways)
+        if key not in cuts:
+            if progress is not None:
+                progress(f"{setting.chunks} chunks in {setting.ways} ways")
+            chunks = make_chunks(graph, setting.chunks, partition, seed, setting.ways)
+            cuts[key] = measure_cut(graph, chunks, setting.ways)
+        found.append(_candidate(work, setting, cuts, line, limit, stale))
+    found.sort(key=lambda c: (bool(c.refused), c.seconds, c.setting.chunks))
+    if not found or found[0].refused:
+        least = min((c.memory for c in found), default=0)
+        error = BudgetError(
+            f"no scheme for {ranks} ranks fits {format_bytes(limit or 0)} a rank with at most "
+            f"{stale:.0%} stale edges; the least memory of any is {format_bytes(least)}"
+        )
+        error.least = least
+        raise error
+    return StagePlan(tuple(found), found[0], line, limit, work, cuts, runtime, mode)
+
+
+def _settings(work: Workload, ranks: int, mode: Mode) -> list[Setting]:
+    """All that is looked at."""
+    count = len(work.layers)
+    made: list[Setting] = []
+    if ranks == 1:
+        made += [Setting("nodes", "exact", 1, 1, chunks, (0, count)) for chunks in _SINGLE]
+    else:
+        made.append(Setting("nodes", "exact", 1, ranks, ranks, (0, count)))
+        if only_sums(work.layers, work.widths):
+            made.append(Setting("columns", "exact", 1, ranks, ranks, (0, count)))
+    kinds: tuple[Literal["exact", "fast"], ...]
+    kinds = ("exact",) if mode == "exact" else ("fast", "exact")
+    for stages in range(2, min(ranks, count) + 1):
+        if ranks % stages == 0:
+            cuts, ways = split_layers(work, stages), ranks // stages
+            for kind in kinds:
+                made += [
+                    Setting("nodes", kind, stages, ways, ways * stages * ticks, cuts)
+                    for ticks in _TICKS
+                ]
+    again = [
+        replace(s, recompute="all") for s in made if s.split == "nodes" and s.scheme != "graph"
+    ]
+    return [*made, *again]
+
+
+def _candidate(
+    work: Workload,
+    setting: Setting,
+    cuts: dict[tuple[int, int], Cut],
+    line: Line,
+    limit: int | None,
+    most: float,
+) -> Candidate:
+    cut = cuts[setting.chunks, setting.ways]
+    timeline = _simulated(work, setting, cuts, line)
+    memory = memory_of(work, setting, cut)
+    stale = cut.stale if setting.mode == "fast" else 0.0
+    refused = ""
+    if limit is not None and memory > limit:
+        refused = "over the memory limit"
+    elif stale > most:
+        refused = "too stale"
+    return Candidate(
+        setting,
+        timeline.bytes,
+        timeline.seconds,
+        timeline.bubble,
+        memory,
+        stale,
+        max(timeline.busy),
+        refused,
+    )
+
+
+def _simulated(
+    work: Workload, setting: Setting, cuts: dict[tuple[int, int], Cut], line: Line
+) -> Timeline:
+    return simulate(rank_programs(work, setting, cuts[setting.chunks, setting.ways]), line)

@@ -1,0 +1,73 @@
+"""volume: bytes that cross between ranks in an epoch, as closed forms; the ledger equals them.
+
+N nodes, b bytes a value. A boundary carries the rows of N nodes and the skip tensors that cross
+there, once forward and once backward; a sweep carries them forward once more. Ways exchange, for
+each aggregation, the rows that one way has and another reads (alpha_G N in all), or, where columns
+are split, all rows that change place.
+"""
+
+from collections.abc import Sequence
+
+from foregather.pipeline.passes.tensor_parallel import column_bounds
+
+__all__ = ["column_bytes", "exchange_bytes", "pipeline_bytes", "shared_weight_bytes"]
+
+
+def pipeline_bytes(nodes: int, widths: Sequence[int], itemsize: int, sweeps: int = 0) -> int:
+    """Bytes of all boundaries together: (2 + sweeps) N b times the sum of widths.
+
+    With S - 1 boundaries of one width d and no sweep: 2 (S - 1) N d b.
+
+    Args:
+        nodes: N.
+        widths: columns that cross each boundary, skip tensors included.
+        itemsize: b, of the dtype at the boundaries.
+        sweeps: forward passes without gradients.
+    """
+    return (2 + sweeps) * nodes * sum(widths) * itemsize
+
+
+def exchange_bytes(crossing: int, widths: Sequence[int], itemsize: int, sweeps: int = 0) -> int:
+    """Bytes between ways that share out nodes: (2 + sweeps) alpha_G N b times the sum of widths.
+
+    With L aggregations of one width d and no sweep: 2 L d b alpha_G N.
+
+    Args:
+        crossing: alpha_G N: over all ways, the distinct rows it reads of other ways.
+        widths: columns of the messages of each aggregation; those of the graph's own features do
+            not cross, since every rank has them.
+        itemsize: b.
+        sweeps: forward passes without gradients.
+    """
+    return (2 + sweeps) * crossing * sum(widths) * itemsize
+
+
+def column_bytes(
+    rows: Sequence[int], widths: Sequence[int], itemsize: int, first: int | None = None
+) -> int:
+    """Bytes between ways that share out columns: 4 b (N d - sum of n_w d_w) an aggregation.
+
+    Way w has n_w rows and d_w columns. Where ways divide both evenly: 4 L N d b (P - 1) / P.
+
+    Args:
+        rows: n_w of each way.
+        widths: columns of the messages of each aggregation.
+        itemsize: b.
+        first: width of a first layer that aggregates the graph's own features: every rank has
+            them and they have no gradient, so only the sums change place, once.
+    """
+    return itemsize * (
+        4 * sum(_moved(rows, d) for d in widths) + (0 if first is None else _moved(rows, first))
+    )
+
+
+def _moved(rows: Sequence[int], width: int) -> int:
+    """Values that change place when rows are traded for columns."""
+    bounds = column_bounds(width, len(rows))
+    kept = sum(n * (bounds[w + 1] - bounds[w]) for w, n in enumerate(rows))
+    return sum(rows) * width - kept
+
+
+def shared_weight_bytes(ranks: int, weights: int, itemsize: int) -> int:
+    """Bytes to sum the gradients of weights that ranks share: down their chain, and back."""
+    return 2 * (ranks - 1) * weights * itemsize

@@ -1,0 +1,1 @@
+"""baselines: cache policies to compare with; each makes the same kind of plan."""

@@ -1,0 +1,183 @@
+"""renamed: modules of release 0.1 under their old names, for one more release.
+
+An import of an old name gives the module of the new name, with a DeprecationWarning. Names that
+are imported from a room (`from foregather.sampling import Neighbor`) have not changed.
+"""
+
+import importlib
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+__all__ = ["RENAMED", "install"]
+
+#: Old and new names, below `foregather`.
+RENAMED = {
+    "cli.tenth": "cli.quickstart_storage",
+    "dist.agree": "dist.transport.agreement",
+    "dist.ask": "dist.sampling.row_requests",
+    "dist.ask_picks": "dist.sampling.pick_requests",
+    "dist.codec": "dist.transport.codec",
+    "dist.column_owners": "dist.sampling.column_owners",
+    "dist.crossed": "dist.traffic",
+    "dist.deadline": "dist.transport.call_timeout",
+    "dist.exchange": "dist.features.exchange",
+    "dist.expand": "dist.sampling.expand",
+    "dist.facts": "dist.loader_facts",
+    "dist.fetch_paper": "dist.baselines.fetch_paper",
+    "dist.fetch_plan": "dist.features.fetch_plan",
+    "dist.fetch_rows": "dist.features.fetch_rows",
+    "dist.fixed_point": "dist.sampling.fixed_point",
+    "dist.guard": "dist.transport.last_word",
+    "dist.ledger": "dist.transport.ledger",
+    "dist.measure": "dist.forecast.cut_quality",
+    "dist.meet": "dist.transport.meet",
+    "dist.mesh": "dist.transport.mesh",
+    "dist.model": "dist.forecast.cluster_forecast",
+    "dist.over_ranks": "dist.rank_batches",
+    "dist.own_disk": "dist.features.block_reader",
+    "dist.paper": "dist.baselines.paper",
+    "dist.partition": "dist.sampling.partition",
+    "dist.pieces": "dist.transport.message_pack",
+    "dist.planned": "dist.features.planned_fetcher",
+    "dist.program": "dist.sampling.layers",
+    "dist.rehearsal": "dist.forecast.rehearsal",
+    "dist.row_picks": "dist.sampling.row_picks",
+    "dist.shares": "dist.features.memory_split",
+    "dist.varint": "dist.transport.varint",
+    "dist.watch": "dist.transport.liveness",
+    "dist.wire": "dist.transport.wire",
+    "graph.add_checks": "graph.integrity.add_checks",
+    "graph.blocks": "graph.integrity.blocks",
+    "graph.checked_reads": "graph.integrity.checked_reads",
+    "graph.checks": "graph.integrity.checks",
+    "graph.convert.array_source": "graph.convert.sources.array_source",
+    "graph.convert.arrays": "graph.convert.reading.named_arrays",
+    "graph.convert.columns": "graph.convert.reading.columns",
+    "graph.convert.folder_source": "graph.convert.sources.folder_source",
+    "graph.convert.inflate": "graph.convert.reading.inflate",
+    "graph.convert.ogb": "graph.convert.sources.ogb",
+    "graph.convert.ogb_layouts": "graph.convert.sources.ogb_layouts",
+    "graph.convert.ogb_splits": "graph.convert.sources.ogb_splits",
+    "graph.convert.parquet": "graph.convert.sources.parquet",
+    "graph.convert.sniff": "graph.convert.reading.text_dialect",
+    "graph.convert.stream": "graph.convert.reading.stream",
+    "graph.convert.tables": "graph.convert.reading.tables",
+    "graph.convert.text": "graph.convert.sources.text",
+    "graph.convert.zipped": "graph.convert.reading.npz",
+    "graph.digest": "graph.on_disk.digest",
+    "graph.files": "graph.on_disk.files",
+    "graph.folder": "graph.on_disk.folder",
+    "graph.meta": "graph.on_disk.meta",
+    "graph.npy": "graph.on_disk.npy",
+    "graph.owned": "graph.on_disk.owned",
+    "graph.sound": "graph.integrity.check_topology",
+    "graph.stamp": "graph.on_disk.stamp",
+    "graph.verify": "graph.integrity.verify",
+    "graph.workspace": "graph.on_disk.workspace",
+    "graph.write_behind": "graph.on_disk.write_behind",
+    "graph.writer": "graph.on_disk.writer",
+    "observe.usable": "observe.usable_memory",
+    "pipeline.across": "pipeline.passes.way_exchange",
+    "pipeline.aggregation": "pipeline.passes.aggregation",
+    "pipeline.chunks": "pipeline.partition.chunks",
+    "pipeline.chunkwise": "pipeline.passes.chunkwise",
+    "pipeline.cut": "pipeline.partition.cut",
+    "pipeline.layerwise": "pipeline.passes.layerwise",
+    "pipeline.link": "pipeline.passes.link",
+    "pipeline.local": "pipeline.partition.chunk_topology",
+    "pipeline.loss": "pipeline.passes.loss",
+    "pipeline.measure": "pipeline.planning.measured_line",
+    "pipeline.meter": "pipeline.staleness",
+    "pipeline.planner": "pipeline.planning.planner",
+    "pipeline.probe": "pipeline.dry_run",
+    "pipeline.profile": "pipeline.planning.profile",
+    "pipeline.program": "pipeline.passes.segments",
+    "pipeline.programs": "pipeline.planning.programs",
+    "pipeline.reach": "pipeline.partition.way_rows",
+    "pipeline.schedule": "pipeline.planning.schedule",
+    "pipeline.shared_plan": "pipeline.planning.shared_plan",
+    "pipeline.simulate": "pipeline.planning.simulate",
+    "pipeline.stage": "pipeline.passes.stage",
+    "pipeline.tensor": "pipeline.passes.tensor_parallel",
+    "pipeline.volume": "pipeline.planning.volume",
+    "pipeline.workload": "pipeline.planning.workload",
+    "plan.compare": "plan.baselines.compare",
+    "plan.policies": "plan.baselines.policies",
+    "sampling.kept": "sampling.kernel_cache",
+    "train.arguments": "loader.arguments",
+    "train.assemble": "loader.batches.assemble",
+    "train.auto": "loader.memory.ways",
+    "train.batch": "loader.batches.batch",
+    "train.budget": "loader.memory.budget",
+    "train.build": "train.from_settings",
+    "train.checkpoint": "train.checkpoints.checkpoint",
+    "train.checkpoint_ranks": "train.checkpoints.ranks",
+    "train.conduct": "train.run_loop",
+    "train.disk_run": "loader.disk.disk_run",
+    "train.edge_rows": "loader.batches.edge_rows",
+    "train.epoch_plan": "loader.disk.epoch_plan",
+    "train.feed": "loader.prefetch",
+    "train.final": "train.final_scores",
+    "train.home": "loader.memory.resident",
+    "train.layout": "loader.memory.layout",
+    "train.loader": "loader.loader",
+    "train.loop": "loader.loop",
+    "train.maker": "loader.batch_recipe",
+    "train.meter": "train.run_counters",
+    "train.out_of_core": "loader.disk.out_of_core",
+    "train.position": "loader.loader_state",
+    "train.predict": "loader.disk.predict",
+    "train.prune": "train.checkpoints.prune",
+    "train.pyg_batch": "loader.batches.pyg_batch",
+    "train.ranks": "loader.rank_options",
+    "train.score": "train.metrics",
+    "train.seeds": "loader.seeds",
+    "train.shelf": "loader.batches.array_pool",
+    "train.spread": "train.parallel_model",
+    "train.steps": "train.exact.steps",
+    "train.storage": "loader.memory.storage",
+    "train.together": "train.rank_agreement",
+}
+
+
+class _NewName(Loader):
+    """Loads a module by putting that of the new name in its place."""
+
+    def __init__(self, new: str) -> None:
+        self.new = new
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """As usual: an empty module, which is replaced below."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Puts the module of the new name where the import looks for the old one."""
+        old = module.__name__
+        warnings.warn(
+            f"{old} is called {self.new} now; the old name goes with the next release",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        sys.modules[old] = importlib.import_module(self.new)
+
+
+class _Finder(MetaPathFinder):
+    """Asked last, so only for what is not found otherwise."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Where an old name leads to."""
+        new = RENAMED.get(fullname.removeprefix("foregather."))
+        if new is None or not fullname.startswith("foregather."):
+            return None
+        return ModuleSpec(fullname, _NewName(f"foregather.{new}"))
+
+
+def install() -> None:
+    """Lets old names be imported; once."""
+    if not any(type(finder).__name__ == _Finder.__name__ for finder in sys.meta_path):
+        sys.meta_path.append(_Finder())

@@ -1,0 +1,176 @@
+"""final_scores: the scores that a run is remembered by, found with its best weights.
+
+By every edge of the graph, layer by layer, in the run's budget; rank 0 finds them while the others
+wait. Where that cannot be done, or is not wanted, neighbours are sampled as in training, and the
+result says so: `scored` is "exact" or "sampled", and nothing is called exact that is not.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from foregather.errors import BudgetError, InputError, StorageError
+from foregather.graph.graph import Graph
+from foregather.graph.on_disk.npy import map_array
+from foregather.loader.loader import Loader
+from foregather.sampling.neighbor import Neighbor
+from foregather.train.exact.steps import layer_steps
+from foregather.train.fit import Record, evaluate
+from foregather.train.from_settings import infer_options, make_model
+from foregather.train.infer import check_infer, infer
+from foregather.train.metrics import accuracy, forward
+from foregather.train.parallel_model import whole_weights
+from foregather.train.run import Run
+
+__all__ = ["check_exact", "exact_scores", "final_scores", "split_nodes"]
+
+Nodes = npt.NDArray[np.int64]
+_TRIED = 16  # nodes by which it is seen how far a model looks
+_EQUAL = 1e-3  # of the largest score: the rounding of sums in another order stays below it
+
+
+def split_nodes(run: Run, split: str) -> Nodes | None:
+    """The nodes of a split; None where there are none: a graph without it is trained without it."""
+    if not split:
+        return None
+    try:
+        nodes = run.graph.split(split)
+    except InputError:
+        return None
+    return nodes if len(nodes) else None
+
+
+def final_scores(run: Run) -> Record:
+    """Accuracy by split of the best weights, and how it was found."""
+    wanted = {"valid": run.settings.train.valid, "test": run.settings.train.test}
+    found = {name: split_nodes(run, split) for name, split in wanted.items()}
+    nodes = {name: ids for name, ids in found.items() if ids is not None}
+    if not nodes:
+        return {}
+    training, why = run.training, ""
+    last = {name: value.clone() for name, value in training.model.state_dict().items()}
+    if training.best is not None:
+        training.model.load_state_dict(training.best)
+    try:
+        if run.settings.train.final == "exact":
+            try:
+                run.give_back()
+                return {**exact_scores(run, training.model, nodes), "scored": "exact"}
+            except (BudgetError, InputError, StorageError) as error:
+                why = str(error)
+                run.say(f"the final scores are sampled, since not every edge can be used: {why}")
+        scores: Record = _sampled(run, nodes)
+    finally:
+        training.model.load_state_dict(last)
+    return {**scores, "scored": "sampled"} | ({"why_sampled": why} if why else {})
+
+
+def _sampled(run: Run, nodes: Mapping[str, Nodes]) -> dict[str, float]:
+    run.reopen()
+    loader, model = run.training.loader, run.training.model
+    return {name: evaluate(model, loader.beside(ids), run.together) for name, ids in nodes.items()}
+
+
+def check_exact(run: Run) -> None:
+    """Refuses exact scores that cannot be found in the run's budget, before it trains.
+
+    Raises:
+        BudgetError: the budget does not hold it; the message says the minimum.
+        InputError: the model cannot be computed in parts of the graph.
+    """
+    model = run.training.model
+    if run.device.type != "cpu" or run.training.in_parts():
+        model = _whole_model(run, model)
+    options = infer_options(run.settings)
+    run.together.first_does(lambda: check_infer(model, run.graph, **options), "exact scores")
+
+
+def exact_scores(run: Run, model: nn.Module, nodes: Mapping[str, Nodes]) -> dict[str, float]:
+    """Accuracy by every edge, found by rank 0.
+
+    Raises:
+        BudgetError: the run's budget does not hold it.
+        StorageError: the disk does not hold the rows between layers.
+        InputError: the model cannot be taken apart, and looks further than its layers say.
+    """
+    if run.device.type != "cpu" or run.training.in_parts():
+        model = _whole_model(run, model)  # inference is on the host
+
+    def score() -> dict[str, float]:
+        out, options = run.folder / "scores.npy", infer_options(run.settings)
+        _check_reach(model, run.graph, options, np.concatenate(list(nodes.values())))
+        facts = infer(model, run.graph, out, overwrite=True, **options)
+        run.training.meter.note(bytes=facts["bytes"])
+        try:
+            labels, rows = run.graph.labels, map_array(out)
+            assert labels is not None
+            return {name: accuracy(rows, labels, ids) for name, ids in nodes.items()}
+        finally:
+            out.unlink()
+
+    return run.together.first_does(score, "exact scores")
+
+
+def _check_reach(model: nn.Module, graph: Graph, options: Mapping[str, Any], nodes: Nodes) -> None:
+    """Whole neighbourhoods are exact only as far as they go: a hop more must change nothing.
+
+    Raises:
+        BudgetError: neighbourhoods do not fit.
+        InputError: a hop more than the model's layers changes scores.
+    """
+    if layer_steps(model) is not None:
+        return
+    few = np.unique(nodes)[:: max(1, len(nodes) // _TRIED)][:_TRIED]
+    depth = options["layers"]
+    try:
+        one, more = (_near(model, graph, options, few, hops) for hops in (depth, depth + 1))
+    except BudgetError:  # fewer nodes have smaller neighbourhoods
+        one, more = (_near(model, graph, options, few[:1], hops) for hops in (depth, depth + 1))
+    if float((one - more).abs().max()) > _EQUAL * (1 + float(one.abs().max())):
+        raise InputError(
+            f"{type(model).__name__} looks further than its {depth} layers (model.layers, or as "
+            "many as fan-outs), or at degrees of its neighbours; give it a method layer_steps"
+        )
+
+
+def _near(
+    model: nn.Module, graph: Graph, options: Mapping[str, Any], nodes: Nodes, hops: int
+) -> Tensor:
+    """Scores of some nodes by all edges so many hops deep, in one batch."""
+    loader = Loader(
+        graph,
+        None,
+        nodes,
+        len(nodes),
+        sampler=Neighbor([-1] * hops),
+        memory=options["memory"],
+        storage=options["storage"] if options["memory"] is not None else "auto",
+        bulk=1,
+        threads=options["threads"],
+        labels="seeds",
+        edge_attr=graph.edge_features is not None,
+        norm=options["norm"],
+        pyg=False,
+        prefetch=1,
+    )
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            return torch.cat([forward(model, batch).float() for batch in loader])
+    finally:
+        model.train(training)
+        loader.close()
+
+
+def _whole_model(run: Run, model: nn.Module) -> nn.Module:
+    """The same model in one piece, without a trace in random numbers."""
+    weights, random = whole_weights(model.state_dict()), torch.get_rng_state()
+    whole = make_model(run.settings, **run.shape)
+    torch.set_rng_state(random)
+    whole.load_state_dict(weights)
+    return whole

@@ -1,0 +1,261 @@
+"""metrics: calls a model with a batch, and compares its scores with the labels.
+
+Labels of one integer a node are classes (-1: missing, not counted); several columns of 0 and 1 are
+classes that a node may have at the same time.
+"""
+
+import inspect
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from foregather.errors import ForegatherError, InputError
+from foregather.graph.graph import Graph
+from foregather.graph.mapped import fetch, take
+
+__all__ = [
+    "accuracy",
+    "check_classes",
+    "check_split",
+    "count_classes",
+    "count_known",
+    "count_right",
+    "forward",
+    "loss_of",
+    "plan_facts",
+    "reads",
+    "wants_edge_attr",
+]
+
+Array = npt.NDArray[Any]
+
+_ROWS = 1 << 20
+_FEW_CLASSES = 1 << 16  # a graph may have fewer nodes than classes, if those are so few
+#: Optional arguments of a model, and the field of the batch that they take.
+_OPTIONAL = {
+    "edge_weight": "edge_weight",
+    "edge_attr": "edge_attr",
+    "num_sampled_nodes": "num_sampled_nodes",
+    "num_sampled_edges": "num_sampled_edges",
+    "num_sampled_nodes_per_hop": "num_sampled_nodes",
+    "num_sampled_edges_per_hop": "num_sampled_edges",
+}
+_takes: WeakKeyDictionary[nn.Module, dict[str, inspect.Parameter]] = WeakKeyDictionary()
+
+
+def forward(model: nn.Module, batch: Any, parallel: nn.Module | None = None) -> Tensor:
+    """Scores of the seeds [batch_size, classes].
+
+    A model whose `forward` has one argument, `batch`, gets the batch. Any other is called with
+    `x, edge_index` and, where its `forward` names them, `edge_weight`, `edge_attr` and the counts
+    of sampled nodes and edges (also under PyG's names, `..._per_hop`); features are float32.
+    `parallel`, if given, is called in place of the model that it wraps.
+
+    Raises:
+        InputError: the scores are not a row for each node, or `forward` needs what is not there.
+    """
+    takes, call = _parameters(model), model if parallel is None else parallel
+    if tuple(takes) == ("batch",):
+        scores = call(batch)
+    else:
+        if batch.edge_index is None:
+            raise InputError(
+                "the sampler expands per layer, so batches have layers and no edge_index; use "
+                'expand="once", or a model whose forward takes the batch'
+            )
+        given = {
+            name: value
+            for name, source in _OPTIONAL.items()
+            if name in takes and (value := getattr(batch, source, None)) is not None
+        }
+        if len(given.get("num_sampled_nodes_per_hop", ())) == 1:  # nothing to trim
+            given = {name: value for name, value in given.items() if "per_hop" not in name}
+        for name in _OPTIONAL:
+            if name in takes and name not in given and takes[name].default is takes[name].empty:
+                raise InputError(
+                    f"{type(model).__name__} needs {name}, but the graph has none; convert the "
+                    "graph with it, or give the argument a default"
+                )
+        if "edge_attr" in given:
+            given["edge_attr"] = given["edge_attr"].float()
+        scores = call(batch.x.float(), batch.edge_index, **given)
+    if not isinstance(scores, Tensor) or scores.ndim != 2 or len(scores) < batch.batch_size:
+        shape = list(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+        raise InputError(
+            f"the model gave {shape} for a batch of {batch.batch_size} seeds, expected a tensor "
+            "with a row of scores for each node"
+        )
+    return scores[: batch.batch_size]
+
+
+def _parameters(model: nn.Module) -> dict[str, inspect.Parameter]:
+    if model not in _takes:
+        _takes[model] = dict(inspect.signature(model.forward).parameters)
+    return _takes[model]
+
+
+def wants_edge_attr(model: nn.Module) -> bool:
+    """Whether a model may look at edge features: `forward` names them, or takes the batch."""
+    takes = _parameters(model)
+    named = "edge_attr" in takes or tuple(takes) == ("batch",)
+    return named and bool(getattr(model, "supports_edge_attr", True))  # PyG's models say so
+
+
+def loss_of(scores: Tensor, labels: Tensor) -> Tensor:
+    """Cross entropy, or its binary form where a node may have several classes."""
+    if labels.ndim == 2:
+        return functional.binary_cross_entropy_with_logits(scores, labels.float())
+    if not bool((labels >= 0).any()):  # a batch without labels says nothing
+        return scores.sum() * 0.0
+    return functional.cross_entropy(scores, labels, ignore_index=-1)
+
+
+def count_right(scores: Tensor, labels: Tensor) -> float:
+    """Nodes whose class was found; with several classes a node, the sum of its right shares."""
+    if labels.ndim == 2:
+        return float(((scores > 0) == (labels > 0.5)).float().mean(dim=1).sum())
+    return float((scores.argmax(dim=1) == labels).sum())
+
+
+def count_known(labels: Tensor) -> float:
+    """Nodes whose label is there; of those with several classes, all."""
+    return float(len(labels) if labels.ndim == 2 else (labels >= 0).sum())
+
+
+def count_classes(graph: Graph) -> int:
+    """Columns of scores that the labels of a graph ask for.
+
+    Raises:
+        InputError: the graph has no labels, or labels that are not classes.
+    """
+    labels = graph.labels
+    if labels is None:
+        raise InputError("the graph has no labels; convert it with them to train on it")
+    if labels.ndim == 2:
+        return int(labels.shape[1])
+    if labels.dtype.kind not in "iu":
+        raise InputError(f"the labels are {labels.dtype}, expected classes as whole numbers")
+    most, least = -1, -1
+    for first in range(0, len(labels), _ROWS):
+        part = fetch(labels[first : first + _ROWS])
+        most, least = max(most, int(np.max(part))), min(least, int(np.min(part)))
+    if most < 0:
+        raise InputError("every label is missing (-1), so there is nothing to learn from")
+    if least < -1:
+        raise InputError(f"the labels hold {least}, expected classes from 0 on, and -1 for missing")
+    if most >= max(_FEW_CLASSES, len(labels)):
+        raise InputError(
+            f"the labels hold class {most}, but there are only {len(labels)} nodes; number the "
+            "classes from 0 on, without gaps"
+        )
+    return 1 + most
+
+
+def check_split(graph: Graph, name: str) -> None:
+    """Sees to it that a split has something to learn from.
+
+    Raises:
+        InputError: it has no nodes, or none with a label.
+    """
+    nodes = graph.split(name)
+    if len(nodes) == 0:
+        raise InputError(f"the split {name!r} has no nodes, so there is nothing to train on")
+    labels = graph.labels
+    if labels is None or labels.ndim != 1 or labels.dtype.kind != "i":
+        return
+    parts = (nodes[first : first + _ROWS] for first in range(0, len(nodes), _ROWS))
+    if not any(bool((take(labels, part) >= 0).any()) for part in parts):
+        raise InputError(
+            f"every node of the split {name!r} has a label that is missing (-1), so there is "
+            "nothing to learn from"
+        )
+
+
+def accuracy(scores: Array, labels: Array, nodes: npt.NDArray[np.int64]) -> float:
+    """The share of labelled nodes whose class has the best score; arrays may be mapped."""
+    right = known = 0.0
+    for first in range(0, len(nodes), _ROWS):
+        part = np.sort(nodes[first : first + _ROWS])
+        given = torch.from_numpy(take(labels, part))
+        right += count_right(torch.from_numpy(take(scores, part)), given)
+        known += count_known(given)
+    return right / max(1, known)
+
+
+def check_classes(model: nn.Module, batch: Any, classes: int) -> None:
+    """Calls the model once, without a trace in weights or random numbers.
+
+    Raises:
+        InputError: it cannot be called, or gives fewer columns than there are classes.
+    """
+    training, random = model.training, torch.get_rng_state()
+    model.eval()
+    try:
+        with torch.no_grad():
+            width = int(forward(model, batch).shape[1])
+    except ForegatherError:
+        raise
+    except (RuntimeError, ValueError, TypeError, AssertionError) as error:
+        edges = getattr(batch, "edge_attr", None)
+        more = "" if edges is None else f" and {edges.shape[1]} of edges"
+        raise InputError(
+            f"{type(model).__name__} cannot be called with a batch of {batch.x.shape[1]} feature "
+            f"columns{more}: {_first_line(error)}"
+        ) from error
+    finally:
+        model.train(training)
+        torch.set_rng_state(random)
+    several = batch.y.ndim == 2
+    if width < classes or (several and width != classes):
+        raise InputError(
+            f"the model gives {width} columns of scores, but the labels have {classes} classes; "
+            f"make its last layer {classes} wide"
+        )
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def reads(loader: Any) -> dict[str, int]:
+    """What a loader read from disk so far: bytes, requests (of feature rows alone too), hits.
+
+    Over ranks, also what this rank sent for samples and feature rows, and where rows came from.
+    """
+    counters = loader.counters()
+    if loader.ranks is not None:
+        return _crossed(counters)
+    parts = [counters.get(name, {}) for name in ("features", "topology", "edge_features")]
+    found = {key: sum(int(part.get(key, 0)) for part in parts) for key in ("bytes", "requests")}
+    found |= {f"feature_{key}": int(parts[0].get(key, 0)) for key in ("bytes", "requests")}
+    return found | {key: int(parts[0].get(key, 0)) for key in ("rows", "hits")}
+
+
+def _crossed(counters: dict[str, Any]) -> dict[str, int]:
+    rows, disk = counters.get("rows", {}), counters.get("disk", {})
+    sent = {
+        f"sent_{name}": sum(int(entry["bytes"]) for entry in counters.get(name, {}).values())
+        for name in ("sampling", "features")
+    }
+    found = {"sent": sum(sent.values()), **sent}
+    found |= {key: int(disk.get(key, 0)) for key in ("bytes", "requests")}
+    found["rows"] = sum(int(rows.get(name, 0)) for name in ("local", "hits", "misses"))
+    return found | {name: int(rows.get(name, 0)) for name in ("local", "hits")}
+
+
+def plan_facts(loader: Any) -> dict[str, Any]:
+    """What the plans of the last epoch announced: blocks, their lower bound, seconds."""
+    planned = loader.planned()
+    if planned is None:
+        return {}
+    reads, cost = planned
+    facts: dict[str, Any] = {"blocks": reads.blocks, "predicted_bytes": cost.bytes}
+    if reads.block_bound >= 0:
+        facts["block_bound"] = reads.block_bound
+    return facts | {"predicted_seconds": cost.seconds, "predicted_requests": cost.requests}

@@ -1,0 +1,64 @@
+"""parallel_model: a model over ranks: a copy on each (DDP), or a part on each (FSDP).
+
+Both are torch's own, and average the gradients. On one rank a model stays as it is.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from foregather.train.checkpoints.checkpoint import is_sharded
+from foregather.train.rank_agreement import Together
+
+__all__ = ["model_facts", "spread", "whole_weights"]
+
+
+def model_facts(model: nn.Module) -> dict[str, str]:
+    """What must be equal on all ranks before training: the kind of model, shapes and weights."""
+    shapes, values = hashlib.sha256(), hashlib.sha256()
+    for name, value in model.state_dict().items():
+        shapes.update(f"{name} {value.dtype} {list(value.shape)};".encode())
+        flat = value.detach().cpu().contiguous().reshape(-1)
+        if flat.numel():
+            values.update(flat.view(torch.uint8).numpy())
+    count = sum(value.numel() for value in model.parameters())
+    kind = f"{type(model).__module__}.{type(model).__qualname__}"
+    return {
+        "model": f"{kind}, {count} weights, shapes {shapes.hexdigest()[:16]}",
+        "initial weights (their digest)": values.hexdigest()[:16],
+    }
+
+
+def spread(
+    model: nn.Module, weights: Literal["replicated", "sharded"], together: Together
+) -> nn.Module | None:
+    """Prepares a model for training over ranks; all ranks call this together.
+
+    Returns:
+        What is called in training in place of the model; None where that is the model itself.
+    """
+    if together.grid is None:
+        return None
+    with together.step("spreading the model"):
+        if weights == "replicated":
+            from torch.nn.parallel import DistributedDataParallel
+
+            return DistributedDataParallel(model)
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+
+        kind = next(model.parameters()).device.type
+        fully_shard(model, mesh=init_device_mesh(kind, (together.size,)))
+    return None
+
+
+def whole_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Copies in host memory, put together where they lie in parts; all ranks call this."""
+    found = {}
+    for name, value in weights.items():
+        whole = value.full_tensor() if is_sharded(value) else value  # type: ignore[attr-defined]
+        found[name] = whole.detach().cpu().clone().contiguous()
+    return found

@@ -1,0 +1,279 @@
+"""run_loop: carries a run through: fit, with checkpoints, signals, trace and summaries around it.
+
+An interrupt or termination is looked at between two batches: a checkpoint is written, and then the
+process ends as the signal asks. A second interrupt ends it at once; the last checkpoint stays. Over
+ranks a signal to any of them stops all after the same batch.
+"""
+
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from foregather.errors import FormatError
+from foregather.files import make_inside, write_safely
+from foregather.loader.memory.ways import compare_measured
+from foregather.observe.report import read_run, save_charts
+from foregather.observe.trace import Trace, span
+from foregather.train.final_scores import check_exact, exact_scores, final_scores, split_nodes
+from foregather.train.fit import Record, Training, evaluate, fit
+from foregather.train.from_settings import board_writer
+from foregather.train.run import Run
+from foregather.train.settings import WatchSettings, code_names
+from foregather.units import format_bytes
+
+__all__ = ["conduct", "epoch_line"]
+
+_DUE = 1  # what ranks say where a checkpoint is due; signals have larger numbers
+_TRACE_SECONDS = 60.0  # between writes of the trace while training runs
+
+
+class _Signals:
+    """Remembers the first interrupt or termination instead of ending the process."""
+
+    def __init__(self) -> None:
+        self.seen: int | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> "_Signals":
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.seen = number
+        self._restore()  # the next one is not waited with
+
+    def _restore(self) -> None:
+        while self._before:
+            number, handler = self._before.popitem()
+            signal.signal(number, handler)
+
+    def __exit__(self, *error: object) -> None:
+        self._restore()
+
+
+def conduct(run: Run) -> Record:
+    """Trains to the end, evaluates the best weights, and writes everything down.
+
+    Returns:
+        The summary: epochs, best epoch, accuracy by split and how it was `scored`, seconds, all
+        that was read and sent (of it `beside` the batches of epochs), and the folder.
+
+    Raises:
+        KeyboardInterrupt: by SIGINT, after a checkpoint.
+        SystemExit: by SIGTERM, likewise.
+    """
+    settings, training, together = run.settings, run.training, run.together
+    valid = _scorer(run, settings.train.valid)
+    watch = settings.watch if together.first else WatchSettings(False, False, False)
+    with (
+        _Signals() as signals,
+        _traced(watch.trace, watch.profile, run) as (trace, each_epoch),
+        _board(watch.tensorboard, run) as to_board,
+    ):
+        totals: dict[str, float] = {}
+
+        def after_batch(training: Training) -> None:
+            if training.loader.state_dict()["epoch"] > len(training.history):
+                return  # the epoch is complete: its record and checkpoint come next
+            asked = together.largest(signals.seen or (_DUE if run.is_due() else 0))
+            if asked > _DUE:
+                _stop(run, asked)
+            if asked == _DUE:
+                run.try_to_save()
+
+        def after_epoch(training: Training, record: Record) -> None:
+            now = trace.totals()
+            record["stages"] = {name: now[name] - totals.get(name, 0.0) for name in now}
+            totals.update(now)
+            if "valid" in record:
+                record["scored"] = settings.train.evaluate
+            run.write_metrics()
+            to_board(record)  # before the checkpoint: what follows it is repeated
+            run.try_to_save()
+            run.say(epoch_line(record, settings.train.epochs))
+            if record["epoch"] == 1 and (table := compare_measured(training.loader, record)):
+                run.say(table)
+            each_epoch()
+            asked = together.largest(signals.seen or 0)
+            if asked and len(training.history) < settings.train.epochs:
+                _stop(run, asked)
+
+        fit(
+            training,
+            settings.train.epochs,
+            valid=valid,
+            patience=settings.train.patience,
+            after_batch=after_batch,
+            after_epoch=after_epoch,
+        )
+        facts = _summary(run)
+    run.write_metrics()
+    run.finish(facts)
+    if together.first:
+        _plot(run)
+    return facts
+
+
+def _plot(run: Run) -> None:
+    """Draws the charts; a disk that refuses is only reported."""
+    _try(run, "plots", lambda: save_charts(run.folder, read_run(run.folder)))
+
+
+def epoch_line(record: Record, epochs: int) -> str:
+    """What an epoch came to, for people; what was read or sent beside its batches is included."""
+    scored, beside = record.get("scored", "sampled"), record.get("beside", {})
+    parts = [f"epoch {record['epoch']:>{len(str(epochs))}}/{epochs}", f"loss {record['loss']:.4f}"]
+    parts.append(f"train {record['train']:.4f} (sampled)")
+    if "valid" in record:
+        parts.append(f"valid {record['valid']:.4f} ({scored})")
+    parts.append(f"{record['seconds']:.2f} s ({record['waited']:.2f} waiting for batches)")
+    if "sent" in record:
+        parts.append(f"{format_bytes(record['sent'] + beside.get('sent', 0))} sent")
+    if record.get("rows"):
+        own = f"{record['local'] / record['rows']:.0%} own rows, " if "local" in record else ""
+        hits = record["hits"] / record["rows"]
+        read = ""
+        if "sent" not in record:
+            read = f"{format_bytes(record['bytes'] + beside.get('bytes', 0))} read, "
+        parts.append(f"{read}{own}{hits:.0%} hits")
+    parts.append(f"peak {format_bytes(record['peak_memory'])}")
+    return "  ".join(parts)
+
+
+def _stop(run: Run, number: int) -> None:
+    saved = run.try_to_save()
+    where = "a checkpoint was written" if saved else "the last checkpoint is older"
+    ranks = run.together.size
+    line = "foregather" if ranks == 1 else f"torchrun (with {ranks} ranks) -m foregather"
+    trust = " --trust-code" if code_names(run.settings) else ""
+    text = f"stopped; {where}; go on with: {line} train --resume {run.folder}{trust}"
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt(text)
+    run.say(text)
+    raise SystemExit(128 + number)
+
+
+def _scorer(run: Run, split: str) -> Callable[[nn.Module], float] | None:
+    """What judges a model by a split after an epoch: sampled, or by every edge."""
+    nodes = split_nodes(run, split)
+    if nodes is None:
+        return None
+    if run.settings.train.evaluate == "exact":
+        check_exact(run)
+        return lambda model: _exact(run, model, nodes)
+    loader = run.training.loader.beside(nodes)
+    return lambda model: evaluate(model, loader, run.together)
+
+
+def _exact(run: Run, model: nn.Module, nodes: npt.NDArray[np.int64]) -> float:
+    """Accuracy by every edge; meanwhile, on one rank, the cache is given back."""
+    if run.together.grid is None:
+        run.training.meter.give_back()
+    return exact_scores(run, model, {"valid": nodes})["valid"]
+
+
+def _summary(run: Run) -> Record:
+    """Accuracy of the best weights, and the run in numbers."""
+    history, meter = run.training.history, run.training.meter
+    facts: Record = {"run": str(run.folder), "epochs": len(history)}
+    best = max(history, key=lambda record: record.get("valid", 0.0), default=None)
+    if best is not None and "valid" in best:
+        facts |= {"best_epoch": best["epoch"], "best_valid": best["valid"]}
+        facts["best_valid_scored"] = run.settings.train.evaluate
+    with span("evaluate"):
+        facts |= final_scores(run)
+    run.give_back()
+    beside: Record = dict(meter.take_beside())
+    ended = run.together.sums(beside, "summing what was beside")
+    for name in ("seconds", "waited"):
+        facts[name] = sum(record[name] for record in history)
+    for name in ended:
+        others = sum(record.get("beside", {}).get(name, 0) for record in history) + ended[name]
+        facts[name] = sum(record.get(name, 0) for record in history) + others
+        facts.setdefault("beside", {})[name] = others
+    facts["peak_memory"] = max((record["peak_memory"] for record in history), default=0)
+    return facts
+
+
+@contextmanager
+def _traced(trace: bool, profile: bool, run: Run) -> Iterator[tuple[Trace, Callable[[], None]]]:
+    """A trace of this process, written where the run goes to; torch's own of the first epoch.
+
+    Yields:
+        The trace, and what to call after each epoch.
+    """
+    profiler: Any = None
+    made = Trace() if trace else Trace(most=0)
+    if profile:
+        profiler = torch.profiler.profile()
+        made.ranges = torch.profiler.record_function
+        profiler.start()
+    written = time.perf_counter() - _TRACE_SECONDS
+
+    def after_epoch() -> None:
+        nonlocal profiler, written
+        if profiler is not None:
+            profiler.stop()
+            _try(run, "profile", lambda: _export(profiler, run.folder / "profile.json"))
+            profiler, made.ranges = None, None
+        if trace and time.perf_counter() - written > _TRACE_SECONDS:
+            _try(run, "trace", lambda: made.write(run.folder / "trace.json"))
+            written = time.perf_counter()
+
+    try:
+        with made:
+            yield made, after_epoch
+    finally:
+        if trace:
+            _try(run, "trace", lambda: made.write(run.folder / "trace.json"))
+
+
+def _export(profiler: Any, path: Path) -> None:
+    """Writes torch's own trace, whole; torch itself would write through a link."""
+    with tempfile.TemporaryDirectory() as place:
+        profiler.export_chrome_trace(f"{place}/profile.json")
+        write_safely(path, Path(place, "profile.json").read_bytes())
+
+
+@contextmanager
+def _board(wanted: bool, run: Run) -> Iterator[Callable[[Record], None]]:
+    """TensorBoard's file of this run; epochs that a resumed run repeats replace their first tries.
+
+    Yields:
+        What to call with the record of an epoch. Without TensorBoard it does nothing.
+    """
+    if not wanted:
+        yield lambda record: None
+        return
+    make_inside(run.folder / "tensorboard")  # never behind a link
+    folder, first = str(run.folder / "tensorboard"), len(run.training.history) + 1
+    with board_writer()(folder, purge_step=first) as board:
+
+        def write(record: Record) -> None:
+            for name in ("loss", "train", "valid", "seconds", "waited", "bytes"):
+                if name in record:
+                    board.add_scalar(name, record[name], record["epoch"])
+            board.flush()
+
+        yield lambda record: _try(run, "TensorBoard file", lambda: write(record))
+
+
+def _try(run: Run, what: str, write: Callable[[], None]) -> None:
+    """Writes what training can do without; a disk that refuses is only reported."""
+    try:
+        write()
+    except (OSError, RuntimeError, FormatError) as error:
+        run.say(f"{what} not written: {error}")
