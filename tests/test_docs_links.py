@@ -56,14 +56,14 @@ def test_relative_links_exist(page: Path) -> None:
 
 def test_every_page_is_in_the_contents() -> None:
     docs = ROOT / "docs"
-    index = (docs / "index.md").read_text(encoding="utf-8")
+    pages = {str(page.relative_to(docs).with_suffix("")) for page in docs.rglob("*.md")}
     listed = {
-        line.strip()
-        for body in _TOCTREE.findall(index)
+        str((index.parent / line.strip()).relative_to(docs))
+        for index in docs.rglob("index.md")
+        for body in _TOCTREE.findall(index.read_text(encoding="utf-8"))
         for line in body.splitlines()
         if line.strip() and not line.startswith(":")
     }
-    pages = {str(page.relative_to(docs).with_suffix("")) for page in docs.rglob("*.md")}
     assert pages - {"index"} == listed
 
 

@@ -4,11 +4,14 @@ The names below are loaded when they are first used; importing the package does 
 """
 
 from importlib import import_module
+from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 from foregather.renamed import install as _install_old_names
 
 if TYPE_CHECKING:
+    __version__: str
+
     from foregather.errors import (
         BudgetError,
         ForegatherError,
@@ -43,6 +46,7 @@ __all__ = [
     "MissingDependencyError",
     "RankError",
     "NumericError",
+    "__version__",
 ]
 
 _HOME = {
@@ -54,7 +58,7 @@ _HOME = {
     "evaluate": "foregather.train.fit",
     "infer": "foregather.train.infer",
     "convert": "foregather.graph.convert.run",
-    **dict.fromkeys(__all__[8:], "foregather.errors"),
+    **dict.fromkeys(__all__[8:-1], "foregather.errors"),
 }
 
 
@@ -62,6 +66,8 @@ _install_old_names()
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version("foregather")
     if name not in _HOME:
         raise AttributeError(f"module 'foregather' has no attribute {name!r}")
     value = getattr(import_module(_HOME[name]), name)

@@ -34,7 +34,7 @@ class Training:
     """What is trained, by what, and how far it is.
 
     Attributes:
-        model: any module that `forward` of `train.score` can call.
+        model: any module that `forward` of `train.metrics` can call.
         loader: yields the batches of an epoch.
         optimizer: of torch.
         scheduler: of torch; makes a step after each epoch.
