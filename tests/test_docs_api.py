@@ -29,10 +29,11 @@ def test_names_exist_and_are_documented(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_examples_run(page, capsys):
+def test_examples_run(page, tmp_path, monkeypatch):
     code = re.search(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
     assert code
     compiled = compile(code[1], str(page), "exec")
+    monkeypatch.chdir(tmp_path)
     if page.name not in NEEDS_MORE:
         exec(compiled, {"__name__": "example"})
 
