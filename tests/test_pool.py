@@ -46,7 +46,7 @@ def test_fork_and_exit(name):
         [sys.executable, "-W", "ignore", "-c", script],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert (made.returncode, made.stdout, made.stderr) == (0, "done\n", "")

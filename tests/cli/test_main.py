@@ -26,7 +26,7 @@ def start(*args: object) -> "subprocess.Popen[str]":
 
 def run(*args: object) -> tuple[int, str, str]:
     process = start(*args)
-    out, err = process.communicate(timeout=300)
+    out, err = process.communicate(timeout=600)
     return process.returncode, out, err
 
 
@@ -103,7 +103,7 @@ def test_a_reader_that_goes_away_is_no_error():
     for arguments in ("plan --help", "info nowhere --help"):
         python = shlex.quote(sys.executable)
         line = f"{python} -m foregather {arguments} | true; echo ${{PIPESTATUS[0]}}"
-        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=120)
+        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=600)
         assert done.stderr == "" and done.stdout.strip() in ("0", "141")
 
 
@@ -193,7 +193,7 @@ def test_interrupted_work_leaves_no_folder_that_opens(tmp_path, command, number,
     process = start(*args)
     wait_for(lambda: (partial / "graph/indices.npy").exists(), process)
     process.send_signal(number)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=600)
     assert process.returncode == code, err
     assert not target.exists()
     if number != signal.SIGKILL:

@@ -29,7 +29,7 @@ def two_ranks(*args: object) -> subprocess.CompletedProcess:
     launch = ["-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone"]
     command = [sys.executable, *launch, "-m", "foregather", "train-full", *map(str, args)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
 
 
 @pytest.fixture(scope="module")

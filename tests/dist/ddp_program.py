@@ -21,7 +21,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from dist import rank_train
 
 from foregather import Loader
-from foregather.dist import Grid, wire
+from foregather.dist import Grid
+from foregather.dist.transport import wire
 from foregather.nn import SAGE
 
 #: Moments at which a rank goes, in the order in which a program comes to them.

@@ -13,7 +13,7 @@ from foregather import Features, InputError, _core
 from foregather.dist.features.fetch_plan import row_geometry
 from foregather.dist.features.fetch_rows import default_memory
 from foregather.dist.features.memory_split import shares
-from foregather.loader.rank_options import join
+from foregather.loader.rank_options import rank_options
 
 
 def run(launcher, folder, size, task, name):
@@ -176,7 +176,7 @@ def test_arguments_that_do_not_go_with_a_grid():
         with pytest.raises(InputError, match=message):
             rank_train.loader_of(graph, "once", 8, 2, grid=object(), **options)
     with pytest.raises(InputError, match="neighbour lists of ranks are in memory"):
-        join(object(), None, 2, "1GB", "exact", "partitioned", "owner", "topology")
+        rank_options(None, 2, "1GB", "topology")
     bare = replace(graph, features=None)
     with pytest.raises(InputError, match="the graph has no features"):
         rank_train.loader_of(bare, "once", 8, 2, grid=object(), memory="1GB")

@@ -73,7 +73,7 @@ class World:
     def __exit__(self, *_):
         for rank in self._running():
             self.signal(rank, signal.SIGKILL)
-        self.wait(30)
+        self.wait(600)
 
     def _running(self):
         left = [pid for pid in self.pids if pid not in self.codes]

@@ -240,7 +240,7 @@ def test_cancel_ends_a_sweep(file, bulks):
     thread = threading.Thread(target=work)
     thread.start()
     disk.cancel()
-    thread.join(60)
+    thread.join(600)
     assert not thread.is_alive() and failed == ["the sweep of features.npy was stopped"]
     disk.close()
     disk.close()

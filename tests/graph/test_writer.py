@@ -110,7 +110,7 @@ def test_killed_and_concurrent_writers(tmp_path):
     ready = context.Event()
     child = context.Process(target=hold, args=(tmp_path / "g", ready))
     child.start()
-    assert ready.wait(60)
+    assert ready.wait(600)
     with pytest.raises(StorageError, match="is being made by another process"):
         make(tmp_path / "g")
     os.kill(child.pid, signal.SIGKILL)

@@ -57,7 +57,7 @@ def run_limited(tmp_path, memory: int, allowed: int, where: str) -> subprocess.C
     try:
         arguments = [str(folder), str(memory), str(allowed), where]
         return subprocess.run(
-            [sys.executable, "-c", CHILD, *arguments], capture_output=True, text=True, timeout=120
+            [sys.executable, "-c", CHILD, *arguments], capture_output=True, text=True, timeout=600
         )
     finally:
         folder.rmdir()

@@ -79,7 +79,7 @@ def run_limited(folder, *cases):
         text = ",".join(":".join(map(str, case)) for case in cases)
         arguments = [str(group), str(folder), text, str(BATCHES)]
         done = subprocess.run(
-            [sys.executable, "-c", CHILD, *arguments], capture_output=True, text=True, timeout=300
+            [sys.executable, "-c", CHILD, *arguments], capture_output=True, text=True, timeout=600
         )
     finally:
         group.rmdir()

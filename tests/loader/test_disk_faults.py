@@ -195,7 +195,7 @@ def child(code, *arguments, before=""):
 
 
 def output(running):
-    out, err = running.communicate(timeout=120)
+    out, err = running.communicate(timeout=600)
     if running.returncode == 77:
         pytest.skip("rights cannot be given up here")
     assert running.returncode == 0, err
@@ -205,7 +205,7 @@ def output(running):
 def test_io_uring_refused(folder):
     code = """
         for storage in ("features", "disk"):
-            print(same(ours := loader(storage=storage)), ours._disk._features.backend)
+            print(same(ours := loader(storage=storage)), ours._source._features.backend)
         """
     out = output(child(code, folder, before=SECCOMP.format(code=1)))
     assert out in ("True pread\n" * 2, "True buffered\n" * 2)
@@ -250,7 +250,7 @@ def test_no_locked_memory(folder):
         for limit in (1 << 20, 0):
             resource.setrlimit(resource.RLIMIT_MEMLOCK, (limit, limit))
             ours = loader(storage="disk")
-            print(same(ours), ours._disk._features.backend, ours._disk._features.pin_refusal)
+            print(same(ours), ours._source._features.backend, ours._source._features.pin_refusal)
         """
     first, second = output(child(code, folder, before=NO_LOCKING)).splitlines()
     assert first == "True io_uring staging exceeds the limit on locked memory (ulimit -l)"
@@ -269,7 +269,7 @@ def test_interrupt_in_the_middle(folder):
     assert running.stdout.readline() == "ready\n"
     time.sleep(0.1)
     running.send_signal(signal.SIGINT)
-    _, err = running.communicate(timeout=60)
+    _, err = running.communicate(timeout=600)
     assert running.returncode == -signal.SIGINT
     assert err.rstrip().endswith("KeyboardInterrupt") and "Exception ignored" not in err
     assert sorted(p.relative_to(folder) for p in folder.rglob("*")) == before

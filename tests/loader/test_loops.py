@@ -137,7 +137,7 @@ def test_a_loop_collected_by_a_thread_that_makes_its_batches(graph, loader, monk
 
     def sample_bulk(self, *arguments, **options):
         if options["first_batch"] == 6 and not collected.is_set():
-            assert dropped.wait(60)
+            assert dropped.wait(600)
             gc.collect()
             collected.set()
         return sample(self, *arguments, **options)
@@ -151,7 +151,7 @@ def test_a_loop_collected_by_a_thread_that_makes_its_batches(graph, loader, monk
             assert is_right(graph, next(ring[0]), 0, number)
         del ring
         dropped.set()
-        assert collected.wait(60)
+        assert collected.wait(600)
     finally:
         gc.enable()
     assert orphans() == []

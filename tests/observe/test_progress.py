@@ -52,11 +52,11 @@ show()
 @pytest.mark.parametrize("case", [BY_A_CHILD, BY_A_THREAD])
 def test_a_lock_held_across_a_fork_stops_nobody(case):
     command = [sys.executable, "-c", HELD + case]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
 
 
 def test_bars_have_no_thread():
     code = HELD + "show(); assert threading.active_count() == 1"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr

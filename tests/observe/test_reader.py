@@ -291,7 +291,7 @@ def test_refused_by_seccomp(tmp_path, code, words):
         """
     )
     done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, timeout=600
     )
     if done.returncode == 77:
         pytest.skip("system call filters are not allowed here")
@@ -333,7 +333,7 @@ def test_locked_memory_refused(file):
     open_file.write_bytes(file.read_bytes())
     open_file.chmod(0o644)
     done = subprocess.run(
-        [sys.executable, "-c", script, str(open_file)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", script, str(open_file)], capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
     if done.stdout.startswith("closed"):

@@ -37,7 +37,7 @@ def test_formula_of_one_rank(case, warm):
 def shared(tmp_path_factory):
     folder = tmp_path_factory.mktemp("memory")
     for process in launch(all_memory, 2, folder):
-        process.join(120)
+        process.join(600)
         assert process.exitcode is not None, "a rank hangs"
     found = [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(2)]
     for one in found:

@@ -73,7 +73,7 @@ def ways(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ways")
     started = launch(all_ways, 8, folder)
     for process in started:
-        process.join(180)
+        process.join(600)
         assert process.exitcode is not None, "a rank hangs"
     found = [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(8)]
     for one in found:
