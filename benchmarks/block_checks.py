@@ -8,20 +8,25 @@ after one round to warm up:
 - epochs: a Loader under a budget, with feature rows and neighbour lists on disk ("disk") or rows
   alone ("features"), and the same with a GraphSAGE model that is trained on its batches.
 - loading: a graph is opened and its arrays are read into memory, with the page cache warm (where
-  checking shows most: no disk to wait for) and cold (dropped before each run). Beside it the way
-  arrays were loaded before: by threads of Python in parts of 16 MiB, checked in pieces of 256 KiB.
+  checking shows most: no disk to wait for) and cold (dropped before each run). In the same rounds
+  the way arrays were loaded before (opened as now, to compare the rest): by threads of Python, in
+  parts of 16 MiB into memory of NumPy, checked in pieces of 256 KiB. All read into fresh memory.
 
 Seconds are of the wall clock and of the CPU (the process with all its threads, kernel included),
-which other work on the machine disturbs less. A ratio is checked / unchecked: the median over
-rounds with their range, and behind it that of the fastest rounds. "Of the work" is the cost by
-count: the bytes that an epoch read, at the rate of CRC32C from memory, over the CPU seconds
-unchecked; noise of the machine cannot hide or feign it.
+which other work on the machine disturbs less; torch has one thread, since waiting threads of OpenMP
+count as busy. A ratio is checked / unchecked: the median over rounds, in brackets where it lies
+with 95 % confidence (by order statistics) and the range of single rounds. "By count" is the cost
+that noise cannot hide or feign: the bytes that an epoch read, at the rate of CRC32C from memory,
+over the CPU seconds unchecked. It leaves out that what was checked is then in cache for who copies.
 
     python benchmarks/block_checks.py FOLDER [--nodes 100k] [--rounds 9] [--date 2026-11-17]
 """
 
 import argparse
+import ctypes
+import functools
 import gc
+import itertools
 import os
 import resource
 import shutil
@@ -45,15 +50,17 @@ from foregather.graph.synthetic import synthesize
 from foregather.nn import SAGE
 from foregather.units import format_bytes, parse_count
 
-BATCHES = 8
+BATCHES = {"batches": 40, "training": 8}  # of a run
+MORE = {"batches": 7, "training": 1, "loading": 7}  # rounds, times those asked for
 
-Run = Callable[[Path], None]
+Runs = dict[str, Callable[[], None]]
 Seconds = dict[str, list[tuple[float, float, int]]]
 Bytes = np.typing.NDArray[np.uint8]
 
 
 def make_folders(folder: Path, nodes: int) -> dict[str, Path]:
     """The graph with and without block checksums."""
+    folder.mkdir(parents=True, exist_ok=True)
     checked, plain = folder / "checked", folder / "unchecked"
     if not checked.exists():
         synthesize(checked, nodes, degree=12, features=128, classes=8, seed=1)
@@ -63,14 +70,14 @@ def make_folders(folder: Path, nodes: int) -> dict[str, Path]:
     return {"checked": checked, "unchecked": plain}
 
 
-def epoch(folder: Path, storage: str, memory: int, train: bool) -> None:
+def epoch(folder: Path, storage: Any, memory: int, kind: str) -> None:
     """The first batches of an epoch from disk, thrown away or trained on."""
     graph = Graph.open(folder)
     loader = Loader(
         graph, [10, 10], "train", 512, storage=storage, memory=memory, shuffle=True, seed=1,
         pyg=False,
     )  # fmt: skip
-    model = SAGE([graph.features.width, 128, 8]) if train else None
+    model = SAGE([graph.features.width, 128, 8]) if kind == "training" else None
     optimizer = None if model is None else torch.optim.Adam(model.parameters())
     try:
         for number, batch in enumerate(loader):
@@ -79,7 +86,7 @@ def epoch(folder: Path, storage: str, memory: int, train: bool) -> None:
                 torch.nn.functional.cross_entropy(made, batch.y[: batch.batch_size]).backward()
                 optimizer.step()
                 optimizer.zero_grad()
-            if number == BATCHES:
+            if number + 1 == BATCHES[kind]:
                 break
     finally:
         loader.close()
@@ -92,12 +99,12 @@ def load_graph(folder: Path) -> None:
 
 def load_before(folder: Path) -> None:
     """The same as it was before the core did it."""
-    meta = read_meta(folder)
+    graph, meta = Graph.open(folder), read_meta(folder)
     for name in ("indptr", "indices", "features", "labels"):
         entry = meta.arrays[name]
         made = np.empty(entry.nbytes, np.uint8)
-        descriptor = os.open(folder / entry.file, os.O_RDONLY)
         sums = open_sums(folder, meta, name)
+        descriptor = os.open(folder / entry.file, os.O_RDONLY)
 
         def part(start: int, made: Bytes = made, at: int = descriptor, sums: Any = sums) -> None:
             step, end = (256 << 10 if sums else 16 << 20), min(made.size, start + (16 << 20))
@@ -107,16 +114,24 @@ def load_before(folder: Path) -> None:
                 if sums is not None:
                     sums.check(4096 + begin, piece)
 
-        try:
+        if entry.nbytes <= 16 << 20:
+            part(0)
+        else:
             with ThreadPoolExecutor(min(4, _core.default_threads())) as pool:
                 list(pool.map(part, range(0, entry.nbytes, 16 << 20)))
-        finally:
-            os.close(descriptor)
+        os.close(descriptor)
+    del graph
+
+
+def refresh() -> None:
+    """Gives freed memory back, so that the next run gets fresh memory, as a new process does."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
 
 
 def drop(folder: Path) -> None:
     """Array files out of the page cache; nothing may map them."""
-    gc.collect()
+    refresh()
     for path in folder.rglob("*.*"):
         descriptor = os.open(path, os.O_RDONLY)
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -134,36 +149,60 @@ def bytes_read() -> int:
     return int(text.split("read_bytes:")[1].split()[0])
 
 
-def measure(
-    folders: dict[str, Path], run: Run, rounds: int, before: Run = lambda _: None
-) -> Seconds:
-    """(wall, CPU, bytes) of each folder, round by round."""
+def measure(runs: Runs, rounds: int, before: Callable[[], None] = refresh) -> Seconds:
+    """(wall, CPU, bytes) of each run, round by round."""
     rng = np.random.default_rng(1)
-    found: Seconds = {name: [] for name in folders}
+    found: Seconds = {name: [] for name in runs}
     for turn in range(rounds + 1):
-        for name in rng.permutation(list(folders)).tolist():
-            before(folders[name])
+        for name in rng.permutation(list(runs)).tolist():
+            before()
             wall, cpu, read = time.perf_counter(), cpu_seconds(), bytes_read()
-            run(folders[name])
+            runs[name]()
             if turn:
                 took = (time.perf_counter() - wall, cpu_seconds() - cpu, bytes_read() - read)
                 found[name].append(took)
     return found
 
 
-def row_of(name: str, found: Seconds, rate: float | None = None) -> list[str]:
+def ratio_of(over: list[float], under: list[float]) -> str:
+    ratios = sorted(a / b for a, b in zip(over, under, strict=True))
+    # Ranks between which the median lies: half the rounds, 1.96 standard deviations each way.
+    low = max(0, int(len(ratios) / 2 - 0.98 * len(ratios) ** 0.5))
+    middle, last = statistics.median(ratios), len(ratios) - 1
+    return f"**{middle:.3f}** ({ratios[low]:.2f} to {ratios[last - low]:.2f}; " + (
+        f"{ratios[0]:.2f} to {ratios[last]:.2f})"
+    )
+
+
+def row_of(name: str, found: Seconds, over: str = "checked", under: str = "unchecked") -> list[str]:
     cells = [name]
     for column in (0, 1):
-        values = {key: [took[column] for took in all_] for key, all_ in found.items()}
-        ratios = [a / b for a, b in zip(values["checked"], values["unchecked"], strict=True)]
-        cells += [median_spread(values["unchecked"]), median_spread(values["checked"])]
-        middle, least = statistics.median(ratios), min(values["checked"]) / min(values["unchecked"])
-        cells.append(f"**{middle:.3f}** ({min(ratios):.2f} to {max(ratios):.2f}); {least:.3f}")
-    if rate is not None:
-        read = statistics.median(took[2] for took in found["checked"])
-        cpu = statistics.median(took[1] for took in found["unchecked"])
-        cells += [format_bytes(read), f"{read / rate / cpu:.1%}"]
+        values = {key: [took[column] for took in found[key]] for key in (over, under)}
+        cells += [median_spread(values[key]) for key in (under, over)]
+        cells.append(ratio_of(values[over], values[under]))
     return cells
+
+
+def load_rows(folders: dict[str, Path], rounds: int) -> list[list[str]]:
+    loads: Runs = {
+        prefix + name: functools.partial(way, folder)
+        for prefix, way in (("", load_graph), ("before ", load_before))
+        for name, folder in folders.items()
+    }
+    size, rows = format_bytes(Graph.open(folders["checked"]).nbytes), []
+    for heat, prepare in (("warm", refresh), ("cold", lambda: drop(folders["checked"]))):
+        found = measure(loads, rounds, prepare)
+        rows.append(row_of(f"{size}, {heat}", found))
+        rows.append(row_of(f"{size}, {heat}, before", found, "before checked", "before unchecked"))
+        name = f"{size}, {heat}, checked now over unchecked before"
+        rows.append(row_of(name, found, "checked", "before unchecked"))
+    return rows
+
+
+def by_count(found: Seconds, rate: float) -> list[str]:
+    read = statistics.median(took[2] for took in found["checked"])
+    cpu = statistics.median(took[1] for took in found["unchecked"])
+    return [format_bytes(int(read)), f"{read / rate / cpu:.1%}"]
 
 
 def crc_rates(rounds: int) -> dict[int, list[float]]:
@@ -190,7 +229,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--date", default=None)
     options = parser.parse_args()
-    options.folder.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1)
     folders = make_folders(options.folder, parse_count(options.nodes))
     graph = Graph.open(folders["checked"])
     memory = (250 << 20) + graph.features.nbytes // 4 + graph.indices.nbytes
@@ -199,36 +238,25 @@ def main() -> None:
     report.line(
         f"Graph of {graph.num_nodes:,} nodes and {graph.num_edges:,} edges, "
         f"{format_bytes(graph.nbytes)}; tables of {format_bytes(tables)} on disk, budget "
-        f"{format_bytes(memory)}, {options.rounds} rounds ({3 * options.rounds} of loading); "
-        "seconds as median (range)."
+        f"{format_bytes(memory)}, {MORE['batches'] * options.rounds} rounds "
+        f"({options.rounds} of training, {3 * options.rounds} of loading a graph five times as "
+        "large); seconds as median (range)."
     )
     del graph
     rates = crc_rates(options.rounds)
     rate = 1e9 * statistics.median(rates[256 << 20])
-    rows = [
-        row_of(
-            f"{kind}, {storage}",
-            measure(
-                folders,
-                lambda f, s=storage, t=kind == "training": epoch(f, s, memory, t),
-                options.rounds,
-            ),
-            rate,
-        )
-        for kind in ("batches", "training")
-        for storage in ("disk", "features")
-    ]
-    head = ["", "wall, unchecked", "wall, checked", "ratio"]
+    head = ["wall, unchecked", "wall, checked", "ratio"]
     head += ["CPU, unchecked", "CPU, checked", "ratio"]
-    report.table([*head, "read", "of the work"], rows)
-    loading: list[tuple[str, Run, Run]] = [
-        ("warm", load_graph, lambda _: None),
-        ("warm, as before", load_before, lambda _: None),
-        ("cold", load_graph, drop),
-        ("cold, as before", load_before, drop),
-    ]
-    rows = [row_of(n, measure(folders, run, 3 * options.rounds, b)) for n, run, b in loading]
-    report.table(["loading", *head[1:]], rows)
+    large = make_folders(options.folder / "large", 5 * parse_count(options.nodes))
+    rows = load_rows(folders, MORE["loading"] * options.rounds)
+    report.table(["loading", *head], rows + load_rows(large, 3 * options.rounds))
+    rows = []
+    for kind, storage in itertools.product(("batches", "training"), ("disk", "features")):
+        some = {"storage": storage, "memory": memory, "kind": kind}
+        epochs: Runs = {name: functools.partial(epoch, f, **some) for name, f in folders.items()}
+        found = measure(epochs, MORE[kind] * options.rounds)
+        rows.append(row_of(f"{kind}, {storage}", found) + by_count(found, rate))
+    report.table(["epochs", *head, "read", "by count"], rows)
     report.line(f"CRC32C by {_core.crc32c_means()}, one core, GB a second:")
     report.table(
         ["buffer", "GB/s"], [[format_bytes(k), median_spread(v)] for k, v in rates.items()]

@@ -32,7 +32,6 @@ class CheckedReads:
         self._where = (folder, meta, name)
         self._lock = threading.Lock()
         self._sums: _core.BlockSums | None = None
-        _alive.add(self)
 
     def __call__(self, position: int, into: npt.NDArray[np.uint8]) -> None:
         """Fills an array with the bytes from a position of the file on.
@@ -42,7 +41,10 @@ class CheckedReads:
             FormatError: a block does not match; the message names file, block and rows.
         """
         with self._lock:
-            sums = self._sums = self._sums or open_sums(*self._where)
+            sums = self._sums
+            if sums is None:
+                sums = self._sums = open_sums(*self._where)
+                _holding.add(self)
         first = position - ALIGN
         read_checked(self._descriptor, first, first + into.size, self._path, sums, into)
 
@@ -51,11 +53,11 @@ class CheckedReads:
         self._sums = None
 
 
-_alive: weakref.WeakSet[CheckedReads] = weakref.WeakSet()
+_holding: weakref.WeakSet[CheckedReads] = weakref.WeakSet()
 
 
 @atexit.register
 def _forget_all() -> None:
     """Graphs may outlive the interpreter (an error that ended it holds them); tables must not."""
-    for reads in list(_alive):
+    for reads in list(_holding):
         reads.forget()
