@@ -15,8 +15,8 @@ after one round to warm up:
 Seconds are of the wall clock and of the CPU (the process with all its threads, kernel included),
 which other work on the machine disturbs less; torch has one thread, since waiting threads of OpenMP
 count as busy. A ratio is checked / unchecked: the median over rounds, in brackets where it lies
-with 95 % confidence (by order statistics) and the range of single rounds. "By count" is the cost
-that noise cannot hide or feign: the bytes that an epoch read, at the rate of CRC32C from memory,
+with 95 % confidence (by order statistics) and the range of single rounds. "By count" is an
+estimate: the bytes that an epoch read, at the rate of CRC32C from memory,
 over the CPU seconds unchecked. It leaves out that what was checked is then in cache for who copies.
 
     python benchmarks/block_checks.py FOLDER [--nodes 100k] [--rounds 9] [--date 2026-11-17]

@@ -43,8 +43,8 @@ class CheckedReads:
         with self._lock:
             sums = self._sums
             if sums is None:
-                sums = self._sums = open_sums(*self._where)
                 _holding.add(self)
+                sums = self._sums = open_sums(*self._where)
         first = position - ALIGN
         read_checked(self._descriptor, first, first + into.size, self._path, sums, into)
 
