@@ -16,6 +16,7 @@ from typing import BinaryIO
 from foregather.errors import FormatError, StorageError
 
 __all__ = [
+    "absolute",
     "check_inside",
     "clear_partial",
     "is_regular",
@@ -46,6 +47,21 @@ def storage_error(error: OSError, path: Path | str, doing: str) -> StorageError:
             f"cannot write {name}: {error.strerror}; choose a target you may write to"
         )
     return StorageError(f"{doing} {name} failed: {error.strerror}")
+
+
+def absolute(path: str | os.PathLike[str]) -> Path:
+    """A path that means the same after `os.chdir`; links and `..` in it stay as they were given.
+
+    Raises:
+        StorageError: the path is relative, and the working folder is gone.
+    """
+    try:
+        return Path(path).absolute()
+    except OSError as error:
+        raise StorageError(
+            f"{os.fspath(path)!r} begins at the working folder, which was removed; change to "
+            "another folder, or name the path from the root on"
+        ) from error
 
 
 # ---- reading -----------------------------------------------------------------------------------

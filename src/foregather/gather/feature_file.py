@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from foregather import _core
 from foregather.errors import FormatError, InputError, StorageError
-from foregather.files import open_regular
+from foregather.files import absolute, open_regular
 from foregather.graph.graph import Graph
 from foregather.graph.integrity.blocks import ArrayChecks, BlockSums, array_checks
 from foregather.graph.on_disk.npy import ALIGN, file_bytes, read_file_header
@@ -50,6 +50,9 @@ class FeatureFile:
     first_row: int = 0
     rows_after: int = 0
     checks: ArrayChecks | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", absolute(self.path))  # it is opened again for reading
 
     def __len__(self) -> int:
         return self.num_rows

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from foregather import _core
 from foregather.errors import InputError, StorageError
+from foregather.files import absolute
 from foregather.gather.disk import DEPTH, STAGING, Array, DiskFeatures, form_of, whole_pages
 from foregather.gather.feature_file import FeatureFile
 from foregather.observe.disk import first_backend
@@ -93,7 +94,7 @@ class RepackFeatures(DiskFeatures):
     ) -> None:
         self.file, self.num_slots = file, num_slots
         self.dtype, self._form = form_of(file, dtype)
-        path, self._folder = str(file.path), folder or file.path.parent
+        path, self._folder = str(file.path), absolute(folder or file.path.parent)
         #: How the feature file is read, and how the scratch file is.
         self.backend = backend or first_backend(_core.probe_reader(path)["backends"])
         self.scratch_backend = self.backend if folder is None else None

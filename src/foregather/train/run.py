@@ -19,7 +19,7 @@ from safetensors.torch import save
 from torch import nn
 
 from foregather.errors import InputError, StorageError
-from foregather.files import clear_partial, storage_error, write_safely
+from foregather.files import absolute, clear_partial, storage_error, write_safely
 from foregather.graph.graph import Graph
 from foregather.graph.integrity.checks import UNCHECKED
 from foregather.graph.on_disk.workspace import Workspace
@@ -69,8 +69,8 @@ class Run:
     """A training and its folder; `create` or `resume` makes one.
 
     Attributes:
-        folder: where everything is.
-        settings: what was asked for.
+        folder: where everything is, from the root on.
+        settings: what was asked for; its `run` is the folder as it was named.
         graph: what is trained on.
         training: model, optimiser, loader and history.
         shape: feature columns and classes that the model was made for.
@@ -88,7 +88,8 @@ class Run:
         say: Callable[[str], None],
         together: Together,
     ) -> None:
-        self.folder, self.settings, self.say, self.together = folder, settings, say, together
+        self.folder, self.settings, self.say = absolute(folder), settings, say
+        self.together = together
         together.agree(shared_facts(settings))
         self.graph, model = self.together.all_do(lambda: self._open(threads), "opening the graph")
         together.agree(model_facts(model))
@@ -247,12 +248,12 @@ class Run:
                 the difference. Or the run names code and is not trusted.
             FormatError: this is no run, or no checkpoint can be read.
         """
-        together = Together(grid)
+        together, named, folder = Together(grid), folder, absolute(folder)
         wanted, facts = together.all_do(
-            lambda: check_resumed(folder, settings, together.size, trust_code),
+            lambda: check_resumed(named, settings, together.size, trust_code),
             "looking at the run",
         )
-        run = Run(folder, replace(wanted, run=str(folder)), int(facts["threads"]), say, together)
+        run = Run(folder, replace(wanted, run=str(named)), int(facts["threads"]), say, together)
         if run.graph.digest != facts["graph"]["digest"]:
             raise InputError(
                 f"{folder.name} was trained on {facts['graph']['text']} with digest "

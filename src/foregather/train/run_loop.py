@@ -159,7 +159,7 @@ def _stop(run: Run, number: int) -> None:
     ranks = run.together.size
     line = "foregather" if ranks == 1 else f"torchrun (with {ranks} ranks) -m foregather"
     trust = " --trust-code" if code_names(run.settings) else ""
-    text = f"stopped; {where}; go on with: {line} train --resume {run.folder}{trust}"
+    text = f"stopped; {where}; go on with: {line} train --resume {run.settings.run}{trust}"
     if number == signal.SIGINT:
         raise KeyboardInterrupt(text)
     run.say(text)
@@ -188,7 +188,7 @@ def _exact(run: Run, model: nn.Module, nodes: npt.NDArray[np.int64]) -> float:
 def _summary(run: Run) -> Record:
     """Accuracy of the best weights, and the run in numbers."""
     history, meter = run.training.history, run.training.meter
-    facts: Record = {"run": str(run.folder), "epochs": len(history)}
+    facts: Record = {"run": run.settings.run, "epochs": len(history)}
     best = max(history, key=lambda record: record.get("valid", 0.0), default=None)
     if best is not None and "valid" in best:
         facts |= {"best_epoch": best["epoch"], "best_valid": best["valid"]}

@@ -7,7 +7,6 @@ Blocks have equally many rows unless borders are given (those of a `Partition`, 
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.dist.sampling.partition import read_span
 from foregather.errors import InputError
+from foregather.files import absolute
 from foregather.gather.feature_file import FeatureFile
 from foregather.gather.store import Store
 from foregather.graph.features import Features
@@ -99,7 +99,7 @@ class FeatureBlock:
         first, last = int(starts[block]) * width, int(starts[block + 1]) * width
         name = str(graph.meta["arrays"]["features"]["file"])
         checks = array_checks(graph, "features")
-        data = read_span(Path(path) / name, first, last, checks).reshape(-1, width)
+        data = read_span(absolute(path) / name, first, last, checks).reshape(-1, width)
         return FeatureBlock(starts, block, Features(data, graph.features.scale))
 
     @staticmethod

@@ -117,7 +117,7 @@ class Partition:
         """
         graph = Graph.open(path)
         starts = _borders(graph, blocks, balance)
-        return _take(graph, starts, block, Path(path))
+        return _take(graph, starts, block, graph.path)
 
     @staticmethod
     def of(graph: Graph, blocks: int, block: int, balance: Balance = "edges") -> "Partition":

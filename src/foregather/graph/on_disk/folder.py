@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from foregather import _core
 from foregather.errors import FormatError, InputError, StorageError
+from foregather.files import absolute
 from foregather.graph.features import Features
 from foregather.graph.graph_value import AnyGraph, GraphValue
 from foregather.graph.integrity.checked_reads import CheckedReads
@@ -68,6 +69,7 @@ def _features(arrays: dict[str, Array], name: str) -> Features | None:
 
 def open_graph(path: Path, make: Callable[..., AnyGraph]) -> AnyGraph:
     """Opens a folder as what `make` makes of the fields of a graph; see `Graph.open`."""
+    path = absolute(path)  # files are opened by it later too, wherever the process has gone by then
     meta = read_meta(path)
     for name in ("indptr", "indices"):
         if name not in meta.arrays:

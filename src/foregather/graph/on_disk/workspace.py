@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 
 from foregather.errors import StorageError
+from foregather.files import absolute
 from foregather.graph.on_disk.files import exchange, move_new, storage_error, sync_folder
 
 __all__ = ["MARK", "Workspace"]
@@ -47,9 +48,9 @@ class Workspace:
     """
 
     def __init__(self, target: str | os.PathLike[str], suffix: str = ".partial") -> None:
-        self.target = Path(target)
-        if self.target.name in ("", ".."):
+        if Path(target).name in ("", ".."):
             raise StorageError(f"{str(target)!r} has no name of its own; name the target itself")
+        self.target = absolute(target)
         self.path = self.target.with_name(self.target.name + suffix)
         # The name is in it, so that a marked folder that was moved is not taken for another.
         self._text = b"foregather builds in " + os.fsencode(self.path.name) + b"\n"

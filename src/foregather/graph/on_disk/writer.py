@@ -179,6 +179,7 @@ class FolderWriter:
         self.dst = Path(dst)
         self.overwrite = overwrite
         self._work = Workspace(self.dst)
+        self._target = self._work.target  # as `dst`, wherever the process goes meanwhile
         self.folder = self._work.path / "graph"
         self.arrays: dict[str, dict[str, Any]] = {}
         self.tables: dict[str, tuple[str, ...]] = {}  # checksums of each array's table
@@ -199,14 +200,14 @@ class FolderWriter:
         return self
 
     def _check_target(self) -> None:
-        if not os.path.lexists(self.dst):
+        if not os.path.lexists(self._target):
             return
         if not self.overwrite:
             raise StorageError(
                 f"{self.dst.name} exists already; pass --overwrite to replace it, "
                 "or choose another target"
             )
-        check_replaceable(self.dst, self.dst.name)
+        check_replaceable(self._target, self.dst.name)
 
     def __exit__(
         self,
