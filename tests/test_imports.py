@@ -9,7 +9,7 @@ import foregather
 from foregather import _core
 
 ROOT = Path(foregather.__file__).parent
-BASE = {"errors", "files", "units", "_core", "observe"}
+BASE = {"errors", "files", "targets", "units", "_core", "observe"}
 #: The flow; a room imports those before it.
 FLOW = ("graph", "sampling", "plan", "gather", "loader", "nn", "dist", "pipeline", "train")
 ALLOWED = {
@@ -17,7 +17,8 @@ ALLOWED = {
     "renamed": set(),
     "units": {"errors"},
     "files": {"errors"},
-    "observe": {"errors", "files", "units", "_core"},
+    "targets": {"errors", "files"},
+    "observe": {"errors", "files", "targets", "units", "_core"},
     **{room: BASE | set(FLOW[:place]) for place, room in enumerate(FLOW)},
     "interop": BASE | set(FLOW),
     "cli": BASE | set(FLOW),

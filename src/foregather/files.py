@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,6 +19,7 @@ from foregather.errors import FormatError, StorageError
 __all__ = [
     "absolute",
     "check_inside",
+    "check_writable",
     "clear_partial",
     "is_regular",
     "make_inside",
@@ -155,6 +157,25 @@ def is_regular(path: Path) -> bool:
 
 
 # ---- writing -----------------------------------------------------------------------------------
+
+
+def check_writable(path: Path) -> None:
+    """Raises what `write_safely` would raise now; its folder is made, and nothing else is left.
+
+    Raises:
+        StorageError: the file could not be written.
+    """
+    probe = path.with_name(f".{path.name[:_SHOWN]}.{secrets.token_hex(8)}.partial")
+    if _is_special(path):
+        raise StorageError(f"{path.name} is not a regular file; name another target")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            os.lstat(path)  # a name that is too long
+        os.close(os.open(probe, _MAKE, 0o666))
+        os.unlink(probe)
+    except OSError as error:
+        raise storage_error(error, path, "writing") from error
 
 
 def write_safely(path: Path, data: bytes) -> None:

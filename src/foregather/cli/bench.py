@@ -15,7 +15,7 @@ from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.graph.synthetic import synthetic_arrays
 from foregather.observe.calibration import load_calibration
-from foregather.observe.plots import new_figure, save_figure
+from foregather.observe.plots import check_figure, new_figure, save_figure
 from foregather.plan.baselines.compare import Compared, compare, trace_bound
 from foregather.plan.baselines.policies import POLICIES, Setting, find_policy
 from foregather.plan.planner import Rows, file_geometry, to_rows
@@ -66,6 +66,7 @@ class Bench:
             find_policy(name)
         if not self.memory or not all(0 <= share <= 1 for share in self.memory):
             raise InputError(f"memory is {self.memory}, expected shares from 0 to 1")
+        check_figure(self.plot)
         graph = self._graph()
         row_bytes, disk = self.row_bytes, None
         if graph.features is not None:

@@ -6,6 +6,7 @@ is right is left to the parser.
 
 import dataclasses
 import difflib
+import math
 import types
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -15,6 +16,8 @@ import tyro
 from foregather.errors import InputError
 
 __all__ = ["check_arguments", "commands_of", "flags_of"]
+
+_MOST = 1 << 64  # seeds reach up to there, and nothing goes beyond
 
 
 def commands_of(union: Any) -> dict[str, type]:
@@ -141,6 +144,10 @@ def _check_one(flag: str, kind: Any, value: str) -> None:
             raise InputError(f"{flag} is {value!r}, expected {told}")
     elif kind in (int, float):
         try:
-            kind(value)
+            number = kind(value)
         except ValueError:
             raise InputError(f"{flag} is {value!r}, expected {_wanted(kind)}") from None
+        if not math.isfinite(number):
+            raise InputError(f"{flag} is {value!r}, expected a number that is finite")
+        if kind is int and not abs(number) < _MOST:
+            raise InputError(f"{flag} is {value!r}, expected a whole number below 2^64")

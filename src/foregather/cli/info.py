@@ -10,6 +10,7 @@ from foregather.graph.describe import describe, plot_degrees
 from foregather.graph.graph import Graph
 from foregather.graph.integrity.checks import CHECKED, UNCHECKED
 from foregather.graph.integrity.verify import verify
+from foregather.observe.plots import check_figure
 from foregather.units import format_bytes, format_count
 
 __all__ = ["Info"]
@@ -30,6 +31,7 @@ class Info:
 
     def run(self) -> dict[str, Any]:
         """Opens, describes and, on request, verifies and draws."""
+        check_figure(self.plot)
         graph = Graph.open(self.path)
         report = verify(graph).as_dict() if self.verify else None
         facts = {"name": self.path.name, "digest": graph.digest, **describe(graph)}

@@ -8,7 +8,7 @@ import tyro
 
 from foregather.errors import BudgetError, InputError
 from foregather.graph.graph import Graph
-from foregather.observe.plots import new_figure, save_figure
+from foregather.observe.plots import check_figure, new_figure, save_figure
 from foregather.observe.progress import Progress
 from foregather.units import format_bytes, format_count, parse_size
 
@@ -66,6 +66,7 @@ class Plan:
         from foregather.sampling.neighbor import check_fanouts
 
         budgets = sorted(usable_memory() if m == "auto" else parse_size(m) for m in self.memory)
+        check_figure(self.plot)
         graph = Graph.open(self.path)
         with called_fanouts("--fanouts"):
             check_fanouts(self.fanouts)

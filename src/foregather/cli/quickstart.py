@@ -23,7 +23,8 @@ class Quickstart:
     """Make a small graph, verify and describe it, train an MLP and GraphSAGE on it, and plot."""
 
     folder: Annotated[Path, tyro.conf.Positional] = Path("quickstart")
-    """Where the graph and the plots go."""
+    """Where the graph and the plots go; what quickstart made there before is replaced, and nothing
+    else."""
     nodes: str = "20k"
     """Nodes of the graph."""
     epochs: int = 10
@@ -35,12 +36,18 @@ class Quickstart:
 
     def run(self) -> dict[str, Any]:
         """Runs every step."""
+        from foregather.cli.quickstart_files import QuickstartFiles
         from foregather.cli.quickstart_storage import compare_storage, plot_storage
         from foregather.graph import Graph
         from foregather.graph.describe import describe, plot_degrees
         from foregather.graph.synthetic import synthesize
+        from foregather.observe.plots import check_figure
 
         path = self.folder / "graph"
+        plots = [self.folder / f"{name}.png" for name in ("degrees", "accuracy", "storage")]
+        for plot in plots:
+            check_figure(plot)
+        files = QuickstartFiles(self.folder, ("graph", *(plot.name for plot in plots)))
         made = synthesize(
             path,
             parse_count(self.nodes),
@@ -50,15 +57,18 @@ class Quickstart:
             seed=self.seed,
             overwrite=True,
         )
+        files.add("graph")
         graph = Graph.open(path)
         report = graph.verify()
         facts = describe(graph)
-        plots = [self.folder / f"{name}.png" for name in ("degrees", "accuracy", "storage")]
         plot_degrees(graph, plots[0])
+        files.add(plots[0].name)
         curves = train(graph, self.epochs, self.seed)
         plot_curves(curves, plots[1])
+        files.add(plots[1].name)
         storage = compare_storage(graph, self.seed)
         plot_storage(storage, plots[2])
+        files.add(plots[2].name)
         return {
             "graph": str(path),
             "num_nodes": graph.num_nodes,

@@ -1,14 +1,16 @@
 """report: a training run as one self-contained page: `foregather report RUN`."""
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
-from foregather.errors import ForegatherError, InputError
+from foregather.errors import ForegatherError, InputError, StorageError
 from foregather.files import write_safely
+from foregather.targets import check_target
 from foregather.units import format_bytes
 
 __all__ = ["Report"]
@@ -21,7 +23,7 @@ class Report:
     run_folder: Annotated[Path, tyro.conf.Positional]
     """The folder of the run."""
     out: Path | None = None
-    """The page; None: report.html in the folder."""
+    """The page; None: report.html in the folder. A file that is no report is not replaced."""
     batches: int = 32
     """Batches that the miss curve is planned for; 0 leaves it out."""
     json: bool = False
@@ -31,6 +33,7 @@ class Report:
         """Reads the folder and writes the page."""
         from foregather.observe.report import read_run, save_charts, write_report
 
+        self._check_out()
         facts = read_run(self.run_folder)
         said = ""
         if self.batches and facts["curve"] is None:
@@ -44,6 +47,18 @@ class Report:
         write_safely(out, data)
         save_charts(self.run_folder, facts)
         return {"report": str(out), "bytes": len(data), "note": said}
+
+    def _check_out(self) -> None:
+        from foregather.observe.report import is_report
+
+        if self.out is None:
+            return
+        check_target(self.out)
+        if os.path.lexists(self.out) and not is_report(self.out):
+            raise StorageError(
+                f"{self.out.name} exists and is not the report of a run, so it is kept; name "
+                "another file"
+            )
 
     def _curve(self) -> list[dict[str, Any]]:
         """Plans some batches with caches of several sizes; kept beside the run."""

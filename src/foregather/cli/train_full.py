@@ -3,6 +3,7 @@
 Under `torchrun` every rank runs the same command; only the first one speaks.
 """
 
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,10 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from foregather.errors import InputError
+from foregather.errors import ForegatherError, InputError
+from foregather.files import check_writable
 from foregather.graph.graph import Graph
 from foregather.graph.load import load_if_fits
+from foregather.observe.plots import check_figure
 from foregather.observe.progress import quiet
+from foregather.targets import check_file
 from foregather.units import format_bytes
 
 if TYPE_CHECKING:
@@ -23,6 +27,9 @@ if TYPE_CHECKING:
     from foregather.pipeline import EpochReport, FullGraph
 
 __all__ = ["TrainFull"]
+
+_MOST = 1 << 31  # epochs, layers, columns, chunks or ranks that nobody has
+_MOST_SECONDS = 10**7  # what a timeout of torch can be
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,8 @@ class TrainFull:
     """Seconds after which a silent rank is an error."""
     save: Path | None = None
     """Write weights and optimiser to this file at the end."""
+    overwrite: bool = False
+    """Replace the file of --save."""
     resume: Path | None = None
     """Go on from such a file, also one of another number of ranks."""
     timeline: Path | None = None
@@ -78,14 +87,14 @@ class TrainFull:
         """Trains; facts on the first rank, nothing on the others."""
         import torch.distributed as dist
 
-        if self.epochs < 0 or self.depth < 1 or self.width < 1:
-            raise InputError("give 0 or more epochs, and a depth and a width of 1 or more")
+        self._check()
         began = False
         if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not dist.is_initialized():
             dist.init_process_group("gloo")
             began = True
         try:
             first = not dist.is_initialized() or dist.get_rank() == 0
+            self._check_outputs(first)
             if first:
                 return self._train()
             with quiet():
@@ -95,8 +104,43 @@ class TrainFull:
             if began:
                 dist.destroy_process_group()
 
+    def _check(self) -> None:
+        """Refuses numbers that nothing can be trained with."""
+        for name, least in (("epochs", 0), ("depth", 1), ("width", 1), ("chunks", 0), ("ways", 1)):
+            if not least <= getattr(self, name) < _MOST:
+                raise InputError(
+                    f"--{name} is {getattr(self, name)}, expected {least} to {_MOST - 1}"
+                )
+        if not 0 <= self.seed < 1 << 63:
+            raise InputError(f"--seed is {self.seed}, expected 0 to 2^63 - 1")
+        if not 0 <= self.dropout < 1:
+            raise InputError(f"--dropout is {self.dropout}, expected 0 to 1, without 1")
+        if not 0 < self.rate < math.inf:
+            raise InputError(f"--rate is {self.rate}, expected a number above 0")
+        if not 0 < self.timeout <= _MOST_SECONDS:
+            raise InputError(f"--timeout is {self.timeout}, expected up to {_MOST_SECONDS} seconds")
+
+    def _check_outputs(self, first: bool) -> None:
+        """Refuses what could not be written at the end; all ranks hear what the first one found."""
+        import torch.distributed as dist
+
+        found: list[ForegatherError | None] = [None]
+        try:
+            if first:
+                check_figure(self.timeline)
+                if self.save is not None:
+                    check_file(self.save, self.overwrite)
+                    check_writable(self.save)
+        except ForegatherError as error:
+            found = [error]
+        if dist.is_initialized():
+            dist.broadcast_object_list(found, 0)
+        if found[0] is not None:
+            raise found[0]
+
     def _train(self) -> dict[str, Any]:
-        from foregather.pipeline import FullGraph, load_state, save_state
+        from foregather.pipeline import FullGraph, load_state
+        from foregather.pipeline.state import keep_state
 
         graph = load_if_fits(Graph.open(self.path))
         layers = self._layers(graph)
@@ -109,7 +153,7 @@ class TrainFull:
         if self.save is not None:
             state = run.state_dict()
             if run.link.own == 0:
-                save_state(state, self.save)
+                keep_state(state, self.save, self.overwrite)
             facts["saved"] = str(self.save)
         return facts
 

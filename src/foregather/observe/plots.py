@@ -1,13 +1,15 @@
 """plots: figures drawn without a display and saved to files; matplotlib only when asked for."""
 
 import io
+import os
 from pathlib import Path
 from typing import Any
 
 from foregather.errors import InputError, MissingDependencyError, StorageError
 from foregather.files import write_safely
+from foregather.targets import check_replaced, check_target
 
-__all__ = ["new_figure", "save_figure"]
+__all__ = ["check_figure", "new_figure", "save_figure"]
 
 
 def new_figure(title: str, x_label: str, y_label: str) -> tuple[Any, Any]:
@@ -29,18 +31,45 @@ def new_figure(title: str, x_label: str, y_label: str) -> tuple[Any, Any]:
     return figure, axes
 
 
+def check_figure(path: Path | None) -> None:
+    """Refuses a file to draw to before the work, None being none.
+
+    Raises:
+        MissingDependencyError: matplotlib is not installed.
+        InputError: the ending is not one matplotlib knows.
+        StorageError: it lies in a graph, is a part of a run, or is no file.
+    """
+    if path is None:
+        return
+    figure, _ = new_figure("", "", "")
+    if _format(path) not in figure.canvas.get_supported_filetypes():
+        raise _unknown(path)
+    check_target(path)
+    if os.path.lexists(path):
+        check_replaced(path)
+
+
+def _format(path: Path) -> str:
+    return path.suffix.removeprefix(".").lower() or "png"
+
+
+def _unknown(path: Path) -> InputError:
+    return InputError(f"cannot draw to {path.name}: end it in .png, .pdf or .svg")
+
+
 def save_figure(figure: Any, path: Path) -> None:
     """Writes the figure, whole; its kind follows the file name.
 
     Raises:
         InputError: the ending is not one matplotlib knows.
-        StorageError: the file cannot be written; what was there is still there.
+        StorageError: the file lies in a graph, or cannot be written; what was there is still there.
     """
+    check_target(path)
     drawn = io.BytesIO()
     try:
-        figure.savefig(drawn, dpi=150, format=path.suffix.removeprefix(".") or "png")
+        figure.savefig(drawn, dpi=150, format=_format(path))
     except ValueError as error:
-        raise InputError(f"cannot draw to {path.name}: end it in .png, .pdf or .svg") from error
+        raise _unknown(path) from error
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

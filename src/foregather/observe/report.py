@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from foregather.errors import FormatError
-from foregather.files import make_inside, read_regular, write_safely
+from foregather.files import make_inside, open_regular, read_regular, write_safely
 from foregather.observe.svg import bar_chart, line_chart, timeline
 from foregather.units import format_bytes
 
-__all__ = ["charts_of", "read_run", "save_charts", "write_report"]
+__all__ = ["charts_of", "is_report", "read_run", "save_charts", "write_report"]
 
 _EVENTS = 400  # of the timeline
 _MOST, _MOST_SMALL = 1 << 28, 1 << 24  # bytes of metrics or a trace, and of settings
@@ -44,6 +44,16 @@ td:first-child, th:first-child {{ text-align: left }}
 pre {{ overflow-x: auto; padding: .5rem; border: 1px solid #8884; border-radius: 6px; font-size: .8rem }}
 </style></head><body>
 """  # noqa: E501 - style
+
+
+def is_report(path: Path) -> bool:
+    """Whether a file is a page that `write_report` made."""
+    head = _HEAD.partition("{title}")[0].encode()
+    try:
+        with open_regular(path) as file:
+            return file.read(len(head)) == head
+    except (FormatError, OSError):
+        return False
 
 
 def read_run(folder: Path) -> dict[str, Any]:

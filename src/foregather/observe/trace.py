@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from foregather.files import write_safely
+from foregather.targets import check_target
 
 __all__ = ["MOST_EVENTS", "Trace", "span"]
 
@@ -88,8 +89,10 @@ class Trace:
         """Writes the events in the JSON that Perfetto and chrome://tracing open.
 
         Raises:
-            StorageError: the disk is full or refuses; the file that was there is still there.
+            StorageError: the file lies in a graph folder, or the disk is full or refuses; the file
+                that was there is still there.
         """
+        check_target(path, part_of_run=True)
         numbers = {thread: k for k, thread in enumerate(self._threads)}
         made: list[dict[str, Any]] = [
             {

@@ -4,6 +4,8 @@ History is not in it: it is rebuilt by sweeps. So a run may go on with another n
 """
 
 import json
+import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,8 +18,16 @@ from torch import Tensor, nn
 from foregather.errors import FormatError, InputError, StorageError
 from foregather.files import write_safely
 from foregather.pipeline.passes.link import Link
+from foregather.targets import check_file, check_target
 
-__all__ = ["collect", "load_optimizer", "load_state", "optimizer_state", "save_state"]
+__all__ = [
+    "collect",
+    "keep_state",
+    "load_optimizer",
+    "load_state",
+    "optimizer_state",
+    "save_state",
+]
 
 
 def optimizer_state(
@@ -111,8 +121,10 @@ def save_state(state: Mapping[str, Any], path: Path) -> None:
     """Writes what `FullGraph.state_dict` gave as one safetensors file.
 
     Raises:
-        StorageError: the file cannot be written; what was there is still there.
+        StorageError: the file lies in a graph or is a part of a run, or cannot be written; what
+            was there is still there.
     """
+    check_target(path)
     tensors = {
         f"{part}:{name}": value.contiguous()
         for part in ("weights", "optimizer")
@@ -123,6 +135,34 @@ def save_state(state: Mapping[str, Any], path: Path) -> None:
     except OSError as error:
         raise StorageError(f"cannot write {path.name}: {error.strerror}") from error
     write_safely(path, save(tensors, {"epoch": str(state["epoch"])}))
+
+
+def keep_state(state: Mapping[str, Any], path: Path, overwrite: bool) -> None:
+    """The same; a state that cannot be written there is written nearby, so that it is not lost.
+
+    Raises:
+        StorageError: it could not be written to `path`; the message says where it is instead.
+    """
+    try:
+        check_file(path, overwrite)  # again: it may have appeared since
+        save_state(state, path)
+    except OSError as error:
+        for folder in (path.parent, Path(), Path(tempfile.gettempdir())):
+            kept = _free_name(folder, path.name)
+            try:
+                save_state(state, kept)
+            except OSError:
+                continue
+            raise StorageError(f"{error}; the weights were kept in {kept}") from error
+        raise
+
+
+def _free_name(folder: Path, name: str) -> Path:
+    """A name beside `name` that nothing has."""
+    number, stem = 1, name[:200]
+    while os.path.lexists(folder / f"{stem}.kept-{number}"):
+        number += 1
+    return folder / f"{stem}.kept-{number}"
 
 
 def load_state(path: Path) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from foregather import _core
 from foregather.errors import FormatError
 from foregather.files import write_safely
 from foregather.graph.convert.reading.npz import ZipArrays
+from foregather.targets import check_target
 from foregather.units import format_bytes
 
 __all__ = ["Bulk", "Expand", "Sample", "to_samples"]
@@ -148,7 +149,12 @@ class Bulk:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the bulk as a .npz of plain arrays."""
+        """Writes the bulk as a .npz of plain arrays.
+
+        Raises:
+            StorageError: the file lies in a graph folder or is a part of a run, or cannot be
+                written.
+        """
         arrays: dict[str, Array] = {}
         for number, sample in enumerate(self.samples):
             for name in (*_ARRAYS, "tree"):
@@ -161,6 +167,7 @@ class Bulk:
         head = np.array([len(self), self.epoch, self.first_batch], np.int64)
         file = io.BytesIO()
         np.savez(file, head=head, seed=np.array(self.seed, np.uint64), **arrays)  # type: ignore[arg-type]
+        check_target(path)
         write_safely(Path(path), file.getvalue())
 
     @staticmethod

@@ -8,7 +8,6 @@ at once, up to rounding, whatever the budget.
 """
 
 import os
-import stat
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from foregather.graph.on_disk.files import storage_error
 from foregather.graph.on_disk.workspace import Workspace
 from foregather.loader.arguments import check_choice
 from foregather.observe.usable_memory import trim_memory, usable_memory
+from foregather.targets import check_file, check_replaced
 from foregather.train.exact.layers import Order, by_layers, lay_out
 from foregather.train.exact.neighbourhoods import by_neighbourhoods, with_least
 from foregather.train.exact.steps import Step, layer_steps
@@ -67,10 +67,11 @@ def infer(
         InputError: the model does not fit the graph, or cannot be computed in parts.
         BudgetError: `memory` is below the minimum, which the message says, before anything starts.
         NumericError: scores that are NaN or infinite.
-        StorageError: `out` exists, or the disk is full; nothing is left behind.
+        StorageError: `out` exists, lies in a graph folder or is a part of a run, or the disk is
+            full; nothing is left behind.
     """
     out = Path(out)
-    _check_out(out, overwrite)
+    check_file(out, overwrite)
     steps = _steps_of(model, graph, layers)
     order = _order(graph, memory, storage, batch_size, threads, norm)
     training = model.training
@@ -82,7 +83,7 @@ def infer(
                 facts = by_neighbourhoods(model, graph, order, int(layers or 0))
             else:
                 facts = by_layers(model, steps, graph, order)
-            work.commit("scores.npy", _check_replaced if overwrite else None)
+            work.commit("scores.npy", check_replaced if overwrite else None)
     except OSError as error:
         if isinstance(error, StorageError):
             raise
@@ -155,18 +156,3 @@ def _steps_of(model: nn.Module, graph: Graph, layers: int | None) -> list[Step] 
             "say with layers= how many it has"
         )
     return steps
-
-
-def _check_out(out: Path, overwrite: bool) -> None:
-    """Refuses a target before the work."""
-    if os.path.lexists(out):
-        if not overwrite:
-            raise StorageError(f"{out.name} exists already; pass --overwrite, or name another file")
-        _check_replaced(out)
-
-
-def _check_replaced(path: Path) -> None:
-    """Only a file, or a link itself, is replaced."""
-    kind = os.lstat(path).st_mode
-    if not stat.S_ISREG(kind) and not stat.S_ISLNK(kind):
-        raise StorageError(f"{path.name} is not a file, so it is not replaced; name another file")

@@ -27,6 +27,7 @@ from foregather.graph.on_disk.files import storage_error, sync_folder, write_all
 from foregather.graph.on_disk.npy import ALIGN, file_bytes, pack_header
 from foregather.graph.on_disk.owned import FORMAT, check_replaceable
 from foregather.graph.on_disk.workspace import Workspace
+from foregather.targets import check_target
 from foregather.units import format_bytes
 
 __all__ = ["CHUNK", "FORMAT", "VERSION", "ArrayWriter", "FolderWriter", "meta_digest", "write_json"]
@@ -200,6 +201,7 @@ class FolderWriter:
         return self
 
     def _check_target(self) -> None:
+        check_target(self._target)
         if not os.path.lexists(self._target):
             return
         if not self.overwrite:
