@@ -1,14 +1,42 @@
-"""Units: sizes and counts as people write them ("2GB", "10M"), and back."""
+"""Units: whole numbers, sizes and counts as people write them ("2GB", "10M"), and back."""
 
+import math
+import operator
 import re
+from typing import Any
 
 from foregather.errors import InputError
 
-__all__ = ["format_bytes", "format_count", "parse_count", "parse_size"]
+__all__ = ["format_bytes", "format_count", "parse_count", "parse_size", "to_whole"]
 
 _DECIMAL = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "B": 10**9, "T": 10**12}
 _BINARY = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _NUMBER = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?(?:e[0-9]+)?)\s*([A-Za-z]*)")
+
+
+_MOST = 1 << 62  # bytes or things: what a signed 64-bit number holds, and room to add
+
+
+def to_whole(value: Any, name: str, least: int = 0, most: int | None = None) -> int:
+    """A whole number of a range, also one of NumPy's; 1.5, "1", True and None are none.
+
+    Raises:
+        InputError: it is none, or out of the range.
+    """
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or number < least or (most is not None and number > most):
+        end = "on" if most is None else f"to {_power(most)}"
+        raise InputError(f"{name} is {value!r}, expected a whole number from {least} {end}")
+    return number
+
+
+def _power(most: int) -> str:
+    """2^64 - 1 is easier to read than its digits."""
+    power = (most + 1).bit_length() - 1
+    return f"2^{power} - 1" if most + 1 == 1 << power and power > 16 else str(most)
 
 
 def _split(text: str, what: str, example: str) -> tuple[float, str]:
@@ -24,8 +52,8 @@ def parse_size(text: str | int) -> int:
     Raises:
         InputError: the text is not a size, or is not positive.
     """
-    if isinstance(text, int):
-        number, unit = float(text), ""
+    if not isinstance(text, str):
+        number, unit = float(min(to_whole(text, "the size in bytes", 1), _MOST)), ""
     else:
         number, unit = _split(text, "size", "2GB, 512MiB or a number of bytes")
     if unit.endswith("IB") and unit[:-2] in _BINARY:
@@ -36,10 +64,10 @@ def parse_size(text: str | int) -> int:
         factor = _DECIMAL[unit.removesuffix("B")]
     else:
         raise InputError(f"size {text!r} has unit {unit!r}; write KB, MB, GB, TB, KiB, MiB or GiB")
-    size = int(number * factor)
-    if size <= 0:
-        raise InputError(f"size {text!r} is not positive; write for example 2GB")
-    return size
+    if not 1 <= number * factor < _MOST:
+        told = "not positive" if number * factor < 1 else "more than any machine has"
+        raise InputError(f"size {text!r} is {told}; write for example 2GB")
+    return int(number * factor)
 
 
 def parse_count(text: str | int) -> int:
@@ -48,14 +76,14 @@ def parse_count(text: str | int) -> int:
     Raises:
         InputError: the text is not a count of whole things.
     """
-    if isinstance(text, int):
-        return text
+    if not isinstance(text, str):
+        return to_whole(text, "count", most=_MOST)
     number, unit = _split(text, "count", "10M, 1.6B or a plain number")
     if unit not in _DECIMAL:
         raise InputError(f"count {text!r} has unit {unit!r}; write k, M, B (10^9) or T")
     value = number * _DECIMAL[unit]
-    if value != int(value):
-        raise InputError(f"count {text!r} is not a whole number")
+    if not math.isfinite(value) or value != int(value) or value > _MOST:
+        raise InputError(f"count {text!r} is not a whole number below 2^62")
     return int(value)
 
 

@@ -10,12 +10,34 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from foregather.errors import FormatError
 from foregather.graph.build import fields_from_edges, fields_from_pyg
-from foregather.graph.graph_value import GraphValue
+from foregather.graph.graph_value import GraphValue, plain_fields
 from foregather.graph.integrity.verify import Report, verify
 from foregather.graph.on_disk.folder import compute_digest, open_graph, save_graph
 
 __all__ = ["Graph"]
+
+
+def reopen(path: str, digest: str) -> "Graph":
+    """The graph of a folder, in another process or again.
+
+    Raises:
+        FormatError: the folder holds another graph by now, or none.
+        StorageError: it cannot be opened.
+    """
+    graph = Graph.open(path)
+    if graph.digest != digest:
+        raise FormatError(
+            f"the graph that was pickled has the digest {digest}, but {graph.path} now holds one "
+            f"with {graph.digest}; open the folder where the graph is needed"
+        )
+    return graph
+
+
+def rebuild(fields: dict[str, Any]) -> "Graph":
+    """The graph of these fields."""
+    return Graph(**fields)
 
 
 class Graph(GraphValue):
@@ -121,6 +143,15 @@ class Graph(GraphValue):
             StorageError: `dst` exists (and `overwrite` is off) or cannot be written.
         """
         return save_graph(self, dst, overwrite)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A graph of a folder is pickled as its path and digest, any other by its arrays."""
+        if self._token.opened:
+            return reopen, (str(self.path), self.digest)
+        return rebuild, (plain_fields(self),)
+
+    def __copy__(self) -> "Graph":
+        return self  # nothing of it can be changed
 
     def verify(self) -> Report:
         """Checks every byte and every id; see `foregather.graph.integrity.verify`."""

@@ -5,7 +5,7 @@ graphs works on this value; `Graph` adds where graphs come from and go to.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -19,7 +19,7 @@ from foregather.graph.features import Features
 from foregather.graph.mapped import fetch, hold
 from foregather.units import format_bytes
 
-__all__ = ["EDGE_STEP", "AnyGraph", "GraphValue"]
+__all__ = ["EDGE_STEP", "AnyGraph", "GraphValue", "plain_fields"]
 
 Array = npt.NDArray[Any]
 
@@ -31,6 +31,19 @@ class _Referable:
     """Lets a class with slots be referred to weakly."""
 
     __slots__ = ("__weakref__",)
+
+
+class Token:
+    """One for a graph and all its twins; another for a graph with other arrays.
+
+    Attributes:
+        opened: the arrays are those of the folder that the graph was opened from.
+    """
+
+    __slots__ = ("opened",)
+
+    def __init__(self) -> None:
+        self.opened = False
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -74,7 +87,7 @@ class GraphValue(_Referable):
     _digest: list[str] = field(default_factory=list, init=False)
     _sound: list[bool] = field(default_factory=list, init=False)  # see check_topology.py
     _loaded: dict[Any, Any] = field(default_factory=dict, init=False)  # see load.py
-    _token: object = field(default_factory=object, init=False)  # one for all twins, see load.py
+    _token: Token = field(default_factory=Token, init=False)  # one for all twins, see load.py
 
     def __post_init__(self) -> None:
         self._check_topology()
@@ -203,6 +216,20 @@ class GraphValue(_Referable):
             parts.append(f"splits ({sizes})")
         where = "in memory" if self.path is None else f"in folder {self.path.name}"
         return f"Graph({', '.join(parts)}; {format_bytes(self.nbytes)} {where})"
+
+
+def plain_fields(graph: GraphValue) -> dict[str, Any]:
+    """The fields that make an equal graph, in memory and of types that can be pickled."""
+    made = {one.name: _plain(getattr(graph, one.name)) for one in fields(graph) if one.init}
+    for name in ("splits", "extra", "meta"):
+        made[name] = {key: _plain(value) for key, value in made[name].items()}
+    return made
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Features):
+        return Features(fetch(value.data), None if value.scale is None else fetch(value.scale))
+    return fetch(value) if isinstance(value, np.ndarray) else value
 
 
 #: What is made of a graph is a graph of the same kind.

@@ -18,7 +18,7 @@ from foregather.interop.subgraphs import bidirectional, induced, repeat_seeds
 from foregather.loader.batches.batch import LayerGraph
 from foregather.loader.batches.pyg_batch import sorted_edge_index
 
-__all__ = ["Finish"]
+__all__ = ["Finish", "version_of"]
 
 
 class Finish:
@@ -27,7 +27,7 @@ class Finish:
     Args:
         data: the whole graph as PyG has it.
         graph: the same as the engine has it.
-        stored: what of `data.x` the engine gathers; None: nothing.
+        stored: what of `data.x` the engine gathers ahead, until it is changed; None: nothing.
         subgraph: "directional", "bidirectional" or "induced".
         weights: `edge_weight` of a batch is the engine's, with the sampler's factors.
         device: where batches go; None leaves attributes where those of the data are.
@@ -53,6 +53,7 @@ class Finish:
         self.graph, self.stored, self.subgraph, self.weights = graph, stored, subgraph, weights
         self.device, self.threads = device, threads
         self.change, self.transform = change, transform
+        self._version = version_of(stored)
         self.edge_ids = None if graph.edge_ids is None else torch.from_numpy(graph.edge_ids)
 
     def __call__(self, batch: Any) -> Any:
@@ -91,7 +92,7 @@ class Finish:
         if edge is not None and self.edge_ids is not None:
             edge = self.edge_ids[edge]
         known: dict[str, Tensor] = {}
-        if rows is not None and data.x is self.stored:
+        if rows is not None and self._is_current(data.x):
             known["x"] = rows
         if weight is not None:
             known["edge_weight"] = weight
@@ -112,6 +113,15 @@ class Finish:
         made.batch_size = int(out.metadata[0].numel())
         return made
 
+    def _is_current(self, x: Any) -> bool:
+        """Whether rows that were gathered ahead are those of `x` now.
+
+        From the first change in place on they are looked up here, as those of a learnable `x`:
+        when the engine gathered a row, before the change or after it, nobody can say.
+        """
+        same = x is self.stored and not x.requires_grad
+        return bool(same and version_of(x) == self._version)
+
     def _layers(self, made: Any, batch: Any) -> None:
         """What a sampler that expands per layer adds; seeds are in such a batch once."""
         made.batch_size, made.seed_position = (
@@ -129,6 +139,14 @@ class Finish:
 
     def _named(self, edge: Tensor) -> Tensor:
         return edge if self.edge_ids is None else self.edge_ids[edge.cpu()].to(edge.device)
+
+
+def version_of(x: Any) -> int | None:
+    """Torch's count of changes in place; None where it keeps none."""
+    try:
+        return int(x._version)
+    except (AttributeError, RuntimeError):  # no tensor, or one of inference mode
+        return None
 
 
 def _output(batch: Any) -> Any:

@@ -71,9 +71,15 @@ def _drawable(weight: Any, edge_index: Any, whole: float) -> Any:
 
 
 def _is_exact(x: Any) -> bool:
-    """Rows that a graph stores as they are, in memory of this process and without a gradient."""
-    if isinstance(x, np.ndarray):
-        return x.ndim == 2 and x.dtype in (np.float32, np.float16)
+    """Rows that a graph stores as they are, in memory of this process and without a gradient.
+
+    Torch counts the changes of a tensor, so that rows gathered before one are noticed. Nobody
+    counts those of a NumPy array, or of a tensor of inference mode.
+    """
     if not isinstance(x, Tensor) or x.ndim != 2 or x.layout != torch.strided:
         return False
-    return x.dtype in (torch.float32, torch.float16) and not x.requires_grad and x.is_cpu
+    return x.dtype in (torch.float32, torch.float16) and _is_plain(x)
+
+
+def _is_plain(x: Tensor) -> bool:
+    return x.is_cpu and not x.requires_grad and not x.is_inference()

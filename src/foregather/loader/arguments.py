@@ -16,18 +16,21 @@ from foregather.sampling.bulk import Expand
 from foregather.sampling.fused import check_trees
 from foregather.sampling.neighbor import Neighbor
 from foregather.sampling.sampler import Sampler
+from foregather.units import to_whole
 
 __all__ = [
     "check_arguments",
     "called_fanouts",
     "check_choice",
     "check_disjoint",
+    "check_engine",
     "check_norm",
     "has_edge_attr",
     "make_sampler",
     "refuse",
 ]
 
+_MOST_THREADS = (1 << 31) - 1
 _TIME = "samples do not look at time yet; keep PyG's own loader where they must"
 
 #: PyG's argument -> (values that ask for nothing, what to do instead).
@@ -142,6 +145,7 @@ def make_sampler(
         InputError: both or neither are given, or options that belong to the other.
     """
     check_choice("expand", expand, ("once", "per-layer"))
+    check_choice("replace", replace, (False, True))
     if sampler is not None:
         if num_neighbors is not None:
             raise InputError("num_neighbors and sampler are both given; give one of them")
@@ -178,6 +182,44 @@ def check_norm(norm: str | None, sampler: Sampler) -> None:
         )
 
 
+def check_engine(graph: Any, threads: Any, transform: Any, device: Any, edge_attr: Any) -> None:
+    """Checks what a Loader works on and with.
+
+    Raises:
+        InputError: no Graph, no number of threads, nothing that can be called, or a device that
+            torch does not know or cannot use here.
+    """
+    if not isinstance(graph, Graph):
+        raise InputError(
+            f"graph is a {type(graph).__name__}, expected a Graph; use Graph.open or Graph.from_pyg"
+        )
+    to_whole(threads, "threads", 0, _MOST_THREADS)
+    check_choice("edge_attr", edge_attr, (None, True, False))
+    if transform is not None and not callable(transform):
+        raise InputError(f"transform is {transform!r}, expected a function of a batch, or None")
+    if device is not None:
+        check_device(device)
+
+
+def check_device(device: Any) -> None:
+    """Raises InputError for what is no device of torch, or cannot be used on this machine."""
+    import torch
+
+    try:
+        known = torch.device(device)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise InputError(
+            f"device is {device!r}, which torch does not know; expected cpu, cuda or cuda:N"
+        ) from error
+    try:
+        torch.empty(0, device=known)
+    except (RuntimeError, AssertionError, ImportError) as error:
+        told = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        raise InputError(
+            f"device is {device!r}, which torch cannot use here ({told}); take cpu, or None"
+        ) from error
+
+
 def check_arguments(
     edge_index: str, labels: str, norm: Any, storage: str, pyg: Any, prefetch: int, bulk: Any
 ) -> bool:
@@ -192,10 +234,9 @@ def check_arguments(
     check_choice("norm", norm, (None, "gcn"))
     check_choice("storage", storage, ("auto", "memory", "features", "topology", "disk"))
     check_choice("pyg", pyg, ("auto", True, False))
-    if prefetch < 1:
-        raise InputError(f"prefetch is {prefetch}, expected at least 1 batch")
-    if bulk != "auto" and bulk < 1:
-        raise InputError(f"bulk is {bulk}, expected at least 1 batch or 'auto'")
+    to_whole(prefetch, "prefetch", 1)
+    if not isinstance(bulk, str) or bulk != "auto":
+        to_whole(bulk, "bulk", 1)
     use_pyg = has_pyg() if pyg == "auto" else bool(pyg)
     if use_pyg:
         need_pyg("pyg=True")

@@ -16,6 +16,7 @@ from foregather.graph.on_disk.stamp import Stamp
 from foregather.loader.arguments import (
     check_arguments,
     check_disjoint,
+    check_engine,
     check_norm,
     has_edge_attr,
     make_sampler,
@@ -26,7 +27,7 @@ from foregather.loader.batch_recipe import BatchRecipe
 from foregather.loader.batches.assemble import Assembler
 from foregather.loader.disk.epoch_plan import EpochPlan
 from foregather.loader.loader_state import identity, read_position
-from foregather.loader.loop import Producer, Supply, Turns, refuse_workers
+from foregather.loader.loop import Producer, Supply, Turns, refuse_item, refuse_workers
 from foregather.loader.memory.layout import Layout
 from foregather.loader.memory.storage import Storage
 from foregather.loader.rank_options import (
@@ -37,9 +38,10 @@ from foregather.loader.rank_options import (
     WireFormat,
     rank_options,
 )
-from foregather.loader.seeds import Seeds
+from foregather.loader.seeds import MOST_EPOCH, Seeds
 from foregather.sampling.bulk import Expand
 from foregather.sampling.sampler import Sampler
+from foregather.units import to_whole
 
 if TYPE_CHECKING:
     import torch
@@ -159,11 +161,7 @@ class Loader:
         **unsupported: Any,
     ) -> None:
         refuse(unsupported)
-        if not isinstance(graph, Graph):
-            raise InputError(
-                f"graph is a {type(graph).__name__}, expected a Graph; use Graph.open or "
-                "Graph.from_pyg"
-            )
+        check_engine(graph, threads, transform, device, edge_attr)
         use_pyg = check_arguments(edge_index, labels, norm, storage, pyg, prefetch, bulk)
         self.device, self.transform, self.prefetch = device, transform, int(prefetch)
         pin = str(device).startswith("cuda")
@@ -258,6 +256,9 @@ class Loader:
         supply = Supply(lambda number: self._produce(maker, epoch, number), first, self._turns)
         return self._loop(supply, epoch, self._mark)
 
+    def __getitem__(self, index: Any) -> NoReturn:
+        refuse_item(self)
+
     def _loop(self, supply: Supply, epoch: int, mark: object) -> Iterator[Any]:
         try:
             try:
@@ -283,9 +284,7 @@ class Loader:
 
     def set_epoch(self, epoch: int) -> None:
         """The next loop is this epoch, from its first batch."""
-        if epoch < 0:
-            raise InputError(f"epoch is {epoch}, expected 0 or more")
-        self._go_to(int(epoch), 0)
+        self._go_to(to_whole(epoch, "epoch", 0, MOST_EPOCH), 0)
 
     def _go_to(self, epoch: int, batch: int) -> None:
         self._mark = object()

@@ -6,8 +6,9 @@ from typing import Any
 from foregather import _core
 from foregather.errors import InputError
 from foregather.loader.batch_recipe import BatchRecipe
-from foregather.loader.seeds import Seeds
+from foregather.loader.seeds import MOST_EPOCH, MOST_SEED, Seeds
 from foregather.sampling.identity import identity_of
+from foregather.units import to_whole
 
 __all__ = ["digest_of", "identity", "read_position"]
 
@@ -45,6 +46,8 @@ def read_position(
     Raises:
         InputError: the state belongs to other batches, or is at a place that is not there.
     """
+    if not isinstance(state, Mapping):
+        raise InputError(f"the state is {state!r:.80}, expected what state_dict() gave")
     for name, value in mine.items():
         if str(value).startswith(_NOT_COMPARED):
             raise InputError(str(value).removeprefix(_NOT_COMPARED))
@@ -53,7 +56,8 @@ def read_position(
                 f"the state was saved with {name} {state.get(name)!r}, but this loader has "
                 f"{value!r}; make the loader as it was made then"
             )
-    epoch, batch, seed = (int(state[name]) for name in ("epoch", "batch", "seed"))
-    if epoch < 0 or not 0 <= batch <= steps:
-        raise InputError(f"the state is at batch {batch} of epoch {epoch}, which is not there")
+    most = {"epoch": MOST_EPOCH, "batch": steps, "seed": MOST_SEED}
+    epoch, batch, seed = (
+        to_whole(state.get(name), f"{name} of the state", 0, most[name]) for name in most
+    )
     return epoch, batch, seed

@@ -13,13 +13,13 @@ import sys
 import threading
 from collections.abc import Callable, Generator
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from foregather.errors import InputError
 
 _ASK = 0.05  # seconds between looks, where what wakes was taken by an interrupt
 
-__all__ = ["Producer", "Supply", "Together", "Turns", "refuse_workers"]
+__all__ = ["Producer", "Supply", "Together", "Turns", "refuse_item", "refuse_workers"]
 
 
 class Producer(Protocol):
@@ -204,6 +204,14 @@ class Together:
     def end(self) -> None:
         """The same."""
         self._batches.close()
+
+
+def refuse_item(loader: object) -> NoReturn:
+    """InputError for a Loader that is asked for one of its batches, as a torch DataLoader does."""
+    raise InputError(
+        f"a {type(loader).__name__} is looped over and has no items, so it cannot be the dataset "
+        "of a torch DataLoader; loop over it itself: it makes batches in threads of its own"
+    )
 
 
 def refuse_workers() -> None:

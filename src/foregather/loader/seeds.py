@@ -16,9 +16,12 @@ from foregather.errors import InputError
 from foregather.graph.arrays import to_array, to_ids
 from foregather.graph.graph import Graph
 from foregather.graph.mapped import fetch
+from foregather.units import to_whole
 
-__all__ = ["Seeds"]
+__all__ = ["MOST_EPOCH", "MOST_SEED", "Seeds"]
 
+MOST_SEED = (1 << 64) - 1
+MOST_EPOCH = (1 << 63) - 1
 Ids = npt.NDArray[np.int64]
 
 
@@ -61,13 +64,13 @@ class Seeds:
         Raises:
             InputError: no such split, ids out of range, or numbers that are not positive.
         """
-        if isinstance(batch_size, bool) or int(batch_size) != batch_size or batch_size < 1:
-            raise InputError(f"batch_size is {batch_size}, expected a whole number from 1 on")
-        if not 0 <= seed < 1 << 64:
-            raise InputError(f"seed is {seed}, expected a number from 0 to 2^64 - 1")
+        size, seed = to_whole(batch_size, "batch_size", 1), to_whole(seed, "seed", 0, MOST_SEED)
+        for name, flag in (("shuffle", shuffle), ("drop_last", drop_last)):
+            if not any(flag is one or flag == one for one in (None, False, True)):
+                raise InputError(f"{name} is {flag!r}, expected True or False")
         nodes, by_position = _read(graph, input_nodes)
         count = graph.num_nodes if nodes is None else int(nodes.size)
-        return Seeds(nodes, count, by_position, int(batch_size), shuffle, drop_last, seed)
+        return Seeds(nodes, count, by_position, size, bool(shuffle), bool(drop_last), seed)
 
     def __len__(self) -> int:
         """Batches of an epoch."""

@@ -81,7 +81,7 @@ def open_graph(path: Path, make: Callable[..., AnyGraph]) -> AnyGraph:
         if name.startswith("splits/")
     }
     try:
-        return make(
+        made = make(
             num_nodes=meta.num_nodes,
             num_edges=meta.num_edges,
             indptr=arrays.pop("indptr"),
@@ -96,6 +96,8 @@ def open_graph(path: Path, make: Callable[..., AnyGraph]) -> AnyGraph:
             path=path,
             checked=meta.tables is not None,
         )
+        made._token.opened = True
+        return made
     except InputError as error:
         raise FormatError(f"the arrays of {path.name} do not fit together: {error}") from error
 
