@@ -56,8 +56,10 @@ def read_position(
                 f"the state was saved with {name} {state.get(name)!r}, but this loader has "
                 f"{value!r}; make the loader as it was made then"
             )
-    most = {"epoch": MOST_EPOCH, "batch": steps, "seed": MOST_SEED}
+    most = {"epoch": MOST_EPOCH, "batch": MOST_EPOCH, "seed": MOST_SEED}
     epoch, batch, seed = (
         to_whole(state.get(name), f"{name} of the state", 0, most[name]) for name in most
     )
+    if batch > steps:
+        raise InputError(f"the state is at batch {batch} of epoch {epoch}, which is not there")
     return epoch, batch, seed
