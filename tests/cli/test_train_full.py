@@ -4,9 +4,12 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from foregather import Graph
 from foregather.cli.main import main
 from foregather.graph.synthetic import synthesize
 
@@ -69,3 +72,18 @@ def test_bad_input_is_one_sentence(run, graph):
     assert code == 2 and err.count("\n") == 1 and "the least memory of any is" in err
     code, _, err = run(graph, *SMALL, "--chunks", "4", "--ways", "2")
     assert code == 2 and "there is one rank" in err
+
+
+@pytest.mark.parametrize("kind", ["numbers", "columns"])
+def test_labels_that_are_not_one_class_a_node(run, graph, tmp_path, kind):
+    """Numbers by squares, columns by the entries that are there: a loss, and no error."""
+    stored = Graph.open(graph)
+    labels = np.linspace(0.25, 3, stored.num_nodes, dtype=np.float32)
+    if kind == "columns":
+        labels = np.eye(4, dtype=np.int8)[np.asarray(stored.labels)]
+        labels[::3, 1] = -1
+    place = replace(stored, path=None, meta={}, labels=labels).save(tmp_path / "g")
+    code, out, err = run(place, *SMALL, "--chunks", "2", "--json")
+    assert code == 0, err
+    facts = json.loads(out)
+    assert facts["loss"] > 0 and facts["accuracy"] == {}

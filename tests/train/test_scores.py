@@ -1,10 +1,12 @@
 """What a run is remembered by: scores by every edge or called sampled; counters that add up."""
 
 import json
+import math
 import re
 import signal
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -14,7 +16,7 @@ from foregather.nn import SAGE
 from foregather.sampling import Full
 from foregather.train import final_scores as final
 from foregather.train.checkpoints.checkpoint import list_checkpoints
-from foregather.train.metrics import accuracy
+from foregather.train.metrics import accuracy, count_known, count_right, loss_of
 from foregather.train.run import Run
 from foregather.train.run_loop import conduct
 from foregather.train.settings import MemorySettings, ModelSettings, SamplerSettings, write_settings
@@ -214,3 +216,50 @@ def test_an_epoch_that_was_interrupted_counts_all_its_batches(folder, tmp_path, 
     assert main(["train", "--resume", str(tmp_path / "r"), "--trust-code", "--json"]) == 0
     rows = [record["rows"] for record in records(tmp_path / "r")]
     assert rows[1] >= 0.95 * rows[0], "batches before the interrupt count too"
+
+
+@pytest.mark.parametrize("kind", ["f4", "f8", "i1", "i8"])
+def test_missing_entries_of_several_columns_count_nowhere(kind):
+    """Against entry by entry: a loss and a score see the entries that are there, and no other."""
+    draw = np.random.default_rng(0)
+    scores = torch.tensor(draw.normal(size=(50, 4)), requires_grad=True)
+    given = draw.integers(-1, 2, (50, 4))
+    given[:3] = -1  # nothing of these nodes
+    labels = torch.from_numpy(given.astype(kind))
+    if kind[0] == "f":
+        labels[given < 0] = float("nan")
+        labels[3:20][torch.from_numpy(given[3:20]) < 0] = -1  # old folders have either
+    loss = loss_of(scores, labels)
+    (slope,) = torch.autograd.grad(loss, scores)
+    terms, shares = [], []
+    for row, truth in zip(scores.tolist(), given.tolist(), strict=True):
+        there = [(s, t) for s, t in zip(row, truth, strict=True) if t >= 0]
+        terms += [math.log1p(math.exp(-s if t else s)) for s, t in there]
+        shares += [sum((s > 0) == (t > 0) for s, t in there) / len(there)] if there else []
+    assert float(loss.detach()) == pytest.approx(sum(terms) / len(terms), rel=1e-6)
+    assert bool((slope[torch.from_numpy(given) < 0] == 0).all()) and bool(slope.any())
+    assert count_known(labels) == len(shares) == 47
+    assert count_right(scores.detach(), labels) == pytest.approx(sum(shares))
+    assert float(loss_of(scores.detach(), labels[:3].repeat(17, 1)[:50])) == 0.0
+
+
+def test_whole_columns_are_scored_as_ever():
+    """Bit for bit torch's own binary cross entropy where nothing is missing."""
+    scores, labels = torch.randn(40, 6), torch.randint(0, 2, (40, 6), dtype=torch.uint8)
+    own = torch.nn.functional.binary_cross_entropy_with_logits(scores, labels.float())
+    assert float(loss_of(scores, labels)) == float(own)
+    assert count_known(labels) == 40
+
+
+def test_a_run_leaves_missing_entries_out(folder, tmp_path):
+    """What stands in missing entries (-1 or NaN) makes no difference to a run."""
+    graph, found = Graph.open(folder), {}
+    labels = np.eye(5, dtype=np.float32)[np.array(graph.labels)]
+    labels[np.random.default_rng(1).random(labels.shape) < 0.3] = np.nan
+    for name, held in (("nan", labels), ("minus", np.where(np.isnan(labels), -1, labels))):
+        place = replace(graph, path=None, meta={}, labels=held).save(tmp_path / name)
+        facts = train(settings_of(place, tmp_path / f"r-{name}"))
+        found[name] = [record["loss"] for record in records(tmp_path / f"r-{name}")]
+        found[name] += [facts["valid"], facts["test"]]
+    assert found["nan"] == found["minus"]
+    assert 0 < found["nan"][-3] < found["nan"][0] < 1

@@ -197,7 +197,8 @@ class TrainFull:
 
     def _facts(self, run: "FullGraph", reports: "list[EpochReport]", text: str) -> dict[str, Any]:
         graph = run.engine.stage.topology.graph
-        classes = graph.labels is not None and graph.labels.ndim == 1
+        labels = graph.labels
+        classes = labels is not None and labels.ndim == 1 and labels.dtype.kind in "iu"
         facts: dict[str, Any] = {
             "graph": str(self.path),
             "stages": run.link.stages,
@@ -237,8 +238,6 @@ def _classes(graph: Graph) -> int:
 
     labels = graph.labels
     assert labels is not None
-    if labels.ndim == 2:
-        return int(labels.shape[1])
-    if labels.dtype.kind not in "iu":
-        return 1
+    if labels.dtype.kind not in "iu":  # numbers, by squares
+        return int(labels.shape[1]) if labels.ndim == 2 else 1
     return count_classes(graph)

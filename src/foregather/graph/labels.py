@@ -1,11 +1,13 @@
 """labels: brings labels and splits to the one form a graph has.
 
-Classes become the smallest signed integer that holds them, -1 where missing; [N, 1] becomes [N];
-several columns of 0 and 1 stay a multi-label matrix (uint8); anything else stays float. A float
-[N] is taken as classes only where it has NaN and otherwise whole numbers (as OGB stores
-papers100M): NaN cannot be a regression target, so it means a missing class.
+[N, 1] becomes [N]. One column of whole numbers from 0 on, integers or floats, is classes: the
+smallest signed integer that holds them, -1 where missing. Several columns of 0 and 1 are a
+multi-label matrix: uint8, or int8 where some entries are missing (-1). Anything else stays float.
+Missing is -1 among integers and NaN among floats; in a multi-label matrix either. Whether a label
+is missing never decides what the others are.
 """
 
+import re
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,8 @@ from foregather.graph.arrays import to_ids
 __all__ = ["label_facts", "normalize_labels", "normalize_split"]
 
 Array = npt.NDArray[Any]
+_EXACT = 2.0**53  # floats below it hold every whole number
+_MOST = float(np.finfo(np.float32).max)
 
 
 def normalize_labels(labels: Array, num_nodes: int) -> tuple[Array, dict[str, Any]]:
@@ -32,29 +36,57 @@ def normalize_labels(labels: Array, num_nodes: int) -> tuple[Array, dict[str, An
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim == 2:
-        zeros_and_ones = bool(np.isin(labels, (0, 1)).all())
-        stored = labels.astype(np.uint8 if zeros_and_ones else np.float32)
+        stored = _from_matrix(labels)
     elif labels.dtype.kind == "f":
         stored = _from_floats(labels)
     else:
-        stored = _classes(labels.astype(np.int64))
+        stored = _classes(labels)
     return stored, label_facts(stored)
+
+
+def _from_matrix(labels: Array) -> Array:
+    missing = np.isnan(labels) if labels.dtype.kind == "f" else np.zeros(labels.shape, np.bool_)
+    if labels.dtype.kind != "b":
+        missing |= labels == -1
+    if not (np.isin(labels, (0, 1)) | missing).all():
+        return _floats(labels)
+    if not missing.any():
+        return labels.astype(np.uint8)
+    stored = np.where(missing, 0, labels).astype(np.int8)
+    stored[missing] = -1
+    return stored
 
 
 def _from_floats(labels: Array) -> Array:
     missing = np.isnan(labels)
     there = labels[~missing]
-    whole = np.isfinite(there).all() and (there >= 0).all() and (there == np.floor(there)).all()
-    if missing.any() and there.size and whole:
+    # beyond 2^53 every float is whole, so that says nothing of classes
+    whole = (there >= 0).all() and (there < _EXACT).all() and (there == np.floor(there)).all()
+    if there.size and whole:
         return _classes(np.where(missing, -1, labels).astype(np.int64))
-    return labels.astype(np.float32)
+    return _floats(labels)
 
 
-def _classes(labels: npt.NDArray[np.int64]) -> Array:
-    low, high = int(labels.min(initial=-1)), int(labels.max(initial=-1))
-    if low < -1:
-        at = int(labels.argmin())
-        raise InputError(f"node {at} has label {low}, expected a class >= 0, or -1 for missing")
+def _floats(labels: Array) -> npt.NDArray[np.float32]:
+    with np.errstate(over="ignore"):
+        stored = labels.astype(np.float32)
+    if labels.dtype.kind == "f":
+        bad, why = np.isinf(stored) & np.isfinite(labels), f"beyond float32 ({_MOST:.2g})"
+    else:
+        bad, why = stored.astype(np.float64) != labels, "which float32 does not hold exactly"
+    if bad.any():
+        at = tuple(np.argwhere(bad)[0])
+        raise InputError(f"node {at[0]} has label {labels[at]}, {why}; scale the labels")
+    return stored
+
+
+def _classes(labels: Array) -> Array:
+    low, high = (int(labels.min()), int(labels.max())) if labels.size else (-1, -1)
+    for value, at in ((low, labels.argmin), (high, labels.argmax)):
+        if not -1 <= value < 1 << 63:
+            raise InputError(
+                f"node {int(at())} has label {value}, expected a class from 0 on, or -1 for missing"
+            )
     dtypes = (np.int8, np.int16, np.int32, np.int64)
     return labels.astype(next(d for d in dtypes if high <= np.iinfo(d).max))
 
@@ -64,7 +96,8 @@ def label_facts(labels: Array) -> dict[str, Any]:
     if labels.dtype.kind == "f":
         return {"kind": "float", "num_classes": None, "missing": int(np.isnan(labels).sum())}
     if labels.ndim == 2:
-        return {"kind": "multi", "num_classes": int(labels.shape[1]), "missing": 0}
+        missing = int((labels < 0).sum())
+        return {"kind": "multi", "num_classes": int(labels.shape[1]), "missing": missing}
     classes = int(labels.max(initial=-1)) + 1
     return {"kind": "single", "num_classes": classes, "missing": int((labels < 0).sum())}
 
@@ -75,8 +108,11 @@ def normalize_split(name: str, ids: Array, num_nodes: int) -> npt.NDArray[np.int
     Raises:
         InputError: wrong dtype or shape, or an id outside the graph.
     """
-    if not name or not all(c.isalnum() or c in "-_" for c in name):
-        raise InputError(f"split name {name!r} is not letters, digits, - and _; rename it")
+    if re.fullmatch("[A-Za-z0-9_][A-Za-z0-9_-]*", name) is None:
+        raise InputError(
+            f"split name {name!r} is not letters (a to z), digits, - and _, or starts with -; "
+            "rename it"
+        )
     if ids.ndim == 2 and ids.shape[1] == 1:
         ids = ids[:, 0]
     if ids.dtype.kind == "f" and (ids == np.floor(ids)).all():

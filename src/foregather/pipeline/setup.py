@@ -210,8 +210,9 @@ def _targets(
     assert graph.labels is not None
     train = np.zeros(graph.num_nodes, np.bool_)
     train[graph.split(split)] = True
-    if graph.labels.dtype.kind in "iu" and graph.labels.ndim == 1:
-        train &= graph.labels >= 0
+    if graph.labels.dtype.kind == "i":
+        known = graph.labels >= 0
+        train &= known if known.ndim == 1 else known.any(axis=1)
     if not train.any():
         raise InputError(f"split {split!r} has no labelled node, so there is nothing to learn")
     rows, labels = [], []

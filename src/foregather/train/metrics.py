@@ -1,7 +1,7 @@
 """metrics: calls a model with a batch, and compares its scores with the labels.
 
 Labels of one integer a node are classes (-1: missing, not counted); several columns of 0 and 1 are
-classes that a node may have at the same time.
+classes that a node may have at the same time (-1 and NaN: missing, counted nowhere).
 """
 
 import inspect
@@ -108,23 +108,29 @@ def wants_edge_attr(model: nn.Module) -> bool:
 
 def loss_of(scores: Tensor, labels: Tensor) -> Tensor:
     """Cross entropy, or its binary form where a node may have several classes."""
-    if labels.ndim == 2:
-        return functional.binary_cross_entropy_with_logits(scores, labels.float())
-    if not bool((labels >= 0).any()):  # a batch without labels says nothing
+    known = labels >= 0  # NaN is not
+    if not bool(known.any()):  # a batch without labels says nothing
         return scores.sum() * 0.0
-    return functional.cross_entropy(scores, labels, ignore_index=-1)
+    if labels.ndim == 1:
+        return functional.cross_entropy(scores, labels, ignore_index=-1)
+    if not bool(known.all()):
+        scores, labels = scores[known], labels[known]
+    return functional.binary_cross_entropy_with_logits(scores, labels.to(scores.dtype))
 
 
 def count_right(scores: Tensor, labels: Tensor) -> float:
     """Nodes whose class was found; with several classes a node, the sum of its right shares."""
     if labels.ndim == 2:
-        return float(((scores > 0) == (labels > 0.5)).float().mean(dim=1).sum())
+        known = labels >= 0
+        right = ((scores > 0) == (labels > 0.5)) & known
+        return float((right.sum(dim=1) / known.sum(dim=1).clamp(min=1)).sum())
     return float((scores.argmax(dim=1) == labels).sum())
 
 
 def count_known(labels: Tensor) -> float:
-    """Nodes whose label is there; of those with several classes, all."""
-    return float(len(labels) if labels.ndim == 2 else (labels >= 0).sum())
+    """Nodes whose label is there; of those with several classes, one of them at least."""
+    known = labels >= 0
+    return float((known.any(dim=1) if labels.ndim == 2 else known).sum())
 
 
 def count_classes(graph: Graph) -> int:
@@ -137,6 +143,7 @@ def count_classes(graph: Graph) -> int:
     if labels is None:
         raise InputError("the graph has no labels; convert it with them to train on it")
     if labels.ndim == 2:
+        _check_columns(labels)
         return int(labels.shape[1])
     if labels.dtype.kind not in "iu":
         raise InputError(f"the labels are {labels.dtype}, expected classes as whole numbers")
@@ -156,6 +163,27 @@ def count_classes(graph: Graph) -> int:
     return 1 + most
 
 
+def _check_columns(labels: Array) -> None:
+    """Sees to it that several columns of labels are classes: 0 or 1, or missing."""
+    if labels.shape[1] == 0:
+        raise InputError("the labels have no column, so there is nothing to learn from")
+    known, step = False, max(1, _ROWS // labels.shape[1])
+    for first in range(0, len(labels), step):
+        part = fetch(labels[first : first + step])
+        there = (part == 0) | (part == 1)
+        known = known or bool(there.any())
+        wrong = np.argwhere(~(there | (part == -1) | (part != part)))  # NaN alone is not itself
+        if wrong.size:
+            row, column = wrong[0]
+            raise InputError(
+                f"the labels hold {part[row, column]:g} for node {first + row}, column {column}, "
+                "expected 0 or 1 in every column (classes that a node may have at the same time), "
+                "and -1 or NaN for missing; regression is not there yet"
+            )
+    if not known:
+        raise InputError("every label is missing (-1 or NaN), so there is nothing to learn from")
+
+
 def check_split(graph: Graph, name: str) -> None:
     """Sees to it that a split has something to learn from.
 
@@ -166,12 +194,12 @@ def check_split(graph: Graph, name: str) -> None:
     if len(nodes) == 0:
         raise InputError(f"the split {name!r} has no nodes, so there is nothing to train on")
     labels = graph.labels
-    if labels is None or labels.ndim != 1 or labels.dtype.kind != "i":
+    if labels is None or labels.dtype.kind not in "if":
         return
     parts = (nodes[first : first + _ROWS] for first in range(0, len(nodes), _ROWS))
     if not any(bool((take(labels, part) >= 0).any()) for part in parts):
         raise InputError(
-            f"every node of the split {name!r} has a label that is missing (-1), so there is "
+            f"every node of the split {name!r} has a label that is missing, so there is "
             "nothing to learn from"
         )
 
