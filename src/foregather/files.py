@@ -22,6 +22,7 @@ __all__ = [
     "check_writable",
     "clear_partial",
     "is_regular",
+    "is_there",
     "make_inside",
     "open_regular",
     "read_regular",
@@ -146,6 +147,24 @@ def read_regular(path: Path, most: int, folder: Path | None = None) -> bytes:
             "file has; it is damaged, or not what its name says"
         )
     return data
+
+
+def is_there(path: Path) -> bool:
+    """Whether anything has this name: a file, a folder, a link, even one that leads nowhere.
+
+    Raises:
+        StorageError: that cannot be told, for example in a folder that may not be looked into.
+    """
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise StorageError(
+            f"cannot look for {path.name} in {path.parent.name or path.parent}: {error.strerror}; "
+            "get leave to read that folder"
+        ) from error
+    return True
 
 
 def is_regular(path: Path) -> bool:

@@ -39,7 +39,39 @@ def missing(folder, share):
     return labels
 
 
+def several(folder, *values):
+    """Two columns of 0 and 1, and `values` from node 7 on."""
+    labels = np.zeros((Graph.open(folder).num_nodes, 2), np.float32)
+    labels[::2, 0] = 1
+    labels[7 : 7 + len(values), 1] = values
+    return labels
+
+
+NEITHER = r"hold {} for node {}, column 1, expected 0 or 1 in every column .*regression is not"
 CASES = {
+    "real": (lambda f: {"labels": several(f, -4.5)}, NEITHER.format("-4.5", 7)),
+    "infinite": (lambda f: {"labels": several(f, np.inf)}, NEITHER.format("inf", 7)),
+    "three": (
+        lambda f: {"labels": several(f, 1, np.nan, 2).astype(np.float64)},
+        NEITHER.format("2", 9),
+    ),
+    "-2": (lambda f: {"labels": several(f, -1, -2).astype(np.int8)}, NEITHER.format("-2", 8)),
+    "200": (lambda f: {"labels": several(f, 200).astype(np.uint8)}, NEITHER.format("200", 7)),
+    "no column": (
+        lambda f: {"labels": several(f)[:, :0].astype(np.uint8)},
+        "the labels have no column",
+    ),
+    "all of a matrix": (
+        lambda f: {"labels": np.full((2000, 3), -1, np.int8)},
+        "every label is missing",
+    ),
+    "a matrix of the split": (
+        lambda f: {
+            "labels": np.where(np.arange(2000)[:, None] < 100, np.nan, several(f)),
+            "splits": {"train": np.arange(100)},
+        },
+        "every node of the split 'train' has a label that is missing",
+    ),
     "empty": (
         lambda f: {"splits": {"train": np.arange(0)}},
         "the split 'train' has no nodes, so there is nothing to train on",
@@ -103,3 +135,28 @@ def test_weights_that_are_no_numbers_are_not_put_down(folder, tmp_path):
         with pytest.raises(NumericError, match="the loss is nan"):
             conduct(run)
     assert list_checkpoints(tmp_path / "r" / "checkpoints") == before
+
+
+def test_a_file_where_a_folder_should_be_is_named(folder, tmp_path, capsys):
+    (tmp_path / "thesis.txt").write_text("words")
+    for way in ("thesis.txt/r", "thesis.txt/deep/r"):
+        assert main(["train", "--graph", str(folder), "--run", str(tmp_path / way)]) == 2
+        said = capsys.readouterr().err
+        assert "thesis.txt is not a folder" in said and "choose another" in said
+    assert main(["synth", str(tmp_path / "thesis.txt/g"), "--nodes", "100"]) == 2
+    assert "thesis.txt is not a folder" in capsys.readouterr().err
+    assert (tmp_path / "thesis.txt").read_text() == "words"
+
+
+def test_a_run_resumed_elsewhere_says_how_its_graph_is_named(folder, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(folder.parent)
+    flags = ["--train.epochs", "1", "--train.batch-size", "1000", "--train.threads", "1"]
+    run = tmp_path / "r"
+    assert main(["train", "--graph", folder.name, "--run", str(run), *flags]) == 0
+    monkeypatch.chdir(tmp_path)
+    capsys.readouterr()
+    assert main(["train", "--resume", str(run)]) == 2
+    said = capsys.readouterr().err
+    assert f"r was trained on the graph {folder.name}, which is not here" in said
+    assert "--graph FOLDER" in said
+    assert main(["train", "--resume", str(run), "--graph", str(folder)]) == 0

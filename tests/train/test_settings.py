@@ -82,3 +82,12 @@ def test_options_of_classes():
     assert made.sampler.options == {"ks": [1, 2]}
     with pytest.raises(InputError, match="expected model.NAME=VALUE"):
         with_options(made, ["heads=2"])
+
+
+def test_a_byte_order_mark_is_no_part_of_a_config(tmp_path):
+    plain, marked = tmp_path / "a.toml", tmp_path / "b.toml"
+    text = 'graph = "g"\n[train]\nepochs = 7\n'
+    plain.write_text(text, encoding="utf-8")
+    marked.write_text(text, encoding="utf-8-sig")
+    assert read_settings(marked) == read_settings(plain)
+    assert read_settings(marked).train.epochs == 7

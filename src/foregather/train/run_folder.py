@@ -13,7 +13,7 @@ from safetensors.torch import load
 from torch import nn
 
 from foregather.errors import FormatError, InputError, StorageError
-from foregather.files import check_inside, read_regular, storage_error
+from foregather.files import check_inside, is_there, read_regular, storage_error
 from foregather.train.checkpoints.checkpoint import read_tensors
 from foregather.train.from_settings import make_model
 from foregather.train.settings import Settings, code_names, difference, read_settings
@@ -132,11 +132,17 @@ def check_resumed(
         )
     if os.path.lexists(folder / "checkpoints"):
         check_inside(folder / "checkpoints")
-    return settings or old, facts
+    wanted = settings or old
+    if not is_there(Path(wanted.graph)):
+        raise StorageError(
+            f"{folder.name} was trained on the graph {wanted.graph}, which is not here; go on from "
+            "the folder where the run was started, or pass --graph FOLDER with where it is now"
+        )
+    return wanted, facts
 
 
 def _check_run(folder: Path) -> None:
-    if not all(os.path.lexists(folder / name) for name in ("config.toml", "environment.json")):
+    if not all(is_there(folder / name) for name in ("config.toml", "environment.json")):
         raise FormatError(f"{folder} is not the folder of a run; name one that train made")
 
 
@@ -152,7 +158,7 @@ def load_model(folder: Path, trust_code: bool = False) -> tuple[nn.Module, Setti
         FormatError: this is no run, or it has not finished.
     """
     _check_run(folder)
-    if not os.path.lexists(folder / "model.safetensors"):
+    if not is_there(folder / "model.safetensors"):
         raise FormatError(f"{folder.name} has not finished; go on with train --resume {folder}")
     settings = read_settings(folder / "config.toml", inside=True)
     check_code(settings, folder, trust_code, said=("sampler.kind",))  # nothing is sampled here

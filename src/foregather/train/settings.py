@@ -238,7 +238,7 @@ def read_settings(path: Path, inside: bool = False) -> Settings:
     """
     try:
         data = read_regular(path, _MOST_BYTES) if inside else _read(path)
-        table = tomllib.loads(data.decode("utf-8"))
+        table = tomllib.loads(data.decode("utf-8-sig"))
     except StorageError:
         raise
     except OSError as error:

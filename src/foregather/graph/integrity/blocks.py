@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from foregather import _core
 from foregather.errors import FormatError, StorageError
-from foregather.files import open_regular
+from foregather.files import is_there, open_regular
 from foregather.graph.graph_value import GraphValue
 from foregather.graph.integrity.checks import BLOCK, FILE, REMAKE, Table, table_rows
 from foregather.graph.on_disk.files import room_for
@@ -164,7 +164,7 @@ def _open_table(path: Path, folder: Path, table: Table) -> BinaryIO:
     try:
         return open_regular(path, folder)
     except StorageError:
-        if os.path.lexists(path):
+        if is_there(path):
             raise
         raise FormatError(f"{table.file} is missing, though {FILE} lists it; {REMAKE}") from None
 

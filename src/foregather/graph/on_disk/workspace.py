@@ -74,7 +74,7 @@ class Workspace:
     def acquire(self) -> None:
         """Makes the folder, or takes over and clears one that was left by a killed process."""
         try:
-            self.target.parent.mkdir(parents=True, exist_ok=True)
+            self._make_parent()
             if not any(self._take() for _ in range(_TRIES)):
                 raise self._busy()
             assert self._folder is not None
@@ -89,6 +89,16 @@ class Workspace:
         except BaseException:
             self._release()
             raise
+
+    def _make_parent(self) -> None:
+        try:
+            self.target.parent.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            way = next((p for p in self.target.parents if os.path.lexists(p)), self.target.parent)
+            raise StorageError(
+                f"{way.name} is not a folder, so {self.target.name} cannot be made in it; choose "
+                "another target"
+            ) from error
 
     def _take(self) -> bool:
         """Whether the folder is ours now; False where it changed hands meanwhile."""
