@@ -1,8 +1,11 @@
 """Graph: building from edges and PyG, saving, opening, asking."""
 
+import errno
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -151,7 +154,8 @@ def test_labels_are_normalised():
     assert stored(torch.tensor([[2], [-1], [0]])) == ([2, -1, 0], np.int8, single)
     assert stored(np.array([2, np.nan, 0], np.float32)) == ([2, -1, 0], np.int8, single)
     assert stored(np.array([2.5, 1, 0]))[2]["kind"] == "float"
-    assert stored(np.array([2.0, 1, 0]))[2]["kind"] == "float"
+    whole = {"kind": "single", "num_classes": 3, "missing": 0}  # as with the NaN above
+    assert stored(np.array([2.0, 1, 0])) == ([2, 1, 0], np.int8, whole)
     multi = stored(torch.tensor([[1, 0], [0, 0], [1, 1]], dtype=torch.bool))
     assert multi[1:] == (np.uint8, {"kind": "multi", "num_classes": 2, "missing": 0})
 
@@ -262,3 +266,28 @@ print(json.dumps(names))
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
     assert json.loads(done.stdout) == []
+
+
+@pytest.mark.parametrize("closed", ["splits", "."])
+def test_a_folder_that_cannot_be_read_is_not_called_incomplete(tmp_path, closed, monkeypatch):
+    """As for a user who may not look into it; root may, so the system's answer is stood in for."""
+    folder = example().save(tmp_path / "g")
+    looked, opened = os.lstat, os.open
+
+    def denied(path):
+        if Path(path).parent == folder / closed:
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+    def lstat(path, **more):
+        denied(path)
+        return looked(path, **more)
+
+    def open_(path, flags, mode=0o777, *, dir_fd=None):
+        if dir_fd is not None:
+            denied(os.path.join(os.readlink(f"/proc/self/fd/{dir_fd}"), path))
+        return opened(path, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "lstat", lstat)
+    monkeypatch.setattr(os, "open", open_)
+    with pytest.raises(StorageError, match="Permission denied"):
+        Graph.open(folder)

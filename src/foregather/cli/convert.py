@@ -17,11 +17,11 @@ class Convert:
     """Make a graph folder from arrays, an edge list, Parquet, an OGB folder or a graph folder."""
 
     src: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SRC")]
-    """A .npz, .npy, csv/tsv/txt (or .gz), .parquet, OGB folder or graph folder."""
+    """A .npz, .npy, csv/tsv/txt/mtx (or .gz), .parquet, OGB folder or graph folder."""
     dst: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DST")]
     """The graph folder to make."""
     memory: str = "2GB"
-    """Memory the process may use."""
+    """Memory the process may use; of more than the machine has, what it has."""
     undirected: bool = False
     """Add the reverse of each edge, then drop repeated pairs. Done without asking for data sets
     that are undirected by definition but stored one way."""
@@ -41,10 +41,13 @@ class Convert:
     """Source and target column of a table, by name or position."""
     weight: str | None = None
     """Weight column of a table, by name or position."""
+    header: Literal["auto", "yes", "no"] = "auto"
+    """Whether the first line of an edge list is a header; auto looks, and asks where it could be an
+    edge as well."""
     features: Path | None = None
-    """A .npy or .npz with the node features, where the source has none."""
+    """A .npy or .npz with the node features; those of the source are left out."""
     splits: bool = True
-    """Convert the splits of an OGB folder."""
+    """Convert the splits."""
     overwrite: bool = False
     """Replace an existing graph folder."""
     threads: int = 0
@@ -70,6 +73,7 @@ class Convert:
             num_nodes=None if self.nodes is None else parse_count(self.nodes),
             columns=self.columns,
             weight=self.weight,
+            header=None if self.header == "auto" else self.header == "yes",
             features=self.features,
             splits=self.splits,
             overwrite=self.overwrite,

@@ -164,11 +164,13 @@ def _edge_weight(
         return None
     if weight.shape not in ((count,), (count, 1)):
         raise InputError(f"edge_weight has shape {list(weight.shape)}, expected [{count}]")
-    flat = weight.reshape(-1).astype(np.float32)
+    with np.errstate(over="ignore"):  # found below, with its place
+        flat = weight.reshape(-1).astype(np.float32)
     if not np.isfinite(flat).all():
         position = int(np.flatnonzero(~np.isfinite(flat))[0])
         raise InputError(
-            f"edge_weight holds {flat[position]} at position {position}, expected finite numbers"
+            f"edge_weight holds {weight.reshape(-1)[position]} at position {position}, expected "
+            "finite numbers (of float32)"
         )
     return np.append(flat, np.float32(1))[edge_ids]  # position -1, an added loop, is the 1
 
@@ -242,6 +244,11 @@ def _pyg_splits(data: Any) -> dict[str, Any]:
                 raise InputError(
                     f"{name}_{suffix} has shape {list(value.shape)}, expected one split; "
                     f"choose one, for example data.{name}_{suffix}[:, 0]"
+                )
+            if name in splits:
+                raise InputError(
+                    f"the data has {name}_mask and {name}_idx, which both say what the split "
+                    f"{name} is; leave one of them out"
                 )
             splits[name] = value
     return splits

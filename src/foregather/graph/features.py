@@ -39,6 +39,11 @@ class Features:
                 f"features are {self.data.dtype} of shape {self.data.shape}, "
                 "expected numbers of shape [rows, width]"
             )
+        if self.data.dtype.itemsize > 8:  # neither a folder nor torch has such numbers
+            raise InputError(
+                f"features are {self.data.dtype}, expected numbers of at most 64 bits; cast them, "
+                "for example to float32"
+            )
         if self.scale is None:
             return
         if self.data.dtype != np.int8:

@@ -309,3 +309,75 @@ def test_hash_strings_is_xxh64(texts: list[str]) -> None:
     keys = np.empty(len(texts), np.uint64)
     _core.hash_strings(np.frombuffer(b"".join(encoded), np.uint8), offsets, keys)
     assert keys.tolist() == [xxhash.xxh64(text).intdigest() for text in encoded]
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("NA,1\n1,2\n", {}),
+        ("1,NA\n1,2\n", {}),
+        ("nan,nan\n1,2\n", {}),
+        ("alice,2\n3,4\n", {}),
+        ("1e1,2\n0,1\n", {}),
+        ("1.5,b\n0,1\n", {}),
+        ("0x1,0x2\n3,4\n", {}),
+        (",b\n3,4\n", {}),
+        ("a,b,0.5\n1,2,0.7\n", {"weight": 3}),
+        ("5,6,src,dst\n1,2,a,b\n", {"columns": (1, 2)}),
+        ("alice,2\n3,4\n", {"ids": "dense"}),
+        ("NA,1\n1,2\n", {"ids": "sparse"}),
+        ("u,v\nv,w\nw,u\n", {}),  # names of columns, or of nodes
+        ("from,to\nx,from\n", {"ids": "string"}),
+    ],
+)
+def test_a_first_line_in_doubt_is_refused(tmp_path: Path, text: str, options: dict) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(InputError, match=r"edges.csv line 1 .*--header yes .*--header no"):
+        TextSource(path, **options)
+    skipped = TextSource(path, header=True, **options)
+    read = string_edges(skipped) if skipped.ids == "string" else edges(skipped)
+    assert len(read) == text.count("\n") - 1
+
+
+def test_the_flag_decides_and_the_summary_says_what_was_done(tmp_path: Path) -> None:
+    path = write(tmp_path, "u,v\nv,w\n")
+    assert string_edges(TextSource(path, header=False)) == [("u", "v"), ("v", "w")]
+    assert string_edges(TextSource(path, header=True)) == [("v", "w")]
+    path = write(tmp_path, "alice,2\n3,4\n")
+    with pytest.raises(InputError, match=r"line 1 has ids \['alice', '2'\].*--ids string"):
+        TextSource(path, header=False)
+    text = TextSource(path, header=False, ids="string")
+    assert string_edges(text) == [("alice", "2"), ("3", "4")]
+    header = TextSource(write(tmp_path, "\ufeff# c\nleft,right\n3,4\n"))
+    assert edges(header) == [(3, 4)]
+    assert "Line 2, 'left,right', was skipped as a header." in header.notes()
+    words = TextSource(write(tmp_path, "name,friend\nalice,bob\n"))
+    assert string_edges(words) == [("name", "friend"), ("alice", "bob")]
+    said = "Line 1, 'name,friend', was read as an edge; --header yes takes it as a header."
+    assert said in words.notes()
+    assert not any("header" in note for note in TextSource(write(tmp_path, "1,2\n")).notes())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0,1\r1,2\r",
+        "0,1,x\n1,2,y\r3,4,z\n",  # in a column that is not read
+        "0,1\r\n1,2\r3,4\r\n",
+        "a,b\rc,d",
+        "0,1\r" * 40_000,  # no line end for longer than is looked at
+    ],
+)
+@pytest.mark.parametrize("name", ["edges.csv", "edges.csv.gz"])
+def test_line_ends_of_cr_alone_are_refused(tmp_path: Path, text: str, name: str) -> None:
+    with pytest.raises(FormatError, match=r"line [12] has a carriage return.*tr '.r' '.n'"):
+        list(TextSource(write(tmp_path, text, name)).edges(5))
+
+
+def test_a_carriage_return_far_down_is_refused(tmp_path: Path) -> None:
+    text = "10,20\r\n" * 30_000
+    path = write(tmp_path, text + "1,2,x\r3,4,y\r\n")
+    with pytest.raises(FormatError, match="line 30001 has a carriage return"):
+        list(TextSource(path, delimiter=",").edges(500))
+    assert len(edges(TextSource(write(tmp_path, text + "1,2\r")), 500)) == 30_001
+    assert edges(TextSource(write(tmp_path, "0,1\r\r\n1,2\r\r\n"))) == [(0, 1), (1, 2)]

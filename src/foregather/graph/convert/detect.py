@@ -1,22 +1,45 @@
 """detect: which source reads what a person pointed at."""
 
 import os
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from foregather.errors import FormatError, InputError, StorageError
+from foregather.graph.convert.reading.columns import check_ids
 from foregather.graph.convert.reading.named_arrays import Arrays, MemoryArrays, NpyArrays
 from foregather.graph.convert.reading.npz import ZipArrays
 from foregather.graph.convert.source import Ids, Rows, Source
-from foregather.graph.convert.sources.array_source import ArraysSource, find_features
+from foregather.graph.convert.sources.array_source import (
+    ArraysSource,
+    check_count,
+    find_features,
+)
 
 __all__ = ["open_features", "open_source"]
 
-_TEXT = (".csv", ".tsv", ".txt", ".edges", ".el", ".edgelist")
+_TEXT = (".csv", ".tsv", ".txt", ".edges", ".el", ".edgelist", ".mtx")
 _PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".bin")
 _KEYS = ("edge_index", "x", "y", "edge_weight", "edge_attr")
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What was asked for of a source; no kind of source takes everything."""
+
+    ids: str = "auto"
+    nodes: int | None = None
+    columns: tuple[str, ...] | None = None
+    weight: str | None = None
+    header: bool | None = None
+
+    def only(self, what: str, *allowed: str) -> None:
+        """Refuses every option that is given and that such a source has no use for."""
+        for part in fields(self):
+            if part.name not in allowed and getattr(self, part.name) != part.default:
+                raise InputError(f"--{part.name} does not apply to {what}; leave it out")
 
 
 def open_source(
@@ -26,6 +49,7 @@ def open_source(
     num_nodes: int | None = None,
     columns: tuple[str, ...] | None = None,
     weight: str | None = None,
+    header: bool | None = None,
     splits: bool = True,
 ) -> Source:
     """The source for a path, or for a PyG `Data` object or data set of one graph.
@@ -36,74 +60,82 @@ def open_source(
         num_nodes: vertex count, where the source does not say it.
         columns: source and target column of a table, by name or position.
         weight: weight column of a table.
+        header: whether the first line of an edge list is a header; None looks.
         splits: False leaves an OGB folder's splits out.
+
+    Raises:
+        InputError: an option does not apply to such a source.
     """
-    if ids not in ("auto", "dense", "sparse", "string"):
-        raise InputError(f"ids is {ids!r}, expected auto, dense, sparse or string")
+    check_ids(ids)
+    asked = _Asked(ids, num_nodes, columns, weight, header)
     if not isinstance(src, (str, os.PathLike)):
-        return ArraysSource(_from_data(src), _array_ids(ids), num_nodes)
+        return _arrays(_from_data(src, num_nodes is None), asked)
     path = Path(src)
     if not path.exists():
         raise StorageError(f"{path.name} does not exist; check the path of the source")
     if path.is_dir():
-        return _open_folder(path, ids, num_nodes, columns, weight, splits)
+        return _open_folder(path, asked, splits)
     bare = path.name.removesuffix(".gz").lower()
     if bare.endswith(".npz"):
-        return ArraysSource(ZipArrays(path), _array_ids(ids), num_nodes)
+        return _arrays(ZipArrays(path), asked)
     if bare.endswith(".npy"):
-        return ArraysSource(NpyArrays(path), _array_ids(ids), num_nodes)
+        return _arrays(NpyArrays(path), asked)
     if bare.endswith((".parquet", *_TEXT)):
-        return _table(path, ids, num_nodes, columns, weight)
+        return _table(path, asked)
     if bare.endswith(_PICKLES):
         raise FormatError(
             f"{path.name} is a pickle or raw file, and pickles are never loaded; save the arrays "
             "with np.savez, or convert the PyG Data object from Python with foregather.convert"
         )
     raise FormatError(
-        f"{path.name} is of no known kind; expected .npz, .npy, .csv, .tsv, .txt (or .gz of "
+        f"{path.name} is of no known kind; expected .npz, .npy, .csv, .tsv, .txt, .mtx (or .gz of "
         "these), .parquet, an OGB folder or a graph folder"
     )
 
 
-def _open_folder(
-    path: Path,
-    ids: str,
-    num_nodes: int | None,
-    columns: tuple[str, ...] | None,
-    weight: str | None,
-    splits: bool,
-) -> Source:
+def _open_folder(path: Path, asked: _Asked, splits: bool) -> Source:
     if (path / "meta.json").is_file():
         from foregather.graph.convert.sources.folder_source import FolderSource
         from foregather.graph.graph import Graph
 
+        asked.only("a graph folder")
         return FolderSource(Graph.open(path))
     if (path / "edge_index.npy").is_file():
-        return ArraysSource(NpyArrays(path), _array_ids(ids), num_nodes)
+        return _arrays(NpyArrays(path), asked)
     if any(path.glob("*.parquet")):
-        return _table(path, ids, num_nodes, columns, weight)
+        return _table(path, asked)
     from foregather.graph.convert.sources.ogb import OgbSource
 
-    return OgbSource(path, splits=splits)
+    source = OgbSource(path, splits=splits)
+    asked.only("an OGB folder")
+    return source
 
 
-def _table(
-    path: Path,
-    ids: str,
-    num_nodes: int | None,
-    columns: tuple[str, ...] | None,
-    weight: str | None,
-) -> Source:
+def _arrays(arrays: Arrays, asked: _Asked) -> Source:
+    asked.only("arrays", "ids", "nodes")
+    return ArraysSource(arrays, _array_ids(asked.ids), asked.nodes)
+
+
+def _table(path: Path, asked: _Asked) -> Source:
     """A table of edges: Parquet (a file or a folder of parts), else text."""
     from foregather.graph.convert.sources.parquet import ParquetSource
     from foregather.graph.convert.sources.text import TextSource
 
-    parquet = path.is_dir() or path.name.lower().endswith(".parquet")
-    source: ParquetSource | TextSource = (ParquetSource if parquet else TextSource)(
-        path, columns=columns, ids=ids, weight=weight
-    )
-    if num_nodes is not None:
-        source.num_nodes = num_nodes
+    source: ParquetSource | TextSource
+    if path.is_dir() or path.name.lower().endswith(".parquet"):
+        asked.only("Parquet", "ids", "nodes", "columns", "weight")
+        source = ParquetSource(path, columns=asked.columns, ids=asked.ids, weight=asked.weight)
+    else:
+        source = TextSource(
+            path,
+            columns=asked.columns,
+            header=asked.header,
+            ids=asked.ids,
+            weight=asked.weight,
+        )
+    if asked.nodes is not None:
+        check_count(asked.nodes, source.num_nodes, source.name)
+        source.num_nodes = asked.nodes
     return source
 
 
@@ -113,8 +145,11 @@ def _array_ids(ids: str) -> Ids:
     return "sparse" if ids == "sparse" else "dense"
 
 
-def _from_data(data: Any) -> MemoryArrays:
-    """The arrays of a PyG Data object, or of a data set that holds exactly one."""
+def _from_data(data: Any, counted: bool) -> MemoryArrays:
+    """The arrays of a PyG Data object, or of a data set that holds exactly one.
+
+    `counted`: with its number of nodes, which PyG guesses where it is not told.
+    """
     if not hasattr(data, "edge_index") and hasattr(data, "__getitem__"):
         try:
             count = len(data)
@@ -131,7 +166,7 @@ def _from_data(data: Any) -> MemoryArrays:
             f"cannot convert a {type(data).__name__}; expected a path or an object with edge_index"
         )
     arrays = {key: _numpy(getattr(data, key)) for key in _KEYS if _has(data, key)}
-    if getattr(data, "num_nodes", None) is not None:
+    if counted and getattr(data, "num_nodes", None) is not None:
         arrays["num_nodes"] = np.array(int(data.num_nodes))
     for key in ("train", "val", "valid", "test"):
         for ending in ("mask", "idx"):

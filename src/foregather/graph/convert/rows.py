@@ -21,6 +21,7 @@ __all__ = ["DTYPES", "write_rows"]
 
 DTYPES = ("auto", "float32", "float16", "int8", "source")
 Array = npt.NDArray[Any]
+_MOST = {name: float(np.finfo(name).max) for name in ("float16", "float32")}
 
 
 class _Error:
@@ -109,6 +110,12 @@ def _scale(rows: Rows, step: int, name: str) -> npt.NDArray[np.float32]:
         for chunk in rows.chunks(step):
             np.maximum(largest, np.abs(chunk.astype(np.float64)).max(axis=0), out=largest)
             bar.advance(len(chunk))
+    beyond = np.flatnonzero(np.isfinite(largest) & (largest > _MOST["float32"]))
+    if beyond.size:
+        raise InputError(
+            f"{name} has {largest[beyond[0]]:g} in column {beyond[0]}, beyond float32 "
+            f"({_MOST['float32']:.2g}), which scales are; scale the features"
+        )
     if not np.isfinite(largest).all():
         column = int(np.flatnonzero(~np.isfinite(largest))[0])
         raise InputError(
@@ -130,10 +137,12 @@ def _cast(
         return quantize(chunk, scale)
     with np.errstate(over="ignore"):  # found below, with its place
         stored = chunk.astype(target, copy=False)
-    if target == np.float16 and _nonfinite(stored) != nonfinite:
+    if target.name in _MOST and _nonfinite(stored) != nonfinite:
         at = np.argwhere(np.isinf(stored) & np.isfinite(chunk))[0]
+        wider = "float32" if target == np.float16 else "source"
         raise InputError(
             f"{name} has {chunk[at[0], at[1]]:g} in row {row + at[0]}, column {at[1]}, beyond "
-            "float16 (65504); scale the features or choose --dtype float32"
+            f"{target.name} ({_MOST[target.name]:.5g}); scale the features or choose "
+            f"--dtype {wider}"
         )
     return stored

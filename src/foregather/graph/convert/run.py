@@ -28,6 +28,7 @@ from foregather.graph.convert.topology import (
 from foregather.graph.labels import normalize_labels, normalize_split
 from foregather.graph.on_disk.writer import FolderWriter
 from foregather.observe.progress import Progress, peak_memory
+from foregather.observe.usable_memory import usable_memory
 from foregather.units import format_bytes, parse_size
 
 __all__ = ["convert"]
@@ -48,6 +49,7 @@ def convert(
     num_nodes: int | None = None,
     columns: tuple[str, ...] | None = None,
     weight: str | None = None,
+    header: bool | None = None,
     features: str | os.PathLike[str] | None = None,
     splits: bool = True,
     overwrite: bool = False,
@@ -56,10 +58,10 @@ def convert(
     """Makes a graph folder from what is there, in bounded memory.
 
     Args:
-        src: a .npz, .npy, edge list (csv, tsv, txt, gzipped or not), .parquet, OGB folder, graph
-            folder, or a PyG `Data` object or data set of one graph.
+        src: a .npz, .npy, edge list (csv, tsv, txt, mtx, gzipped or not), .parquet, OGB folder,
+            graph folder, or a PyG `Data` object or data set of one graph.
         dst: the folder to make.
-        memory: bytes the process may use, as "2GB".
+        memory: bytes the process may use, as "2GB"; of more than the machine has, what it has.
         undirected: add the reverse of each edge and drop repeated pairs (the first stays). None:
             only where the data set is undirected by definition but stored one way.
         self_loops: add an edge from each node to itself where there is none.
@@ -71,18 +73,29 @@ def convert(
         num_nodes: vertex count, where the source does not say it.
         columns: source and target column of a table.
         weight: weight column of a table.
-        features: a file with the node features, where the source has none.
-        splits: False leaves an OGB folder's splits out.
+        header: whether the first line of an edge list is a header; None looks, and refuses a
+            line that could be an edge as well.
+        features: a file with the node features; those of the source are left out.
+        splits: False leaves the splits out.
         overwrite: replace an existing graph folder.
         threads: threads of the kernels, 0 for all.
 
     Returns:
         What was made: counts, bytes, notes, seconds and peak memory.
+
+    Raises:
+        InputError: an option does not apply to the source, or something in it cannot be kept.
     """
     started = time.perf_counter()
     work = _working_memory(parse_size(memory))
     source = open_source(
-        src, ids=ids, num_nodes=num_nodes, columns=columns, weight=weight, splits=splits
+        src,
+        ids=ids,
+        num_nodes=num_nodes,
+        columns=columns,
+        weight=weight,
+        header=header,
+        splits=splits,
     )
     rows = open_features(features, work // 4) if features is not None else source.features
     if undirected is None:
@@ -91,7 +104,7 @@ def convert(
     with FolderWriter(dst, overwrite) as writer:
         _check_space(writer.folder, source, rules, rows, dtype)
         topology, count, edges = _write_edges(writer, source, rules, work, threads)
-        facts = _write_nodes(writer, source, rows, dtype, count, work)
+        facts = _write_nodes(writer, source, rows, dtype, count, work, splits)
         if topology.negative:
             facts["edge_weight"] = {"negative": topology.negative}
         writer.finish(
@@ -114,14 +127,22 @@ def convert(
         "self_loops_added": topology.loops_added,
         **facts,
         "bytes": bytes_written,
-        "notes": source.notes() + _direction_note(source, rules) + _weight_note(topology),
+        "notes": [
+            *source.notes(),
+            *_direction_note(source, rules),
+            *_weight_note(topology),
+            *_feature_note(source, features),
+        ],
         "seconds": time.perf_counter() - started,
         "peak_memory": peak_memory(),
     }
 
 
 def _working_memory(memory: int) -> int:
-    """What the budget leaves after the interpreter and libraries that are loaded already."""
+    """What the budget leaves after the interpreter and libraries that are loaded already.
+
+    A budget beyond what the machine has free is cut to that.
+    """
     with open("/proc/self/statm", encoding="ascii") as file:
         resident = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     least = resident + _LEAST
@@ -130,6 +151,7 @@ def _working_memory(memory: int) -> int:
             f"--memory is {format_bytes(memory)}, but this needs at least {format_bytes(least)}; "
             "raise it"
         )
+    memory = min(memory, max(least, resident + usable_memory()))
     return memory - resident - (_LEAST // 3)  # the rest of _LEAST covers small allocations
 
 
@@ -213,7 +235,13 @@ def _write_numbered(
 
 
 def _write_nodes(
-    writer: FolderWriter, source: Source, rows: Rows | None, dtype: str, count: int, work: int
+    writer: FolderWriter,
+    source: Source,
+    rows: Rows | None,
+    dtype: str,
+    count: int,
+    work: int,
+    with_splits: bool,
 ) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     if rows is not None:
@@ -229,10 +257,11 @@ def _write_nodes(
     if small.labels is not None:
         labels, facts["labels"] = normalize_labels(small.labels, count)
         writer.put("labels", labels)
-    for name, values in small.splits.items():
+    splits = small.splits if with_splits else {}
+    for name, values in splits.items():
         writer.put(f"splits/{name}", normalize_split(name, values, count))
-    if small.splits:
-        facts["splits"] = {n: int(writer.arrays[f"splits/{n}"]["shape"][0]) for n in small.splits}
+    if splits:
+        facts["splits"] = {n: int(writer.arrays[f"splits/{n}"]["shape"][0]) for n in splits}
     return facts
 
 
@@ -250,6 +279,15 @@ def _weight_note(topology: Topology) -> list[str]:
     return [
         f"{topology.negative} edges have a negative weight: models take it as it is, sampling by "
         "weight refuses it."
+    ]
+
+
+def _feature_note(source: Source, features: str | os.PathLike[str] | None) -> list[str]:
+    if features is None or source.features is None:
+        return []
+    return [
+        f"The features of {source.name} were left out; those of {Path(features).name} take their "
+        "place."
     ]
 
 

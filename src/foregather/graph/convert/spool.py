@@ -15,7 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather import _core
+from foregather.errors import BudgetError
 from foregather.graph.on_disk.files import discard, read_at, storage_error, write_all
+from foregather.units import format_bytes
 
 __all__ = ["Group", "Spool"]
 
@@ -64,8 +66,14 @@ class Spool:
         self._room = max(1, run_bytes // dtype.itemsize)
         # Both are made whole at once and used again for every run: memory that is never touched
         # costs nothing, and memory touched for the first time costs dear in a virtual machine.
-        self._buffer: Array = np.empty(self._room, dtype)
-        self._grouped: Array = np.empty(self._room, dtype)
+        try:
+            self._buffer: Array = np.empty(self._room, dtype)
+            self._grouped: Array = np.empty(self._room, dtype)
+        except MemoryError as error:  # under a limit of address space, say
+            raise BudgetError(
+                f"cannot have {format_bytes(2 * self._room * dtype.itemsize)} of memory for "
+                "sorting; pass a smaller --memory"
+            ) from error
         self._filled = 0
         self._runs: list[_Run] = []
         self._end = 0

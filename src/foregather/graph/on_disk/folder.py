@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from foregather import _core
 from foregather.errors import FormatError, InputError, StorageError
-from foregather.files import absolute
+from foregather.files import absolute, is_there
 from foregather.graph.features import Features
 from foregather.graph.graph_value import AnyGraph, GraphValue
 from foregather.graph.integrity.checked_reads import CheckedReads
@@ -31,7 +31,7 @@ Array = npt.NDArray[Any]
 def _map(folder: Path, meta: Meta, name: str) -> Array:
     entry = meta.arrays[name]
     path = folder / entry.file
-    if not os.path.lexists(path):
+    if not is_there(path):
         raise FormatError(
             f"{entry.file} is missing, though meta.json lists it; the folder is incomplete"
         )

@@ -5,7 +5,6 @@ shapes and checksum counts are well formed, and every file lies inside the folde
 """
 
 import json
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from foregather.errors import FormatError, StorageError
-from foregather.files import read_regular
+from foregather.files import is_there, read_regular
 from foregather.graph.integrity.checks import Table, read_checks
+from foregather.graph.on_disk.holdable import DTYPES, NAME
 from foregather.graph.on_disk.writer import FORMAT, VERSION, meta_digest
 
 __all__ = ["ArrayEntry", "Meta", "RESERVED", "read_meta"]
@@ -26,12 +26,7 @@ RESERVED = frozenset(
 )
 _MOST_BYTES = 256 << 20
 _MOST_COUNT = 1 << 60
-_NAME = re.compile(r"[a-z][a-z0-9_]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)?")
 _CHECKSUM = re.compile(r"[0-9a-f]{16}")
-_DTYPES = frozenset(
-    ["bool", "float16", "float32", "float64"]
-    + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +65,9 @@ def _fail(why: str) -> FormatError:
 
 
 def _load(folder: Path) -> dict[str, Any]:
-    if not folder.is_dir():
+    if not is_there(folder) or not folder.is_dir():
         raise StorageError(f"{folder.name or folder} is not a folder; name a graph folder")
-    if not os.path.lexists(folder / "meta.json"):
+    if not is_there(folder / "meta.json"):
         raise FormatError(
             f"{folder.name or folder} has no meta.json; it is not a graph folder, "
             "or was never finished: convert it again"
@@ -139,7 +134,7 @@ def read_meta(folder: Path, with_tables: bool = True) -> Meta:
 
 
 def _entry(name: str, entry: Any, chunk: int) -> ArrayEntry:
-    if _NAME.fullmatch(name) is None:
+    if NAME.fullmatch(name) is None:
         raise _fail(f"names an array {name!r:.40}, which is not a valid name")
     if not isinstance(entry, dict):
         raise _fail(f"has no entry for array {name}")
@@ -147,7 +142,7 @@ def _entry(name: str, entry: Any, chunk: int) -> ArrayEntry:
     if entry.get("file") != f"{name}.npy":
         raise _fail(f"puts array {name} in file {entry.get('file')!r:.80}, expected {name}.npy")
     dtype, shape, checksums = entry.get("dtype"), entry.get("shape"), entry.get("checksums")
-    if not isinstance(dtype, str) or dtype not in _DTYPES:
+    if not isinstance(dtype, str) or dtype not in DTYPES:
         raise _fail(f"gives array {name} the dtype {dtype!r:.40}, which is not a number type")
     if (
         not isinstance(shape, list)

@@ -24,6 +24,7 @@ from foregather.graph.integrity.checks import describe_checks, table_file, table
 from foregather.graph.mapped import fetch
 from foregather.graph.on_disk.digest import json_digest
 from foregather.graph.on_disk.files import storage_error, sync_folder, write_all
+from foregather.graph.on_disk.holdable import check_holdable
 from foregather.graph.on_disk.npy import ALIGN, file_bytes, pack_header
 from foregather.graph.on_disk.owned import FORMAT, check_replaceable
 from foregather.graph.on_disk.workspace import Workspace
@@ -232,6 +233,7 @@ class FolderWriter:
         rows: int | None = None,
     ) -> ArrayWriter:
         """Starts the array `name` ("indices", "splits/train"); finish it with `close`."""
+        check_holdable(name, np.dtype(dtype), row_shape)
         table = self.folder / table_file(name)
         writer = ArrayWriter(self.folder / f"{name}.npy", dtype, row_shape, rows, table)
         self._open[name] = writer

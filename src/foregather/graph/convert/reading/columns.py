@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from foregather.errors import InputError
 
-__all__ = ["Column", "Picked", "check_ids", "has_edge_names", "pick_columns"]
+__all__ = ["Column", "Picked", "check_ids", "find_edge_names", "pick_columns"]
 
 #: A column by its name in the header, or by its position from 1 (also as text, "2").
 Column = str | int
@@ -37,16 +37,12 @@ def _plain(name: str) -> str:
     return name.strip().lower().replace(" ", "_").replace("-", "_")
 
 
-def _edge_names(names: Sequence[str]) -> tuple[int, int] | None:
+def find_edge_names(names: Sequence[str]) -> tuple[int, int] | None:
+    """Where a source and a target column are, recognised by their names; None: not there."""
     plain = [_plain(name) for name in names]
     sources = [plain.index(name) for name in _SOURCES if name in plain]
     targets = [plain.index(name) for name in (*_TARGETS, *_MORE_TARGETS) if name in plain]
     return (sources[0], targets[0]) if sources and targets else None
-
-
-def has_edge_names(names: Sequence[str]) -> bool:
-    """Whether a source and a target column are recognised by name."""
-    return _edge_names(names) is not None
 
 
 def pick_columns(
@@ -73,7 +69,7 @@ def pick_columns(
     if columns is not None:
         source, target = (_find(file, names, count, column) for column in columns)
     else:
-        found = _edge_names(names) if names is not None else None
+        found = find_edge_names(names) if names is not None else None
         source, target = found or (0, 1)
         if count < 2:
             raise InputError(

@@ -6,6 +6,7 @@ the consumer gets, after the pieces before it), or as soon as the consumer stops
 """
 
 import os
+import re
 import threading
 import zlib
 from collections import deque
@@ -55,7 +56,8 @@ def open_lines(
         longest: most bytes of one line.
 
     Raises:
-        FormatError: not text, not gzip though named so, truncated, or a line over `longest`.
+        FormatError: not text, not gzip though named so, truncated, a line over `longest`, or a
+            carriage return inside a line.
         StorageError: the file cannot be read.
     """
     if step_bytes < 1:
@@ -86,6 +88,7 @@ def _pieces(path: Path, step: int, longest: int) -> Generator[Piece, None, None]
                 break
             cut = block.rfind(b"\n") + 1
             if cut == 0:
+                _check_ends(block, line, path.name)  # before it is taken for one long line
                 pending.append(block)
                 length += len(block)
                 if length > longest:
@@ -96,10 +99,26 @@ def _pieces(path: Path, step: int, longest: int) -> Generator[Piece, None, None]
                 continue
             text = b"".join((*pending, block[:cut]))
             pending, length = [block[cut:]], len(block) - cut
+            _check_ends(text, line, path.name)
             yield np.frombuffer(text, np.uint8), line
             line += text.count(b"\n")
         if length:
-            yield np.frombuffer(b"".join(pending), np.uint8), line
+            text = b"".join(pending)
+            _check_ends(text, line, path.name)
+            yield np.frombuffer(text, np.uint8), line
+
+
+def _check_ends(text: bytes, line: int, name: str) -> None:
+    """Refuses a carriage return inside a line: what follows would be lost, or join two ids."""
+    if text.count(b"\r") == text.count(b"\r\n"):
+        return
+    found = re.search(rb"\r+[^\r\n]", text)
+    if found is not None:
+        number = line + text.count(b"\n", 0, found.start())
+        raise FormatError(
+            f"{name} line {number} has a carriage return inside, expected lines that end "
+            "with LF or CRLF; convert the file, for example with tr '\\r' '\\n'"
+        )
 
 
 @contextmanager

@@ -5,7 +5,6 @@ integers, and the first line that is not one stops the conversion with its numbe
 """
 
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,7 +12,9 @@ import numpy as np
 
 from foregather import _core
 from foregather.errors import FormatError, InputError
-from foregather.graph.convert.reading.columns import Column, Picked, has_edge_names, pick_columns
+from foregather.graph.convert.reading.columns import Column, Picked, pick_columns
+from foregather.graph.convert.reading.first_line import are_integers, has_header
+from foregather.graph.convert.reading.matrix_market import Matrix, read_matrix
 from foregather.graph.convert.reading.stream import first_lines
 from foregather.graph.convert.reading.tables import Layout
 
@@ -30,7 +31,6 @@ DELIMITERS = {
 _GUESSED = ("\t", ",", ";", "|")
 _SAMPLE_BYTES = 1 << 16
 _MOST_ROWS = 1000
-_INTEGER = re.compile(rb"[+-]?[0-9]+(\.0*)?")  # as the parser accepts
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,8 @@ class Sniffed:
         count: columns of the first data line.
         strings: the ids are text.
         comments: comment lines before the first data line.
+        first: the first line that is no comment, and its number.
+        matrix: what a MatrixMarket file says of itself; None for other files.
     """
 
     layout: Layout
@@ -52,6 +54,8 @@ class Sniffed:
     count: int
     strings: bool
     comments: list[str]
+    first: tuple[int, str]
+    matrix: Matrix | None = None
 
 
 def sniff(
@@ -66,22 +70,35 @@ def sniff(
 
     Raises:
         FormatError: no line holds an edge.
-        InputError: the columns asked for are not there, or the delimiter cannot be told.
+        InputError: the columns asked for are not there, the delimiter cannot be told, or whether
+            the first line is a header.
     """
     file = os.path.basename(path)
     comments, rows = _sample(path, file)
+    first = (rows[0][0], rows[0][1].decode("utf-8", "replace").strip())
+    matrix = read_matrix(file, comments, rows)
+    if matrix is not None:
+        if strings or header or delimiter not in (None, " "):
+            raise InputError(
+                f"{file} is a MatrixMarket file, whose ids are rows and columns, separated by "
+                "blanks, without a header; leave out --ids and --header"
+            )
+        picked = pick_columns(file, None, matrix.columns, columns, weight)
+        layout = Layout(" ", first_row=matrix.line + 1, comments=True)
+        return Sniffed(layout, picked, None, matrix.columns, False, comments, first, matrix)
     if delimiter is None:
         delimiter = _find_delimiter(file, [line for _, line in rows])
     elif delimiter not in DELIMITERS:
         raise InputError(f"the delimiter is {delimiter!r}, expected one of , ; | : tab or space")
     table = [(number, _split(line, delimiter)) for number, line in rows]
     if header is None:
-        header = _has_header([fields for _, fields in table], columns, weight)
+        header = has_header(file, table, columns, weight)
     names = [field.decode("utf-8", "replace") for field in table[0][1]] if header else None
     data = table[1:] if header else table
     if not data:
         raise FormatError(
-            f"{file} has a header and no edges; expected a source and a target a line"
+            f"{file} has a header and no edges; expected a source and a target a line (pass "
+            "--header no where its first line is an edge)"
         )
     count = len(data[0][1])
     picked = pick_columns(file, names, count, columns, weight)
@@ -89,7 +106,7 @@ def sniff(
         strings = _are_strings(file, data, picked[:2])
     # Text may start with # or %, so after the first edge such lines are edges where ids are text.
     layout = Layout(delimiter, first_row=data[0][0], comments=not strings)
-    return Sniffed(layout, picked, names, count, strings, comments)
+    return Sniffed(layout, picked, names, count, strings, comments, first)
 
 
 def _sample(path: str | os.PathLike[str], file: str) -> tuple[list[str], list[tuple[int, bytes]]]:
@@ -118,13 +135,9 @@ def _split(line: bytes, delimiter: str) -> list[bytes]:
     return _core.split_fields(np.frombuffer(line, np.uint8), delimiter)
 
 
-def _integers(fields: Sequence[bytes], columns: Sequence[int]) -> bool:
-    return all(c < len(fields) and _INTEGER.fullmatch(fields[c]) for c in columns)
-
-
 def _are_strings(file: str, data: list[tuple[int, list[bytes]]], columns: Sequence[int]) -> bool:
     """Whether ids are text: all are, or all are integers; a mixture is not judged but refused."""
-    odd = [row for row in data if not _integers(row[1], columns)]
+    odd = [row for row in data if not are_integers(row[1], columns)]
     if odd and len(odd) < len(data):
         number, fields = odd[0]
         text = [fields[c].decode("utf-8", "replace") for c in columns if c < len(fields)]
@@ -147,7 +160,7 @@ def _find_delimiter(file: str, rows: list[bytes]) -> str:
         counts = {len(fields) for fields in table}
         if min(counts) < 2 or (len(counts) > 1 and delimiter != " "):
             continue
-        if all(_integers(fields, (0, 1)) for fields in table[1:] or table):
+        if all(are_integers(fields, (0, 1)) for fields in table[1:] or table):
             return delimiter
         fitting.append(delimiter)
     if not fitting:
@@ -156,15 +169,3 @@ def _find_delimiter(file: str, rows: list[bytes]) -> str:
             "into two columns or more; expected commas, tabs, semicolons, bars or blanks"
         )
     return fitting[0]
-
-
-def _has_header(
-    table: list[list[bytes]], columns: Sequence[Column] | None, weight: Column | None
-) -> bool:
-    first = [field.decode("utf-8", "replace") for field in table[0]]
-    asked = [*(columns or ()), *(() if weight is None else (weight,))]
-    if any(not re.fullmatch("[0-9]+", str(column)) for column in asked) or has_edge_names(first):
-        return True
-    ids = [int(column) - 1 for column in columns] if columns else [0, 1]
-    below = table[1:]
-    return bool(below) and not _integers(table[0], ids) and all(_integers(f, ids) for f in below)

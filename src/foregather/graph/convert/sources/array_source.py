@@ -16,7 +16,7 @@ from foregather.errors import FormatError, InputError
 from foregather.graph.convert.reading.named_arrays import Arrays
 from foregather.graph.convert.source import EdgeChunk, Ids, Rows, Small
 
-__all__ = ["ArraysSource", "DenseRows", "find_features", "rename_split"]
+__all__ = ["ArraysSource", "DenseRows", "check_count", "find_features", "rename_split"]
 
 Array = npt.NDArray[Any]
 _SPARSE = ("x_data", "x_indices", "x_indptr", "x_shape")
@@ -86,9 +86,46 @@ class _Reader:
         return np.concatenate(parts) if parts else np.empty(0, np.uint8)
 
 
+def check_count(asked: int, said: int | None, name: str) -> None:
+    """Refuses a number of nodes other than the source's own."""
+    if said is not None and asked != said:
+        raise InputError(
+            f"--nodes is {asked}, but {name} says it has {said} nodes; leave --nodes out"
+        )
+
+
+def _check_single(names: list[str], where: str) -> None:
+    """Refuses two arrays that say the same: one of them would be passed over."""
+    groups = [("x", "features", "x_data"), ("y", "labels"), ("edge_attr", "edge_features")]
+    splits: dict[str, list[str]] = {}
+    for name in names:
+        for ending in ("_idx", "_mask"):
+            if name.endswith(ending):
+                splits.setdefault(rename_split(name.removesuffix(ending)), []).append(name)
+    for group in (*groups, *splits.values()):
+        found = [name for name in group if name in names]
+        if len(found) > 1:
+            raise InputError(
+                f"{where} has {' and '.join(found)}, which stand for one thing; leave out "
+                "all but the one that is meant"
+            )
+
+
+def _mask(name: str, values: Array) -> Array:
+    """A mask as booleans; ids would be taken for a mask that has nearly all nodes."""
+    wrong = np.flatnonzero(~np.isin(values, (0, 1)))
+    if wrong.size:
+        raise InputError(
+            f"{name} holds {values.reshape(-1)[wrong[0]]}, expected 0 or 1 for each node; "
+            f"name it {name.removesuffix('_mask')}_idx where it holds ids"
+        )
+    return values.astype(np.bool_)
+
+
 def find_features(arrays: Arrays, budget: int) -> Rows | None:
     """The node features among the arrays, dense or CSR, or None."""
     names = arrays.names()
+    _check_single(names, arrays.name)
     for name in ("x", "features"):
         if name in names:
             header = arrays.header(name)
@@ -150,7 +187,9 @@ class ArraysSource:
             )
         self.num_edges: int | None = shape[1] if shape[0] == 2 else shape[0]
         self.features = find_features(arrays, budget)
-        self.num_nodes = num_nodes if num_nodes is not None else self._count(names, budget)
+        self.num_nodes = self._count(names, budget) if num_nodes is None else num_nodes
+        if num_nodes is not None and "num_nodes" in names:
+            check_count(num_nodes, self._count(names, budget), self.name)
         self.has_weight = "edge_weight" in names
         self._edge_name = next((n for n in ("edge_attr", "edge_features") if n in names), None)
         self.edge_features = self._edge_width()
@@ -202,7 +241,7 @@ class ArraysSource:
                 if name.endswith(ending):
                     values = self.arrays.whole(name, budget)
                     if ending == "_mask":
-                        values = values.astype(np.bool_)
+                        values = _mask(name, values)
                     splits[rename_split(name.removesuffix(ending))] = values
         return Small(labels, splits)
 

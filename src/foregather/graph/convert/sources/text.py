@@ -15,6 +15,7 @@ import numpy as np
 
 from foregather.errors import FormatError, InputError
 from foregather.graph.convert.reading.columns import Column, check_ids
+from foregather.graph.convert.reading.matrix_market import Matrix
 from foregather.graph.convert.reading.tables import read_edges
 from foregather.graph.convert.reading.text_dialect import DELIMITERS, sniff
 from foregather.graph.convert.source import EdgeChunk, Ids, Rows, Small
@@ -34,14 +35,15 @@ class TextSource:
             the first two.
         delimiter: `, ; | :`, tab, or a space for any run of blanks; None looks.
         header: whether the first line that is no comment holds names; None: if it names the
-            columns asked for, or has usual names, or is not integers while the lines below are.
+            columns asked for, or has usual names, or is words while the ids below are integers;
+            where it could be an edge as well, it is refused.
         ids: "dense", "sparse", "string", or "auto": "dense" where the first lines hold integers,
             else "string".
         weight: weight column, by name or position from 1; None: no weights.
 
     Raises:
-        FormatError: empty, not text, or without a single edge.
-        InputError: the columns asked for are not there.
+        FormatError: empty, not text, without a single edge, or not the matrix of a graph.
+        InputError: the columns asked for are not there, or the first line is in doubt.
     """
 
     def __init__(
@@ -59,14 +61,20 @@ class TextSource:
         self.name = self._path.name
         strings = None if ids == "auto" else ids == "string"
         self._form = sniff(self._path, columns, delimiter, header, strings, weight)
-        self._auto = ids == "auto"
+        matrix = self._form.matrix
+        if matrix is not None and ids not in ("auto", "dense"):
+            raise InputError(
+                f"{self.name} is a MatrixMarket file, whose ids are rows and columns from 1 on; "
+                "leave out --ids"
+            )
+        self._auto, self._told = ids == "auto", header is not None
         self.ids: Ids = "string" if self._form.strings else "sparse" if ids == "sparse" else "dense"
-        self.num_nodes: int | None = None
-        self.num_edges: int | None = None
+        self.num_nodes: int | None = None if matrix is None else matrix.nodes
+        self.num_edges: int | None = None if matrix is None else matrix.entries
         self.has_weight = weight is not None
         self.edge_features: tuple[int, np.dtype[Any]] | None = None
         self.features: Rows | None = None
-        self.stored_once = self._konect()
+        self.stored_once = self._konect() if matrix is None else matrix.symmetric
 
     def _konect(self) -> bool | None:
         """What KONECT's first comment says of the direction of edges."""
@@ -84,19 +92,39 @@ class TextSource:
     def edges(self, step: int) -> Iterator[EdgeChunk]:
         """Reads the edges in order, at most `step` at a time."""
         form = self._form
+        chunks = read_edges(
+            self._path,
+            form.picked[:2],
+            step,
+            form.layout,
+            strings=form.strings,
+            weight=form.picked.weight,
+        )
         try:
-            yield from read_edges(
-                self._path,
-                form.picked[:2],
-                step,
-                form.layout,
-                strings=form.strings,
-                weight=form.picked.weight,
-            )
+            yield from chunks if form.matrix is None else self._entries(chunks, form.matrix)
         except InputError as error:
             if self._auto and str(error).endswith("expected an integer id"):
                 raise InputError(f"{error}; pass --ids string where ids are text") from error
             raise
+
+    def _entries(self, chunks: Iterator[EdgeChunk], matrix: Matrix) -> Iterator[EdgeChunk]:
+        """The entries of a matrix, whose rows and columns count from 1, as edges from 0 on."""
+        count = 0
+        for chunk in chunks:
+            for role, ids in (("row", chunk.source), ("column", chunk.target)):
+                bad = np.flatnonzero((ids < 1) | (ids > matrix.nodes))
+                if bad.size:
+                    raise InputError(
+                        f"{self.name} entry {count + int(bad[0])} has {role} {ids[bad[0]]}, "
+                        f"expected 1 to {matrix.nodes}"
+                    )
+            count += len(chunk.source)
+            yield chunk._replace(source=chunk.source - 1, target=chunk.target - 1)
+        if count != matrix.entries:
+            raise FormatError(
+                f"{self.name} has {count} entries, but line {matrix.line} says {matrix.entries}; "
+                "the file is truncated or damaged"
+            )
 
     def small(self, budget: int) -> Small:
         """An edge list has neither labels nor splits."""
@@ -110,7 +138,17 @@ class TextSource:
             f"{self._column(form.picked.target)} of {self.name}, separated by "
             f"{DELIMITERS[form.layout.delimiter]}."
         ]
-        if self._auto and self.ids == "dense":
+        number, line = form.first
+        if form.names is not None:
+            found.append(f"Line {number}, {line[:80]!r}, was skipped as a header.")
+        elif form.strings and not self._told:
+            found.append(
+                f"Line {number}, {line[:80]!r}, was read as an edge; --header yes takes it as a "
+                "header."
+            )
+        if form.matrix is not None:
+            found.append("MatrixMarket counts from 1, so node v has id v + 1 in the file.")
+        elif self._auto and self.ids == "dense":
             found.append("Ids are integers and kept as they are; --ids sparse renumbers them.")
         if self._auto and self.ids == "string":
             found.append("Ids are text, so the nodes are numbered.")
