@@ -95,10 +95,9 @@ class Convert:
         if "features" in facts:
             lines.append("  " + _features(facts["features"]))
         if "labels" in facts:
-            kind, missing = facts["labels"]["kind"], facts["labels"]["missing"]
-            lines.append(
-                f"  labels: {kind}, {facts['labels']['num_classes']} classes, {missing} missing"
-            )
+            kind, classes = facts["labels"]["kind"], facts["labels"]["num_classes"]
+            what = "numbers, not classes" if classes is None else f"{classes} classes"
+            lines.append(f"  labels: {kind}, {what}, {facts['labels']['missing']} missing")
         if "splits" in facts:
             sizes = ", ".join(f"{name} {format_count(n)}" for name, n in facts["splits"].items())
             lines.append(f"  splits: {sizes}")

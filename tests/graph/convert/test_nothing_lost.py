@@ -211,6 +211,12 @@ def test_the_flag_for_a_header_reaches_the_reader(tmp_path, capsys):
     assert Graph.open(tmp_path / "g").num_edges == 2
 
 
+def test_labels_that_are_no_classes_are_told(tmp_path, capsys):
+    save_npz(tmp_path / "a.npz", y=Y + 0.5)
+    assert main(["convert", str(tmp_path / "a.npz"), str(tmp_path / "g")]) == 0
+    assert "labels: float, numbers, not classes, 0 missing" in capsys.readouterr().out
+
+
 # ---- more memory than there is ------------------------------------------------------------------
 
 
