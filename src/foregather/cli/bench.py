@@ -66,6 +66,7 @@ class Bench:
             find_policy(name)
         if not self.memory or not all(0 <= share <= 1 for share in self.memory):
             raise InputError(f"memory is {self.memory}, expected shares from 0 to 1")
+        parse_count(self.nodes)  # refused also where a graph is given
         check_figure(self.plot)
         graph = self._graph()
         row_bytes, disk = self.row_bytes, None

@@ -14,10 +14,21 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import tyro
 
 from foregather.errors import InputError
+from foregather.units import to_whole
 
 __all__ = ["check_arguments", "commands_of", "flags_of"]
 
 _MOST = 1 << 64  # seeds reach up to there, and nothing goes beyond
+#: Whole numbers that mean the same in all commands, by the last part of the flag: from, to.
+_RANGES = {
+    "threads": (0, (1 << 31) - 1),
+    "batches": (0, (1 << 62) - 1),
+    "epochs": (0, (1 << 62) - 1),
+    "parts": (1, 1 << 20),
+    "bulk": (0, 1 << 20),
+    "bulks": (0, 1 << 20),
+    "row-bytes": (1, 1 << 40),
+}
 
 
 def commands_of(union: Any) -> dict[str, type]:
@@ -151,3 +162,6 @@ def _check_one(flag: str, kind: Any, value: str) -> None:
             raise InputError(f"{flag} is {value!r}, expected a number that is finite")
         if kind is int and not abs(number) < _MOST:
             raise InputError(f"{flag} is {value!r}, expected a whole number below 2^64")
+        name = flag.lstrip("-").replace("_", "-").rpartition(".")[2]
+        if kind is int and name in _RANGES:
+            to_whole(number, flag, *_RANGES[name])

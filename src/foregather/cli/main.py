@@ -37,6 +37,11 @@ __all__ = ["main"]
 
 _ABOUT = "Train graph neural networks on graphs that have outgrown RAM or one machine."
 
+_NO_MEMORY = (
+    "this machine has not enough memory for what was asked; ask for less (nodes, columns, layers, "
+    "batch size), or limit what is held with memory"
+)
+
 Command = (
     Annotated[Quickstart, tyro.conf.subcommand("quickstart")]
     | Annotated[Synth, tyro.conf.subcommand("synth")]
@@ -91,11 +96,21 @@ def _run(argv: Sequence[str] | None) -> int:
             print(json.dumps({"error": str(ours), "kind": type(ours).__name__}))
         print(f"foregather: {ours}", file=sys.stderr)
         return 2
+    except (MemoryError, RuntimeError) as error:
+        if not _is_memory(error):
+            raise
+        print(f"foregather: {_NO_MEMORY}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt as stop:
         said = str(stop) or "interrupted; nothing half-made was left behind"
         print(f"foregather: {said}", file=sys.stderr)
         return 130
     return 0
+
+
+def _is_memory(error: BaseException) -> bool:
+    """Whether the machine has no memory for an array, as Python, NumPy or torch says it."""
+    return isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error)
 
 
 def _as_ours(error: ForegatherError | OSError) -> ForegatherError:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from foregather.units import format_bytes, format_count, parse_count
+from foregather.units import format_bytes, format_count, parse_count, to_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +43,7 @@ class Quickstart:
         from foregather.graph.synthetic import synthesize
         from foregather.observe.plots import check_figure
 
+        to_whole(self.epochs, "--epochs", 1)
         path = self.folder / "graph"
         plots = [self.folder / f"{name}.png" for name in ("degrees", "accuracy", "storage")]
         for plot in plots:

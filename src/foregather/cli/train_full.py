@@ -3,7 +3,6 @@
 Under `torchrun` every rank runs the same command; only the first one speaks.
 """
 
-import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from foregather.graph.load import load_if_fits
 from foregather.observe.plots import check_figure
 from foregather.observe.progress import quiet
 from foregather.targets import check_file
-from foregather.units import format_bytes
+from foregather.units import format_bytes, parse_size
 
 if TYPE_CHECKING:
     from torch import nn
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["TrainFull"]
 
 _MOST = 1 << 31  # epochs, layers, columns, chunks or ranks that nobody has
+_MOST_RATE = 3e38  # what a weight of 32 bits can hold
 _MOST_SECONDS = 10**7  # what a timeout of torch can be
 
 
@@ -115,8 +115,10 @@ class TrainFull:
             raise InputError(f"--seed is {self.seed}, expected 0 to 2^63 - 1")
         if not 0 <= self.dropout < 1:
             raise InputError(f"--dropout is {self.dropout}, expected 0 to 1, without 1")
-        if not 0 < self.rate < math.inf:
-            raise InputError(f"--rate is {self.rate}, expected a number above 0")
+        if not 0 < self.rate <= _MOST_RATE:
+            raise InputError(f"--rate is {self.rate}, expected a number above 0, to {_MOST_RATE}")
+        if self.memory is not None:
+            parse_size(self.memory)  # refused also where chunks are given
         if not 0 < self.timeout <= _MOST_SECONDS:
             raise InputError(f"--timeout is {self.timeout}, expected up to {_MOST_SECONDS} seconds")
 

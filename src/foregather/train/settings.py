@@ -7,6 +7,7 @@ was checked: an unknown key is named with the nearest known one, a value of anot
 import dataclasses
 import difflib
 import json
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, is_dataclass
@@ -43,6 +44,9 @@ __all__ = [
 Made = TypeVar("Made")
 
 _MOST_BYTES = 1 << 24  # of a config file
+_MOST = (1 << 62) - 1  # of what is counted
+_MOST_RATE = 3e38  # what a weight of 32 bits can hold
+_MOST_SECONDS = 10**7  # what a timeout of torch can be
 
 
 @dataclass(frozen=True)
@@ -196,26 +200,36 @@ class Settings:
     watch: WatchSettings = field(default_factory=WatchSettings)
 
     def __post_init__(self) -> None:
+        train, optimizer = self.train, self.optimizer
         counts = {
-            "train.epochs": (self.train.epochs, 1),
-            "train.batch_size": (self.train.batch_size, 1),
-            "train.patience": (self.train.patience, 0),
-            "train.threads": (self.train.threads, 0),
-            "model.hidden": (self.model.hidden, 1),
-            "model.layers": (self.model.layers, 0),
-            "optimizer.warmup": (self.optimizer.warmup, 0),
-            "memory.prefetch": (self.memory.prefetch, 1),
-            "grid.replication": (self.grid.replication, 1),
-            "checkpoint.keep": (self.checkpoint.keep, 1),
-            "checkpoint.minutes": (self.checkpoint.minutes, 0),
+            "train.epochs": (train.epochs, 1, _MOST),
+            "train.batch_size": (train.batch_size, 1, _MOST),
+            "train.patience": (train.patience, 0, _MOST),
+            "train.threads": (train.threads, 0, _MOST),
+            "model.hidden": (self.model.hidden, 1, 1 << 20),
+            "model.layers": (self.model.layers, 0, 1 << 12),
+            "optimizer.warmup": (optimizer.warmup, 0, _MOST),
+            "optimizer.weight_decay": (optimizer.weight_decay, 0, _MOST_RATE),
+            "optimizer.momentum": (optimizer.momentum, 0, _MOST_RATE),
+            "memory.prefetch": (self.memory.prefetch, 1, _MOST),
+            "grid.replication": (self.grid.replication, 1, _MOST),
+            "checkpoint.keep": (self.checkpoint.keep, 1, _MOST),
+            "checkpoint.minutes": (self.checkpoint.minutes, 0, math.inf),
         }
-        for name, (value, least) in counts.items():
+        for name, (value, least, most) in counts.items():
             if not value >= least:
                 raise InputError(f"{name} is {value}, expected {least} or more")
-        if not self.grid.timeout > 0:
-            raise InputError(f"grid.timeout is {self.grid.timeout}, expected more than 0 seconds")
-        if not self.optimizer.lr > 0:
-            raise InputError(f"optimizer.lr is {self.optimizer.lr}, expected more than 0")
+            if not value <= most:
+                raise InputError(f"{name} is {value}, expected at most {most}")
+        if not 0 < self.grid.timeout <= _MOST_SECONDS:
+            raise InputError(
+                f"grid.timeout is {self.grid.timeout}, expected more than 0 seconds, up to "
+                f"{_MOST_SECONDS}"
+            )
+        if not 0 < optimizer.lr <= _MOST_RATE:
+            raise InputError(
+                f"optimizer.lr is {optimizer.lr}, expected more than 0, up to {_MOST_RATE}"
+            )
         if not 0 <= self.model.dropout < 1:
             raise InputError(f"model.dropout is {self.model.dropout}, expected 0 to 1, without 1")
 
