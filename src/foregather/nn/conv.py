@@ -28,11 +28,12 @@ class Conv(GraphLayer):
         then: applied to the result, row by row: `torch.relu`, or a module.
         gives: keep the result as a skip tensor of this name.
         initial: for convolutions with `x_0`: the name of the skip tensor to use.
-        edge_attr: give it the graph's edge features; None does so where it was made for some
-            (a GENConv whose `edge_dim` equals its width does not show that: say True).
+        edge_attr: give it the graph's edge features; None does so where `forward` names
+            `edge_attr`, unless it was made with `edge_dim=None`; False leaves them out.
 
     Raises:
-        InputError: a convolution that keeps edges from call to call, or `improved` GCN.
+        InputError: a convolution that keeps edges from call to call, or `improved` GCN, or one
+            that does not take the edge features it is to get.
     """
 
     def __init__(
@@ -55,13 +56,17 @@ class Conv(GraphLayer):
         self.gives = gives
         self.needs = (initial,) if "x_0" in takes else ()
         self._weighted = "edge_weight" in takes
-        if edge_attr is None:
-            made = (getattr(conv, name, None) for name in ("edge_dim", "lin_edge"))
-            edge_attr = any(part is not None for part in made)
-        self._attr = "edge_attr" in takes and edge_attr
-        # both attributes: the family of gcn_norm (SAGEConv's `normalize` is another thing)
-        self._family = hasattr(conv, "normalize") and hasattr(conv, "add_self_loops")
+        self._attr = _takes_edge_attr(conv, edge_attr)
+        # both attributes: the family of gcn_norm (SAGEConv's `normalize` is another thing); one
+        # that makes its weights itself (PDNConv) cannot be given those of the whole graph
+        family = hasattr(conv, "normalize") and hasattr(conv, "add_self_loops")
+        self._family = family and self._weighted
         self._pair = kind in _PAIR
+
+    @property
+    def takes_edge_attr(self) -> bool:
+        """Whether it is given edge features where the graph has some."""
+        return self._attr is not False
 
     def update(self, x: Tensor, near: Near | None, **skips: Tensor) -> Tensor:
         """The convolution's rows of the own nodes."""
@@ -71,9 +76,7 @@ class Conv(GraphLayer):
         arguments: dict[str, Tensor] = {}
         if self._weighted and weight is not None:
             arguments["edge_weight"] = weight
-        attr = near.edge_attr() if self._attr else None
-        if attr is not None:
-            arguments["edge_attr"] = attr
+        arguments |= self._edge_attr(near.edge_attr() if self.takes_edge_attr else None)
         for name in self.needs:
             other = rows.new_zeros(rows.shape[0] - count, skips[name].shape[1])
             arguments["x_0"] = torch.cat([skips[name], other])
@@ -93,12 +96,27 @@ class Conv(GraphLayer):
         arguments: dict[str, Tensor] = {}
         if self._weighted and edge_weight is not None:
             arguments["edge_weight"] = edge_weight
-        if self._attr and edge_attr is not None:
-            arguments["edge_attr"] = edge_attr
+        arguments |= self._edge_attr(edge_attr if self.takes_edge_attr else None)
         for name in self.needs:
             arguments["x_0"] = skips[name]
         out: Tensor = self.conv(x, edge_index=edge_index, **arguments)
         return out if self.then is None else self.then(out)
+
+    def _edge_attr(self, rows: Tensor | None) -> dict[str, Tensor]:
+        """The argument, where the graph has edge features.
+
+        Raises:
+            InputError: nobody knows whether the convolution takes them.
+        """
+        if rows is None:
+            return {}
+        if self._attr is None:
+            raise InputError(
+                f"forward of {type(self.conv).__name__} takes any keyword, so it does not show "
+                "whether it takes the edge features of this graph; give it as "
+                "Conv(..., edge_attr=True), or False to leave them out"
+            )
+        return {"edge_attr": rows}
 
     def _norm(self) -> str | None:
         if not (self._family and self.conv.normalize):
@@ -121,3 +139,22 @@ class Conv(GraphLayer):
     def _set_normalize(self, value: bool) -> None:
         conv: Any = self.conv
         conv.normalize = value
+
+
+def _takes_edge_attr(conv: nn.Module, asked: bool | None) -> bool | None:
+    """Whether a convolution gets the graph's edge features; None: it does not show it."""
+    takes = inspect.signature(conv.forward).parameters
+    loose = any(one.kind is one.VAR_KEYWORD for one in takes.values())
+    if asked and "edge_attr" not in takes and not loose:
+        raise InputError(
+            f"edge_attr is True, but forward of {type(conv).__name__} takes no edge_attr; leave it "
+            "out, or use a convolution that does"
+        )
+    if asked is not None:
+        return asked
+    if "edge_attr" not in takes:
+        return None if loose else False
+    # PyG's say by edge_dim what they were made for; those that have no such attribute (GENConv,
+    # GINEConv, NNConv, a user's own) take what they are given
+    made_for_none = getattr(conv, "edge_dim", 0) is None
+    return not made_for_none or getattr(conv, "lin_edge", None) is not None

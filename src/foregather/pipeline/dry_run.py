@@ -4,8 +4,9 @@ Node chunks give a layer the rows of in-neighbours and nothing else. Whether tha
 not for the layer to say: each is run by chunks and on the whole graph at once, as PyG would run it,
 and both must agree in value and in gradient. The graph is one where it matters: directed, several
 hops deep, of unequal degrees, with isolated nodes, a self-loop and parallel edges, and with edge
-weights where the user's graph has them. Copies are run, in double precision, so the layers given
-keep their state; a second run with other weights and rows looks behind weights that begin at zero.
+weights and edge features where the user's graph has them. Copies are run, in double precision, so
+the layers given keep their state; a second run with other weights and rows looks behind weights
+that begin at zero.
 """
 
 import copy
@@ -161,13 +162,25 @@ class _Layer:
         except Exception:  # perhaps it runs in its own precision only
             try:
                 found = self._compare(self._copy(None), x, skips)
-            except (RuntimeError, TypeError, ValueError, IndexError) as error:
+            except InputError:
+                raise
+            except Exception as error:
                 raise InputError(
-                    f"layer {self._number} ({self._name}) fails on rows of width {x.shape[1]}: "
-                    f"{error}"
+                    f"layer {self._number} ({self._name}) fails on rows of width {x.shape[1]}"
+                    f"{self._with_edges()}: {str(error) or type(error).__name__}"
                 ) from error
         self._compare_others(x, skips)
         return found
+
+    def _with_edges(self) -> str:
+        """What else the layer was given, and how it is left out."""
+        attr = self._graph.edge_features
+        if attr is None or not (isinstance(self._layer, Conv) and self._layer.takes_edge_attr):
+            return ""
+        return (
+            f" and edge features of width {attr.width} (make it for them, or leave them out by "
+            "Conv(..., edge_attr=False))"
+        )
 
     def _copy(self, dtype: torch.dtype | None) -> GraphLayer:
         """A copy that may be changed; the layer itself where it cannot be copied."""

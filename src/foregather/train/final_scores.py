@@ -6,31 +6,24 @@ result says so: `scored` is "exact" or "sampled", and nothing is called exact th
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from foregather.errors import BudgetError, InputError, StorageError
-from foregather.graph.graph import Graph
 from foregather.graph.on_disk.npy import map_array
-from foregather.loader.loader import Loader
-from foregather.sampling.neighbor import Neighbor
-from foregather.train.exact.steps import layer_steps
 from foregather.train.fit import Record, evaluate
 from foregather.train.from_settings import infer_options, make_model
 from foregather.train.infer import check_infer, infer
-from foregather.train.metrics import accuracy, forward
+from foregather.train.metrics import accuracy
 from foregather.train.parallel_model import whole_weights
 from foregather.train.run import Run
 
 __all__ = ["check_exact", "exact_scores", "final_scores", "split_nodes"]
 
 Nodes = npt.NDArray[np.int64]
-_TRIED = 16  # nodes by which it is seen how far a model looks
-_EQUAL = 1e-3  # of the largest score: the rounding of sums in another order stays below it
 
 
 def split_nodes(run: Run, split: str) -> Nodes | None:
@@ -86,7 +79,11 @@ def check_exact(run: Run) -> None:
     if run.device.type != "cpu" or run.training.in_parts():
         model = _whole_model(run, model)
     options = infer_options(run.settings)
-    run.together.first_does(lambda: check_infer(model, run.graph, **options), "exact scores")
+
+    def check() -> None:
+        run.training.meter.note(bytes=check_infer(model, run.graph, **options))
+
+    run.together.first_does(check, "exact scores")
 
 
 def exact_scores(run: Run, model: nn.Module, nodes: Mapping[str, Nodes]) -> dict[str, float]:
@@ -95,14 +92,13 @@ def exact_scores(run: Run, model: nn.Module, nodes: Mapping[str, Nodes]) -> dict
     Raises:
         BudgetError: the run's budget does not hold it.
         StorageError: the disk does not hold the rows between layers.
-        InputError: the model cannot be taken apart, and looks further than its layers say.
+        InputError: the model cannot be computed in parts of the graph.
     """
     if run.device.type != "cpu" or run.training.in_parts():
         model = _whole_model(run, model)  # inference is on the host
 
     def score() -> dict[str, float]:
         out, options = run.folder / "scores.npy", infer_options(run.settings)
-        _check_reach(model, run.graph, options, np.concatenate(list(nodes.values())))
         facts = infer(model, run.graph, out, overwrite=True, **options)
         run.training.meter.note(bytes=facts["bytes"])
         try:
@@ -113,58 +109,6 @@ def exact_scores(run: Run, model: nn.Module, nodes: Mapping[str, Nodes]) -> dict
             out.unlink()
 
     return run.together.first_does(score, "exact scores")
-
-
-def _check_reach(model: nn.Module, graph: Graph, options: Mapping[str, Any], nodes: Nodes) -> None:
-    """Whole neighbourhoods are exact only as far as they go: a hop more must change nothing.
-
-    Raises:
-        BudgetError: neighbourhoods do not fit.
-        InputError: a hop more than the model's layers changes scores.
-    """
-    if layer_steps(model) is not None:
-        return
-    few = np.unique(nodes)[:: max(1, len(nodes) // _TRIED)][:_TRIED]
-    depth = options["layers"]
-    try:
-        one, more = (_near(model, graph, options, few, hops) for hops in (depth, depth + 1))
-    except BudgetError:  # fewer nodes have smaller neighbourhoods
-        one, more = (_near(model, graph, options, few[:1], hops) for hops in (depth, depth + 1))
-    if float((one - more).abs().max()) > _EQUAL * (1 + float(one.abs().max())):
-        raise InputError(
-            f"{type(model).__name__} looks further than its {depth} layers (model.layers, or as "
-            "many as fan-outs), or at degrees of its neighbours; give it a method layer_steps"
-        )
-
-
-def _near(
-    model: nn.Module, graph: Graph, options: Mapping[str, Any], nodes: Nodes, hops: int
-) -> Tensor:
-    """Scores of some nodes by all edges so many hops deep, in one batch."""
-    loader = Loader(
-        graph,
-        None,
-        nodes,
-        len(nodes),
-        sampler=Neighbor([-1] * hops),
-        memory=options["memory"],
-        storage=options["storage"] if options["memory"] is not None else "auto",
-        bulk=1,
-        threads=options["threads"],
-        labels="seeds",
-        edge_attr=graph.edge_features is not None,
-        norm=options["norm"],
-        pyg=False,
-        prefetch=1,
-    )
-    training = model.training
-    model.eval()
-    try:
-        with torch.no_grad():
-            return torch.cat([forward(model, batch).float() for batch in loader])
-    finally:
-        model.train(training)
-        loader.close()
 
 
 def _whole_model(run: Run, model: nn.Module) -> nn.Module:

@@ -24,6 +24,7 @@ from foregather.observe.usable_memory import trim_memory, usable_memory
 from foregather.targets import check_file, check_replaced
 from foregather.train.exact.layers import Order, by_layers, lay_out
 from foregather.train.exact.neighbourhoods import by_neighbourhoods, with_least
+from foregather.train.exact.reach import check_reach
 from foregather.train.exact.steps import Step, layer_steps
 from foregather.units import parse_size
 
@@ -47,7 +48,8 @@ def infer(
 
     Args:
         model: see `exact.steps.layer_steps`; for others, whole neighbourhoods are computed anew
-            for each part, which is as exact but costs more with every layer.
+            for each part, which is as exact but costs more with every layer. Layers one by one, or
+            neighbourhoods, must give what its `forward` gives: both are compared beforehand.
         graph: from a folder, for a budget below its size.
         out: the file to make; rows between layers lie beside it until it is done.
         layers: of a model that does not show its steps.
@@ -64,7 +66,8 @@ def infer(
         How it went: sweeps, bytes read and written, and which way was taken.
 
     Raises:
-        InputError: the model does not fit the graph, or cannot be computed in parts.
+        InputError: the model does not fit the graph, or cannot be computed in parts: it reads
+            further than its layers say, or its `layer_steps` give other scores than `forward`.
         BudgetError: `memory` is below the minimum, which the message says, before anything starts.
         NumericError: scores that are NaN or infinite.
         StorageError: `out` exists, lies in a graph folder or is a part of a run, or the disk is
@@ -80,7 +83,10 @@ def infer(
         with Workspace(out, ".scratch") as work, torch.no_grad():
             order = replace(order, scratch=work.path)
             if steps is None:
+                order = with_least(graph, order, int(layers or 0))
+                read = check_reach(model, graph, order, int(layers or 0))
                 facts = by_neighbourhoods(model, graph, order, int(layers or 0))
+                facts["bytes"] += read
             else:
                 facts = by_layers(model, steps, graph, order)
             work.commit("scores.npy", check_replaced if overwrite else None)
@@ -106,8 +112,11 @@ def check_infer(
     batch_size: int | None = None,
     threads: int = 0,
     norm: Any = None,
-) -> None:
-    """Raises what `infer` with these arguments would raise before it starts; else does nothing.
+) -> int:
+    """Raises what `infer` with these arguments would raise before it starts.
+
+    Returns:
+        Bytes that were read from disk for it.
 
     Raises:
         InputError: the model does not fit the graph, or cannot be computed in parts.
@@ -119,9 +128,10 @@ def check_infer(
     model.eval()
     try:
         if steps is None:
-            with_least(graph, order, int(layers or 0))
-        else:
-            lay_out(model, steps, graph, order)
+            order = with_least(graph, order, int(layers or 0))
+            return check_reach(model, graph, order, int(layers or 0))
+        lay_out(model, steps, graph, order)
+        return 0
     finally:
         model.train(training)
 

@@ -48,12 +48,17 @@ _OPTIONAL = {
 _takes: WeakKeyDictionary[nn.Module, dict[str, inspect.Parameter]] = WeakKeyDictionary()
 
 
-def forward(model: nn.Module, batch: Any, parallel: nn.Module | None = None) -> Tensor:
+def forward(
+    model: nn.Module,
+    batch: Any,
+    parallel: nn.Module | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
     """Scores of the seeds [batch_size, classes].
 
     A model whose `forward` has one argument, `batch`, gets the batch. Any other is called with
     `x, edge_index` and, where its `forward` names them, `edge_weight`, `edge_attr` and the counts
-    of sampled nodes and edges (also under PyG's names, `..._per_hop`); features are float32.
+    of sampled nodes and edges (also under PyG's names, `..._per_hop`); features are of `dtype`.
     `parallel`, if given, is called in place of the model that it wraps.
 
     Raises:
@@ -82,8 +87,10 @@ def forward(model: nn.Module, batch: Any, parallel: nn.Module | None = None) -> 
                     "graph with it, or give the argument a default"
                 )
         if "edge_attr" in given:
-            given["edge_attr"] = given["edge_attr"].float()
-        scores = call(batch.x.float(), batch.edge_index, **given)
+            given["edge_attr"] = given["edge_attr"].to(dtype)
+        if "edge_weight" in given and dtype == torch.float64:
+            given["edge_weight"] = given["edge_weight"].to(dtype)
+        scores = call(batch.x.to(dtype), batch.edge_index, **given)
     if not isinstance(scores, Tensor) or scores.ndim != 2 or len(scores) < batch.batch_size:
         shape = list(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
         raise InputError(

@@ -39,6 +39,7 @@ def model_of(conv: torch.nn.Module) -> torch.nn.Module:
     """A model of PyG with one layer."""
     model = nn.GraphSAGE(W, W, 1)
     model.convs = torch.nn.ModuleList([conv])
+    model.supports_edge_weight = "edge_weight" in conv.forward.__code__.co_varnames
     return model.double().eval()
 
 

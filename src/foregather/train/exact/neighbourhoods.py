@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import nn
 
-from foregather.errors import BudgetError, ForegatherError, InputError
+from foregather.errors import BudgetError
 from foregather.graph.graph import Graph
 from foregather.graph.load import as_mapped
 from foregather.graph.mapped import fetch
@@ -21,11 +21,12 @@ from foregather.loader.loader import Loader
 from foregather.observe.progress import Progress
 from foregather.sampling.neighbor import Neighbor
 from foregather.train.exact.layers import Order
+from foregather.train.exact.own_forward import node_scores
 from foregather.train.exact.steps import edge_chunks
 from foregather.train.exact.write import write_rows
-from foregather.train.metrics import forward, reads
+from foregather.train.metrics import reads
 
-__all__ = ["by_neighbourhoods", "largest_neighbourhood", "with_least"]
+__all__ = ["by_neighbourhoods", "largest_neighbourhood", "neighbourhood_loader", "with_least"]
 
 _BATCH = 4096  # targets of a part without a budget
 _FLIGHT, _RESERVE = 3, 1.5  # batches alive at once, and room for larger ones
@@ -35,13 +36,12 @@ _CANDIDATES = 4096  # nodes whose neighbourhoods are counted
 def by_neighbourhoods(model: nn.Module, graph: Graph, order: Order, layers: int) -> dict[str, Any]:
     """Writes `scores.npy` to the scratch folder; says what was done.
 
+    The order is one from `with_least`, and `exact.reach` has nothing against the model.
+
     Raises:
-        BudgetError: the budget does not hold the neighbourhood of one node; the message says the
-            minimum.
         InputError: the model does not fit the graph.
     """
     facts: dict[str, Any] = {"way": "neighbourhoods", "sweeps": 1, "bytes": 0}
-    order = with_least(graph, order, layers)
     rows = _Rows(model, graph, order, [-1] * layers, facts)
     with Progress("inferring", graph.num_nodes, "nodes") as bar:
         write_rows(order.scratch / "scores.npy", rows.all(), bar)
@@ -71,38 +71,28 @@ class _Rows:
                 self.size = max(1, self.size // 2)
 
     def _go_on(self, end: int) -> Iterator[npt.NDArray[np.float32]]:
-        nodes = None if (self.done, end) == (0, self.graph.num_nodes) else (self.done, end)
-        loader = _loader(self.graph, self.order, self.fanouts, self.size, nodes)
+        whole = (self.done, end) == (0, self.graph.num_nodes)
+        nodes = None if whole else np.arange(self.done, end, dtype=np.int64)
+        loader = neighbourhood_loader(self.graph, self.order, self.fanouts, self.size, nodes)
         try:
             for batch in loader:
-                made = self._scores(batch)
+                made = node_scores(self.model, batch).numpy()
                 self.done += len(made)
                 yield made
             self.facts["bytes"] += reads(loader)["bytes"]
         finally:
             loader.close()
 
-    def _scores(self, batch: Any) -> npt.NDArray[np.float32]:
-        try:
-            made: npt.NDArray[np.float32] = forward(self.model, batch).float().numpy()
-        except (ForegatherError, MemoryError):
-            raise
-        except Exception as error:
-            raise InputError(
-                f"{type(self.model).__name__} fails on nodes {self.done} and on, with what this "
-                f"graph has ({type(error).__name__}: {' '.join(str(error).split())[:200]})"
-            ) from error
-        return made
 
-
-def _loader(
-    graph: Graph, order: Order, fanouts: list[int], size: int, nodes: tuple[int, int] | None
+def neighbourhood_loader(
+    graph: Graph, order: Order, fanouts: list[int], size: int, nodes: npt.NDArray[np.int64] | None
 ) -> Loader:
+    """Loads nodes (None: all), so many in a batch, with their in-neighbours, in the budget."""
     budget = order.memory is not None
     return Loader(
         graph,
         None,
-        None if nodes is None else np.arange(*nodes),
+        nodes,
         size,
         sampler=Neighbor(fanouts),
         memory=order.memory,
@@ -141,7 +131,8 @@ def with_least(graph: Graph, order: Order, layers: int) -> Order:
         return order
     node = largest_neighbourhood(graph, layers)
     try:
-        _loader(graph, order, [-1] * layers, 1, (node, node + 1)).close()
+        one = np.array([node], np.int64)
+        neighbourhood_loader(graph, order, [-1] * layers, 1, one).close()
     except BudgetError as error:
         if not order.chosen or error.least is None:
             raise

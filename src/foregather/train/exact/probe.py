@@ -2,13 +2,14 @@
 
 On a small graph with a hub, self-loops, parallel edges and isolated nodes, the very step that will
 be used is computed at once, by parts of whole rows, and with rows cut into pieces. What differs by
-parts is refused; what differs only in pieces is never cut. Compared is in float64 where the model
+parts is refused; what differs only in pieces is never cut; and where all steps together give other
+scores than the model's own `forward`, the model is refused. Compared is in float64 where the model
 can be turned to it.
 """
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,12 @@ from foregather.train.exact.cut import Cut
 from foregather.train.exact.deal import Cost, deal
 from foregather.train.exact.footprint import footprint
 from foregather.train.exact.gather import gathered
+from foregather.train.exact.own_forward import (
+    check_forward,
+    like_edges,
+    sentence,
+    small_batches,
+)
 from foregather.train.exact.part import Part, Piece
 from foregather.train.exact.room import Room
 from foregather.train.exact.steps import Step, layer_steps, whole_degree
@@ -33,6 +40,10 @@ _NODES = 24
 _ISOLATED = (4, 11, 16, 21)
 _ALL = 1e9
 _TARGETS = (3, 7)  # of a part, with which whole rows are compared
+_SIZES = (
+    1.0,
+    30.0,
+)  # of features, by which steps are compared with forward: others do other things
 _PIECES = (3.0, 8.0)  # nodes of a part, with which cut rows are
 
 
@@ -69,7 +80,7 @@ def probe(model: nn.Module, graph: Graph, norm: Any = None) -> list[StepFacts]:
 
     Raises:
         InputError: the model does not fit the graph, or a step gives other rows for parts of the
-            nodes than for all at once.
+            nodes than for all at once, or the steps other scores than `forward`.
     """
     steps = layer_steps(model)
     assert steps is not None and graph.features is not None
@@ -97,14 +108,8 @@ def _small_graph(graph: Graph, width: int) -> Graph:
     loops = np.array([[1, 1, 7, 8], [1, 1, 7, 8]])
     pairs = np.concatenate([pairs, hub[:, ~np.isin(hub[0], _ISOLATED)], loops], axis=1)
     count = pairs.shape[1]
-    attr = graph.edge_features
-    return Graph.from_edge_index(
-        pairs,
-        _NODES,
-        x=rng.normal(size=(_NODES, width)),
-        edge_weight=None if graph.edge_weight is None else rng.random(count, np.float32) + 0.1,
-        edge_attr=None if attr is None else rng.normal(size=(count, attr.width)).astype(np.float32),
-    )
+    x = rng.normal(size=(_NODES, width)).astype(np.float32)
+    return Graph.from_edge_index(pairs, _NODES, x=x, **like_edges(graph, count, rng))
 
 
 def _compare(
@@ -112,9 +117,10 @@ def _compare(
 ) -> list[tuple[int, int, bool]]:
     """For each step its columns, and whether its rows may be cut."""
     try:
-        exact = layer_steps(copy.deepcopy(model).double())
+        double = copy.deepcopy(model).double()
+        exact = layer_steps(double)
         assert exact is not None
-        return _walk(model, exact, small, norm, torch.float64, 1e-9)
+        return _walk(double, exact, small, norm, torch.float64, 1e-9)
     except Exception:  # a model that cannot be copied, wants its own dtype, or is wrong
         return _walk(model, steps, small, norm, dtype_of(model), 1e-4)
 
@@ -135,7 +141,7 @@ def _walk(
         except Exception as error:
             raise InputError(
                 f"{name} fails on rows of {rows.shape[1]} columns with the edges of this graph; "
-                f"make it for them ({_sentence(error.__cause__ or error)})"
+                f"make it for them ({sentence(error.__cause__ or error)})"
             ) from error
         if whole.ndim != 2 or len(whole) != _NODES:
             raise InputError(
@@ -149,6 +155,14 @@ def _walk(
         cut = step.neighbours and all(_holds(run, whole, near, nodes) for nodes in _PIECES)
         found.append((rows.shape[1], whole.shape[1], cut))
         rows = whole
+    hops = sum(step.neighbours for step in steps)
+    (batch,) = small_batches(small, max(1, hops), norm, _NODES)
+    for size in _SIZES:
+        scores = torch.from_numpy(np.array(small.features.data)).to(dtype) * size
+        for step in steps:
+            scores = _Run(step, edges, scores, dtype)(_ALL)
+        large = replace(batch, x=batch.x * size)
+        check_forward(model, large, scores, dtype, any(step.edge_attr for step in steps))
     return found
 
 
@@ -165,10 +179,6 @@ def _same(one: Tensor, other: Tensor, near: float) -> bool:
     finite = other[torch.isfinite(other)]
     size = float(finite.abs().max()) if finite.numel() else 0.0
     return torch.allclose(one, other, rtol=near, atol=near * max(size, 1e-30), equal_nan=True)
-
-
-def _sentence(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
 @dataclass(frozen=True)

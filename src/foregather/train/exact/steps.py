@@ -35,12 +35,14 @@ class Step:
         module: what aggregates in it, or holds that; `exact.cut` works on it.
         neighbours: False for steps that treat every row by itself.
         norm: "gcn" or "sym" where `call` needs degrees of the whole graph, else None.
+        edge_attr: it looks at edge features where the graph has some.
     """
 
     call: Callable[["Part", "npt.NDArray[np.float64] | None"], Tensor]
     module: nn.Module
     neighbours: bool = True
     norm: str | None = None
+    edge_attr: bool = False
 
 
 class _Near:
@@ -101,7 +103,8 @@ def layer_steps(model: nn.Module) -> list[Step] | None:
     Known are the models of `foregather.nn`, PyG's (GCN, GraphSAGE, GAT, GIN, ... with `jk` None or
     "last"), and any model with a method `layer_steps`, which returns functions from
     `(x, edge_index, count)` to the next rows of the first `count` nodes; they get `edge_weight` and
-    `edge_attr` too where they name them.
+    `edge_attr` too where they name them. Whether steps give what `forward` gives is looked at by
+    `exact.probe`.
     """
     shown: Any = getattr(model, "layer_steps", None)
     if shown is not None:
@@ -131,7 +134,7 @@ def _own_step(model: nn.Module, function: Callable[..., Tensor]) -> Step:
         more = {name: getattr(part, name) for name in names}
         return function(part.x, part.edge_index, part.batch_size, **more)
 
-    return Step(call, model)
+    return Step(call, model, edge_attr="edge_attr" in names)
 
 
 def _pyg_steps(model: Any) -> list[Step] | None:
@@ -141,7 +144,9 @@ def _pyg_steps(model: Any) -> list[Step] | None:
 
 
 def _pyg_step(model: Any, number: int) -> Step:
-    layer, final = Conv(model.convs[number]), number + 1 == len(model.convs)
+    # as PyG's own forward: by what the model says of its convolutions
+    asked = None if getattr(model, "supports_edge_attr", True) else False
+    layer, final = Conv(model.convs[number], edge_attr=asked), number + 1 == len(model.convs)
     bare = final and getattr(model, "jk_mode", None) is None
 
     def call(part: Part, degree: Any) -> Tensor:
@@ -155,7 +160,7 @@ def _pyg_step(model: Any, number: int) -> Step:
                 x = model.act(x)
         return model.lin(x) if final and hasattr(model, "lin") else x
 
-    return Step(call, layer.conv, norm=layer._norm())
+    return Step(call, layer.conv, norm=layer._norm(), edge_attr=layer.takes_edge_attr)
 
 
 def whole_degree(graph: Graph, norm: str) -> npt.NDArray[np.float64]:
