@@ -205,6 +205,14 @@ def test_rounds_are_as_few_as_staging_allows():
     ]
 
 
+@pytest.mark.parametrize("next_one", [4, 5])
+def test_what_the_next_bulk_needs_stays(next_one):
+    planner = FetchPlanner(np.array([0, 4, 8]), 0, 1)
+    first = planner.plan([[4, 1], [0, 5]], [[2, next_one]])
+    second = planner.plan([[2, next_one]])
+    assert first.needs.tolist() == [[0, 1], [0, 1]] and second.needs.tolist() == [[0, 0]]
+
+
 def test_bad_input():
     whole = cases.matrix("float32")
     with pytest.raises(BudgetError, match="needs at least"):

@@ -14,7 +14,7 @@ from foregather.dist.forecast.rehearsal import blocks_of, rehearse
 from foregather.dist.sampling.partition import cut_rows
 from foregather.dist.sampling.row_picks import PickRule, answer_picks, pick_rows, read_picks
 from foregather.dist.sampling.row_requests import inquiry_of
-from foregather.dist.transport.ledger import Entry, Ledger, show, total
+from foregather.dist.transport.ledger import Entry, Ledger, added, show, total
 from foregather.dist.transport.varint import Numbers, encode
 from foregather.sampling import Labor, Neighbor
 
@@ -315,3 +315,12 @@ def test_a_ledger_counts_neither_itself_nor_nothing():
     assert "other" in show(entries)
     ledger.clear()
     assert ledger.entries() == {}
+
+
+def test_tables_are_added_link_by_link():
+    one = {(0, 1, "rows"): Entry(10, 1), (1, 0, "rows"): Entry(3, 2)}
+    other = {(0, 1, "rows"): Entry(5, 4), (0, 1, "other"): Entry(7, 1)}
+    both = {**one, **other, (0, 1, "rows"): Entry(15, 5)}
+    assert added(one, other) == added(other, one) == both
+    assert total(both).bytes == total(one).bytes + total(other).bytes
+    assert one[0, 1, "rows"] == Entry(10, 1)  # the tables given stay as they are

@@ -95,6 +95,14 @@ def test_choose_bulk():
             choose_bulk(need, least - 1, asked, 1000)
 
 
+@pytest.mark.parametrize("bulk", [1, 8])
+def test_batches_a_quarter_larger_than_those_judged_by_stay_in_the_least_budget(bulk):
+    need = Need.judged(1000, [600, 800], [4000, 3000], 2)
+    Budget(need.least(bulk), need).check(bulk * 1000, 5000)
+    with pytest.raises(BudgetError, match="larger than the first"):
+        Budget(need.least(bulk), need).check(bulk * 1000, 5100)
+
+
 def test_a_batch_far_larger_than_the_first_is_said():
     Budget(350, Need(100, 10, 50, 2)).check(10, 50)
     # in order, the first batches have no neighbours at all and the last have many

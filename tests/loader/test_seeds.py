@@ -12,6 +12,7 @@ from scipy import stats
 
 from foregather import Graph, InputError, _core
 from foregather.loader.seeds import Seeds
+from tests.sampling.reference import MASK, SHUFFLE, derive, epoch_key
 
 
 def graph_of(nodes: int) -> Graph:
@@ -90,6 +91,34 @@ def test_orders_beside_the_bound_of_the_table_are_permutations():
         order = np.empty(count, np.int64)
         _core.shuffled(count, 5, 2, 0, order)
         assert sorted(order.tolist()) == list(range(count)) != order.tolist()
+
+
+def permuted(count: int, key: int, position: int) -> int:
+    """Where the network sends a position: four half-rounds on a rectangle, again while outside."""
+    rows = math.isqrt(count)
+    columns = -(-count // rows)
+
+    def offset(number: int, part: int, extent: int) -> int:
+        mixed = (part + derive(key, number)) * 0xBF58476D1CE4E5B9 & MASK
+        mixed = (mixed ^ mixed >> 32) * 0x94D049BB133111EB & MASK
+        return (mixed >> 32) * extent >> 32
+
+    while True:
+        left, right = divmod(position, columns)
+        for number in (0, 2):
+            left = (left + offset(number, right, rows)) % rows
+            right = (right + offset(number + 1, left, columns)) % columns
+        position = left * columns + right
+        if position < count:
+            return position
+
+
+@pytest.mark.parametrize("count", [64, 65, 99, 100, 1000])
+def test_the_order_equals_the_reference(count):
+    order = np.empty(count, np.int64)
+    _core.shuffled(count, 9, 4, 0, order)
+    key = epoch_key(9, SHUFFLE, 4)
+    assert order.tolist() == [permuted(count, key, k) for k in range(count)]
 
 
 def test_in_order_without_shuffle():

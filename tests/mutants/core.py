@@ -21,7 +21,7 @@ CORE = [
     ),
     *mutants(
         "csrc/base/random.hpp",
-        "sampling/test_saint.py",
+        "sampling/test_saint.py sampling/test_edges_of_draws.py",
         ("random: rejection left out", "if (low < range) {", "if (false) {"),
         ("random: unit from 52 bits", "(bits >> 11) * 0x1.0p-53", "(bits >> 12) * 0x1.0p-52"),
     ),
@@ -67,7 +67,12 @@ CORE = [
             "alias: guard for weights of zero left out",
             "cells[i] = {0, weights[i] > 0 ? i : static_cast<std::uint32_t>(heaviest)};",
             "cells[i] = {0, i};",
-            "a cell is left over only where rounding adds up to a whole one: rows of 10^8 entries",
+            # The parts of n cells sum to n, but for the rounding of a sum of n (n + 3 times 2^-53
+            # of n at most) and of n steps that each round a part of at most n: 2 n (n + 2) 2^-53.
+            # A zero's part stays 0 and any other left over is below 1, so m cells that are left
+            # with a zero among them hold at most m - 1: a whole cell is missing.
+            "a zero is left over only if rounding loses a whole cell: a row of n entries loses at "
+            "most 2 n (n + 2) 2^-53 of one, so no row of fewer than 60 million does",
         ),
         (
             "alias: the rest of a cell is given away twice",
@@ -83,12 +88,11 @@ CORE = [
     ),
     *mutants(
         "csrc/sampling/choose.hpp",
-        "sampling/test_matrix.py sampling/test_layerwise.py",
+        "sampling/test_matrix.py sampling/test_edges_of_draws.py sampling/test_layerwise.py",
         (
             "choose: ties by place, not by vertex",
             "if (tie != other.tie) return tie < other.tie;",
             "",
-            "keys are equal only where draws of 53 bits and weights meet; no test can wait for it",
         ),
         (
             "choose: the margin of rounding is gone",
@@ -129,13 +133,46 @@ CORE = [
             "labor: a vertex at the limit is taken",
             "next += shared.low(static_cast<std::uint32_t>(ids[p])) < limit;",
             "next += shared.low(static_cast<std::uint32_t>(ids[p])) <= limit;",
-            "the limit is one of 2^32 numbers, so one draw in four thousand million changes",
         ),
         ("labor: layers differ where they should share", "rule.same ? 0 : layer", "layer"),
         (
             "labor: weights forget the chance",
             "1.0 / static_cast<double>(row.degree) / chance;",
             "1.0 / static_cast<double>(row.degree);",
+        ),
+    ),
+    *mutants(
+        "csrc/sampling/trees.hpp",
+        "sampling/test_trees.py",
+        (
+            "trees: keyed by their place in the minibatch, not by input row",
+            "static_cast<std::uint64_t>(rows[s]), trees.one());",
+            "s - first, trees.one());",
+        ),
+        (
+            "trees: targets keep the numbers of their own tree",
+            "out.col[at] = moved_[all_.col[from]];",
+            "out.col[at] = all_.col[from];",
+        ),
+        (
+            "trees: weights stay in the order of trees",
+            "std::copy_n(all_.weight.data() + edge, count, out.weight.data() + to);",
+            "std::copy_n(all_.weight.data() + edge, count, out.weight.data() + edge);",
+        ),
+        (
+            "trees: nodes of later layers belong to the first tree",
+            "count, static_cast<std::uint32_t>(tree));",
+            "count, i % parts == 0 ? static_cast<std::uint32_t>(tree) : 0u);",
+        ),
+        (
+            "trees: edge counts of the minibatch before stay",
+            "    fresh_.clear();\n    spans_.clear();\n",
+            "    fresh_.clear();\n",
+        ),
+        (
+            "trees: positions of seeds stay from a plain minibatch",
+            "  out.seed_position.clear();\n",
+            "",
         ),
     ),
     *mutants(

@@ -3,6 +3,7 @@
 from tests.mutants.mutant import mutants
 
 _FG = "src/foregather/"
+_ABREAST = "pipeline/test_ways.py::test_chunks_abreast_equal_the_oracle"  # several chunks a tick
 
 PYTHON = [
     *mutants(
@@ -84,6 +85,24 @@ PYTHON = [
         ("resume: the graph is not compared", '        "graph": maker.graph.digest,\n', ""),
     ),
     *mutants(
+        _FG + "loader/loader_state.py",
+        "interop/test_disjoint.py::test_resume_is_exact",
+        (
+            "resume: trees are taken for plain minibatches",
+            "f\"{'disjoint ' if maker.disjoint else ''}{identity_of(maker.sampler)}\"",
+            "identity_of(maker.sampler)",
+        ),
+    ),
+    *mutants(
+        _FG + "loader/batch_recipe.py",
+        "interop/test_disjoint.py",
+        (
+            "trees: keyed from the first row of the batch on",
+            "rows = [input_id for _, input_id in dealt]",
+            "rows = [input_id - input_id[:1] for _, input_id in dealt]",
+        ),
+    ),
+    *mutants(
         _FG + "loader/memory/budget.py",
         "loader/test_budget.py",
         (
@@ -153,14 +172,18 @@ PYTHON = [
         ),
         ("rounds: the last is never done", "skip + staging >= rows", "skip + staging > rows"),
         (
-            "exchange: the look-ahead is forgotten",
-            "core = self._core.plan(wanted, later)",
-            "core = self._core.plan(wanted, [])",
-        ),
-        (
             "exchange: own rows cross too",
             "own = (rows >= low) & (rows < high)",
             "own = (rows > low) & (rows < high)",
+        ),
+    ),
+    *mutants(
+        _FG + "dist/features/fetch_plan.py",
+        "dist/test_exchange.py::test_what_the_next_bulk_needs_stays",
+        (
+            "exchange: the look-ahead is forgotten",
+            "core = self._core.plan(wanted, later)",
+            "core = self._core.plan(wanted, [])",
         ),
     ),
     *mutants(
@@ -184,12 +207,16 @@ PYTHON = [
     ),
     *mutants(
         _FG + "pipeline/passes/chunkwise.py",
-        "pipeline/test_passes.py pipeline/test_full_graph.py",
+        _ABREAST,
         (
             "history: rows of the own tick are stale",
             "fresh = place <= now",
             "fresh = place < now",
         ),
+    ),
+    *mutants(
+        _FG + "pipeline/passes/chunkwise.py",
+        "pipeline/test_passes.py pipeline/test_full_graph.py",
         ("history: never renewed", "rows.fresh, rows.history = rows.history, rows.fresh", "pass"),
         (
             "history: gradients of the last epoch are added",
@@ -218,12 +245,16 @@ PYTHON = [
     ),
     *mutants(
         _FG + "pipeline/passes/aggregation.py",
-        "pipeline/test_passes.py pipeline/test_full_graph.py",
+        _ABREAST,
         (
             "history: gradients are pushed to history",
             "            theirs, others = theirs[self.fresh], others[self.fresh]",
             "            pass",
         ),
+    ),
+    *mutants(
+        _FG + "pipeline/passes/aggregation.py",
+        "pipeline/test_passes.py pipeline/test_full_graph.py",
         ("history: the factor is left out", "theirs = theirs * self._factors(theirs)", "pass"),
     ),
     *mutants(

@@ -124,6 +124,19 @@ def test_nan_names_stage_and_chunk(mode):
         run.infer()
 
 
+@pytest.mark.parametrize("mode", ["exact", "fast"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_gradients_that_are_not_finite_name_their_layer(mode, value):
+    """Scores and loss are finite; only what goes back is not."""
+    layers = model("resgcn")
+    run = FullGraph(GRAPH, layers, 4, mode, partition="random", optimizer=sgd())
+    before = weights_of(layers)
+    next(layers[2].parameters()).register_hook(lambda gradient: torch.full_like(gradient, value))
+    with pytest.raises(NumericError, match="epoch 0: gradients of layer 2 are NaN or infinite"):
+        run.train_epoch()
+    assert torch.equal(weights_of(layers), before)
+
+
 def test_meter_reads_what_the_oracle_finds():
     """Error of history and cosine, computed by the oracle from the same weights."""
     from foregather.pipeline.planning.schedule import chunk_order

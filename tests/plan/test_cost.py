@@ -48,6 +48,35 @@ def test_choice_is_the_cheapest_of_all_that_were_tried():
     assert "measured" in measured and "0.250" in measured
 
 
+@pytest.mark.parametrize("iops", [2e3, 2e5])
+def test_other_ways_are_tried_with_the_best_block(iops):
+    rates = tuple(dataclasses.replace(r, iops=min(r.iops, iops)) for r in ASSUMED_DISK.rates)
+    disk = dataclasses.replace(ASSUMED_DISK, rates=rates)
+    choice = choose([bulk_of()], file_geometry(3000, 512), 300, disk)
+    tried = {}
+    for way in choice.alternatives:  # cheapest first
+        tried.setdefault((way.caching, way.merge_gap > 0), []).append(way.block_bytes)
+    best = tried["row", False][0]
+    assert sorted(tried["row", False]) == list(BLOCK_SIZES)
+    assert set(tried["page", False]) == {4096, best}
+    assert set(tried.get(("row", True), {4096, best})) == {4096, best}
+
+
+def test_bulks_are_priced_with_the_next_in_sight():
+    """As they are carried out: the prediction is the sum of plans that see one bulk ahead."""
+    bulks, geometry = [bulk_of(seed=k) for k in range(3)], file_geometry(3000, 512)
+    choice = choose(bulks, geometry, 300)
+    for way in choice.alternatives:
+        if way.caching != "row":
+            continue
+        own = file_geometry(3000, 512, way.block_bytes)
+        planner = _core.Planner(own, 300, way.merge_gap, max(1 << 20, way.block_bytes))
+        plans = [
+            planner.plan(bulk, ahead) for bulk, ahead in zip(bulks, [*bulks[1:], []], strict=True)
+        ]
+        assert way.predicted == plan_cost(plans, ASSUMED_DISK)
+
+
 def test_choice_follows_the_disk():
     slow = dataclasses.replace(
         ASSUMED_DISK,

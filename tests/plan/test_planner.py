@@ -1,5 +1,9 @@
 """The planner: optimal by rows, feasible always, never below its bounds."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,6 +20,7 @@ from foregather.plan.planner import (
 )
 from tests.plan.simulate import NONE, Cache, fewest_blocks, fewest_reads, geometry
 from tests.plan.traces import random_bulk, random_geometry, random_trace, small_bulks
+from tests.project_copy import ROOT
 
 
 def as_rows(bulk):
@@ -174,6 +179,66 @@ def test_uses_seen_before_the_steps_ran_out_are_not_taken_for_later_ones():
         bulk = as_rows([[0], [7], [2], [7]])
         plan = planner.plan(bulk)
         assert cache.run(plan, bulk)["misses"] == plan.row_bound == 3
+
+
+def test_a_use_of_before_the_steps_ran_out_is_no_repetition():
+    """Row 7 was expected at step 1 and never came; step numbers begin again, and now it comes."""
+    planner, cache = _core.Planner(geometry(8), 2, riders=False), Cache(2)
+    planner.plan(as_rows([[1]]), as_rows([[7]]))
+    planner.plan([np.empty(0, np.uint32)] * ((1 << 20) - 4), [])
+    planner.clear()
+    bulk = as_rows([[0], [7], [2]])
+    assert cache.run(planner.plan(bulk), bulk)["misses"] == 3
+
+
+def test_riders_that_were_never_used_and_are_not_expected_are_not_kept():
+    planner = _core.Planner(geometry(16, 512, 4096), 8)
+    planner.plan(as_rows([[0]]), as_rows([[9]]))  # 9 lies in the second block, and does not come
+    plan = planner.plan(as_rows([[8]]))
+    assert plan.counts()["riders"] == 0
+    assert planner.cached().tolist() == [0, 8] + [NONE] * 6
+
+
+def test_a_row_of_no_more_worth_is_not_written_over_another():
+    for ahead in ([], [[0, 1, 2]]):  # no next use, or the same one
+        planner = _core.Planner(geometry(6), 1)
+        plan = planner.plan(as_rows([[0], [1], [2]]), as_rows(ahead))
+        assert plan.copy_slot.tolist() == [0, NONE, NONE]
+        assert planner.cached().tolist() == [0]
+
+
+SHORT_OF_MEMORY = """
+import resource
+import numpy as np
+from foregather import _core
+from tests.plan.simulate import NONE, Cache, geometry
+bulk = [np.arange(k, k + 1000, dtype=np.uint32) for k in range(0, 1_000_000, 1000)]
+planner = _core.Planner(geometry(1_000_000), 5, 0, 4096, riders=False, bounds=False)
+kept, cache = planner.plan(bulk), Cache(5)  # now the tables are as large as they will be
+planner.clear()
+cache.run(planner.plan([np.array([7], np.uint32)]), [np.array([7], np.uint32)])
+pages = int(open("/proc/self/statm").read().split()[0])
+limit = pages * resource.getpagesize() + 20_000_000 + (8 << 20)  # the copies, and few requests
+resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+try:
+    planner.plan(bulk)
+except MemoryError:
+    pass
+else:
+    raise SystemExit("the limit is too high to say anything")
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+assert (planner.cached() == NONE).all()
+for again in ([np.arange(10, dtype=np.uint32)], [np.array([0, 7, 3], np.uint32)]):
+    cache.run(planner.plan(again), again)
+"""
+
+
+@pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="ends where memory does")
+def test_a_plan_lost_for_lack_of_memory_leaves_an_empty_cache():
+    """In a process of its own, which may have less memory than the requests of its plan take."""
+    command = [sys.executable, "-c", SHORT_OF_MEMORY]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_a_wrong_look_ahead_is_harmless():

@@ -13,6 +13,7 @@ from foregather.errors import InputError
 from foregather.graph import Graph
 from foregather.sampling import Labor, MatrixSampler, Neighbor
 from tests.helpers_sampling import assert_same, skewed_graph
+from tests.sampling.reference import batch_key, layer_key
 from tests.sampling.reference_weighted import labor_bulk, shared_number
 from tests.sampling.test_bulk import GOLDEN, graph  # noqa: F401
 from tests.sampling.test_neighbor_statistics import LEAST, star
@@ -51,6 +52,17 @@ def test_long_rows(degree, fanout):
     got = Labor([fanout]).sample_bulk(star(degree), [np.array(s) for s in seeds], seed=2)
     want = labor_bulk(star(degree), seeds, [fanout], "once", False, "exact", seed=2)
     assert_same(got, want)
+
+
+def test_a_vertex_at_the_limit_itself_is_not_taken():
+    # found by search: with this seed, vertex 3443 has the number that is the limit of 8 of 29
+    keys = layer_key(batch_key(1373, 0, 0), 0)
+    assert shared_number(keys, 3443) == 8 * 2**32 // 29
+    sources = np.r_[np.arange(28), 3443]
+    made = Graph.from_edge_index(np.stack([sources, np.zeros(29, np.int64)]), 4000)
+    got = Labor([8]).sample_bulk(made, [np.array([0])], seed=1373)
+    assert 3443 not in got[0].node
+    assert_same(got, labor_bulk(made, [[0]], [8], "once", False, "exact", seed=1373))
 
 
 def test_many_more_edges_than_expected():

@@ -168,6 +168,13 @@ def test_samplers_with_weights_are_values():
     assert rule == same
 
 
+def test_the_array_given_stays_the_callers():
+    weights = np.ones(5, np.float32)  # of the dtype that is kept: nothing need be converted
+    rule = Neighbor([2], weights=weights)
+    weights[0] = 9
+    assert rule == Neighbor([2], weights=np.ones(5))
+
+
 def test_copies_begin_without_a_kernel():
     made = skewed_graph(1, 30, 200)
     rule = Neighbor([2], weights=random_weights(1, made))
@@ -189,6 +196,7 @@ PAIRS = np.array([[1, 2, 3, 0, 2], [0, 0, 0, 1, 1]])  # rows of nodes 0 and 1
         ([1, 1, 1e39, 1, 1], "inf at position 2"),
         ([1, 1, 1, 0, 0], "all 2 edges into node 1 are 0, so there is nothing to sample"),
         ([1, 1, 1, 1], "hold 4 numbers, but the graph has 5 edges"),
+        ([1, 1, 1, 1, 1, 1], "hold 6 numbers, but the graph has 5 edges"),
         (True, "weights is True, but the graph has no edge_weight"),
     ],
 )
@@ -199,6 +207,14 @@ def test_bad_weights(weights, message):
         rule.sample_bulk(made, [np.array([0])], seed=0)
     with pytest.raises(InputError):  # and once more: nothing was kept
         rule.sample_bulk(made, [np.array([0])], seed=0)
+
+
+@pytest.mark.parametrize("count", [4, 6])
+def test_a_program_with_weights_of_another_graph(count):
+    made = Graph.from_edge_index(PAIRS, 4)
+    rule = Neighbor([2], weights=np.ones(count))
+    with pytest.raises(InputError, match=f"hold {count} numbers, but the graph has 5 edges"):
+        MatrixSampler.sample_bulk(rule, made, [np.array([0])], seed=0)
 
 
 @pytest.mark.parametrize("weights", ["edge_weight", [[1.0, 2.0]], [True, False]])
