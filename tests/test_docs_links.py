@@ -98,3 +98,18 @@ def test_a_broken_link_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         "```\n[e](fence.md)\n```\n[f](missing.md) [g](there.md#none) [h](../outside.md)\n"
     )
     assert broken(page) == ["missing.md", "there.md#none", "../outside.md"]
+
+
+def test_the_places_named_in_the_design_exist() -> None:
+    text = (ROOT / "docs/design.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:\w+/)+\w+\.(?:py|cpp))(?:::([\w.]+))?`", text))
+    assert len(named) > 40
+    for path, name in named:
+        if path.startswith("tests/"):
+            continue  # above
+        homes = [ROOT / "src/foregather" / path, ROOT / "csrc" / path, ROOT / path]
+        found = next((home for home in homes if home.is_file()), None)
+        assert found is not None, path
+        source = found.read_text(encoding="utf-8")
+        for part in filter(None, name.split(".")):
+            assert re.search(rf"^\s*(def|class) {part}\b", source, re.MULTILINE), (path, name)
