@@ -9,7 +9,7 @@ from foregather import _core
 from foregather.errors import InputError
 from foregather.plan.choice import BLOCK_SIZES, Alternative, _best, choose
 from foregather.plan.cost import ASSUMED_DISK, PlanCost, best_depth, plan_cost, repack_cost
-from foregather.plan.curve import Need, miss_curve, split_budget
+from foregather.plan.curve import miss_curve
 from foregather.plan.planner import file_geometry, plan_bulk
 from tests.plan.simulate import NONE
 from tests.plan.traces import random_bulk, random_geometry, random_trace
@@ -44,8 +44,6 @@ def test_choice_is_the_cheapest_of_all_that_were_tried():
     assert {way.caching for way in choice.alternatives} == {"row", "page", "repack"}
     text = choice.explain()
     assert "default figures" in text and "<- chosen" in text
-    measured = choice.with_measured(PlanCost(5, 20480, 0.25)).explain()
-    assert "measured" in measured and "0.250" in measured
 
 
 @pytest.mark.parametrize("iops", [2e3, 2e5])
@@ -117,25 +115,6 @@ def test_miss_curve_falls_with_memory():
     assert points[0].summary.hits == 0 and points[0].memory == 0
     distinct = len(np.unique(np.concatenate([b for bulk in bulks for b in bulk])))
     assert misses[-1] == distinct
-
-
-def test_split_budget_gives_memory_where_it_saves_most():
-    again = [[np.arange(100, dtype=np.uint32)] * 10]
-    once = [[np.arange(10 * k, 10 * k + 10, dtype=np.uint32) for k in range(10)]]
-    g = file_geometry(100, 4096)
-    slots = split_budget({"again": Need(g, again), "once": Need(g, once)}, 100 * 4096)
-    assert slots == {"again": 100, "once": 0}
-    rng = np.random.default_rng(5)
-    needs = {
-        name: Need(file_geometry(300, size), [random_bulk(rng, 300, 20, 80)])
-        for name, size in (("narrow", 512), ("wide", 4096))
-    }
-    for budget in (0, 1000, 50_000, 400_000, 10**9):
-        slots = split_budget(needs, budget)
-        spent = sum(slots[name] * needs[name].geometry.row_bytes for name in needs)
-        assert spent <= budget and all(0 <= slots[name] <= 300 for name in needs)
-    with pytest.raises(InputError, match="0 or more"):
-        split_budget(needs, -1)
 
 
 def test_repacking_that_wins_by_little_is_not_chosen():

@@ -2,12 +2,11 @@
 
 from foregather.plan.choice import Choice, choose
 from foregather.plan.cost import PlanCost, plan_cost
-from foregather.plan.curve import Need, miss_curve, split_budget
+from foregather.plan.curve import miss_curve
 from foregather.plan.planner import Planner, PlanSummary, file_geometry, plan_bulk, summarize
 
 __all__ = [
     "Choice",
-    "Need",
     "PlanCost",
     "PlanSummary",
     "Planner",
@@ -16,6 +15,5 @@ __all__ = [
     "miss_curve",
     "plan_bulk",
     "plan_cost",
-    "split_budget",
     "summarize",
 ]

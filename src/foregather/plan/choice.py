@@ -63,7 +63,6 @@ class Choice:
         rows: feature rows of the sample.
         seconds: what choosing took.
         assumed: the disk was not measured; default figures were used.
-        measured: what the executor counted for the same batches, once it has run; else None.
     """
 
     best: Alternative
@@ -71,7 +70,6 @@ class Choice:
     rows: int
     seconds: float
     assumed: bool
-    measured: PlanCost | None = None
 
     def using(self, caching: Caching) -> "Choice":
         """The same with the cheapest alternative of this kind as the one to use.
@@ -84,12 +82,8 @@ class Choice:
             raise InputError(f"{caching} was not among the ways that were tried; choose another")
         return replace(self, best=ways[0])
 
-    def with_measured(self, cost: PlanCost) -> "Choice":
-        """The same with what was measured, for `explain`."""
-        return replace(self, measured=cost)
-
     def explain(self) -> str:
-        """The alternatives as a table, cheapest first; measured beside predicted where known."""
+        """The alternatives as a table, cheapest first."""
         lines = [
             f"{'caching':8} {'block':>8} {'gap':>8} {'depth':>6} {'requests':>10} "
             f"{'bytes':>10} {'seconds':>8}"
@@ -100,12 +94,6 @@ class Choice:
                 f"{way.caching:8} {way.block_bytes >> 10:>4} KiB {way.merge_gap >> 10:>4} KiB "
                 f"{way.depth:>6} {format_count(cost.requests):>10} {format_bytes(cost.bytes):>10} "
                 f"{cost.seconds:>8.3f}{'  <- chosen' if way is self.best else ''}"
-            )
-        if self.measured is not None:
-            cost = self.measured
-            lines.append(
-                f"{'measured':34}{format_count(cost.requests):>10} "
-                f"{format_bytes(cost.bytes):>10} {cost.seconds:>8.3f}"
             )
         lines.append(
             f"predicted from plans of {format_count(self.rows)} rows, made in {self.seconds:.2f} s"
