@@ -67,7 +67,7 @@ _PYG: dict[str, tuple[tuple[Any, ...], str]] = {
 
 @contextmanager
 def called_fanouts(name: str) -> Iterator[None]:
-    """What a sampler says of its `num_neighbors` is said of `name`, which the user gave."""
+    """Errors about a sampler's `num_neighbors` name `name` instead, the argument the user gave."""
     try:
         yield
     except InputError as error:

@@ -162,7 +162,7 @@ class GridSettings:
 
 @dataclass(frozen=True)
 class CheckpointSettings:
-    """When the state of training is put down; no value here changes a result."""
+    """When checkpoints are written; no value here changes a result."""
 
     minutes: float = 10.0
     """Minutes between checkpoints inside an epoch; 0: only where an epoch ends."""

@@ -104,7 +104,7 @@ def shares_with_disk(
 
 
 def _cache_bytes(geometry: _core.Geometry, row_bytes: int, slots: int) -> int:
-    """Of so many slots: their rows, and what the planner's tables grow by."""
+    """Bytes of this many slots: their rows, and the growth of the planner's tables."""
     tables = _core.planner_bytes(geometry, slots, 0, 0) - _core.planner_bytes(geometry, 0, 0, 0)
     return slots * row_bytes + int(tables)
 

@@ -121,7 +121,7 @@ def make_chunks(
 
 
 def check_count(graph: Graph, count: int, abreast: int) -> None:
-    """Whether so many chunks can be.
+    """Checks that the graph can be cut into this many chunks.
 
     Raises:
         InputError: more chunks than nodes, or no multiple of `abreast`.
