@@ -3,7 +3,13 @@
 import pytest
 
 from foregather.errors import InputError
-from foregather.units import format_bytes, format_count, parse_count, parse_size
+from foregather.units import (
+    format_bytes,
+    format_count,
+    format_number,
+    parse_count,
+    parse_size,
+)
 
 
 @pytest.mark.parametrize(
@@ -49,3 +55,8 @@ def test_formats():
     assert format_bytes(2.05e9) == "2.05 GB"
     assert format_bytes(999_999) == "1 MB"
     assert format_count(1234567) == "1,234,567"
+    assert [format_number(n, "epoch") for n in (0, 1, 2000)] == [
+        "0 epochs",
+        "1 epoch",
+        "2,000 epochs",
+    ]

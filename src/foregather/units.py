@@ -7,7 +7,7 @@ from typing import Any
 
 from foregather.errors import InputError
 
-__all__ = ["format_bytes", "format_count", "parse_count", "parse_size", "to_whole"]
+__all__ = ["format_bytes", "format_count", "format_number", "parse_count", "parse_size", "to_whole"]
 
 _DECIMAL = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "B": 10**9, "T": 10**12}
 _BINARY = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -99,3 +99,8 @@ def format_bytes(size: float) -> str:
 def format_count(count: int) -> str:
     """A count for people, with thousands separators."""
     return f"{count:,}"
+
+
+def format_number(count: int, noun: str) -> str:
+    """A count with its noun, which ends in s unless there is one: "1 epoch", "2 epochs"."""
+    return f"{format_count(count)} {noun}{'' if count == 1 else 's'}"

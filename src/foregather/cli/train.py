@@ -12,7 +12,7 @@ from foregather.cli.train_ranks import count_ranks, restarted_run, train_over_ra
 from foregather.errors import InputError
 from foregather.observe.progress import write_above
 from foregather.train.settings import Settings, read_settings, with_options
-from foregather.units import format_bytes
+from foregather.units import format_bytes, format_number
 
 if TYPE_CHECKING:
     from foregather.train.rank_agreement import RunGrid
@@ -78,7 +78,8 @@ class Train:
         """The summary for people."""
         if not facts:  # of several ranks only the first has something to say
             return ""
-        lines = [f"run       {facts['run']}: {facts['epochs']} epochs, {facts['seconds']:.1f} s"]
+        epochs = format_number(facts["epochs"], "epoch")
+        lines = [f"run       {facts['run']}: {epochs}, {facts['seconds']:.1f} s"]
         if "best_valid" in facts:
             valid = f"valid {facts['best_valid']:.4f} ({facts['best_valid_scored']})"
             lines.append(f"best      epoch {facts['best_epoch']}, {valid}")

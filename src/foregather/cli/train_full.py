@@ -18,7 +18,7 @@ from foregather.graph.load import load_if_fits
 from foregather.observe.plots import check_figure
 from foregather.observe.progress import quiet
 from foregather.targets import check_file
-from foregather.units import format_bytes, parse_size
+from foregather.units import format_bytes, format_number, parse_size
 
 if TYPE_CHECKING:
     from torch import nn
@@ -222,9 +222,10 @@ class TrainFull:
         if not facts:
             return ""
         lines = [facts["plan"]] if "plan" in facts else []
+        epochs = format_number(facts["epochs"], "epoch")
         lines.append(
             f"{facts['graph']}: {facts['stages']} stages x {facts['ways']} ways, "
-            f"{facts['chunks']} chunks, mode {facts['mode']}, {facts['epochs']} epochs in "
+            f"{facts['chunks']} chunks, mode {facts['mode']}, {epochs} in "
             f"{facts['seconds']:.1f} s, {format_bytes(facts['bytes_an_epoch'])} sent an epoch"
         )
         if facts["loss"] is not None:
