@@ -20,17 +20,25 @@ DEPTH = 1  # jobs that wait; one more may be running
 
 
 class WriteBehind:
-    """A thread for writes; use as a context manager, inside the one that owns the files."""
+    """A thread for writes; use as a context manager, inside the one that owns the files.
+
+    Its queues are those of the interpreter's own C code: a signal that raises inside a `Queue` of
+    Python may leave an item without waking who waits for it, and then nobody ever ends.
+    """
 
     def __init__(self) -> None:
-        self._jobs: queue.Queue[Callable[[], object] | None] = queue.Queue(DEPTH)
+        #: Jobs; a queue among them is told that all before it are done; None ends the thread.
+        self._jobs: queue.SimpleQueue[Callable[[], object] | queue.SimpleQueue[None] | None]
+        self._jobs = queue.SimpleQueue()
+        self._room: queue.SimpleQueue[None] = queue.SimpleQueue()  # one item for each free place
+        for _ in range(DEPTH):
+            self._room.put(None)
         self._thread = threading.Thread(target=self._work, name="write-behind", daemon=True)
         self._error: BaseException | None = None
         self._dropping = False
 
     def __enter__(self) -> "WriteBehind":
-        self._thread.start()
-        return self
+        return self  # the thread begins with the first job: here an interrupt would leave it behind
 
     def __exit__(
         self,
@@ -38,23 +46,30 @@ class WriteBehind:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._dropping = self._dropping or kind is not None
-        self._jobs.put(None)
-        self._thread.join()
+        try:
+            self._dropping = self._dropping or kind is not None
+            self._jobs.put(None)
+            if self._thread.ident is not None:
+                self._thread.join()
+        finally:
+            self._jobs.put(None)  # again, if it was interrupted
         if kind is None:
             self._check()
 
     def _work(self) -> None:
         # Jobs are taken even after a failure, so that a caller in `submit` is never left waiting.
         while (job := self._jobs.get()) is not None:
+            if isinstance(job, queue.SimpleQueue):
+                job.put(None)
+                continue
+            self._room.put(None)
             try:
                 if not self._dropping:
                     job()
             except BaseException as error:  # raised in the caller by _check
                 self._error = error
                 self._dropping = True
-            finally:
-                self._jobs.task_done()
+            del job
 
     def _check(self) -> None:
         if self._error is not None:
@@ -63,11 +78,18 @@ class WriteBehind:
     def submit(self, job: Callable[[], object]) -> None:
         """Queues a job; waits while `DEPTH` jobs are queued already."""
         self._check()
+        if self._thread.ident is None:
+            self._thread.start()
+        self._room.get()
         self._jobs.put(job)
 
     def drain(self) -> None:
         """Waits until every job is done."""
-        self._jobs.join()
+        if self._thread.ident is None:
+            return
+        done: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._jobs.put(done)
+        done.get()
         self._check()
 
 
