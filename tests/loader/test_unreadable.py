@@ -79,8 +79,11 @@ def test_a_file_that_is_cut_before_it_is_read(folder):
     }
     model = "from foregather.nn import SAGE; model = SAGE([48, 8, 5]); cut(); "
     for name in ("features", "indices", "indptr"):
-        cases[f"infer {name}"] = (f"{name}.npy", model + "infer(model, graph, folder / 'out.npy')")
-        budget = "infer(model, graph, folder / 'out.npy', memory='60MB')"
+        cases[f"infer {name}"] = (
+            f"{name}.npy",
+            model + "infer(model, graph, f'{folder}.scores.npy')",
+        )
+        budget = "infer(model, graph, f'{folder}.scores.npy', memory='60MB')"
         cases[f"budget {name}"] = (f"{name}.npy", model + budget)
     for name in ("features", "indices", "labels"):
         full = "from foregather.nn import sage_layers; from foregather.pipeline import FullGraph; "
