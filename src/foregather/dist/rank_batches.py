@@ -145,10 +145,19 @@ class RankBatches:
         steps = range(first, self.steps(recipe.seeds), self.bulk)
         looks = self.rows is not None and self.rows.mode == "planned"
         begun: list[Future[Bulk]] = []
-        bulks = (self._sample(recipe, epoch, step, begun) for step in steps)
+
+        def begin() -> Iterator[_Begun]:
+            made: _Begun | None = None
+            for step in steps:
+                if made is not None:
+                    made.pending.result()  # one that fails has none behind it that would still send
+                made = self._sample(recipe, epoch, step)
+                begun.append(made.pending)
+                yield made
+
         try:
             # planned rows: the next bulk is sampled, and the one after it is being sampled
-            for now, *later in bulks_with_lookahead(bulks, 2 if looks else 1):
+            for now, *later in bulks_with_lookahead(begin(), 2 if looks else 1):
                 begun.remove(now.pending)
                 following = later[0].pending.result() if looks and later else None
                 yield from self._finish(recipe, now, following)
@@ -157,9 +166,7 @@ class RankBatches:
             wait(begun)  # other ranks count on this one
             raise
 
-    def _sample(
-        self, recipe: BatchRecipe, epoch: int, start: int, begun: "list[Future[Bulk]]"
-    ) -> "_Begun":
+    def _sample(self, recipe: BatchRecipe, epoch: int, start: int) -> "_Begun":
         """Begins to sample this rank's batches of the steps from `start` on."""
         seeds, size = recipe.seeds, self.grid.size
         end = min(start + self.bulk, self.steps(seeds))
@@ -167,7 +174,6 @@ class RankBatches:
         dealt = [seeds.batch(epoch, number % len(seeds)) for number in numbers]
         options = {"seed": seeds.seed, "epoch": epoch, "first_batch": numbers[0], "step": size}
         pending = self.sampler.sample_bulk_async([nodes for nodes, _ in dealt], **options)
-        begun.append(pending)
         return _Begun(start, pending, dealt)
 
     def _finish(self, recipe: BatchRecipe, now: "_Begun", later: Bulk | None) -> Iterator[Any]:
