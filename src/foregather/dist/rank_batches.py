@@ -28,7 +28,7 @@ from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.loader.batch_recipe import BatchRecipe, Dealt
 from foregather.loader.lookahead import bulks_with_lookahead
-from foregather.loader.loop import Producer, Together
+from foregather.loader.loop import Producer, RankProducer
 from foregather.loader.prefetch import ahead
 from foregather.loader.rank_options import RankOptions
 from foregather.loader.seeds import Seeds
@@ -90,7 +90,7 @@ class RankBatches:
 
     def start(self, recipe: BatchRecipe, epoch: int, first: int, prefetch: int) -> Producer:
         """What makes the batches of the steps `first` to the last, for one loop."""
-        return Together(self.batches(recipe, epoch, first, prefetch))
+        return RankProducer(self.batches(recipe, epoch, first, prefetch))
 
     def plan(self, recipe: BatchRecipe, epoch: int, batches: int | None) -> NoReturn:
         """Refused: ranks plan together, bulk by bulk.

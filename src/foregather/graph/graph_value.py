@@ -48,27 +48,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class GraphValue(_Referable):
-    """The arrays of a directed graph; see `Graph`, which is what users have.
-
-    Attributes:
-        num_nodes: N; node ids are 0 to N - 1.
-        num_edges: E, parallel edges counted.
-        indptr: int64 [N + 1].
-        indices: sources, uint32 [E] (int64 beyond 2^32 nodes), ascending inside a row.
-        features: one row for each node, or None.
-        edge_weight: float32 [E] in the order of `indices`, or None.
-        edge_features: one row for each edge in the order of `indices`, or None.
-        labels: [N] integers with -1 for missing, or [N, C] multi-label, or floats; or None.
-        splits: node ids (int64) by name: train, valid, test.
-        edge_ids: int64 [E], only for graphs made from an edge_index: the input position of each
-            edge, -1 for a self-loop that was added.
-        extra: further arrays of the folder (for example `mapping`, the original ids).
-        meta: facts: labels, features, undirected, self_loops, duplicates, provenance; for a graph
-            from a folder everything in its meta.json.
-        path: the folder, or None.
-        checked: whether the folder has block checksums, so that every byte is checked when it is
-            read; `verify` of the command line adds them.
-    """
+    """The arrays of a directed graph; `Graph`, which users have, says what each of them is."""
 
     num_nodes: int
     num_edges: int

@@ -19,11 +19,11 @@ from foregather.errors import InputError
 
 _ASK = 0.05  # seconds between looks, where what wakes was taken by an interrupt
 
-__all__ = ["Producer", "Supply", "Together", "Turns", "refuse_item", "refuse_workers"]
+__all__ = ["Producer", "Supply", "RankProducer", "Turns", "refuse_item", "refuse_workers"]
 
 
 class Producer(Protocol):
-    """Makes batches ahead; a `Feed`, or `Together`."""
+    """Makes batches ahead; a `Feed`, or `RankProducer`."""
 
     def start(self) -> None:
         """Begins; one of the others must follow, also where this was interrupted."""
@@ -184,7 +184,7 @@ class Supply:
         self._ended = True
 
 
-class Together:
+class RankProducer:
     """A generator of batches that are made with other ranks, as a producer."""
 
     def __init__(self, batches: Generator[Any, None, None]) -> None:

@@ -86,20 +86,7 @@ class Channel:
 
 
 class RankGrid:
-    """The ranks of a run, as everything in this room sees them; see `Grid`.
-
-    Starts `torch.distributed` from the environment of torchrun unless it was started already.
-
-    Args:
-        replication: c, the ranks that hold the same block row.
-        timeout: seconds after which a collective gives up.
-        backend: of torch.distributed, if it is started here.
-
-    Raises:
-        InputError: c does not divide the ranks, ranks differ in version or options, or this
-            process was not started by torchrun.
-        RankError: a rank cannot be reached, or the port is taken.
-    """
+    """The ranks of a run, as everything in this room sees them; arguments are those of `Grid`."""
 
     def __init__(
         self, replication: int = 1, *, timeout: float = 600.0, backend: str = "gloo"
