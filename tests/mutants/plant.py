@@ -8,9 +8,11 @@ longer end), and survives where all pass. Mutants that are shown to change nothi
 """
 
 import argparse
+import queue
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -63,12 +65,33 @@ def report(rows: list[tuple[Mutant, str, str]], seconds: float) -> None:
     found.write()
 
 
+def plant_all(chosen: list[Mutant], copies: list[Garden]) -> list[tuple[Mutant, str, str]]:
+    """Plants each bug in the next copy that is free; (bug, outcome, first test) in their order."""
+    free: queue.SimpleQueue[Garden] = queue.SimpleQueue()
+    for copy in copies:
+        free.put(copy)
+
+    def one(mutant: Mutant) -> tuple[Mutant, str, str]:
+        copy = free.get()
+        try:
+            outcome, first = copy.plant(mutant)
+        finally:
+            free.put(copy)
+        outcome = {"passed": "survived", "failed": "killed"}.get(outcome, outcome)
+        print(f"{outcome:9} {mutant.name}: {first}", flush=True)
+        return mutant, outcome, first
+
+    with ThreadPoolExecutor(len(copies)) as pool:
+        return list(pool.map(one, chosen))
+
+
 def main() -> int:
     """Plants all, or those asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", action="append", default=[], help="names that contain this")
     parser.add_argument("--report", action="store_true", help="write the dated report")
     parser.add_argument("--trust", action="store_true", help="do not run the tests without a bug")
+    parser.add_argument("--jobs", type=int, default=1, help="copies to plant in at a time")
     parser.add_argument("--part", default="1/1", help="k/n: every n-th, from the k-th on")
     parser.add_argument("--list", action="store_true", help="print the names and stop")
     given = parser.parse_args()
@@ -82,19 +105,15 @@ def main() -> int:
     if given.list:
         print("\n".join(m.name for m in chosen))
         return 0
-    begin, rows = time.monotonic(), []
+    begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="planted-") as folder:
-        copy = Garden(Path(folder))
+        copies = [Garden(Path(folder) / str(job)) for job in range(given.jobs)]
         if not given.trust:
-            sane = copy.test(sorted({test for m in chosen for test in m.tests}), limit=3600)
+            sane = copies[0].test(sorted({test for m in chosen for test in m.tests}), limit=3600)
             if sane[0] != "passed":
                 print(f"without any bug the tests do not pass: {sane}")
                 return 2
-        for number, mutant in enumerate(chosen, 1):
-            outcome, first = copy.plant(mutant)
-            outcome = {"passed": "survived", "failed": "killed"}.get(outcome, outcome)
-            rows.append((mutant, outcome, first))
-            print(f"{number}/{len(chosen)} {outcome:9} {mutant.name}: {first}", flush=True)
+        rows = plant_all(chosen, copies)
     survivors = [m.name for m, outcome, _ in rows if outcome == "survived"]
     print(f"{len(rows)} planted, {len(rows) - len(survivors)} killed, {len(survivors)} survived")
     if given.report:
