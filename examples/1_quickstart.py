@@ -1,4 +1,4 @@
-"""Train GraphSAGE on sampled minibatches, beside an MLP that does not see the graph.
+"""Train GraphSAGE on sampled minibatches, and an MLP that ignores the graph for comparison.
 
     python examples/1_quickstart.py
 
@@ -22,7 +22,7 @@ EPOCHS, BATCH, FANOUT, CLASSES = 10, 512, [10, 5], 40
 
 
 def make_graph() -> Graph:
-    """The same graph on every machine; `Graph.open("folder")` would do as well."""
+    """Makes the same graph on every machine; `Graph.open("folder")` would work too."""
     made = synthetic_arrays(20_000, degree=16, features=128, classes=CLASSES, seed=0)
     return Graph(
         num_nodes=20_000,
@@ -55,7 +55,7 @@ def train(model: torch.nn.Module, graph: Graph) -> float:
 
 @torch.no_grad()
 def evaluate(model: torch.nn.Module, graph: Graph) -> float:
-    """Exact: every edge of the graph takes part."""
+    """Returns the exact accuracy, computed with every edge of the graph."""
     target = np.repeat(np.arange(graph.num_nodes), graph.in_degree())
     edges = torch.from_numpy(np.stack([graph.indices.astype(np.int64), target]))
     model.eval()

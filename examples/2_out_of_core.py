@@ -1,10 +1,10 @@
-"""Train on a graph whose features do not fit: full memory beside 10 %, with equal losses.
+"""Train on a graph whose features do not fit: full memory versus 10 %, with equal losses.
 
     python examples/2_out_of_core.py
 
 makes a synthetic graph in a folder, trains GraphSAGE with everything in memory and with a budget
 that holds a tenth of the feature rows in its cache, and prints, in about a minute on two cores,
-for each the loss of every epoch (they are equal) and what was read. It draws out_of_core.png.
+for each, the losses of all epochs (they are equal) and the bytes read. It draws out_of_core.png.
 """
 
 import tempfile
@@ -22,7 +22,7 @@ NODES, CLASSES, EPOCHS, BATCH, FANOUT = 100_000, 40, 3, 256, [10, 5]
 
 
 def train(graph: Graph, memory: int | None) -> dict[str, Any]:
-    """Trains with a budget (None: all in memory); losses, seconds and bytes of each epoch."""
+    """Trains with a budget (None: all in memory); returns losses, seconds and bytes per epoch."""
     torch.manual_seed(0)
     storage = "auto" if memory is None else "features"
     options = {"shuffle": True, "labels": "seeds", "bulk": "auto", "pyg": False}
@@ -42,7 +42,7 @@ def main(folder: str | None = None, plot: str = "out_of_core.png") -> dict[str, 
         path = Path(folder or scratch) / "graph"
         synthesize(path, NODES, degree=16, features=128, classes=CLASSES, seed=0)
         graph = Graph.open(path)
-        # a tenth of the feature rows, and what sampling, batches and planning need beside them
+        # a tenth of the feature rows, plus what sampling, batches and planning need
         memory = graph.features.nbytes // 10 + 90_000_000
         runs = {"all in memory": train(graph, None), "a tenth": train(graph, memory)}
     for name, run in runs.items():

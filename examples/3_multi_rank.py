@@ -1,4 +1,4 @@
-"""Train GraphSAGE and LADIES over several ranks: any number of them, to the same accuracy.
+"""Train GraphSAGE and LADIES over any number of ranks, to the same accuracy.
 
     FOREGATHER_DATA=folder torchrun --standalone --nproc-per-node 4 examples/3_multi_rank.py
 
@@ -9,8 +9,8 @@ number of ranks. It prints for 1, 2 and 4 ranks, up to 0.01:
     SAGE    test accuracy 0.662
     LADIES  test accuracy 0.655
 
-With a file name as argument and `torchrun --max-restarts 3` it keeps a checkpoint and goes on after
-a rank was lost, to the weights of a run that was not disturbed.
+With a file name as argument and `torchrun --max-restarts 3` it keeps a checkpoint, resumes after a
+rank was lost, and ends with the weights of an undisturbed run.
 """
 
 import os
@@ -33,7 +33,7 @@ RULES = {"SAGE": Neighbor([10, 5], expand="per-layer"), "LADIES": Ladies([2048, 
 
 
 def make_graph() -> Graph:
-    """The same on every rank; of a graph from `Graph.open` a rank reads only its block."""
+    """Makes the same graph on every rank; from `Graph.open`, a rank would read only its block."""
     if folder := os.environ.get("FOREGATHER_DATA"):
         known = np.load(Path(folder, "ogbn_arxiv.npz"))
         rows = np.load(Path(folder, "ogbn_arxiv_surrogate_x.npz"))["x"].astype(np.float32)
@@ -46,7 +46,7 @@ def make_graph() -> Graph:
 
 
 class Model(SAGE):
-    """GraphSAGE on the layers of a batch, with the sampler's weights where it gives any."""
+    """GraphSAGE on the layers of a batch, with the sampler's edge weights if it has any."""
 
     def forward(self, batch):
         x = batch.x
@@ -75,8 +75,8 @@ def train(rule: Sampler, graph: Graph, grid: Grid, checkpoint: Path | None) -> t
             kept[name].load_state_dict(state)
     while loader.epoch < EPOCHS:
         for batch in loader:
-            torch.manual_seed(batch.number + (loader.epoch << 32))  # so that dropout resumes, too
-            # share: the last step may have fewer seeds, or a batch that only fills it up
+            torch.manual_seed(batch.number + (loader.epoch << 32))  # so that dropout resumes too
+            # share: in the last step a rank may have fewer seeds, or only padding
             loss = functional.cross_entropy(parallel(batch), batch.y) * batch.share
             optimizer.zero_grad()
             loss.backward()
@@ -90,7 +90,7 @@ def train(rule: Sampler, graph: Graph, grid: Grid, checkpoint: Path | None) -> t
 
 @torch.no_grad()
 def evaluate(model: torch.nn.Module, graph: Graph) -> float:
-    """Exact: every edge of the graph takes part."""
+    """Returns the exact accuracy, computed with every edge of the graph."""
     target = np.repeat(np.arange(graph.num_nodes), graph.in_degree())
     edges = torch.from_numpy(np.stack([graph.indices.astype(np.int64), target]))
     scores = SAGE.forward(model.eval(), torch.from_numpy(graph.features.data), edges)

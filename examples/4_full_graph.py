@@ -4,7 +4,7 @@
     torchrun --nproc-per-node 2 examples/4_full_graph.py
 
 makes a synthetic graph, lets the planner choose scheme, stages, ways and chunks for the ranks it
-finds, trains ResGCN+ with 8 layers exactly, and prints the plan, the loss on the way and the test
+finds, trains ResGCN+ with 8 layers exactly, and prints the plan, the loss as it falls and the test
 accuracy (about 0.8, where chance is 0.05), in under a minute on two cores.
 """
 
@@ -25,7 +25,7 @@ NODES, CLASSES, EPOCHS, DEPTH, WIDTH = 10_000, 20, 60, 8, 32
 
 def train(graph: Graph) -> dict[str, float]:
     """Plans, trains and evaluates; every rank makes the same calls."""
-    torch.manual_seed(0)  # so all ranks begin with the same weights
+    torch.manual_seed(0)  # so that all ranks start with the same weights
     layers = resgcn_layers(graph.features.width, WIDTH, CLASSES, DEPTH, dropout=0.2)
     options, explanation = planned(graph, layers, mode="exact")
     run = FullGraph(graph, layers, optimizer=lambda w: torch.optim.Adam(w, 0.01), **options)
@@ -39,12 +39,12 @@ def train(graph: Graph) -> dict[str, float]:
     found = run.accuracies(["valid", "test"])
     if speaks:
         sent = sum(run.volume().values())
-        print(f"test accuracy {found['test']:.3f}; {sent:,} bytes between ranks an epoch")
+        print(f"test accuracy {found['test']:.3f}; {sent:,} bytes between ranks per epoch")
     return found
 
 
 def main() -> dict[str, float]:
-    """Starts as many ranks as torchrun did, or one."""
+    """Uses the ranks that torchrun started, or one."""
     several = int(os.environ.get("WORLD_SIZE", "1")) > 1
     if several:
         dist.init_process_group("gloo")

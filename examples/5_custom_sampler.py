@@ -1,4 +1,4 @@
-"""A sampler of your own: in-neighbours chosen by an attention that is learnt while training.
+"""A custom sampler: in-neighbours chosen by an attention that is learned during training.
 
 Half of this graph's edges are noise. `ByAttention` overrides two verbs: `norm` weighs every edge by
 the model's own attention, `sample` picks 3 in-neighbours of each node by those weights. The same
@@ -90,7 +90,7 @@ def run(graph: Graph, attention: Attention) -> float:
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)  # the matrices are small, and the numbers then the same everywhere
+    torch.set_num_threads(1)  # small matrices; same results everywhere
     recipe = {"features": WIDTH, "classes": CLASSES, "signal": 1.5, "skew": 1, "label_noise": 0.0}
     indptr, indices, x, _, y, splits = synthetic_arrays(NODES, **recipe)
     graph = Graph(NODES, len(indices), indptr, indices, Features(x), labels=y, splits=splits)
