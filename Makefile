@@ -66,8 +66,9 @@ coverage: $(VENV)/.dev
 	$(VENV)/bin/ctest --test-dir build/coverage/core --output-on-failure
 	$(VENV)/bin/gcovr --root csrc --exclude csrc/tests --object-directory build/coverage/core --print-summary
 
+# Hours; `make bench QUICK=1` runs every script at a small size, without reports.
 bench: $(VENV)/.dev
-	@for script in benchmarks/*.py; do echo "== $$script"; $(PY) "$$script" || exit 1; done
+	$(PY) benchmarks/run.py $(if $(QUICK),--quick)
 
 docs: $(VENV)/.dev
 	$(VENV)/bin/sphinx-build -W -q -b html docs docs/_build/html

@@ -16,7 +16,6 @@ import argparse
 import json
 import mmap
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -25,6 +24,7 @@ from typing import Any
 
 from common.cgroup import Cgroup
 from common.report import Report
+from common.skip import need_disk
 
 from foregather import Graph
 from foregather.units import format_bytes, format_count, parse_count, parse_size
@@ -124,11 +124,7 @@ def prepare(folder: Path, nodes: int, edges: int) -> Graph:
     if not (folder / "graph").exists():
         need = nodes * (2 * 128 + 16) + 4 * edges
         folder.mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(folder).free
-        if free < need * 5 // 4:
-            sys.exit(
-                f"{folder} has {format_bytes(free)} free; {format_bytes(need * 5 // 4)} needed"
-            )
+        need_disk(folder, need * 5 // 4)
         command = [sys.executable, "-m", "foregather", "synth", str(folder / "graph"), "--json"]
         command += ["--nodes", str(nodes), "--edges", str(edges), "--dtype", "float16"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

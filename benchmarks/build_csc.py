@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import scipy
 import scipy.sparse as sp
-from common.report import machine_line
+from common.report import FOLDER, machine_line
 from scipy.sparse import _sparsetools
 
 from foregather import _core
@@ -112,7 +112,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1_000_000)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--date", default=datetime.date.today().isoformat())
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "reports")
+    parser.add_argument("--out", type=Path, default=FOLDER)
     options = parser.parse_args()
     lines = [
         "# Is building CSC in memory as fast as SciPy?",

@@ -23,6 +23,8 @@ import time
 from pathlib import Path
 
 import numpy as np
+from common.report import FOLDER
+from common.skip import need_disk
 
 from foregather import _core
 from foregather.observe.buffer import aligned_buffer
@@ -158,13 +160,12 @@ def report(found, facts, date):
 
 def main():
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-    if shutil.disk_usage(folder).free < 2 * SIZE:
-        sys.exit(f"{format_bytes(2 * SIZE)} must be free in {folder.name} for the test file")
+    need_disk(folder, 2 * SIZE)
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".foregather-bench-") as file:
         write(file)
         found = measure(Path(file.name))
     date = datetime.date.today().isoformat()
-    target = Path(__file__).parent / "reports" / f"disk_{date}.md"
+    target = FOLDER / f"disk_{date}.md"
     target.parent.mkdir(exist_ok=True)
     target.write_text(report(found, describe_machine(folder), date), encoding="utf-8")
     print(target.read_text())

@@ -9,7 +9,6 @@ buffer. The bar is 80 %. Systems take turns; the test file is removed at the end
 """
 
 import os
-import shutil
 import statistics
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from common.report import Report, median_spread
+from common.skip import need_disk
 
 from foregather import _core
 from foregather.gather.disk import DiskFeatures
@@ -115,8 +115,7 @@ def executor(file, backend, plan, out):
 
 def main():
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-    if shutil.disk_usage(folder).free < 3 * ROWS * ROW:
-        sys.exit(f"{format_bytes(3 * ROWS * ROW)} must be free for the test file")
+    need_disk(folder, 3 * ROWS * ROW)
     report = Report("disk_gather", __doc__)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".foregather-bench-") as place:
         path = Path(place) / "features.npy"

@@ -26,6 +26,7 @@ import numpy as np
 import torch
 from common.namespaces import why_not
 from common.report import Report, median_spread
+from common.skip import skip
 from common.world import run_over_links
 
 from foregather import Graph, Loader
@@ -105,7 +106,7 @@ def main() -> None:
         one_rank(args.folder, args.steps, args.bulk, args.repeats)
         return
     if reason := why_not():
-        raise SystemExit(f"this benchmark cannot run here: {reason}")
+        skip(reason)
     rows: list[list] = []
     if args.keep and args.keep.exists():
         rows = json.loads(args.keep.read_text())

@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 from common.namespaces import why_not
 from common.report import Report, median_spread
+from common.skip import skip
 from common.world import run_over_links
 
 from foregather import Graph
@@ -154,7 +155,7 @@ def main() -> None:
         one_rank(args.folder, args.replication, args.batches, args.repeats)
         return
     if reason := why_not():
-        raise SystemExit(f"this benchmark cannot run here: {reason}")
+        skip(reason)
     report, rows = Report("dist_model", __doc__), []
     off: list[float] = []
     with tempfile.TemporaryDirectory() as temporary:

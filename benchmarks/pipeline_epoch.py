@@ -33,6 +33,7 @@ from common.schemes import (
     sent_bytes,
     take_turns,
 )
+from common.skip import skip
 from common.world import run_over_links
 
 from foregather.pipeline import measure_line
@@ -132,7 +133,7 @@ def main() -> None:
         one_rank(given.folder, given.depths, given.repeats, given.shrink)
         return
     if reason := why_not():
-        raise SystemExit(f"this benchmark cannot run here: {reason}")
+        skip(reason)
     if given.quick:
         given.depths, given.repeats, given.shrink, given.rates = [4], 1, 8, ["100mbit", "none"]
     report, rows = Report("pipeline_epoch", __doc__), []

@@ -7,7 +7,6 @@ and some minutes, so it runs only with --yes.
 
 import argparse
 import json
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from common.cgroup import Cgroup
 from common.report import Report
+from common.skip import need_disk, skip
 
 from foregather import Graph
 from foregather.observe.progress import peak_memory
@@ -41,10 +41,8 @@ def main() -> None:
     parser.add_argument("--folder", default=None, help="where to put the graph")
     args = parser.parse_args()
     if not args.yes:
-        print(__doc__)
-        return
-    if shutil.disk_usage(args.folder or tempfile.gettempdir()).free < NEED:
-        sys.exit(f"this needs {format_bytes(NEED)} of free disk")
+        skip("this writes a graph of a billion edges; say --yes to do it")
+    need_disk(args.folder or tempfile.gettempdir(), NEED)
     report = Report("synth_billion", __doc__)
     with tempfile.TemporaryDirectory(dir=args.folder, prefix="fg-bench-") as folder:
         dst = Path(folder) / "g"

@@ -16,9 +16,9 @@ import time
 from pathlib import Path
 
 import numpy as np
-from common.report import machine_line, median_spread
+from common.report import FOLDER, machine_line, median_spread
+from common.skip import need_disk
 
-from foregather.errors import InputError
 from foregather.graph.on_disk.npy import file_bytes
 from foregather.graph.recipe import Recipe
 from foregather.units import format_bytes, format_count, parse_count
@@ -137,7 +137,7 @@ def main():
     parser.add_argument("--ids", default="shuffled")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--folder", default=None, help="where to write; a temporary one by default")
-    parser.add_argument("--report", default=str(Path(__file__).parent / "reports"))
+    parser.add_argument("--report", default=str(FOLDER))
     flags = parser.parse_args()
     options = {
         "nodes": flags.nodes,
@@ -157,12 +157,7 @@ def main():
     host = [machine_line()]
     with tempfile.TemporaryDirectory(prefix="synth_rate_", dir=flags.folder) as name:
         folder = Path(name)
-        free = shutil.disk_usage(folder).free
-        if free < 1.3 * sum(sizes):
-            raise InputError(
-                f"the disk has {format_bytes(free)} free, expected {format_bytes(1.3 * sum(sizes))}"
-                "; give --folder on a larger disk or fewer --nodes"
-            )
+        need_disk(folder, 13 * sum(sizes) // 10)
         rates = one_core(recipe)
         plain, runs = [], []
         for _ in range(flags.repeats):

@@ -9,9 +9,10 @@ from pathlib import Path
 from foregather.observe.machine import describe_machine
 from foregather.units import format_bytes
 
-__all__ = ["Report", "machine_line", "median_spread"]
+__all__ = ["FOLDER", "Report", "machine_line", "median_spread"]
 
-FOLDER = Path(__file__).parents[1] / "reports"
+# where reports are written; `run.py --quick` keeps its own away from the real ones
+FOLDER = Path(os.environ.get("FOREGATHER_REPORTS") or Path(__file__).parents[1] / "reports")
 
 
 def median_spread(values: Sequence[float], digits: int = 3) -> str:
@@ -51,7 +52,7 @@ class Report:
         """Prints the report and writes the file."""
         text = "\n".join(self._lines).rstrip() + "\n"
         print(text)
-        FOLDER.mkdir(exist_ok=True)
+        FOLDER.mkdir(parents=True, exist_ok=True)
         self.path.write_text(text, encoding="utf-8")
         return self.path
 

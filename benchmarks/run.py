@@ -1,0 +1,133 @@
+"""run: all benchmarks one after the other; what this machine cannot run is skipped with a sentence.
+
+    python benchmarks/run.py            # hours; each writes its dated report
+    python benchmarks/run.py --quick    # minutes; small sizes, no report
+    python benchmarks/run.py --only loader sampling
+
+A script that fails does not stop the others; the exit code says whether one did. Files go to a
+temporary folder in `--folder`, which is removed.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from common.skip import SKIPPED
+
+HERE = Path(__file__).parent
+FOLDER = "{folder}"  # an argument that becomes the temporary folder
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One call of a script.
+
+    Args:
+        script: its name.
+        whole: arguments of a whole run.
+        quick: arguments of a small one, added to those.
+        large: a whole run needs tens of gigabytes and hours, and is asked for by name.
+    """
+
+    script: str
+    whole: tuple[str, ...] = ()
+    quick: tuple[str, ...] = ()
+    large: bool = False
+
+
+_SMALL = ("--nodes", "20000", "--edges", "200000")
+_CASES = ("measure", "--folder", FOLDER)
+
+# every script but before_after, which needs a second tree
+SUITE = (
+    Entry("accuracy", (), ("--datasets", "cora", "--seeds", "1", "--cells", "0", "--dry")),
+    Entry("block_checks", (FOLDER,), ("--nodes", "20k", "--rounds", "2")),
+    Entry("build_csc", (), (*_SMALL, "--runs", "2")),
+    Entry(
+        "convert_bounded",
+        ("--folder", FOLDER),
+        ("--edges", "1M", "--nodes", "100k", "--memory", "200MB", "--limit", "450MB"),
+    ),
+    Entry("disk", (FOLDER,)),
+    Entry("disk_gather", (FOLDER,)),
+    Entry("disk_topology", _CASES, ("--nodes", "200k", "--rounds", "1", "--default-rounds", "1")),
+    Entry("disk_topology", ("report", "--folder", FOLDER)),
+    Entry("dist_epoch", (), (*_SMALL, "--ranks", "2", "--rates", "none", "--repeats", "1")),
+    Entry("dist_features", (), (*_SMALL, "--ranks", "4", "--each", "2")),
+    Entry("dist_model", (), (*_SMALL, "--batches", "4", "--repeats", "1", "--grids", "2x1")),
+    Entry("dist_sampling", (), (*_SMALL, "--ranks", "1", "2")),
+    Entry("gather", (), ("--matrix", "64MiB", "--rounds", "3")),
+    Entry("layerwise", (), (*_SMALL, "--rounds", "2")),
+    Entry("loader", (), (*_SMALL, "--rounds", "2", "--batches", "8", "--dry")),
+    Entry("out_of_core", (FOLDER,), ("--nodes", "200k", "--quick")),
+    Entry("pipeline_accuracy", (), ("--cells", "cora,gcnii", "--dry")),
+    Entry("pipeline_epoch", (), ("--quick",)),
+    Entry("pipeline_memory", (), ("--nodes", "10000", "--depth", "8")),
+    Entry("pipeline_simulator", (), ("--quick",)),
+    Entry("pipeline_volume", (), ("--graphs", "cora")),
+    Entry("plan", ("speed",), ("--nodes", "50k", "--rounds", "1")),
+    Entry("plan", ("reads",), ("--nodes", "50k")),
+    Entry("pyg_epoch", (), ("--quick", "--minutes", "1")),
+    Entry("real_data", (), ("--datasets", "cora", "--dry")),
+    Entry("repack", (FOLDER,)),
+    Entry("sampling", (), ("--rounds", "1", "--rules")),
+    Entry(
+        "synth_rate",
+        ("--folder", FOLDER),
+        ("--nodes", "100k", "--features", "16", "--repeats", "1"),
+    ),
+    Entry("synth_billion"),  # skipped without --yes
+    Entry("billion", (FOLDER,), ("--nodes", "200k", "--edges", "3M", "--batches", "4"), large=True),
+)
+
+
+def run(entry: Entry, quick: bool, folder: Path) -> tuple[str, float]:
+    """Runs one; how it ended ("ran", "skipped", "failed") and the seconds it took."""
+    given = [*entry.whole, *(entry.quick if quick else ())]
+    given = [str(folder) if part == FOLDER else part for part in given]
+    environment = dict(os.environ)
+    if quick:
+        environment["FOREGATHER_REPORTS"] = str(folder / "reports")
+    begin = time.monotonic()
+    command = [sys.executable, str(HERE / f"{entry.script}.py"), *given]
+    ended = subprocess.run(command, cwd=HERE.parent, env=environment)
+    outcome = {0: "ran", SKIPPED: "skipped"}.get(ended.returncode, "failed")
+    return outcome, time.monotonic() - begin
+
+
+def main() -> int:
+    """Runs those asked for, and ends with a line for each."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="small sizes, no report")
+    parser.add_argument("--only", nargs="+", help="names of scripts")
+    parser.add_argument("--folder", type=Path, default=Path(), help="where files may be written")
+    given = parser.parse_args()
+    known = {entry.script for entry in SUITE}
+    if unknown := set(given.only or ()) - known:
+        parser.error(
+            f"no script is called {sorted(unknown)[0]}; there are {', '.join(sorted(known))}"
+        )
+    chosen = [
+        entry
+        for entry in SUITE
+        if (entry.script in given.only if given.only else given.quick or not entry.large)
+    ]
+    lines = []
+    with tempfile.TemporaryDirectory(dir=given.folder, prefix=".foregather-bench-") as name:
+        for number, entry in enumerate(chosen, 1):
+            print(f"== {number}/{len(chosen)} {entry.script}", flush=True)
+            outcome, seconds = run(entry, given.quick, Path(name).resolve())
+            lines.append(
+                f"{outcome:8} {seconds:7.1f} s  {' '.join((entry.script, *entry.whole[:1]))}"
+            )
+    print("\n".join(line.replace(FOLDER, "") for line in lines))
+    return int(any(line.startswith("failed") for line in lines))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
