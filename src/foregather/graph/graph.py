@@ -59,7 +59,8 @@ class Graph(GraphValue):
             the ids of the source, and what others put there. They are not in batches.
         meta: facts: labels, features, undirected, self_loops, duplicates, provenance; for a graph
             from a folder everything in its meta.json.
-        path: the folder, or None.
+        path: the folder that the graph is read from, or None; a copy with other topology or
+            features (`dataclasses.replace`) has none, one with other labels or splits has it still.
         checked: whether the folder has block checksums, so that every byte is checked when it is
             read; `verify` of the command line adds them.
     """
@@ -161,10 +162,11 @@ class Graph(GraphValue):
     def digest(self) -> str:
         """Names the contents: equal graphs have equal digests, in memory and on disk.
 
-        A graph in memory is hashed the first time (seconds a few gigabytes).
+        A graph in memory, or a changed copy of one from a folder, is hashed the first time (seconds
+        a few gigabytes).
         """
         if not self._digest:
-            if self.path is not None:
+            if self._token.opened:
                 self._digest.append(str(self.meta["digest"]))
             else:
                 self._digest.append(compute_digest(self))

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.features import Features
-from foregather.graph.mapped import fetch, hold
+from foregather.graph.mapped import fetch, hold, shows_file
 from foregather.units import format_bytes
 
 __all__ = ["EDGE_STEP", "AnyGraph", "GraphValue", "plain_fields"]
@@ -24,6 +24,11 @@ __all__ = ["EDGE_STEP", "AnyGraph", "GraphValue", "plain_fields"]
 Array = npt.NDArray[Any]
 
 EDGE_STEP = 4 << 20  # edges looked at together where all are read
+#: Arrays that are read from disk by the folder and its meta.json, wherever the value is.
+_READ_BY_PATH = frozenset(
+    {"indptr", "indices", "edge_weight"}
+    | {f"{one}{end}" for one in ("features", "edge_features") for end in ("", "_scale")}
+)
 _SAME_SPLIT = ("val", "valid", "validation")
 
 
@@ -74,6 +79,19 @@ class GraphValue(_Referable):
         self._check_rows()
         for name in ("splits", "extra", "meta"):  # read-only, as the rest of the value
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+        if not self._shows_folder():  # what is read by the path would be another graph
+            object.__setattr__(self, "path", None)
+            object.__setattr__(self, "checked", False)
+
+    def _shows_folder(self) -> bool:
+        """Whether what is read from the folder is what the arrays hold, in constant time."""
+        entries = self.meta.get("arrays")
+        if self.path is None or "digest" not in self.meta or not isinstance(entries, Mapping):
+            return False
+        arrays = {k: v for k, v in self.stored_arrays().items() if k in _READ_BY_PATH}
+        return arrays.keys() == entries.keys() & _READ_BY_PATH and all(
+            shows_file(values, self.path, entries[name]) for name, values in arrays.items()
+        )
 
     def _check_topology(self) -> None:
         nodes, edges = self.num_nodes, self.num_edges

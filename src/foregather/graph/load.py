@@ -100,6 +100,6 @@ def _held(value: Any) -> Any:
 def _twin(graph: AnyGraph, changes: dict[str, Any]) -> AnyGraph:
     """The same graph with other arrays of the same numbers."""
     made = replace(graph, **changes)
-    object.__setattr__(made, "_digest", graph._digest)
-    object.__setattr__(made, "_token", graph._token)
+    for name in ("path", "checked", "_digest", "_token"):
+        object.__setattr__(made, name, getattr(graph, name))
     return made

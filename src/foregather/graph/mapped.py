@@ -8,7 +8,7 @@ all who ask while any of them has it. Other arrays are passed through as they ar
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -21,7 +21,7 @@ from foregather import _core
 from foregather.graph.on_disk.files import room_for
 from foregather.observe.progress import Progress
 
-__all__ = ["Mapped", "fetch", "hold", "is_mapped", "owner_of", "take"]
+__all__ = ["Mapped", "fetch", "hold", "is_mapped", "owner_of", "shows_file", "take"]
 
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
@@ -74,6 +74,10 @@ class Mapped:
     def position(self, view: Array) -> int:
         """The byte of the file at which a view begins."""
         return int(view.__array_interface__["data"][0]) - self._address
+
+    def is_whole(self, view: Array) -> bool:
+        """Whether a view is the array of the file, from its first number to its last."""
+        return view.flags.c_contiguous and self.position(view) + view.nbytes == self._size
 
     def read(self, view: Array) -> Array:
         """A copy of a view without gaps, read from the file by several threads.
@@ -128,6 +132,16 @@ def owner_of(view: Array) -> Mapped | None:
 def is_mapped(view: Array) -> bool:
     """Whether an array is a map of a file."""
     return owner_of(view) is not None
+
+
+def shows_file(view: Array, folder: Path, entry: Mapping[str, Any]) -> bool:
+    """Whether an array is that of a folder's file, by the entry that meta.json has of it."""
+    if view.dtype != np.dtype(str(entry["dtype"])) or list(view.shape) != list(entry["shape"]):
+        return False
+    owner = owner_of(view)
+    if owner is None:
+        return view.size == 0  # nothing to map
+    return owner.path == folder / str(entry["file"]) and owner.is_whole(view)
 
 
 def fetch(view: Array) -> Array:

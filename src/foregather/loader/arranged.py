@@ -11,7 +11,7 @@ from typing import Literal
 
 from foregather.errors import BudgetError, InputError
 from foregather.graph.graph import Graph
-from foregather.graph.load import fits
+from foregather.graph.load import fits, load_bytes
 from foregather.loader.batch_recipe import BatchRecipe
 from foregather.loader.memory.layout import held_bytes
 from foregather.loader.memory.resident import Home, parts_of, parts_over_ranks
@@ -19,7 +19,7 @@ from foregather.loader.memory.storage import Storage, arrange, fit_bulk
 from foregather.loader.rank_options import GridOfRanks, RankOptions, RankSource
 from foregather.loader.source import BatchSource, MemorySource
 from foregather.observe.usable_memory import usable_memory
-from foregather.units import parse_size
+from foregather.units import format_bytes, parse_size
 
 __all__ = ["DEFAULT_BULK", "Arranged", "arrange_alone", "arrange_over_ranks"]
 
@@ -113,13 +113,30 @@ def _under_budget(
         layout = disk.layout
         recipe = recipe.reading_edges(layout.shares["edge features"])
         return Arranged(recipe, Home(graph, parts_of(recipe, layout)), disk, layout.bulk, True)
-    parts, held = parts_of(recipe), 0
+    parts, held, copied = parts_of(recipe), 0, 0
     if storage == "auto" and graph.path is not None:  # loaded, and all of it fits
         held = held_bytes(graph, recipe.assembler.edge_attr)
-    elif not fits(graph, parts):
+    elif storage == "auto":  # of a changed copy of a graph from a folder no plan reads the rest
+        held = copied = load_bytes(graph, parts)
+    if held >= memory or (held == copied and not fits(graph, parts)):
         parts = ()
     home, steps = Home(graph, parts), len(recipe.seeds)
     loaded = home.furnish(recipe)
     default = asked or DEFAULT_BULK
-    fitted, bulk = fit_bulk(loaded, memory - held, asked, prefetch, steps, default)
+    try:
+        fitted, bulk = fit_bulk(loaded, memory - held, asked, prefetch, steps, default)
+    except BudgetError as error:
+        raise _too_large(memory, copied, error) if copied else error from None
     return Arranged(replaced(recipe, budget=fitted.budget), home, MemorySource(bulk), bulk, True)
+
+
+def _too_large(memory: int, held: int, error: BudgetError) -> BudgetError:
+    """What is said of a copy that does not fit, as it cannot be read by plan."""
+    least = held + (error.least or 0)
+    made = BudgetError(
+        f"memory is {format_bytes(memory)} ({memory} bytes), but this graph, a copy with other "
+        f"arrays of one from a folder, is read whole and needs {format_bytes(least)} ({least} "
+        "bytes); give more, or save it and open the folder, which is then read by plan"
+    )
+    made.least = least
+    return made

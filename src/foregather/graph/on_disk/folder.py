@@ -18,7 +18,7 @@ from foregather.files import absolute, is_there
 from foregather.graph.features import Features
 from foregather.graph.graph_value import AnyGraph, GraphValue
 from foregather.graph.integrity.checked_reads import CheckedReads
-from foregather.graph.mapped import owner_of
+from foregather.graph.mapped import fetch, owner_of
 from foregather.graph.on_disk.meta import RESERVED, Meta, read_meta
 from foregather.graph.on_disk.npy import file_bytes, map_array
 from foregather.graph.on_disk.writer import CHUNK, FORMAT, VERSION, FolderWriter, meta_digest
@@ -120,7 +120,8 @@ def _entry(name: str, values: Array) -> Mapping[str, Any]:
     dtype = values.dtype.newbyteorder("<")
     flat = np.ascontiguousarray(values, dtype=dtype).reshape(-1).view(np.uint8)
     checksums = [
-        f"{_core.xxh64(flat[start : start + CHUNK]):016x}" for start in range(0, flat.size, CHUNK)
+        f"{_core.xxh64(fetch(flat[start : start + CHUNK])):016x}"
+        for start in range(0, flat.size, CHUNK)
     ]
     shape = list(values.shape)
     return {"file": f"{name}.npy", "dtype": dtype.name, "shape": shape, "checksums": checksums}
