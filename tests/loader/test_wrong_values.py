@@ -107,3 +107,26 @@ def test_loops_and_pygs_loaders_work_as_before():
     other = NeighborLoader(pyg_data(), [2], batch_size=16)
     zipped = ZipLoader([loader, other], batch_size=20)
     assert [len(pair) for pair in zipped] == [2, 2]
+
+
+@pytest.mark.parametrize("prefetch", [4097, 10**9, 2**62])
+def test_a_prefetch_beyond_use_is_refused_at_once(prefetch):
+    with pytest.raises(InputError, match="expected 1 to 4096 batches .* 2 to 8 are enough"):
+        Loader(small_graph(), [2], prefetch=prefetch)
+    assert len(list(Loader(small_graph(), [2], batch_size=16, prefetch=4096))) == 8
+
+
+def test_input_nodes_are_hashed_once(monkeypatch):
+    """A run asks for the state after every batch, and its input nodes may be millions."""
+    from foregather import _core
+
+    loader = Loader(small_graph(), [2], np.arange(50), batch_size=16)
+    first = loader.state_dict()
+    monkeypatch.setattr(_core, "xxh64", lambda *arguments: pytest.fail("hashed again"))
+    assert [loader.state_dict() for _ in loader][-1]["input_nodes"] == first["input_nodes"]
+    other = loader.beside(None).state_dict()
+    assert other["input_nodes"] == "all"
+    monkeypatch.undo()
+    assert loader.beside(np.arange(49)).state_dict()["input_nodes"] != first["input_nodes"]
+    np.testing.assert_array_equal(loader.input_nodes, np.arange(50))
+    assert len(loader.beside(None).input_nodes) == small_graph().num_nodes

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from foregather.observe.report import NOT_SCORED
 from foregather.units import format_bytes, format_count
 
 __all__ = ["Infer"]
@@ -39,7 +40,7 @@ class Infer:
         from foregather.observe.progress import peak_memory
         from foregather.train.from_settings import infer_options
         from foregather.train.infer import infer
-        from foregather.train.metrics import accuracy
+        from foregather.train.metrics import accuracy, has_labels
         from foregather.train.run_folder import load_model
 
         model, settings = load_model(self.run_folder, self.trust_code)
@@ -52,7 +53,10 @@ class Infer:
         if graph.labels is not None and graph.labels.dtype.kind in "biu":
             scores = map_array(self.out)
             for name, nodes in graph.splits.items():
-                facts["accuracy"][name] = accuracy(scores, graph.labels, nodes)
+                if has_labels(graph, nodes):
+                    facts["accuracy"][name] = accuracy(scores, graph.labels, nodes)
+            if bare := [name for name in graph.splits if name not in facts["accuracy"]]:
+                facts["not_scored"] = bare
         return facts | {"peak_memory": peak_memory()}
 
     def show(self, facts: dict[str, Any]) -> str:
@@ -66,4 +70,5 @@ class Infer:
         if facts["accuracy"]:
             found = ", ".join(f"{name} {share:.4f}" for name, share in facts["accuracy"].items())
             lines.append(f"accuracy  {found}")
+        lines += [f"{name:<9} {NOT_SCORED}" for name in facts.get("not_scored", ())]
         return "\n".join(lines)

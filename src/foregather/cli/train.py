@@ -11,6 +11,7 @@ import tyro
 from foregather.cli.train_ranks import count_ranks, restarted_run, train_over_ranks
 from foregather.errors import InputError
 from foregather.observe.progress import write_above
+from foregather.observe.report import NOT_SCORED
 from foregather.train.settings import Settings, read_settings, with_options
 from foregather.units import format_bytes, format_number
 
@@ -86,6 +87,7 @@ class Train:
         for name in ("valid", "test"):
             if name in facts:
                 lines.append(f"{name:<9} {facts[name]:.4f} ({_SCORED[facts['scored']]})")
+        lines += [f"{name:<9} {NOT_SCORED}" for name in facts.get("not_scored", ())]
         if facts["bytes"]:
             lines.append(f"read      {format_bytes(facts['bytes'])} from disk")
         if "sent" in facts:

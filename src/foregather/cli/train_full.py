@@ -3,6 +3,7 @@
 Under `torchrun` every rank runs the same command; only the first one speaks.
 """
 
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from foregather.graph.graph import Graph
 from foregather.graph.load import load_if_fits
 from foregather.observe.plots import check_figure
 from foregather.observe.progress import quiet
+from foregather.observe.report import NOT_SCORED
 from foregather.targets import check_file
 from foregather.units import format_bytes, format_number, parse_size
 
@@ -213,6 +215,9 @@ class TrainFull:
             "bytes_an_epoch": sum(run.volume().values()),
             "accuracy": run.accuracies(list(graph.splits)) if classes else {},
         }
+        if bare := [name for name, share in facts["accuracy"].items() if math.isnan(share)]:
+            facts["not_scored"] = bare
+            facts["accuracy"] = {k: v for k, v in facts["accuracy"].items() if k not in bare}
         if self.explain and text:
             facts["plan"] = text
         return facts
@@ -231,6 +236,7 @@ class TrainFull:
         if facts["loss"] is not None:
             lines.append(f"loss       {facts['loss']:.4f}")
         lines += [f"{name:10} {value:.4f}" for name, value in facts["accuracy"].items()]
+        lines += [f"{name:10} {NOT_SCORED}" for name in facts.get("not_scored", ())]
         if "saved" in facts:
             lines.append(f"saved      {facts['saved']}")
         return "\n".join(lines)

@@ -6,7 +6,6 @@ they change no value of a batch and nothing that crosses.
 
 from typing import TYPE_CHECKING
 
-from foregather.loader.loader_state import digest_of
 from foregather.sampling.identity import values_of
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def facts_of(maker: "BatchRecipe") -> dict[str, str]:
 def seed_facts(seeds: "Seeds") -> dict[str, str]:
     """The input nodes and how they are dealt into batches."""
     return {
-        "input nodes": f"{seeds.count} with digest {digest_of(seeds)}",
+        "input nodes": f"{seeds.count} with digest {seeds.digest}",
         "input_id": "positions" if seeds.by_position else "node ids",
         "batch size": f"{seeds.batch_size}",
         "shuffle": f"{bool(seeds.shuffle)}",

@@ -19,17 +19,21 @@ from foregather.sampling.sampler import Sampler
 from foregather.units import to_whole
 
 __all__ = [
-    "check_arguments",
+    "MOST_PREFETCH",
     "called_fanouts",
+    "check_arguments",
     "check_choice",
     "check_disjoint",
     "check_engine",
     "check_norm",
+    "check_prefetch",
     "has_edge_attr",
     "make_sampler",
     "refuse",
 ]
 
+#: Batches made ahead; far beyond what hides any delay, and still no harm to count out.
+MOST_PREFETCH = 4096
 _MOST_THREADS = (1 << 31) - 1
 _TIME = "samples do not look at time yet; keep PyG's own loader where they must"
 
@@ -220,6 +224,15 @@ def check_device(device: Any) -> None:
         ) from error
 
 
+def check_prefetch(prefetch: Any, name: str = "prefetch") -> None:
+    """Raises InputError for what is no number of batches, or more than is of use."""
+    if to_whole(prefetch, name, 1) > MOST_PREFETCH:
+        raise InputError(
+            f"{name} is {prefetch}, expected 1 to {MOST_PREFETCH} batches made ahead: each is held "
+            "in memory, and 2 to 8 are enough to keep a model busy"
+        )
+
+
 def check_arguments(
     edge_index: str, labels: str, norm: Any, storage: str, pyg: Any, prefetch: int, bulk: Any
 ) -> bool:
@@ -234,7 +247,7 @@ def check_arguments(
     check_choice("norm", norm, (None, "gcn"))
     check_choice("storage", storage, ("auto", "memory", "features", "topology", "disk"))
     check_choice("pyg", pyg, ("auto", True, False))
-    to_whole(prefetch, "prefetch", 1)
+    check_prefetch(prefetch)
     if not isinstance(bulk, str) or bulk != "auto":
         to_whole(bulk, "bulk", 1)
     use_pyg = has_pyg() if pyg == "auto" else bool(pyg)

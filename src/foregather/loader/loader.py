@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace as replaced
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
+import numpy as np
+import numpy.typing as npt
+
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.graph.load import as_mapped
@@ -106,7 +109,7 @@ class Loader:
             edges is the sum over all. Use it with `GCNConv(normalize=False)`, on a graph that has
             self-loops if the model wants them (`self_loops=True` when it is made).
         pyg: yield PyG's Data: "auto" where PyG is installed, True, or False for a plain Batch.
-        prefetch: batches made ahead.
+        prefetch: batches made ahead, at most 4096.
         grid: the ranks of a run under torchrun: each takes its own batches, one a step, and all
             take the same number of steps; `batch_size` is that of one rank, and `len` counts
             steps. Together they are the batches of one rank; see `Batch.share` for the last step.
@@ -206,15 +209,17 @@ class Loader:
         """Where batches come from."""
         return self._graph
 
-    @property
-    def data(self) -> Graph:
-        """The graph, under PyG's name."""
-        return self._graph
+    data = graph  # PyG's name
 
     @property
     def dataset(self) -> range:
         """Positions of the input nodes, under torch's name."""
         return range(self._maker.seeds.count)
+
+    @property
+    def input_nodes(self) -> npt.NDArray[np.int64]:
+        """Ids of the input nodes, in the order given."""
+        return self._maker.seeds.at(np.arange(self._maker.seeds.count))[0]
 
     @property
     def sampler(self) -> Sampler:
@@ -297,7 +302,8 @@ class Loader:
         epoch, batch, _ = self._at
         if batch >= len(self) > 0:
             epoch, batch = epoch + 1, 0
-        return {"epoch": epoch, "batch": batch, "seed": self.seed, **self._identity()}
+        mine = identity(self._maker, self._source.ranks)
+        return {"epoch": epoch, "batch": batch, "seed": self.seed, **mine}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes to a saved position; the next loop yields exactly the batches that were left.
@@ -305,12 +311,10 @@ class Loader:
         Raises:
             InputError: the state belongs to another graph, sampler, or way of making batches.
         """
-        epoch, batch, seed = read_position(state, self._identity(), len(self))
+        mine = identity(self._maker, self._source.ranks)
+        epoch, batch, seed = read_position(state, mine, len(self))
         self._maker = replaced(self._maker, seeds=replaced(self._maker.seeds, seed=seed))
         self._go_to(epoch, batch)
-
-    def _identity(self) -> dict[str, Any]:
-        return identity(self._maker, self._source.ranks)
 
     def beside(self, input_nodes: Any, batch_size: int | None = None) -> "Loader":
         """A loader of other input nodes, in their order, with the same sampler and the same memory.
@@ -321,9 +325,6 @@ class Loader:
         Args:
             input_nodes: as for a new loader.
             batch_size: None takes half of this one's: room for nodes with more neighbours.
-
-        Raises:
-            InputError: as for a new loader.
         """
         size = max(1, self.batch_size // 2) if batch_size is None else batch_size
         seeds = Seeds.make(self.graph, input_nodes, size, seed=self.seed)

@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from foregather import _core
 from foregather.errors import InputError
 from foregather.loader.batch_recipe import BatchRecipe
-from foregather.loader.seeds import MOST_EPOCH, MOST_SEED, Seeds
+from foregather.loader.seeds import MOST_EPOCH, MOST_SEED
 from foregather.sampling.identity import identity_of
 from foregather.units import to_whole
 
-__all__ = ["digest_of", "identity", "read_position"]
+__all__ = ["identity", "read_position"]
 
 _NOT_COMPARED = "not compared: "
 
@@ -28,14 +27,9 @@ def identity(maker: BatchRecipe, ranks: int | None) -> dict[str, Any]:
         "batch_size": seeds.batch_size,
         "shuffle": seeds.shuffle,
         "drop_last": seeds.drop_last,
-        "input_nodes": digest_of(seeds),
+        "input_nodes": seeds.digest,
         **({} if ranks is None else {"ranks": ranks}),
     }
-
-
-def digest_of(seeds: Seeds) -> str:
-    """Names the input nodes and their order."""
-    return "all" if seeds.nodes is None else f"{_core.xxh64(seeds.nodes.view('u1')):016x}"
 
 
 def read_position(

@@ -5,7 +5,7 @@ input nodes). So any batch can be computed without the others, nothing is stored
 training is three integers: seed, epoch, batch.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,7 @@ class Seeds:
     drop_last: bool
     seed: int
     drawn: tuple[Ids, ...] | None = None
+    _digest: list[str] = field(default_factory=list, init=False)
 
     @staticmethod
     def make(
@@ -79,6 +80,14 @@ class Seeds:
         if self.drop_last:
             return self.count // self.batch_size
         return -(-self.count // self.batch_size)
+
+    @property
+    def digest(self) -> str:
+        """Names the input nodes and their order; hashed the first time."""
+        if not self._digest:
+            named = "all" if self.nodes is None else f"{_core.xxh64(self.nodes.view('u1')):016x}"
+            self._digest.append(named)
+        return self._digest[0]
 
     def batch(self, epoch: int, number: int) -> tuple[Ids, Ids]:
         """Node ids and `input_id` of batch `number` of an epoch.

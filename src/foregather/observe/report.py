@@ -18,15 +18,16 @@ from foregather.files import make_inside, open_regular, read_regular, write_safe
 from foregather.observe.svg import bar_chart, line_chart, timeline
 from foregather.units import format_bytes
 
-__all__ = ["charts_of", "is_report", "read_run", "save_charts", "write_report"]
+__all__ = ["NOT_SCORED", "charts_of", "is_report", "read_run", "save_charts", "write_report"]
 
 _EVENTS = 400  # of the timeline
 _MOST, _MOST_SMALL = 1 << 28, 1 << 24  # bytes of metrics or a trace, and of settings
 _NEEDED = (
-    "epoch", "loss", "train", "seconds", "waited", "bytes", "rows", "hits", "peak_memory",
+    "epoch", "loss", "seconds", "waited", "bytes", "rows", "hits", "peak_memory",
 )  # fmt: skip
-_KNOWN = ("valid", "test", "best_epoch", "best_valid", "blocks", "block_bound", "sent")
+_KNOWN = ("train", "valid", "test", "best_epoch", "best_valid", "blocks", "block_bound", "sent")
 _SCORED = ("exact", "sampled")
+NOT_SCORED = "not scored: no node of it has a label"
 _HEAD = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
@@ -227,6 +228,8 @@ def _overview(summary: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) 
     for name in ("valid", "test"):
         if name in summary and (name == "test" or "scored" in summary):
             rows.append((f"{name} ({_scored(summary)})", f"{summary[name]:.4f}"))
+        elif isinstance(bare := summary.get("not_scored"), list) and name in bare:
+            rows.append((name, NOT_SCORED))
     seconds, waited = (sum(r[name] for r in records) for name in ("seconds", "waited"))
     rows.append(("training", f"{seconds:.1f} s"))
     rows.append(("of it waiting for batches", f"{waited:.1f} s"))
@@ -264,9 +267,9 @@ def _epochs(records: Sequence[Mapping[str, Any]]) -> str:
     step = max(1, -(-len(records) // 200))  # a page stays small after thousands of epochs
     for record in records[::step]:
         hits = f"{record['hits'] / record['rows']:.0%}" if record["rows"] else ""
-        valid = f"{record['valid']:.4f}" if "valid" in record else ""
+        train, valid = (f"{record[k]:.4f}" if k in record else "" for k in ("train", "valid"))
         cells = (
-            str(record["epoch"]), f"{record['loss']:.4f}", f"{record['train']:.4f}", valid,
+            str(record["epoch"]), f"{record['loss']:.4f}", train, valid,
             f"{record['seconds']:.2f}", f"{record['waited']:.2f}",
             format_bytes(record["bytes"]), hits, format_bytes(record["peak_memory"]),
         )  # fmt: skip

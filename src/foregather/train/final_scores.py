@@ -17,7 +17,7 @@ from foregather.graph.on_disk.npy import map_array
 from foregather.train.fit import Record, evaluate
 from foregather.train.from_settings import infer_options, make_model
 from foregather.train.infer import check_infer, infer
-from foregather.train.metrics import accuracy
+from foregather.train.metrics import accuracy, has_labels
 from foregather.train.parallel_model import whole_weights
 from foregather.train.run import Run
 
@@ -38,12 +38,22 @@ def split_nodes(run: Run, split: str) -> Nodes | None:
 
 
 def final_scores(run: Run) -> Record:
-    """Accuracy by split of the best weights, and how it was found."""
+    """Accuracy by split of the best weights, and how it was found.
+
+    A split none of whose nodes has a label has no accuracy; it is named under `not_scored`.
+    """
     wanted = {"valid": run.settings.train.valid, "test": run.settings.train.test}
     found = {name: split_nodes(run, split) for name, split in wanted.items()}
-    nodes = {name: ids for name, ids in found.items() if ids is not None}
-    if not nodes:
-        return {}
+    there = {name: ids for name, ids in found.items() if ids is not None}
+    nodes = {name: ids for name, ids in there.items() if has_labels(run.graph, ids)}
+    bare: Record = {"not_scored": sorted(there.keys() - nodes)} if len(nodes) < len(there) else {}
+    for name in bare.get("not_scored", ()):
+        run.say(f"the split {wanted[name]!r} is not scored: no node of it has a label")
+    return {**_scores(run, nodes), **bare} if nodes else bare
+
+
+def _scores(run: Run, nodes: Mapping[str, Nodes]) -> Record:
+    """Accuracies by every edge, or sampled, and which of the two."""
     training, why = run.training, ""
     last = {name: value.clone() for name, value in training.model.state_dict().items()}
     if training.best is not None:

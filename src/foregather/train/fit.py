@@ -15,12 +15,20 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from foregather.errors import NumericError
+from foregather.errors import InputError, NumericError
 from foregather.loader.loader import Loader
 from foregather.observe.progress import Progress, peak_memory
 from foregather.observe.trace import span
 from foregather.train.checkpoints.checkpoint import is_sharded
-from foregather.train.metrics import count_known, count_right, forward, loss_of, plan_facts
+from foregather.train.metrics import (
+    count_known,
+    count_right,
+    forward,
+    has_labels,
+    loss_of,
+    plan_facts,
+    share,
+)
 from foregather.train.rank_agreement import Together
 from foregather.train.run_counters import Meter
 
@@ -127,8 +135,17 @@ def fit(
         `training.history`: loss, accuracy, seconds, seconds waited for batches, reads, peak memory.
         `beside` is what was read or sent beside the epoch's own batches: trying the model, and
         validation. `scored` says how `valid` was found.
+
+    Raises:
+        InputError: no node of `valid` has a label.
+        NumericError: the loss or a score is not finite.
     """
     loader = training.loader
+    if isinstance(valid, Loader) and not has_labels(valid.graph, valid.input_nodes):
+        raise InputError(
+            "no node of valid= has a label, but it decides which epoch is best; give other nodes, "
+            "or None to train without"
+        )
     left = max(0, epochs - len(training.history)) * len(loader)
     with Progress("training", left, "batches") as bar:
         while len(training.history) < epochs:
@@ -136,14 +153,7 @@ def fit(
                 break
             record = _epoch(training, bar, after_batch)
             if valid is not None:
-                with span("evaluate"):
-                    record["valid"] = (
-                        valid(training.model)
-                        if callable(valid)
-                        else evaluate(training.model, valid, training.together)
-                    )
-                if not callable(valid):
-                    record["scored"] = "sampled"
+                record |= _validated(training, valid, record["epoch"])
                 seen = [old["valid"] for old in training.history if "valid" in old]
                 if not seen or record["valid"] > max(seen):
                     training.best = copy.deepcopy(training.model.state_dict())
@@ -153,6 +163,23 @@ def fit(
             if after_epoch is not None:
                 after_epoch(training, record)
     return training.history
+
+
+def _validated(
+    training: Training, valid: Loader | Callable[[nn.Module], float], epoch: int
+) -> Record:
+    """The score that an epoch is judged by."""
+    with span("evaluate"):
+        if isinstance(valid, Loader):
+            score = evaluate(training.model, valid, training.together)
+        else:
+            score = valid(training.model)
+    if math.isnan(score):
+        raise NumericError(
+            f"valid= gave nan after epoch {epoch}, which decides nothing; give a function whose "
+            "scores are numbers"
+        )
+    return {"valid": score, "scored": "sampled"} if isinstance(valid, Loader) else {"valid": score}
 
 
 def _epoch(
@@ -197,13 +224,13 @@ def _steps(
             counted["seconds"] += waited
             return
         optimizer.zero_grad()
-        share = float(getattr(batch, "share", 1.0))  # over ranks; 0 for padding
+        part = float(getattr(batch, "share", 1.0))  # over ranks; 0 for padding
         with span("forward"), training.together.passing("forward"):
             scores = forward(training.model, batch, training.parallel)
             labels = batch.y[: batch.batch_size]
             loss = loss_of(scores, labels)
         with span("backward"), training.together.passing("gradients"):
-            torch.autograd.backward(loss * share)
+            torch.autograd.backward(loss * part)
         with span("step"):
             optimizer.step()
         value = loss.item()
@@ -213,7 +240,7 @@ def _steps(
                 f"{len(training.history) + 1}; try a smaller learning rate, and look at the "
                 "features"
             )
-        if share > 0:
+        if part > 0:
             counted["loss"] += value * batch.batch_size
             counted["right"] += count_right(scores.detach(), labels)
             counted["known"] += count_known(labels)
@@ -231,7 +258,8 @@ def _summed(together: Together, counted: Record, moved: Record) -> Record:
     parts = together.gather({**counted, **moved, "peak_memory": peak_memory()}, "summing an epoch")
     total = {name: sum(part[name] for part in parts) for name in parts[0]}
     record: Record = {"loss": total["loss"] / max(1, total["seen"])}
-    record["train"] = total["right"] / max(1, total["known"])
+    if total["known"]:  # without a label nothing was right or wrong
+        record["train"] = share(total["right"], total["known"])
     record["seconds"] = max(part["seconds"] for part in parts)
     record["waited"] = total["waited"] / len(parts)
     record |= {name: total[name] for name in moved}
@@ -245,7 +273,7 @@ def evaluate(model: nn.Module, loader: Loader, together: Together | None = None)
 
     An estimate of what all edges would give, which `infer` and `foregather train` use. The loader
     starts at its epoch 0, so equal weights have equal scores. Over ranks each takes its share of
-    the nodes, and all get the same score.
+    the nodes, and all get the same score. NaN where no node has a label.
     """
     training = model.training
     model.eval()
@@ -263,4 +291,4 @@ def evaluate(model: nn.Module, loader: Loader, together: Together | None = None)
             own["known"] += count_known(batch.y[: batch.batch_size])
     model.train(training)
     total = (together or Together()).sums(own, "summing an evaluation")
-    return total["right"] / max(1, total["known"])
+    return share(total["right"], total["known"])

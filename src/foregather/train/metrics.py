@@ -5,6 +5,7 @@ classes that a node may have at the same time (-1 and NaN: missing, counted nowh
 """
 
 import inspect
+import math
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -22,13 +23,16 @@ __all__ = [
     "accuracy",
     "check_classes",
     "check_split",
+    "check_valid",
     "count_classes",
     "count_known",
     "count_right",
     "forward",
+    "has_labels",
     "loss_of",
     "plan_facts",
     "reads",
+    "share",
     "wants_edge_attr",
 ]
 
@@ -73,24 +77,7 @@ def forward(
                 "the sampler expands per layer, so batches have layers and no edge_index; use "
                 'expand="once", or a model whose forward takes the batch'
             )
-        given = {
-            name: value
-            for name, source in _OPTIONAL.items()
-            if name in takes and (value := getattr(batch, source, None)) is not None
-        }
-        if len(given.get("num_sampled_nodes_per_hop", ())) == 1:  # nothing to trim
-            given = {name: value for name, value in given.items() if "per_hop" not in name}
-        for name in _OPTIONAL:
-            if name in takes and name not in given and takes[name].default is takes[name].empty:
-                raise InputError(
-                    f"{type(model).__name__} needs {name}, but the graph has none; convert the "
-                    "graph with it, or give the argument a default"
-                )
-        if "edge_attr" in given:
-            given["edge_attr"] = given["edge_attr"].to(dtype)
-        if "edge_weight" in given and dtype == torch.float64:
-            given["edge_weight"] = given["edge_weight"].to(dtype)
-        scores = call(batch.x.to(dtype), batch.edge_index, **given)
+        scores = call(batch.x.to(dtype), batch.edge_index, **_given(model, batch, dtype))
     if not isinstance(scores, Tensor) or scores.ndim != 2 or len(scores) < batch.batch_size:
         shape = list(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
         raise InputError(
@@ -98,6 +85,34 @@ def forward(
             "with a row of scores for each node"
         )
     return scores[: batch.batch_size]
+
+
+def _given(model: nn.Module, batch: Any, dtype: torch.dtype) -> dict[str, Any]:
+    """The optional arguments that a model takes and a batch has."""
+    takes = _parameters(model)
+    given = {
+        name: value
+        for name, source in _OPTIONAL.items()
+        if name in takes
+        and getattr(model, f"supports_{name}", True)  # PyG's models name what they leave out
+        and (value := getattr(batch, source, None)) is not None
+    }
+    both = hasattr(model, "supports_edge_attr") and given.keys() >= {"edge_weight", "edge_attr"}
+    if both or len(given.get("num_sampled_nodes_per_hop", ())) == 1:
+        # PyG does not trim both; with one count there is nothing to trim; the seeds' scores are
+        # the same
+        given = {name: value for name, value in given.items() if "per_hop" not in name}
+    for name in _OPTIONAL:
+        if name in takes and name not in given and takes[name].default is takes[name].empty:
+            raise InputError(
+                f"{type(model).__name__} needs {name}, but the graph has none; convert the "
+                "graph with it, or give the argument a default"
+            )
+    if "edge_attr" in given:
+        given["edge_attr"] = given["edge_attr"].to(dtype)
+    if "edge_weight" in given and dtype == torch.float64:
+        given["edge_weight"] = given["edge_weight"].to(dtype)
+    return given
 
 
 def _parameters(model: nn.Module) -> dict[str, inspect.Parameter]:
@@ -200,26 +215,56 @@ def check_split(graph: Graph, name: str) -> None:
     nodes = graph.split(name)
     if len(nodes) == 0:
         raise InputError(f"the split {name!r} has no nodes, so there is nothing to train on")
-    labels = graph.labels
-    if labels is None or labels.dtype.kind not in "if":
-        return
-    parts = (nodes[first : first + _ROWS] for first in range(0, len(nodes), _ROWS))
-    if not any(bool((take(labels, part) >= 0).any()) for part in parts):
+    if graph.labels is not None and not has_labels(graph, nodes):
         raise InputError(
             f"every node of the split {name!r} has a label that is missing, so there is "
             "nothing to learn from"
         )
 
 
+def check_valid(graph: Graph, name: str) -> None:
+    """Sees to it that the split which decides has something to decide by, where there is one.
+
+    Raises:
+        InputError: it has nodes, but none with a label.
+    """
+    try:
+        nodes = graph.split(name)
+    except InputError:
+        return  # trained without
+    if len(nodes) and not has_labels(graph, nodes):
+        raise InputError(
+            f"no node of the split {name!r} has a label, but it decides which epoch is best; name "
+            'another split for train.valid, or "" to train without'
+        )
+
+
+def has_labels(graph: Graph, nodes: npt.NDArray[np.int64]) -> bool:
+    """Whether any of these nodes has a label: without, there is no score."""
+    labels = graph.labels
+    if labels is None or labels.dtype.kind not in "if":
+        return labels is not None and len(nodes) > 0
+    parts = (nodes[first : first + _ROWS] for first in range(0, len(nodes), _ROWS))
+    return any(bool((take(labels, part) >= 0).any()) for part in parts)
+
+
+def share(right: float, known: float) -> float:
+    """Of those that have a label; NaN where none has: nothing was right, and nothing wrong."""
+    return right / known if known else math.nan
+
+
 def accuracy(scores: Array, labels: Array, nodes: npt.NDArray[np.int64]) -> float:
-    """The share of labelled nodes whose class has the best score; arrays may be mapped."""
+    """The share of labelled nodes whose class has the best score; arrays may be mapped.
+
+    NaN where no node has a label.
+    """
     right = known = 0.0
     for first in range(0, len(nodes), _ROWS):
         part = np.sort(nodes[first : first + _ROWS])
         given = torch.from_numpy(take(labels, part))
         right += count_right(torch.from_numpy(take(scores, part)), given)
         known += count_known(given)
-    return right / max(1, known)
+    return share(right, known)
 
 
 def check_classes(model: nn.Module, batch: Any, classes: int) -> None:

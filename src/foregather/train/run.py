@@ -53,7 +53,13 @@ from foregather.train.from_settings import (
     make_optimizer,
     make_sampler,
 )
-from foregather.train.metrics import check_classes, check_split, count_classes, wants_edge_attr
+from foregather.train.metrics import (
+    check_classes,
+    check_split,
+    check_valid,
+    count_classes,
+    wants_edge_attr,
+)
 from foregather.train.parallel_model import model_facts, spread, whole_weights
 from foregather.train.rank_agreement import RunGrid, Together
 from foregather.train.run_counters import Meter
@@ -154,6 +160,7 @@ class Run:
         self.device = find_device(settings.train.device)
         self.shape = {"width": graph.features.width, "classes": count_classes(graph)}
         check_split(graph, settings.train.split)
+        check_valid(graph, settings.train.valid)
         return graph, make_model(settings, **self.shape).to(self.device)
 
     @staticmethod

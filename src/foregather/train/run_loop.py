@@ -136,7 +136,8 @@ def epoch_line(record: Record, epochs: int) -> str:
     """What an epoch came to, for people; what was read or sent beside its batches is included."""
     scored, beside = record.get("scored", "sampled"), record.get("beside", {})
     parts = [f"epoch {record['epoch']:>{len(str(epochs))}}/{epochs}", f"loss {record['loss']:.4f}"]
-    parts.append(f"train {record['train']:.4f} (sampled)")
+    if "train" in record:
+        parts.append(f"train {record['train']:.4f} (sampled)")
     if "valid" in record:
         parts.append(f"valid {record['valid']:.4f} ({scored})")
     parts.append(f"{record['seconds']:.2f} s ({record['waited']:.2f} waiting for batches)")
