@@ -21,6 +21,7 @@ CASES = {  # name -> (model, dropout, mode, options)
     "gcnii-again": ("gcnii", 0.3, "fast", {"runtime": {"initial_again": True}}),
     "resgcn-fast": ("resgcn", 0.3, "fast", {"meter": Meter(every=2, error=9.0, cosine=-1.0)}),
     "resgcn-exact": ("resgcn", 0.3, "exact", {}),
+    "plain-exact": ("plain", 0.3, "exact", {}),
     "gcnii-exact": ("gcnii", 0.3, "exact", {"runtime": {"recompute": "all"}}),
     "gcnii-exact-again": ("gcnii", 0.3, "exact", {"runtime": {"initial_again": True}}),
     "gcnii-bounded": ("gcnii", 0.3, "bounded", {"meter": Meter(every=1, error=0.0)}),
@@ -28,7 +29,7 @@ CASES = {  # name -> (model, dropout, mode, options)
 }
 CHUNKS, EPOCHS = 5, 3
 #: With 2 and 4 stages only these are run; with 3 all.
-EVERYWHERE = ("gcn-fast", "gcnii-fast", "resgcn-exact", "gcnii-exact-again")
+EVERYWHERE = ("gcn-fast", "gcnii-fast", "resgcn-exact", "gcnii-exact-again", "plain-exact")
 
 
 def cases(stages: int) -> list[str]:

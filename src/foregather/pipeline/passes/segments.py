@@ -60,6 +60,14 @@ class StageProgram:
         """Layers of this stage that aggregate."""
         return [ops[0].layer for ops in self.segments[1:]]
 
+    @property
+    def reads_features(self) -> bool:
+        """Whether this stage begins with an aggregation of the graph's own features.
+
+        A later stage may begin with an aggregation too, but of rows that must arrive first.
+        """
+        return self.first == 0 and self.segments[0] == ()
+
 
 def as_layers(modules: Sequence[nn.Module]) -> list[GraphLayer]:
     """PyG convolutions and modules of rows as layers; layers as they are.

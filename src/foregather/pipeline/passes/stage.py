@@ -136,8 +136,7 @@ class Stage:
 
     def reads_features(self, layer: int) -> bool:
         """Whether a layer aggregates the graph's own features."""
-        first = layer == 0 and self.program.segments[0] == ()
-        return first and self.layers[0].aggregates
+        return layer == 0 and self.program.reads_features
 
     # ---- some chunks -----------------------------------------------------------------------
 
