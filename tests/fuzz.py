@@ -161,8 +161,7 @@ def main() -> int:
 
 def write_report(found: dict[str, Count], seconds: float) -> None:
     """The dated report."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-    from common.report import Report
+    from benchmarks.common.report import Report
 
     report = Report("fuzz", __doc__)
     total = sum(count.executions for count in found.values())

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+from tests.processes import ROOT
+
 _LIMIT = 900  # seconds after which tests are said to hang
 
 # The package is installed so that its name leads to the project; here it must lead to the copy.

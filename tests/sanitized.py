@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.project_copy import ROOT, ProjectCopy
+from tests.project_copy import ProjectCopy
 
 #: Tests by what they are about. Tests that limit memory or count threads do not fit: a sanitized
 #: process reserves terabytes of addresses. Nor does the one that waits for SIGBUS, which the
@@ -67,8 +67,7 @@ def main() -> int:
                 failed = True
                 print(copy.output[-6000:])
     if given.report:
-        sys.path.insert(0, str(ROOT / "benchmarks"))
-        from common.report import Report
+        from benchmarks.common.report import Report
 
         report = Report("sanitized", __doc__)
         report.table(["part", "tests", "outcome", "time"], rows)

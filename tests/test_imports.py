@@ -1,12 +1,15 @@
 """Imports: rooms import one way, `import foregather` does no work, the core links no torch."""
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import foregather
 from foregather import _core
+from tests.processes import ROOT as PROJECT
+from tests.processes import python_path
 
 ROOT = Path(foregather.__file__).parent
 BASE = {"errors", "files", "targets", "units", "_core", "observe"}
@@ -118,6 +121,38 @@ def test_no_file_is_long():
     for path in [*ROOT.rglob("*.py")]:
         lines = path.read_text(encoding="utf-8").count("\n")
         assert lines <= 400, f"{path.relative_to(ROOT)} has {lines} lines, expected at most 400"
+
+
+def strays(source: str, names: set[str]) -> set[str]:
+    """Modules that a file of tests imports under another name than `tests.…`."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add("." * node.level + str(node.module or ""))
+    return {name for name in found if name.split(".")[0] in {"", *names}}
+
+
+def test_tests_import_each_other_by_one_name():
+    """A module with two names is loaded twice, with two of each of its classes."""
+    names = {"common"} | {path.stem for path in (PROJECT / "tests").rglob("*")}
+    for path in (PROJECT / "tests").rglob("*.py"):
+        wrong = strays(path.read_text(encoding="utf-8"), names)
+        assert not wrong, f"{path.relative_to(PROJECT)} imports {wrong}, expected tests.…"
+
+
+def test_the_check_of_names_can_fail():
+    source = "import dist.world\nfrom common.report import Report\nfrom . import cases"
+    names = {"dist", "common", "os"}
+    assert strays(source, names) == {"dist.world", "common.report", "."}
+    assert strays("from tests.dist import world\nimport torch.distributed", names) == set()
+
+
+def test_processes_that_tests_start_find_what_this_one_finds(monkeypatch):
+    """A copy of the project leads them to its own core by PYTHONPATH."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["copy/site", str(PROJECT), ""]))
+    assert python_path().split(os.pathsep) == [str(PROJECT), "copy/site"]
 
 
 def test_the_import_check_can_fail(tmp_path):

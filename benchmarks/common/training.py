@@ -14,8 +14,9 @@ import torch
 from torch.nn import functional
 from torch_geometric.nn import GCNConv, SAGEConv
 
-from common.graphs import narrow
 from foregather import Graph
+
+from .graphs import narrow
 
 __all__ = [
     "DROPOUT",

@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 
-from common.namespaces import Namespaces
+from .namespaces import Namespaces
 
 __all__ = ["run_on_loopback", "run_over_links"]
 

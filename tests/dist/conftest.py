@@ -4,8 +4,9 @@ import json
 from functools import cache
 
 import pytest
-from dist import cases
-from dist.world import Launcher, World
+
+from tests.dist import cases
+from tests.dist.world import Launcher, World
 
 
 @pytest.fixture(scope="session")

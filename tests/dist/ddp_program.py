@@ -1,6 +1,6 @@
 """A program of a user: torch's DDP, a Loader over ranks, and a rank that goes at some moment.
 
-    RANK=... WORLD_SIZE=... MASTER_ADDR=... MASTER_PORT=... python ddp_program.py
+    RANK=... WORLD_SIZE=... MASTER_ADDR=... MASTER_PORT=... python -m tests.dist.ddp_program
 
 TEST_VICTIM goes at TEST_MOMENT in the way TEST_WAY. Nothing here asks who is gone.
 """
@@ -9,21 +9,17 @@ import os
 import signal
 import sys
 import time
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from dist import rank_train
-
 from foregather import Loader
 from foregather.dist import Grid
 from foregather.dist.transport import wire
 from foregather.nn import SAGE
+from tests.dist import rank_train
 
 #: Moments at which a rank goes, in the order in which a program comes to them.
 MOMENTS = (

@@ -9,11 +9,8 @@ import json
 import os
 import signal
 import sys
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from dist import rank as ranks
+from tests.dist import rank as ranks
 
 
 def start(command):

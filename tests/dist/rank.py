@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.distributed as dist
-from dist import cases, ddp_program, rank_agree, rank_command, rank_features, rank_table, rank_train
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from foregather import Features
@@ -21,6 +20,15 @@ from foregather.dist import DistSampler, FeatureBlock, FeatureExchange, Grid, Pa
 from foregather.dist.transport import rank_grid as grid_module
 from foregather.errors import ForegatherError
 from foregather.sampling.bulk import Bulk
+from tests.dist import (
+    cases,
+    ddp_program,
+    rank_agree,
+    rank_command,
+    rank_features,
+    rank_table,
+    rank_train,
+)
 
 
 def option(name, default):

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from dist import rank_train
 
 from foregather import Features, ForegatherError, Loader
 from foregather.dist import Grid
 from foregather.sampling import Ladies, MatrixSampler
 from foregather.train.rank_agreement import Together
 from foregather.train.settings import Settings, shared_facts
+from tests.dist import rank_train
 
 BASE = {
     "num_neighbors": [4, 3],

@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.distributed as dist
-from dist import cases as sampling_cases
-from dist import feature_cases as cases
 
 from foregather import Graph
 from foregather.dist import DistSampler, FeatureBlock, FeatureExchange, Grid, Partition
@@ -18,6 +16,8 @@ from foregather.dist.transport.ledger import total
 from foregather.gather.feature_file import FeatureFile
 from foregather.gather.store import open_store
 from foregather.sampling import Neighbor
+from tests.dist import cases as sampling_cases
+from tests.dist import feature_cases as cases
 
 
 def save(folder, features):

@@ -8,7 +8,6 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-from dist.rank_train import DISK, digest, train_graph
 
 from foregather import ForegatherError, Graph, Loader
 from foregather.dist import Grid
@@ -24,6 +23,7 @@ from foregather.sampling import (
     Rows,
     Saint,
 )
+from tests.dist.rank_train import DISK, digest, train_graph
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from dist import cases, restarting
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
@@ -17,6 +16,7 @@ from foregather import BudgetError, Features, ForegatherError, Graph, Loader
 from foregather.dist import Grid
 from foregather.nn import SAGE
 from foregather.sampling import FastGCN, Ladies, Neighbor
+from tests.dist import cases, restarting
 
 RULES = {
     "once": Neighbor([4, 3]),

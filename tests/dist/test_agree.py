@@ -3,11 +3,11 @@
 import json
 
 import pytest
-from dist import rank_agree
-from dist.world import World
 
 from foregather.graph.synthetic import synthesize
 from foregather.train.checkpoints.ranks import is_too_old
+from tests.dist import rank_agree
+from tests.dist.world import World
 
 RANKS = 3
 
@@ -73,7 +73,7 @@ def test_a_sampler_that_cannot_be_compared_says_what_to_add(found):
     [
         (["--optimizer.lr", "0.5"], "optimizer.lr: rank 0 has 0.01, rank 1 has 0.5"),
         (
-            ["--model.kind", "dist.rank_agree:OwnWeights"],
+            ["--model.kind", "tests.dist.rank_agree:OwnWeights"],
             "initial weights (their digest): rank 0 has",
         ),
     ],

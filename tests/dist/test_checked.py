@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from dist import rank_train
-from dist.world import World
 
 from foregather import Features, FormatError
 from foregather.dist import FeatureBlock
 from foregather.dist.sampling.partition import Partition
+from tests.dist import rank_train
+from tests.dist.world import World
 from tests.flip import flip, places
 
 END = 120  # seconds; far above what it takes, for a busy machine

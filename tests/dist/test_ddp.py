@@ -1,6 +1,6 @@
 """A program of one's own with DDP: whoever goes, at whatever moment, the others name it and end.
 
-By hand, all moments, victims and ways: python tests/dist/test_ddp.py
+By hand, all moments, victims and ways: python -m tests.dist.test_ddp
 """
 
 import json
@@ -11,14 +11,12 @@ import sys
 import tempfile
 from contextlib import ExitStack
 from itertools import product
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from dist import ddp_program
-from dist.world import Launcher, World
+from tests.dist import ddp_program
+from tests.dist.world import Launcher, World
+from tests.processes import ROOT
 
 RANKS, END = 3, 600
 #: (moment, victim, way, form of the program)
@@ -101,8 +99,8 @@ def test_the_error_reaches_torchrun(tmp_path):
     env |= {"TEST_MOMENT": "between", "TEST_VICTIM": "1", "TEST_WAY": "raise", "TEST_FORM": "plain"}
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     done = subprocess.run(
-        [*command, "--nproc-per-node", "2", ddp_program.__file__],
-        env=env, capture_output=True, text=True, timeout=END,
+        [*command, "--nproc-per-node", "2", "-m", ddp_program.__name__],
+        env=env, cwd=ROOT, capture_output=True, text=True, timeout=END,
     )  # fmt: skip
     assert done.returncode == 1, done.stderr
     summary = done.stderr[done.stderr.index("Root Cause") :]

@@ -5,8 +5,6 @@ import signal
 
 import numpy as np
 import pytest
-from dist import feature_cases as cases
-from dist.world import World
 
 from foregather.dist import FeatureBlock
 from foregather.dist.baselines.fetch_paper import predict_paper
@@ -14,6 +12,8 @@ from foregather.dist.features.fetch_plan import FetchPlanner, Round, cut_rounds,
 from foregather.dist.features.memory_split import OwnBlock, shares, shares_with_disk
 from foregather.dist.transport.codec import Codec
 from foregather.errors import BudgetError, InputError
+from tests.dist import feature_cases as cases
+from tests.dist.world import World
 
 
 @pytest.fixture(scope="session")

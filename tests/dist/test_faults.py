@@ -5,7 +5,8 @@ import socket
 from contextlib import ExitStack
 
 import pytest
-from dist.world import World
+
+from tests.dist.world import World
 
 TIMEOUT = 12.0  # of worlds in which it must pass, which run at the same time
 END = 600  # seconds; only a rank that hangs takes so long

@@ -5,7 +5,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from dist import cases
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from foregather.dist.sampling.row_requests import inquiry_of
 from foregather.dist.transport.ledger import Entry, Ledger, added, show, total
 from foregather.dist.transport.varint import Numbers, encode
 from foregather.sampling import Labor, Neighbor
+from tests.dist import cases
 
 OWNER_PICKS = [cases.SAMPLERS[name] for name in ("labor", "labor-dependent", *cases.BY_WEIGHT)]
 

@@ -1,16 +1,12 @@
 """Ranks in network namespaces of their own: what the kernel counts, and a link that is cut."""
 
 import json
-import sys
 import time
-from pathlib import Path
 
 import pytest
-from dist.world import World
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-
-from common.namespaces import Namespaces, why_not
+from benchmarks.common.namespaces import Namespaces, why_not
+from tests.dist.world import World
 
 PORT = 29501
 END = 600  # seconds; only a rank that hangs takes so long

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from dist import rank_train
-from dist.world import World
 
 from foregather import Features, InputError, _core
 from foregather.dist.features.fetch_plan import row_geometry
 from foregather.dist.features.fetch_rows import default_memory
 from foregather.dist.features.memory_split import shares
 from foregather.loader.rank_options import rank_options
+from tests.dist import rank_train
+from tests.dist.world import World
 
 
 def run(launcher, folder, size, task, name):

@@ -4,8 +4,9 @@ import json
 
 import numpy as np
 import pytest
-from dist.test_same import serial
-from dist.world import World
+
+from tests.dist.test_same import serial
+from tests.dist.world import World
 
 
 @pytest.mark.parametrize("size", [2, 4])

@@ -4,11 +4,11 @@ import json
 
 import numpy as np
 import pytest
-from dist.rank_features import epoch_model
-from dist.world import World
 
 from foregather.dist.forecast.cluster_forecast import Cost, Link, Model
 from foregather.errors import InputError
+from tests.dist.rank_features import epoch_model
+from tests.dist.world import World
 
 
 @pytest.mark.parametrize("size", [1, 2, 4])

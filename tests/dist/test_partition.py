@@ -6,7 +6,6 @@ import sys
 
 import numpy as np
 import pytest
-from dist import cases
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from foregather.dist.forecast.cut_quality import measure_cut
 from foregather.dist.renumber import metis_order, renumber
 from foregather.dist.sampling.partition import Partition, cut_rows
 from foregather.errors import FormatError, InputError, MissingDependencyError
+from tests.dist import cases
 
 
 @given(

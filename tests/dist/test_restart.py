@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from dist.world import World
+
+from tests.dist.world import World
 
 SCRIPT = Path(__file__).with_name("restarting.py")
 

@@ -5,10 +5,10 @@ from functools import cache
 
 import numpy as np
 import pytest
-from dist import cases
-from dist.world import World
 
 from foregather.sampling.bulk import Bulk
+from tests.dist import cases
+from tests.dist.world import World
 
 
 @cache

@@ -3,14 +3,14 @@
 import json
 
 import pytest
-from dist import rank_table
-from dist.rank_table import OWN, SAMPLERS, WAYS, made_by
-from dist.world import World
 
 from foregather import Graph
 from foregather.dist.sampling.layers import _NoGraph
 from foregather.dist.sampling.partition import Partition
 from foregather.errors import InputError
+from tests.dist import rank_table
+from tests.dist.rank_table import OWN, SAMPLERS, WAYS, made_by
+from tests.dist.world import World
 
 RANKS = 2
 SUBGRAPHS = ("RandomWalk", "Saint node", "Saint edge", "Saint walk")

@@ -9,11 +9,9 @@ import sys
 import time
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 
 import pytest
 import torch
-from dist.world import World
 from safetensors.torch import load_file
 
 from foregather import Graph, Loader
@@ -35,9 +33,11 @@ from foregather.train.settings import (
     TrainSettings,
     write_settings,
 )
+from tests.dist.world import World
+from tests.processes import ROOT
 
 NODES, BATCH = 1500, 50
-DISTURBED = ModelSettings("dist.rank_command:Disturbed")
+DISTURBED = ModelSettings("tests.dist.rank_command:Disturbed")
 pytestmark = pytest.mark.skipif(is_too_old(), reason="checkpoints of many ranks need torch 2.9")
 
 
@@ -197,7 +197,7 @@ class Further(torch.nn.Module):
 @pytest.mark.parametrize("final", ["exact", "sampled", "cannot"])
 def test_what_epochs_sent_is_what_the_ledger_has(graph, runs, final):
     train = TrainSettings(2, BATCH, threads=1, final="exact" if final == "cannot" else final)
-    model = ModelSettings("dist.test_train_command:Further") if final == "cannot" else None
+    model = ModelSettings("tests.dist.test_train_command:Further") if final == "cannot" else None
     settings = settings_of(graph, train=train, **({"model": model} if model else {}))
     with runs.start(2, settings, "r", TEST_LEDGER=str(runs.folder)) as world:
         finish(world, 2)
@@ -281,7 +281,7 @@ def test_torchrun_starts_the_ranks_again(graph, runs, monkeypatch):
             config,
         ],
         env={**os.environ, "OMP_NUM_THREADS": "1", "TEST_DISTURB": f"{int(signal.SIGKILL)} 1"},
-        cwd=Path(__file__).parents[1],
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=600,

@@ -3,19 +3,12 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-LAUNCHER = Path(__file__).with_name("launcher.py")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+from tests.processes import free_port, python_path
 
 
 class Launcher:
@@ -23,8 +16,13 @@ class Launcher:
 
     def __enter__(self):
         self.process = subprocess.Popen(
-            [sys.executable, str(LAUNCHER)],
-            env={**os.environ, "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "FATAL"},
+            [sys.executable, "-m", "tests.dist.launcher"],
+            env={
+                **os.environ,
+                "PYTHONPATH": python_path(),
+                "OMP_NUM_THREADS": "1",
+                "TORCH_CPP_LOG_LEVEL": "FATAL",
+            },
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

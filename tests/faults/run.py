@@ -28,10 +28,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))  # where it is run as a script
+sys.path.insert(0, str(Path(__file__).parents[2]))  # where it is run as a script
 
-from tests.faults.cases import CASES, snapshot, write_source  # noqa: E402
+from tests.faults.cases import CASES, snapshot, write_source
+from tests.processes import ROOT, python_path
 
 KINDS = {"EIO": 1, "gone": 2, "ENOSPC": 3, "EINTR": 4, "short": 5, "kill": 6}
 HARMLESS = ("EINTR", "short")  # the call is to be made again, and nobody notices
@@ -77,7 +77,7 @@ class Server:
 
     def __init__(self, folder: Path, seats: int = 1) -> None:
         alone = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-        own = {"PYTHONPATH": str(ROOT)}
+        own = {"PYTHONPATH": python_path()}
         own |= {"FOREGATHER_CACHE": str(folder / "cache"), "PYTHONWARNINGS": "ignore"}
         pairs = [socket.socketpair() for _ in range(seats)]
         theirs = [there.fileno() for _, there in pairs]

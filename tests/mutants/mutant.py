@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tests.project_copy import ROOT
+from tests.processes import ROOT
 
 __all__ = ["ROOT", "Mutant", "mutants"]
 

@@ -18,7 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.mutants.core import CORE
-from tests.mutants.mutant import ROOT, Mutant
+from tests.mutants.mutant import Mutant
 from tests.mutants.python import PYTHON
 from tests.project_copy import ProjectCopy
 
@@ -46,8 +46,7 @@ class Garden(ProjectCopy):
 
 def report(rows: list[tuple[Mutant, str, str]], seconds: float) -> None:
     """Writes the dated report."""
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    from common.report import Report
+    from benchmarks.common.report import Report
 
     survived = sum(outcome == "survived" for _, outcome, _ in rows)
     found = Report("mutants", __doc__)

@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import socket
 import time
 import traceback
 import warnings
@@ -13,6 +12,7 @@ import torch.distributed as dist
 
 from foregather.pipeline import FullGraph, Meter, Runtime, Techniques, load_state, save_state
 from tests.pipeline.cases import model, sgd, small_graph
+from tests.processes import free_port, python_path
 
 CASES = {  # name -> (model, dropout, mode, options)
     "gcn-fast": ("gcn", 0.3, "fast", {}),
@@ -210,10 +210,8 @@ def failing_pair(rank: int, port: int, folder: Path, how: str) -> None:
 def launch(target, ranks: int, folder: Path, *arguments) -> list:
     """Starts processes; the caller joins them. They have the environment of the first call."""
     folder.mkdir(parents=True, exist_ok=True)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    os.environ["PYTHONPATH"] = str(Path(__file__).parents[2])  # for the import before the fork
+    port = free_port()
+    os.environ["PYTHONPATH"] = python_path()  # for the import before the fork
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.pipeline.ranks"])
     processes = [

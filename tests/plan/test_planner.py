@@ -20,7 +20,7 @@ from foregather.plan.planner import (
 )
 from tests.plan.simulate import NONE, Cache, fewest_blocks, fewest_reads, geometry
 from tests.plan.traces import random_bulk, random_geometry, random_trace, small_bulks
-from tests.project_copy import ROOT
+from tests.processes import ROOT
 
 
 def as_rows(bulk):

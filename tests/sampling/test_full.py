@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from helpers_sampling import check_sample, graphs, random_graph, same_sample
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foregather import Graph, InputError
 from foregather.sampling import Full
+from tests.helpers_sampling import check_sample, graphs, random_graph, same_sample
 
 
 @settings(max_examples=40)

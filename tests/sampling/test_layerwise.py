@@ -8,7 +8,13 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse
-from helpers_sampling import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from foregather import Graph, InputError, _core
+from foregather.sampling import FastGCN, Ladies, MatrixSampler
+from foregather.sampling import layerwise as module
+from tests.helpers_sampling import (
     GOLDEN,
     check_sample,
     derive,
@@ -20,12 +26,6 @@ from helpers_sampling import (
     random_graph,
     same_sample,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from foregather import Graph, InputError, _core
-from foregather.sampling import FastGCN, Ladies, MatrixSampler
-from foregather.sampling import layerwise as module
 
 BOTH = pytest.mark.parametrize("kind", [Ladies, FastGCN])
 sizes = st.lists(st.sampled_from([-1, 1, 2, 3, 5, 100]), min_size=1, max_size=3).map(tuple)

@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 import scipy.sparse
 import scipy.stats
-from helpers_sampling import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from foregather import Graph, InputError, _core
+from foregather.sampling import Columns, MatrixSampler, Picks
+from tests.helpers_sampling import (
     check_sample,
     derive,
     exponential,
@@ -16,11 +21,6 @@ from helpers_sampling import (
     rows_of,
     same_sample,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from foregather import Graph, InputError, _core
-from foregather.sampling import Columns, MatrixSampler, Picks
 from tests.sampling.reference import choose
 
 few = settings(max_examples=40)

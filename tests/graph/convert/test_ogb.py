@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers_ogb import OgbGraph, OgbLayout, tiny_ogb, write_csv, write_ogb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foregather.errors import BudgetError, ForegatherError, FormatError, InputError
 from foregather.graph.convert.sources.ogb import OgbSource, find_raw
+from tests.helpers_ogb import OgbGraph, OgbLayout, tiny_ogb, write_csv, write_ogb
 
 BUDGET = 1 << 20
 
