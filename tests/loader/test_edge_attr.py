@@ -246,7 +246,7 @@ def test_models_that_do_not_fit_are_refused(telling, tmp_path):
 def test_models_that_do_not_look_at_edges_do_not_pay_for_them(telling, tmp_path):
     for kind, asked in (("sage", False), ("torch_geometric.nn:GraphSAGE", False), (OWN, True)):
         with Run.create(settings(telling, tmp_path / kind.replace(":", "."), kind)) as run:
-            assert run.training.loader._maker.assembler.edge_attr is asked
+            assert run.trainer.training.loader._maker.assembler.edge_attr is asked
 
 
 def test_edge_features_of_other_kinds_reach_a_model_as_numbers(telling, tmp_path):

@@ -129,7 +129,7 @@ def test_weights_that_are_no_numbers_are_not_put_down(folder, tmp_path):
     with Run.create(settings_of(folder, tmp_path / "r"), say=lambda text: None) as run:
         before = list_checkpoints(run.folder / "checkpoints")
         with torch.no_grad():
-            next(run.training.model.parameters()).view(-1)[3] = float("nan")
+            next(run.trainer.model.parameters()).view(-1)[3] = float("nan")
         with pytest.raises(NumericError, match="holds NaN or infinity after epoch 0; the last"):
             run.save()
         with pytest.raises(NumericError, match="the loss is nan"):

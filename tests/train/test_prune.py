@@ -26,8 +26,8 @@ def run(folder, tmp_path):
 def save_at(run, epoch, keep):
     """Saves as if so many epochs were done."""
     object.__setattr__(run.settings.checkpoint, "keep", keep)
-    run.training.history[:] = [{"epoch": number + 1} for number in range(epoch)]
-    run.training.loader.set_epoch(epoch)
+    run.trainer.history[:] = [{"epoch": number + 1} for number in range(epoch)]
+    run.trainer.training.loader.set_epoch(epoch)
     return run.save()
 
 

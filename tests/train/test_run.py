@@ -170,7 +170,7 @@ def test_a_damaged_checkpoint_falls_back(folder, tmp_path, damage):
     damage(newest)
     heard = []
     with Run.resume(tmp_path / "b", say=heard.append) as run:
-        assert len(run.training.history) == 2
+        assert len(run.trainer.history) == 2
         conduct(run)
     assert newest.name in heard[0] and "the one before it is used" in heard[0]
     assert heard[1] == f"resumed from {before.name}"
@@ -242,7 +242,7 @@ def test_a_file_system_that_is_really_full(folder, tmp_path):
         mount = ["mount", "-o", "remount,size=64M", str(place)]
         subprocess.run(mount, check=True, capture_output=True)
         with Run.resume(place / "r", say=heard.append) as run:
-            assert 0 < len(run.training.history) < 12
+            assert 0 < len(run.trainer.history) < 12
             conduct(run)
         train(replace(settings, run=str(tmp_path / "a")))
         assert_same(tmp_path / "a", place / "r")
@@ -320,7 +320,7 @@ def test_models_of_the_user_and_of_pyg(folder, tmp_path):
     assert not (tmp_path / "bad").exists()
     own = ModelSettings(f"{name}:Own", options={"depth": 3})
     with Run.create(settings_of(folder, tmp_path / "own", model=own)) as run:
-        assert run.training.model.depth == 3
+        assert run.trainer.model.depth == 3
         assert conduct(run)["test"] > 0.25
     pytest.importorskip("torch_geometric")
     for kind in ("GraphSAGE", "GAT"):

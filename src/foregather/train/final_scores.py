@@ -6,6 +6,7 @@ result says so: `scored` is "exact" or "sampled", and nothing is called exact th
 """
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -13,90 +14,100 @@ import torch
 from torch import nn
 
 from foregather.errors import BudgetError, InputError, StorageError
+from foregather.graph.graph import Graph
 from foregather.graph.on_disk.npy import map_array
-from foregather.train.fit import Record, evaluate
+from foregather.train.fit import evaluate
 from foregather.train.from_settings import infer_options, make_model
 from foregather.train.infer import check_infer, infer
 from foregather.train.metrics import accuracy, has_labels
 from foregather.train.parallel_model import whole_weights
-from foregather.train.run import Run
+from foregather.train.trainer import Record
+
+if TYPE_CHECKING:
+    from foregather.train.trainers.sampled import SampledTrainer
 
 __all__ = ["check_exact", "exact_scores", "final_scores", "split_nodes"]
 
 Nodes = npt.NDArray[np.int64]
 
 
-def split_nodes(run: Run, split: str) -> Nodes | None:
+def split_nodes(graph: Graph, split: str) -> Nodes | None:
     """The nodes of a split; None where there are none: a graph without it is trained without it."""
     if not split:
         return None
     try:
-        nodes = run.graph.split(split)
+        nodes = graph.split(split)
     except InputError:
         return None
     return nodes if len(nodes) else None
 
 
-def final_scores(run: Run) -> Record:
+def final_scores(trainer: "SampledTrainer") -> Record:
     """Accuracy by split of the best weights, and how it was found.
 
     A split none of whose nodes has a label has no accuracy; it is named under `not_scored`.
     """
-    wanted = {"valid": run.settings.train.valid, "test": run.settings.train.test}
-    found = {name: split_nodes(run, split) for name, split in wanted.items()}
+    wanted = {"valid": trainer.settings.train.valid, "test": trainer.settings.train.test}
+    found = {name: split_nodes(trainer.graph, split) for name, split in wanted.items()}
     there = {name: ids for name, ids in found.items() if ids is not None}
-    nodes = {name: ids for name, ids in there.items() if has_labels(run.graph, ids)}
+    nodes = {name: ids for name, ids in there.items() if has_labels(trainer.graph, ids)}
     bare: Record = {"not_scored": sorted(there.keys() - nodes)} if len(nodes) < len(there) else {}
     for name in bare.get("not_scored", ()):
-        run.say(f"the split {wanted[name]!r} is not scored: no node of it has a label")
-    return {**_scores(run, nodes), **bare} if nodes else bare
+        trainer.say(f"the split {wanted[name]!r} is not scored: no node of it has a label")
+    return {**_scores(trainer, nodes), **bare} if nodes else bare
 
 
-def _scores(run: Run, nodes: Mapping[str, Nodes]) -> Record:
+def _scores(trainer: "SampledTrainer", nodes: Mapping[str, Nodes]) -> Record:
     """Accuracies by every edge, or sampled, and which of the two."""
-    training, why = run.training, ""
+    training, why = trainer.training, ""
     last = {name: value.clone() for name, value in training.model.state_dict().items()}
     if training.best is not None:
         training.model.load_state_dict(training.best)
     try:
-        if run.settings.train.final == "exact":
+        if trainer.settings.train.final == "exact":
             try:
-                run.give_back()
-                return {**exact_scores(run, training.model, nodes), "scored": "exact"}
+                trainer.give_back()
+                return {**exact_scores(trainer, training.model, nodes), "scored": "exact"}
             except (BudgetError, InputError, StorageError) as error:
                 why = str(error)
-                run.say(f"the final scores are sampled, since not every edge can be used: {why}")
-        scores: Record = _sampled(run, nodes)
+                trainer.say(
+                    f"the final scores are sampled, since not every edge can be used: {why}"
+                )
+        scores: Record = _sampled(trainer, nodes)
     finally:
         training.model.load_state_dict(last)
     return {**scores, "scored": "sampled"} | ({"why_sampled": why} if why else {})
 
 
-def _sampled(run: Run, nodes: Mapping[str, Nodes]) -> dict[str, float]:
-    run.reopen()
-    loader, model = run.training.loader, run.training.model
-    return {name: evaluate(model, loader.beside(ids), run.together) for name, ids in nodes.items()}
+def _sampled(trainer: "SampledTrainer", nodes: Mapping[str, Nodes]) -> dict[str, float]:
+    trainer.reopen()
+    loader, model = trainer.training.loader, trainer.training.model
+    return {
+        name: evaluate(model, loader.beside(ids), trainer.together) for name, ids in nodes.items()
+    }
 
 
-def check_exact(run: Run) -> None:
+def check_exact(trainer: "SampledTrainer") -> None:
     """Refuses exact scores that cannot be found in the run's budget, before it trains.
 
     Raises:
         BudgetError: the budget does not hold it; the message says the minimum.
         InputError: the model cannot be computed in parts of the graph.
     """
-    model = run.training.model
-    if run.device.type != "cpu" or run.training.in_parts():
-        model = _whole_model(run, model)
-    options = infer_options(run.settings)
+    model = trainer.training.model
+    if trainer.device.type != "cpu" or trainer.training.in_parts():
+        model = _whole_model(trainer, model)
+    options = infer_options(trainer.settings)
 
     def check() -> None:
-        run.training.meter.note(bytes=check_infer(model, run.graph, **options))
+        trainer.training.meter.note(bytes=check_infer(model, trainer.graph, **options))
 
-    run.together.first_does(check, "exact scores")
+    trainer.together.first_does(check, "exact scores")
 
 
-def exact_scores(run: Run, model: nn.Module, nodes: Mapping[str, Nodes]) -> dict[str, float]:
+def exact_scores(
+    trainer: "SampledTrainer", model: nn.Module, nodes: Mapping[str, Nodes]
+) -> dict[str, float]:
     """Accuracy by every edge, found by rank 0.
 
     Raises:
@@ -104,27 +115,27 @@ def exact_scores(run: Run, model: nn.Module, nodes: Mapping[str, Nodes]) -> dict
         StorageError: the disk does not hold the rows between layers.
         InputError: the model cannot be computed in parts of the graph.
     """
-    if run.device.type != "cpu" or run.training.in_parts():
-        model = _whole_model(run, model)  # inference is on the host
+    if trainer.device.type != "cpu" or trainer.training.in_parts():
+        model = _whole_model(trainer, model)  # inference is on the host
 
     def score() -> dict[str, float]:
-        out, options = run.folder / "scores.npy", infer_options(run.settings)
-        facts = infer(model, run.graph, out, overwrite=True, **options)
-        run.training.meter.note(bytes=facts["bytes"])
+        out, options = trainer.folder / "scores.npy", infer_options(trainer.settings)
+        facts = infer(model, trainer.graph, out, overwrite=True, **options)
+        trainer.training.meter.note(bytes=facts["bytes"])
         try:
-            labels, rows = run.graph.labels, map_array(out)
+            labels, rows = trainer.graph.labels, map_array(out)
             assert labels is not None
             return {name: accuracy(rows, labels, ids) for name, ids in nodes.items()}
         finally:
             out.unlink()
 
-    return run.together.first_does(score, "exact scores")
+    return trainer.together.first_does(score, "exact scores")
 
 
-def _whole_model(run: Run, model: nn.Module) -> nn.Module:
+def _whole_model(trainer: "SampledTrainer", model: nn.Module) -> nn.Module:
     """The same model in one piece, without a trace in random numbers."""
     weights, random = whole_weights(model.state_dict()), torch.get_rng_state()
-    whole = make_model(run.settings, **run.shape)
+    whole = make_model(trainer.settings, **trainer.shape)
     torch.set_rng_state(random)
     whole.load_state_dict(weights)
     return whole

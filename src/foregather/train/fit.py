@@ -31,10 +31,9 @@ from foregather.train.metrics import (
 )
 from foregather.train.rank_agreement import Together
 from foregather.train.run_counters import Meter
+from foregather.train.trainer import Record, epochs_without_gain, run_epochs
 
-__all__ = ["Training", "evaluate", "fit"]
-
-Record = dict[str, Any]
+__all__ = ["SampledEpochs", "Training", "evaluate", "fit"]
 
 
 @dataclass
@@ -108,8 +107,7 @@ class Training:
 
     def without_gain(self) -> int:
         """Epochs since the best validation; 0 where nothing was validated."""
-        scores = [record["valid"] for record in self.history if "valid" in record]
-        return len(scores) - 1 - scores.index(max(scores)) if scores else 0
+        return epochs_without_gain(self.history)
 
 
 def fit(
@@ -140,51 +138,83 @@ def fit(
         InputError: no node of `valid` has a label.
         NumericError: the loss or a score is not finite.
     """
-    loader = training.loader
     if isinstance(valid, Loader) and not has_labels(valid.graph, valid.input_nodes):
         raise InputError(
             "no node of valid= has a label, but it decides which epoch is best; give other nodes, "
             "or None to train without"
         )
-    left = max(0, epochs - len(training.history)) * len(loader)
-    with Progress("training", left, "batches") as bar:
-        while len(training.history) < epochs:
-            if patience and training.without_gain() >= patience:
-                break
-            record = _epoch(training, bar, after_batch)
-            if valid is not None:
-                record |= _validated(training, valid, record["epoch"])
-                seen = [old["valid"] for old in training.history if "valid" in old]
-                if not seen or record["valid"] > max(seen):
-                    training.best = copy.deepcopy(training.model.state_dict())
-            beside: Record = dict(training.meter.take_beside())
-            record["beside"] = training.together.sums(beside, "summing what was beside")
-            training.history.append(record)
-            if after_epoch is not None:
-                after_epoch(training, record)
+    runner = SampledEpochs(training, valid)
+    run_epochs(
+        runner,
+        epochs,
+        patience=patience,
+        after_step=None if after_batch is None else lambda: after_batch(training),
+        after_epoch=None if after_epoch is None else lambda record: after_epoch(training, record),
+    )
     return training.history
 
 
-def _validated(
-    training: Training, valid: Loader | Callable[[nn.Module], float], epoch: int
-) -> Record:
-    """The score that an epoch is judged by."""
-    with span("evaluate"):
-        if isinstance(valid, Loader):
-            score = evaluate(training.model, valid, training.together)
-        else:
-            score = valid(training.model)
-    if math.isnan(score):
-        raise NumericError(
-            f"valid= gave nan after epoch {epoch}, which decides nothing; give a function whose "
-            "scores are numbers"
-        )
-    return {"valid": score, "scored": "sampled"} if isinstance(valid, Loader) else {"valid": score}
+class SampledEpochs:
+    """Epochs over the batches of a loader, as `run_epochs` asks for them.
+
+    Args:
+        training: changed in place.
+        valid: see `fit`.
+    """
+
+    unit = "batches"
+
+    def __init__(
+        self, training: Training, valid: Loader | Callable[[nn.Module], float] | None = None
+    ) -> None:
+        self.training, self.valid = training, valid
+
+    @property
+    def history(self) -> list[Record]:
+        """The records of the training."""
+        return self.training.history
+
+    def steps(self) -> int:
+        """Batches of an epoch."""
+        return len(self.training.loader)
+
+    def epochs_done(self) -> int:
+        """Epochs with a record."""
+        return len(self.training.history)
+
+    def train_epoch(self, bar: Progress, after_step: Callable[[], None] | None) -> Record:
+        """The batches that are left of an epoch."""
+        return _epoch(self.training, bar, after_step)
+
+    def evaluate(self) -> Record:
+        """The score by `valid`; how it was found is known for a loader only."""
+        training, valid = self.training, self.valid
+        if valid is None:
+            return {}
+        with span("evaluate"):
+            if isinstance(valid, Loader):
+                score = evaluate(training.model, valid, training.together)
+            else:
+                score = valid(training.model)
+        if math.isnan(score):
+            raise NumericError(
+                f"valid= gave nan after epoch {len(training.history) + 1}, which decides nothing; "
+                "give a function whose scores are numbers"
+            )
+        how = {"scored": "sampled"} if isinstance(valid, Loader) else {}
+        return {"valid": score, **how}
+
+    def keep_best(self) -> None:
+        """Copies the present weights."""
+        self.training.best = copy.deepcopy(self.training.model.state_dict())
+
+    def take_beside(self) -> Record:
+        """Of all ranks."""
+        beside: Record = dict(self.training.meter.take_beside())
+        return self.training.together.sums(beside, "summing what was beside")
 
 
-def _epoch(
-    training: Training, bar: Progress, after_batch: Callable[[Training], None] | None
-) -> Record:
+def _epoch(training: Training, bar: Progress, after_step: Callable[[], None] | None) -> Record:
     """The batches that are left of an epoch."""
     loader, names = training.loader, ("loss", "right", "known", "seen", "seconds", "waited")
     counted = training.counted = {name: training.counted.get(name, 0.0) for name in names}
@@ -193,7 +223,7 @@ def _epoch(
     training.model.train()
     batches: Any = iter(loader)
     try:
-        _steps(training, batches, bar, after_batch)
+        _steps(training, batches, bar, after_step)
     except (KeyboardInterrupt, SystemExit):
         batches.close()  # ranks stop after the same batch, and end the loop together
         raise
@@ -210,7 +240,7 @@ def _steps(
     training: Training,
     batches: Iterator[Any],
     bar: Progress,
-    after_batch: Callable[[Training], None] | None,
+    after_step: Callable[[], None] | None,
 ) -> None:
     """A step of the optimiser for each batch."""
     optimizer, counted = training.optimizer, training.counted
@@ -248,8 +278,8 @@ def _steps(
         bar.advance(1)
         counted["seconds"] += time.perf_counter() - last
         del batch
-        if after_batch is not None:
-            after_batch(training)
+        if after_step is not None:
+            after_step()
         last = time.perf_counter()
 
 

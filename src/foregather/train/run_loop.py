@@ -1,8 +1,8 @@
-"""run_loop: carries a run through: fit, with checkpoints, signals, trace and summaries around it.
+"""run_loop: carries a run through: its epochs, with checkpoints, signals, trace and summary.
 
-An interrupt or termination is looked at between two batches: a checkpoint is written, and then the
+An interrupt or termination is looked at between two steps: a checkpoint is written, and then the
 process ends as the signal asks. A second interrupt ends it at once; the last checkpoint stays. Over
-ranks a signal to any of them stops all after the same batch.
+ranks a signal to any of them stops all after the same step.
 """
 
 import signal
@@ -15,21 +15,16 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
-from torch import nn
 
 from foregather.errors import FormatError
 from foregather.files import make_inside, write_safely
-from foregather.loader.memory.ways import compare_measured
 from foregather.observe.report import read_run, save_charts
 from foregather.observe.trace import Trace, span
-from foregather.train.final_scores import check_exact, exact_scores, final_scores, split_nodes
-from foregather.train.fit import Record, Training, evaluate, fit
 from foregather.train.from_settings import board_writer
 from foregather.train.run import Run
 from foregather.train.settings import WatchSettings, code_names
+from foregather.train.trainer import Record, run_epochs
 from foregather.units import format_bytes
 
 __all__ = ["conduct", "epoch_line"]
@@ -75,8 +70,8 @@ def conduct(run: Run) -> Record:
         KeyboardInterrupt: by SIGINT, after a checkpoint.
         SystemExit: by SIGTERM, likewise.
     """
-    settings, training, together = run.settings, run.training, run.together
-    valid = _scorer(run, settings.train.valid)
+    settings, trainer, together = run.settings, run.trainer, run.together
+    trainer.begin()
     watch = settings.watch if together.first else WatchSettings(False, False, False)
     with (
         _Signals() as signals,
@@ -85,8 +80,8 @@ def conduct(run: Run) -> Record:
     ):
         totals: dict[str, float] = {}
 
-        def after_batch(training: Training) -> None:
-            if training.loader.state_dict()["epoch"] > len(training.history):
+        def after_step() -> None:
+            if trainer.position()[1] == 0:
                 return  # the epoch is complete: its record and checkpoint come next
             asked = together.largest(signals.seen or (_DUE if run.is_due() else 0))
             if asked > _DUE:
@@ -94,29 +89,26 @@ def conduct(run: Run) -> Record:
             if asked == _DUE:
                 run.try_to_save()
 
-        def after_epoch(training: Training, record: Record) -> None:
+        def after_epoch(record: Record) -> None:
             now = trace.totals()
             record["stages"] = {name: now[name] - totals.get(name, 0.0) for name in now}
             totals.update(now)
-            if "valid" in record:
-                record["scored"] = settings.train.evaluate
             run.write_metrics()
             to_board(record)  # before the checkpoint: what follows it is repeated
             run.try_to_save()
             run.say(epoch_line(record, settings.train.epochs))
-            if record["epoch"] == 1 and (table := compare_measured(training.loader, record)):
-                run.say(table)
+            if told := trainer.explain(record):
+                run.say(told)
             each_epoch()
             asked = together.largest(signals.seen or 0)
-            if asked and len(training.history) < settings.train.epochs:
+            if asked and trainer.epochs_done() < settings.train.epochs:
                 _stop(run, asked)
 
-        fit(
-            training,
+        run_epochs(
+            trainer,
             settings.train.epochs,
-            valid=valid,
             patience=settings.train.patience,
-            after_batch=after_batch,
+            after_step=after_step,
             after_epoch=after_epoch,
         )
         facts = _summary(run)
@@ -167,38 +159,18 @@ def _stop(run: Run, number: int) -> None:
     raise SystemExit(128 + number)
 
 
-def _scorer(run: Run, split: str) -> Callable[[nn.Module], float] | None:
-    """What judges a model by a split after an epoch: sampled, or by every edge."""
-    nodes = split_nodes(run, split)
-    if nodes is None:
-        return None
-    if run.settings.train.evaluate == "exact":
-        check_exact(run)
-        return lambda model: _exact(run, model, nodes)
-    loader = run.training.loader.beside(nodes)
-    return lambda model: evaluate(model, loader, run.together)
-
-
-def _exact(run: Run, model: nn.Module, nodes: npt.NDArray[np.int64]) -> float:
-    """Accuracy by every edge; meanwhile, on one rank, the cache is given back."""
-    if run.together.grid is None:
-        run.training.meter.give_back()
-    return exact_scores(run, model, {"valid": nodes})["valid"]
-
-
 def _summary(run: Run) -> Record:
     """Accuracy of the best weights, and the run in numbers."""
-    history, meter = run.training.history, run.training.meter
-    facts: Record = {"run": run.settings.run, "epochs": len(history)}
+    trainer, history = run.trainer, run.trainer.history
+    facts: Record = {"run": run.settings.run, "epochs": trainer.epochs_done()}
     best = max(history, key=lambda record: record.get("valid", 0.0), default=None)
     if best is not None and "valid" in best:
         facts |= {"best_epoch": best["epoch"], "best_valid": best["valid"]}
-        facts["best_valid_scored"] = run.settings.train.evaluate
+        facts["best_valid_scored"] = best.get("scored", run.settings.train.evaluate)
     with span("evaluate"):
-        facts |= final_scores(run)
-    run.give_back()
-    beside: Record = dict(meter.take_beside())
-    ended = run.together.sums(beside, "summing what was beside")
+        facts |= trainer.final_scores()
+    trainer.give_back()
+    ended = trainer.take_beside()
     for name in ("seconds", "waited"):
         facts[name] = sum(record[name] for record in history)
     for name in ended:
@@ -260,7 +232,7 @@ def _board(wanted: bool, run: Run) -> Iterator[Callable[[Record], None]]:
         yield lambda record: None
         return
     make_inside(run.folder / "tensorboard")  # never behind a link
-    folder, first = str(run.folder / "tensorboard"), len(run.training.history) + 1
+    folder, first = str(run.folder / "tensorboard"), len(run.trainer.history) + 1
     with board_writer()(folder, purge_step=first) as board:
 
         def write(record: Record) -> None:

@@ -1,0 +1,203 @@
+"""sampled: training on sampled batches, as a run asks for it."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor, nn
+
+from foregather.errors import InputError
+from foregather.graph.graph import Graph
+from foregather.loader.loader import Loader
+from foregather.loader.memory.ways import compare_measured
+from foregather.observe.usable_memory import trim_memory
+from foregather.train.device import find_device
+from foregather.train.final_scores import check_exact, exact_scores, final_scores, split_nodes
+from foregather.train.fit import SampledEpochs, Training, evaluate
+from foregather.train.from_settings import (
+    choose_topology,
+    make_loader,
+    make_model,
+    make_optimizer,
+    make_sampler,
+)
+from foregather.train.metrics import (
+    check_classes,
+    check_split,
+    check_valid,
+    count_classes,
+    wants_edge_attr,
+)
+from foregather.train.parallel_model import model_facts, spread, whole_weights
+from foregather.train.rank_agreement import Together
+from foregather.train.run_counters import Meter
+from foregather.train.settings import Settings
+from foregather.train.trainer import Record
+
+__all__ = ["SampledTrainer"]
+
+
+class SampledTrainer(SampledEpochs):
+    """A `Trainer` over the batches of a loader; made by all ranks together.
+
+    Attributes:
+        training: model, optimiser, loader and history.
+        settings: what was asked for.
+        folder: of the run, for scores by every edge.
+        graph: what is trained on.
+        shape: feature columns and classes that the model was made for.
+        say: called with every sentence for people.
+        together: the ranks that train, one or many.
+        device: where the model is.
+        topology: over ranks, where neighbour lists are.
+    """
+
+    own: tuple[str, ...] = ("counted",)
+
+    def __init__(
+        self, settings: Settings, folder: Path, say: Callable[[str], None], together: Together
+    ) -> None:
+        self.settings, self.folder, self.say, self.together = settings, folder, say, together
+        self.graph, model = together.all_do(self._open, "opening the graph")
+        together.agree(model_facts(model))
+        self.topology = together.first_does(
+            lambda: choose_topology(self.graph, settings), "choosing where the topology is"
+        )
+        loader = self._make_loader(model)
+        batches: Any = iter(loader)
+        first = next(batches)
+        batches.close()
+        together.all_do(
+            lambda: check_classes(model, first, self.shape["classes"]), "trying the model"
+        )
+        meter = Meter(loader)
+        if loader.ranks is None:
+            meter.give_back()  # an epoch begins with an empty cache, after any check
+        else:
+            loader.ranks.gather_ledger()  # what was asked for the check has crossed by then
+        loader.set_epoch(0)
+        parallel = spread(model, settings.grid.weights, together)
+        optimizer, scheduler = make_optimizer(model, settings.optimizer, settings.train.epochs)
+        super().__init__(
+            Training(
+                model,
+                loader,
+                optimizer,
+                scheduler,
+                parallel=parallel,
+                together=together,
+                meter=meter,
+            )
+        )
+        self._open_loader = True
+
+    def _open(self) -> tuple[Graph, nn.Module]:
+        """What a rank does by itself: the graph, and a model that fits it."""
+        settings = self.settings
+        graph = Graph.open(settings.graph)
+        if graph.features is None:
+            raise InputError("the graph has no features; convert it with them to train on it")
+        make_sampler(settings.sampler)
+        self.device = find_device(settings.train.device)
+        self.shape = {"width": graph.features.width, "classes": count_classes(graph)}
+        check_split(graph, settings.train.split)
+        check_valid(graph, settings.train.valid)
+        return graph, make_model(settings, **self.shape).to(self.device)
+
+    def _make_loader(self, model: nn.Module) -> Loader:
+        edges, grid = None if wants_edge_attr(model) else False, self.together.grid
+        return make_loader(self.graph, self.settings, grid, self.device, self.topology, edges)
+
+    # ---- epochs ------------------------------------------------------------------------------
+
+    @property
+    def model(self) -> nn.Module:
+        """What is trained."""
+        return self.training.model
+
+    def facts(self) -> Record:
+        """Device and topology."""
+        return {"device": self.device.type, "topology": self.topology}
+
+    def begin(self) -> None:
+        """Makes what judges a model after an epoch: sampled, or by every edge.
+
+        Raises:
+            BudgetError, InputError: scores by every edge are asked for and cannot be found.
+        """
+        nodes = split_nodes(self.graph, self.settings.train.valid)
+        if nodes is None:
+            return
+        if self.settings.train.evaluate == "exact":
+            check_exact(self)
+            self.valid = lambda model: self._exact(model, nodes)
+            return
+        loader = self.training.loader.beside(nodes)
+        self.valid = lambda model: evaluate(model, loader, self.together)
+
+    def _exact(self, model: nn.Module, nodes: npt.NDArray[np.int64]) -> float:
+        """Accuracy by every edge; meanwhile, on one rank, the cache is given back."""
+        if self.together.grid is None:
+            self.training.meter.give_back()
+        return exact_scores(self, model, {"valid": nodes})["valid"]
+
+    def evaluate(self) -> Record:
+        """The score by the split that chooses the best epoch, and how it was found."""
+        found = super().evaluate()
+        return found | {"scored": self.settings.train.evaluate} if found else {}
+
+    def explain(self, record: Record) -> str:
+        """After the first epoch, what was predicted and what was measured."""
+        if record["epoch"] != 1:
+            return ""
+        return compare_measured(self.training.loader, record) or ""
+
+    # ---- state -------------------------------------------------------------------------------
+
+    def position(self) -> tuple[int, int]:
+        """Epochs that are done, and batches of the next."""
+        done, place = len(self.training.history), self.training.loader.state_dict()
+        return done, 0 if place["epoch"] > done else place["batch"]
+
+    def state_dict(self) -> dict[str, Any]:
+        """As of the training."""
+        return self.training.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """As of the training."""
+        self.training.load_state_dict(state)
+
+    def like(self, path: str) -> Tensor:
+        """As of the training."""
+        return self.training.like(path)
+
+    def best_weights(self) -> dict[str, Tensor]:
+        """Those of the best validation, or the last."""
+        return whole_weights(self.training.best or self.training.model.state_dict())
+
+    # ---- the end -----------------------------------------------------------------------------
+
+    def final_scores(self) -> Record:
+        """Accuracy by split of the best weights, and how it was found."""
+        return final_scores(self)
+
+    def give_back(self) -> None:
+        """Frees what the loader holds, with its counters kept; all ranks call this."""
+        if not self._open_loader:
+            return
+        self._open_loader = False
+        if self.training.loader.ranks is not None:
+            self.training.loader.ranks.gather_ledger()  # all that was asked for has crossed by then
+        self.training.meter.give_back()
+        trim_memory()
+
+    def reopen(self) -> None:
+        """The loader again after `give_back`; all ranks call this."""
+        if self._open_loader:
+            return
+        if self.together.grid is not None:  # on one rank a loop opens by itself what it needs
+            self.training.loader = self._make_loader(self.training.model)
+            self.training.meter.switch(self.training.loader)
+        self._open_loader = True
