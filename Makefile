@@ -75,7 +75,7 @@ docs: $(VENV)/.dev
 	@echo "docs/_build/html/index.html"
 
 stubs: $(VENV)/.dev
-	$(PY) -m nanobind.stubgen -q -m foregather._core -o src/foregather/_core.pyi
+	$(PY) -m nanobind.stubgen -q -r -m foregather._core -O src/foregather
 
 clean:
 	rm -rf build dist docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis

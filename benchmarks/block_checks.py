@@ -257,7 +257,7 @@ def main() -> None:
         found = measure(epochs, MORE[kind] * options.rounds)
         rows.append(row_of(f"{kind}, {storage}", found) + by_count(found, rate))
     report.table(["epochs", *head, "read", "by count"], rows)
-    report.line(f"CRC32C by {_core.crc32c_means()}, one core, GB a second:")
+    report.line(f"CRC32C by {_core.testing.crc32c_means()}, one core, GB a second:")
     report.table(
         ["buffer", "GB/s"], [[format_bytes(k), median_spread(v)] for k, v in rates.items()]
     )

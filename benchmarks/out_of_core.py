@@ -93,7 +93,8 @@ def gather_by_plan(folder: Path, system: str, memory: int) -> dict[str, Any]:
     from foregather.observe.calibration import load_calibration
     from foregather.plan import choose
     from foregather.plan.baselines.policies import Setting, run_policy
-    from foregather.plan.repack import RepackPlanner, announce
+    from foregather.plan.planner import announce
+    from foregather.plan.repack import RepackPlanner
 
     file = FeatureFile.of(Graph.open(folder / "graph"))
     trace = load_trace(folder)
@@ -125,13 +126,14 @@ def gather_by_plan(folder: Path, system: str, memory: int) -> dict[str, Any]:
         started = time.perf_counter()
         for plan in ready(features, plans) if repack else plans:
             features.append(plan)
-            for number, count in enumerate((plan.plan if repack else plan).num_rows):
+            for number, count in enumerate((plan.rows if repack else plan).num_rows):
                 features.step_into(outs[number % 2][:count])
         seconds = time.perf_counter() - started
         counted = features.counters()
-    total, cost = announce(plans[0], disk)
+    announced = planner.announce if repack else announce
+    total, cost = announced(plans[0], disk)
     for plan in plans[1:]:
-        more = announce(plan, disk)
+        more = announced(plan, disk)
         total, cost = total + more[0], cost + more[1]
     assert (counted["requests"], counted["bytes"]) == (total.requests, total.bytes)
     batches = sum(len(bulk) for bulk in trace)
@@ -154,11 +156,11 @@ def gather_by_plan(folder: Path, system: str, memory: int) -> dict[str, Any]:
 def ready(features: Any, plans: list[Any]) -> Iterator[Any]:
     """Swept bulks; the next one is swept while this one is read, as the Loader does."""
     with ThreadPoolExecutor(1) as pool:
-        swept = pool.submit(features.sweep, plans[0])
+        swept = pool.submit(features.prepare, plans[0])
         for plan in [*plans[1:], None]:
             now = swept.result()
             if plan is not None:
-                swept = pool.submit(features.sweep, plan)
+                swept = pool.submit(features.prepare, plan)
             yield now
 
 

@@ -29,7 +29,7 @@ from foregather.observe.calibration import load_calibration
 from foregather.plan.choice import choose
 from foregather.plan.cost import ASSUMED_DISK
 from foregather.plan.planner import Planner
-from foregather.plan.repack import RepackPlanner, announce
+from foregather.plan.repack import RepackPlanner
 from foregather.units import format_bytes
 
 WIDTH, ROWS = 128, 2_000_000
@@ -68,7 +68,7 @@ def plans_of(file, bulks, way):
         pages = way.caching == "page"
         planner = Planner(geometry, SLOTS, merge_gap=way.merge_gap, pages=pages, bounds=False)
     later = [*bulks[1:], []]
-    return [planner.plan(bulk, ahead) for bulk, ahead in zip(bulks, later, strict=True)]
+    return planner, [planner.plan(bulk, ahead) for bulk, ahead in zip(bulks, later, strict=True)]
 
 
 def run(file, plans, way, out):
@@ -80,7 +80,7 @@ def run(file, plans, way, out):
     with opened as disk:
         start = time.perf_counter()
         for plan in plans:
-            disk.append(disk.sweep(plan) if repack else plan)
+            disk.append(plan)
             for rows in (plan.rows if repack else plan).num_rows.tolist():
                 disk.step_into(out[:rows])
         return time.perf_counter() - start
@@ -91,14 +91,15 @@ def measure(file, share, disk, out):
     choice = choose(bulks, file.geometry(), SLOTS, disk)
     other = next(way for way in choice.alternatives if way.caching != "repack")
     ways = {"at random": other, "repack": choice.using("repack").best}
-    plans = {name: plans_of(file, bulks, way) for name, way in ways.items()}
+    planned = {name: plans_of(file, bulks, way) for name, way in ways.items()}
     seconds = {name: [] for name in ways}
     for _ in range(ROUNDS):
         for name, way in ways.items():
-            seconds[name].append(run(file, plans[name], way, out))
+            seconds[name].append(run(file, planned[name][1], way, out))
     rows = []
     for name, way in ways.items():
-        costs = [announce(plan, disk or ASSUMED_DISK)[1] for plan in plans[name]]
+        planner, plans = planned[name]
+        costs = [planner.announce(plan, disk or ASSUMED_DISK)[1] for plan in plans]
         cost = sum(costs[1:], costs[0])
         label = f"{way.caching} {way.block_bytes >> 10} KiB" if name == "at random" else "repack"
         rows.append(

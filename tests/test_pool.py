@@ -15,7 +15,7 @@ START = """
     from foregather import _core
 
     words, index = np.ones(1 << 20, np.uint64), np.zeros(1 << 20, np.uint32)
-    sums = lambda: _core.read_lines(words, index, 8, 4)  # four parts, so three helpers
+    sums = lambda: _core.testing.read_lines(words, index, 8, 4)  # four parts, so three helpers
     assert sums() == 1 << 20
 """
 

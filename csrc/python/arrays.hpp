@@ -32,30 +32,31 @@ inline std::span<const std::byte> bytes(const Bytes& array) {
   return {reinterpret_cast<const std::byte*>(array.data()), array.shape(0)};
 }
 
-// One function a concept; module.cpp calls them all.
-void bind_block_sums(nb::module_& m);
+// One function a concept; module.cpp calls them all. What only tests and benchmarks use goes to the
+// submodule `testing`.
+void bind_block_sums(nb::module_& m, nb::module_& testing);
 void bind_check(nb::module_& m);
 void bind_csc(nb::module_& m);
-void bind_disk_gather(nb::module_& m);
+void bind_disk_gather(nb::module_& m, nb::module_& testing);
 void bind_disk_sample(nb::module_& m);
 void bind_file_map(nb::module_& m);
 void bind_gather(nb::module_& m);
 void bind_hash(nb::module_& m);
 void bind_layerwise(nb::module_& m);
-void bind_matrix(nb::module_& m);
-void bind_memory_probe(nb::module_& m);
+void bind_matrix(nb::module_& m, nb::module_& testing);
+void bind_memory_probe(nb::module_& testing);
 void bind_arrivals(nb::module_& m);
 void bind_call_planner(nb::module_& m);
 void bind_plan(nb::module_& m);
-void bind_planner(nb::module_& m);
+void bind_planner(nb::module_& m, nb::module_& testing);
 void bind_policies(nb::module_& m);
-void bind_range_read(nb::module_& m);
+void bind_range_read(nb::module_& m, nb::module_& testing);
 void bind_reader(nb::module_& m);
 void bind_repack(nb::module_& m);
 void bind_row_sample(nb::module_& m);
-void bind_sample(nb::module_& m);
+void bind_sample(nb::module_& m, nb::module_& testing);
 void bind_spool(nb::module_& m);
-void bind_sweep(nb::module_& m);
+void bind_sweep(nb::module_& m, nb::module_& testing);
 void bind_synth(nb::module_& m);
 void bind_text(nb::module_& m);
 void bind_walk(nb::module_& m);

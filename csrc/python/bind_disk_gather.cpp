@@ -1,7 +1,9 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
 
+#include <memory>
 #include <optional>
 
 #include "io/block_sums.hpp"
@@ -25,18 +27,39 @@ Form parse_form(const std::string& name) {
   throw InputError("form is '" + name + "'; choose stored, half or scaled");
 }
 
-void make(DiskGather* self, const std::string& path, const std::string& name,
-          const Geometry& geometry, std::int64_t num_slots, std::int64_t staging_bytes,
-          const std::string& backend, int depth, const std::string& form,
-          const std::optional<In<float>>& scale, int threads, std::shared_ptr<Faults> faults,
-          const Slots* slots, std::shared_ptr<BlockSums> sums) {
-  DiskOptions options{staging_bytes, parse_backend(backend), depth, parse_form(form), {},
-                      threads,       std::move(faults)};
+DiskOptions options_of(std::int64_t staging_bytes, const std::string& backend, int depth,
+                       const std::string& form, const std::optional<In<float>>& scale, int threads,
+                       const Slots* slots, std::shared_ptr<BlockSums> sums) {
+  DiskOptions options{staging_bytes, parse_backend(backend), depth, parse_form(form), {}, threads};
   if (slots != nullptr) options.slots = slots->pages;
   options.sums = std::move(sums);
   if (scale) options.scale.assign(scale->data(), scale->data() + scale->shape(0));
+  return options;
+}
+
+void make(DiskGather* self, const std::string& path, const std::string& name,
+          const Geometry& geometry, std::int64_t num_slots, std::int64_t staging_bytes,
+          const std::string& backend, int depth, const std::string& form,
+          const std::optional<In<float>>& scale, int threads, const Slots* slots,
+          std::shared_ptr<BlockSums> sums) {
+  DiskOptions options =
+      options_of(staging_bytes, backend, depth, form, scale, threads, slots, std::move(sums));
   Released released;
   new (self) DiskGather(path, name, geometry, num_slots, std::move(options));
+}
+
+std::unique_ptr<DiskGather> make_faulty(std::shared_ptr<Faults> faults, const std::string& path,
+                                        const std::string& name, const Geometry& geometry,
+                                        std::int64_t num_slots, std::int64_t staging_bytes,
+                                        const std::string& backend, int depth,
+                                        const std::string& form,
+                                        const std::optional<In<float>>& scale, int threads,
+                                        const Slots* slots, std::shared_ptr<BlockSums> sums) {
+  DiskOptions options =
+      options_of(staging_bytes, backend, depth, form, scale, threads, slots, std::move(sums));
+  options.faults = std::move(faults);
+  Released released;
+  return std::make_unique<DiskGather>(path, name, geometry, num_slots, std::move(options));
 }
 
 void step(DiskGather& self, const OutMatrix& out) {
@@ -72,9 +95,8 @@ Facts counters(const DiskGather& self) {
 
 }  // namespace
 
-void bind_disk_gather(nb::module_& m) {
-  nb::class_<Faults>(m, "Faults",
-                     "Makes reads of a byte range go wrong; for tests, see faults.hpp.")
+void bind_disk_gather(nb::module_& m, nb::module_& testing) {
+  nb::class_<Faults>(testing, "Faults", "Makes reads of a byte range go wrong; see faults.hpp.")
       .def(nb::init<>())
       .def("fail", &Faults::fail, nb::arg("begin"), nb::arg("end"), nb::arg("code"),
            nb::arg("times") = 1, "The next reads there fail with this errno.")
@@ -92,8 +114,7 @@ void bind_disk_gather(nb::module_& m) {
            nb::arg("num_slots"), nb::arg("staging_bytes"), nb::arg("backend"),
            nb::arg("depth") = 64, nb::arg("form") = "stored",
            nb::arg("scale").noconvert().none() = nb::none(), nb::arg("threads") = 0,
-           nb::arg("faults").none() = nb::none(), nb::arg("slots").none() = nb::none(),
-           nb::arg("sums").none() = nb::none())
+           nb::arg("slots").none() = nb::none(), nb::arg("sums").none() = nb::none())
       .def(
           "append",
           [](DiskGather& self, std::shared_ptr<Plan> plan) { self.append(std::move(plan)); },
@@ -108,6 +129,12 @@ void bind_disk_gather(nb::module_& m) {
       .def_prop_ro("memory_bytes", &DiskGather::memory_bytes, "Bytes of slots and staging.")
       .def_prop_ro("pin_refusal", &DiskGather::pin_refusal, Unlocked())
       .def("counters", &counters, "Steps, rows, hits, riders, reads and seconds so far.");
+  testing.def("disk_gather", &make_faulty, nb::arg("faults").none(), nb::arg("path"),
+              nb::arg("name"), nb::arg("geometry"), nb::arg("num_slots"), nb::arg("staging_bytes"),
+              nb::arg("backend"), nb::arg("depth") = 64, nb::arg("form") = "stored",
+              nb::arg("scale").noconvert().none() = nb::none(), nb::arg("threads") = 0,
+              nb::arg("slots").none() = nb::none(), nb::arg("sums").none() = nb::none(),
+              "A DiskGather whose reads meet faults.");
 }
 
 }  // namespace foregather::python

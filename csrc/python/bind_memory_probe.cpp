@@ -3,8 +3,8 @@
 
 namespace foregather::python {
 
-void bind_memory_probe(nb::module_& m) {
-  m.def(
+void bind_memory_probe(nb::module_& testing) {
+  testing.def(
       "read_lines",
       [](const In<std::uint64_t>& words, const In<std::uint32_t>& index, int distance,
          int threads) {

@@ -17,7 +17,7 @@ nb::ndarray<nb::numpy, const std::uint32_t, nb::ndim<1>> cached(const Planner& s
 
 }  // namespace
 
-void bind_planner(nb::module_& m) {
+void bind_planner(nb::module_& m, nb::module_& testing) {
   nb::class_<Planner>(m, "Planner", "Belady's rule for rows that are read by the block.")
       .def(
           "__init__",
@@ -68,7 +68,7 @@ void bind_planner(nb::module_& m) {
       nb::arg("geometry"), nb::arg("batches").noconvert(), nb::arg("num_slots"),
       nb::arg("cached").noconvert(),
       "(rows, blocks): the fewest reads of a bulk, given the rows in the cache before it.");
-  m.def(
+  testing.def(
       "priced_bound",
       [](const Geometry& geometry, const BatchList& batches, std::int64_t num_slots,
          const In<std::uint32_t>& rows, int rounds) {

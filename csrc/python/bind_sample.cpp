@@ -109,10 +109,6 @@ class NeighborKernel : public Kernel<Id, NeighborWorker<Id>, NeighborRule> {
     this->rule_.weights = {view(*weights_), {cells_.data(), weights_->shape(0)}, positive_};
   }
 
-  std::size_t weight_bytes() const {
-    return cells_.bytes() + positive_.capacity() * sizeof(std::uint32_t);
-  }
-
  private:
   Weights weights_;
   Buffer<AliasCell> cells_;
@@ -160,9 +156,7 @@ void bind(nb::module_& m, const char* neighbor, const char* labor) {
   bind_kernel<NeighborKernel<Id>>(m, neighbor, "Bulk neighbour sampling over one graph.")
       .def(nb::init<In<std::int64_t>, In<Id>, std::vector<std::int64_t>, bool, bool, Weights>(),
            nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), nb::arg("fanouts"),
-           nb::arg("replace"), nb::arg("once"), nb::arg("weights").noconvert().none() = nb::none())
-      .def_prop_ro("weight_bytes", &NeighborKernel<Id>::weight_bytes,
-                   "Bytes kept for draws by weight.");
+           nb::arg("replace"), nb::arg("once"), nb::arg("weights").noconvert().none() = nb::none());
   bind_kernel<LaborKernel<Id>>(m, labor, "Bulk LABOR-0 sampling over one graph.")
       .def(
           nb::init<In<std::int64_t>, In<Id>, std::vector<std::int64_t>, bool, bool, int, Weights>(),
@@ -197,10 +191,10 @@ void bind(nb::module_& m, const char* neighbor, const char* labor) {
 
 }  // namespace
 
-void bind_sample(nb::module_& m) {
+void bind_sample(nb::module_& m, nb::module_& testing) {
   bind<std::uint32_t>(m, "NeighborKernel32", "LaborKernel32");
   bind<std::int64_t>(m, "NeighborKernel64", "LaborKernel64");
-  m.def(
+  testing.def(
       "alias_row",
       [](const In<double>& weights, const Out<std::uint32_t>& keep,
          const Out<std::uint32_t>& other) {

@@ -126,7 +126,7 @@ void bind_columns(nb::module_& m) {
 
 }  // namespace
 
-void bind_matrix(nb::module_& m) {
+void bind_matrix(nb::module_& m, nb::module_& testing) {
   bind_rows<std::uint32_t>(m);
   bind_rows<std::int64_t>(m);
   bind_columns<std::uint32_t>(m);
@@ -161,7 +161,7 @@ void bind_matrix(nb::module_& m) {
       },
       nb::arg("x").noconvert(), nb::arg("probability").noconvert(),
       "1 - exp(-x), the same bits on every machine.");
-  m.def(
+  testing.def(
       "exact_log",
       [](const In<double>& x, const Out<double>& log) {
         if (x.shape(0) != log.shape(0)) throw InputError("x and log differ in length");

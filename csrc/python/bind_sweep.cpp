@@ -1,5 +1,8 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+
+#include <memory>
 
 #include "io/scratch_file.hpp"
 #include "io/sweep.hpp"
@@ -12,12 +15,22 @@ using Facts = nb::typed<nb::dict, nb::str, nb::any>;
 
 void make(Sweeper* self, const std::string& path, const std::string& name, const Geometry& geometry,
           std::int64_t staging_bytes, std::int64_t write_bytes, const std::string& backend,
-          int depth, std::shared_ptr<Faults> faults, std::shared_ptr<Faults> write_faults,
-          std::shared_ptr<BlockSums> sums) {
+          int depth, std::shared_ptr<BlockSums> sums) {
+  SweepOptions options{staging_bytes, write_bytes, parse_backend(backend), depth};
+  options.sums = std::move(sums);
+  new (self) Sweeper(path, name, geometry, std::move(options));
+}
+
+std::unique_ptr<Sweeper> make_faulty(std::shared_ptr<Faults> faults,
+                                     std::shared_ptr<Faults> write_faults, const std::string& path,
+                                     const std::string& name, const Geometry& geometry,
+                                     std::int64_t staging_bytes, std::int64_t write_bytes,
+                                     const std::string& backend, int depth,
+                                     std::shared_ptr<BlockSums> sums) {
   SweepOptions options{staging_bytes,  write_bytes,       parse_backend(backend),
                        depth,          std::move(faults), std::move(write_faults),
                        std::move(sums)};
-  new (self) Sweeper(path, name, geometry, std::move(options));
+  return std::make_unique<Sweeper>(path, name, geometry, std::move(options));
 }
 
 std::shared_ptr<ScratchFile> sweep(Sweeper& self, const RepackPlan& plan,
@@ -46,7 +59,7 @@ Facts counters(const Sweeper& self) {
 
 }  // namespace
 
-void bind_sweep(nb::module_& m) {
+void bind_sweep(nb::module_& m, nb::module_& testing) {
   nb::class_<ScratchFile>(m, "ScratchFile", "A file without a name; see scratch_file.hpp.")
       .def_prop_ro("path", &ScratchFile::path, "What opens it, in this process, while it lives.")
       .def_prop_ro("bytes", &ScratchFile::bytes)
@@ -55,14 +68,17 @@ void bind_sweep(nb::module_& m) {
   nb::class_<Sweeper>(m, "Sweeper", "Carries out the sweeps of repacked bulks; see sweep.hpp.")
       .def("__init__", &make, nb::arg("path"), nb::arg("name"), nb::arg("geometry"),
            nb::arg("staging_bytes"), nb::arg("write_bytes"), nb::arg("backend"),
-           nb::arg("depth") = 16, nb::arg("faults").none() = nb::none(),
-           nb::arg("write_faults").none() = nb::none(), nb::arg("sums").none() = nb::none())
+           nb::arg("depth") = 16, nb::arg("sums").none() = nb::none())
       .def("sweep", &sweep, nb::arg("plan"), nb::arg("folder"),
            "Sweeps the file into a new scratch file.")
       .def("cancel", &Sweeper::cancel, "Ends a sweep that runs, and all later ones.")
       .def("counters", &counters, "Reads, writes and seconds of finished sweeps.")
       .def_static("least_write_bytes", &Sweeper::least_write_bytes, nb::arg("batches"),
                   "The least write_bytes for bulks of so many batches.");
+  testing.def("sweeper", &make_faulty, nb::arg("faults").none(), nb::arg("write_faults").none(),
+              nb::arg("path"), nb::arg("name"), nb::arg("geometry"), nb::arg("staging_bytes"),
+              nb::arg("write_bytes"), nb::arg("backend"), nb::arg("depth") = 16,
+              nb::arg("sums").none() = nb::none(), "A Sweeper whose reads and writes meet faults.");
 }
 
 }  // namespace foregather::python

@@ -131,7 +131,7 @@ def test_a_scratch_file_that_was_altered_after_it_was_written(folder, checked):
     disk, made = swept(file, batches)
     with disk:
         ready = disk.sweep(made)
-        with open(ready.scratch.path, "r+b", buffering=0) as out:
+        with open(disk._swept[ready].path, "r+b", buffering=0) as out:
             page = bytearray(out.read(BLOCK))
             page[1000] ^= 1
             out.seek(0)

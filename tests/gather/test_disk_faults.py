@@ -15,6 +15,7 @@ import pytest
 
 from foregather import InputError, StorageError, _core
 from foregather.gather.disk import DiskFeatures
+from tests.gather.faulty import FaultyDisk
 from tests.gather.files import BACKENDS, need, random_rows, write_rows
 from tests.gather.slow_planner import SlowPlanner, random_batches
 from tests.observe.test_reader import SECCOMP
@@ -54,7 +55,8 @@ def plan_of(file, batches, slots=0):
 
 
 def open_disk(file, backend, faults=None, staging=1 << 20, slots=0, depth=8):
-    return DiskFeatures(file, slots, staging=staging, backend=backend, depth=depth, faults=faults)
+    options = {"staging": staging, "backend": backend, "depth": depth}
+    return FaultyDisk(file, slots, faults=faults, **options)
 
 
 # ---- injected: errors, short reads ---------------------------------------------------------------
@@ -62,7 +64,7 @@ def open_disk(file, backend, faults=None, staging=1 << 20, slots=0, depth=8):
 
 def test_io_error_is_named_and_ends_the_executor(file, rows, backend):
     batches = spread()
-    faults = _core.Faults()
+    faults = _core.testing.Faults()
     bad = page_of(int(batches[3][5]))
     faults.fail(bad, bad + PAGE, errno.EIO)
     with open_disk(file, backend, faults) as disk:
@@ -81,7 +83,7 @@ def test_io_error_is_named_and_ends_the_executor(file, rows, backend):
 @pytest.mark.parametrize("code", [errno.EINTR, errno.EAGAIN])
 def test_refusals_that_pass_are_tried_again(file, rows, backend, code):
     batches = spread()
-    faults = _core.Faults()
+    faults = _core.testing.Faults()
     faults.fail(0, EVER, code, 7)
     plan = plan_of(file, batches)
     with open_disk(file, backend, faults) as disk:
@@ -96,7 +98,7 @@ def test_refusals_that_pass_are_tried_again(file, rows, backend, code):
 def test_short_reads_are_continued(tmp_path, backend):
     rows = random_rows("float32", 40, 4 * WIDTH * 8)  # a row is four pages
     file = write_rows(tmp_path / "features.npy", rows)
-    faults = _core.Faults()
+    faults = _core.testing.Faults()
     faults.shorten(0, EVER, PAGE, 25)
     batch = np.arange(0, 40, 2)
     with open_disk(file, backend, faults) as disk:
@@ -109,7 +111,7 @@ def test_short_reads_are_continued(tmp_path, backend):
 def test_a_read_that_ends_early_is_the_end_of_the_file(file, backend, got):
     if backend == "buffered" and got:
         pytest.skip("buffered reads may stop anywhere and are continued")
-    faults = _core.Faults()
+    faults = _core.testing.Faults()
     batch = spread()[0]
     bad = page_of(int(batch[4]))
     faults.shorten(bad, bad + PAGE, got)
@@ -121,7 +123,7 @@ def test_a_read_that_ends_early_is_the_end_of_the_file(file, backend, got):
 
 
 def test_a_disk_that_never_answers_well_is_given_up(file, backend):
-    faults = _core.Faults()
+    faults = _core.testing.Faults()
     faults.fail(0, EVER, errno.EINTR, 1 << 40)
     with open_disk(file, backend, faults) as disk:
         disk.append(plan_of(file, spread()[:1]))
@@ -200,7 +202,7 @@ def test_destroyed_with_reads_in_flight(file, rows, backend):
 
 
 def test_close_ends_a_step_that_waits(file, backend):
-    faults = _core.Faults()
+    faults = _core.testing.Faults()
     faults.delay(0, EVER, 30, 1 << 40)
     disk = open_disk(file, backend, faults, depth=1)
     disk.append(plan_of(file, [np.arange(0, ROWS, 16)]))  # 100 reads of 30 ms
@@ -250,6 +252,7 @@ from pathlib import Path
 from foregather import _core
 from foregather.gather.disk import DiskFeatures
 from foregather.gather.feature_file import FeatureFile
+from tests.gather.faulty import FaultyDisk
 from tests.gather.slow_planner import SlowPlanner
 path, backend = Path(sys.argv[1]), sys.argv[2]
 rows = np.load(path)
@@ -274,9 +277,9 @@ def child(code, *arguments, before=""):
 def test_interrupt_in_the_middle(file, backend, tmp_path):
     running = child(
         """
-        faults = _core.Faults()
+        faults = _core.testing.Faults()
         faults.delay(0, 1 << 40, 20, 1 << 40)
-        disk = DiskFeatures(file, 0, backend=backend, depth=1, faults=faults)
+        disk = FaultyDisk(file, 0, backend=backend, depth=1, faults=faults)
         disk.append(plan([np.arange(0, len(rows), 16)] * 50))
         print("ready", flush=True)
         try:

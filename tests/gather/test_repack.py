@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foregather import Features, InputError, StorageError, _core
-from foregather.gather.repack import RepackFeatures
 from foregather.plan.repack import RepackPlanner
+from tests.gather.faulty import FaultyRepack
 from tests.gather.files import BACKENDS, need, random_rows, working, write_rows
 from tests.gather.slow_planner import random_batches
 from tests.kernel import undisturbed
@@ -31,7 +31,7 @@ def folder(tmp_path_factory):
 def open_repack(file, slots, **options):
     least = _core.Sweeper.least_write_bytes(8)
     settings = {"staging": 1 << 20, "sweep_staging": 1 << 20, "write_bytes": least, "depth": 8}
-    return RepackFeatures(file, slots, **(settings | options))
+    return FaultyRepack(file, slots, **(settings | options))
 
 
 def announced(made):
@@ -134,7 +134,7 @@ def test_a_full_disk_is_gone_without(file, bulks):
     """Found out at the first write, in the middle, or never; the batches are the same."""
     rows = np.load(file.path)
     for code, times in ((errno.ENOSPC, 1), (errno.EDQUOT, 3), (errno.ENOSPC, EVER)):
-        faults = _core.Faults()
+        faults = _core.testing.Faults()
         faults.fail(100_000, EVER, code, times)
         planner = RepackPlanner(file.geometry(), 400)
         with open_repack(file, 400, write_faults=faults) as disk:
@@ -189,7 +189,7 @@ def test_no_such_folder(file, bulks, tmp_path):
 
 
 def test_reads_that_fail(file, bulks):
-    faults = _core.Faults()
+    faults = _core.testing.Faults()
     faults.fail(500_000, 510_000, errno.EIO)
     made = RepackPlanner(file.geometry(), 0).plan(bulks[0])
     with open_repack(file, 0, faults=faults) as disk:
@@ -202,7 +202,7 @@ def test_reads_that_fail(file, bulks):
 
 
 def test_writes_that_fail(file, bulks):
-    faults = _core.Faults()
+    faults = _core.testing.Faults()
     faults.fail(0, EVER, errno.EIO)
     made = RepackPlanner(file.geometry(), 0).plan(bulks[0])
     with (
@@ -225,7 +225,7 @@ def test_the_feature_file_changes(file, bulks):
 
 
 def test_cancel_ends_a_sweep(file, bulks):
-    faults = _core.Faults()
+    faults = _core.testing.Faults()
     faults.delay(0, EVER, 50, EVER)
     made = RepackPlanner(file.geometry(), 0).plan(bulks[0])
     disk = open_repack(file, 0, faults=faults, depth=1)
@@ -255,7 +255,7 @@ def test_arguments(file, bulks):
     with open_repack(file, 0) as disk:
         with pytest.raises(InputError, match="is for another file than features.npy"):
             disk.sweep(other)
-        with pytest.raises(InputError, match="sweep it first"):
+        with pytest.raises(InputError, match="a Plan was given to an executor of repacked"):
             disk.append(rows.rows)
         with pytest.raises(InputError, match="no step is queued"):
             disk.step()

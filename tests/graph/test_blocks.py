@@ -60,7 +60,7 @@ def test_published_values():
 
     assert value(b"123456789") == 0xE3069283 == slow_crc32c(b"123456789")
     assert value(bytes(32)) == 0x8A9136AA and value(b"\xff" * 32) == 0x62A8AB43
-    assert _core.crc32c_means() in ("vpclmulqdq", "pclmulqdq", "sse4.2", "armv8", "table")
+    assert _core.testing.crc32c_means() in ("vpclmulqdq", "pclmulqdq", "sse4.2", "armv8", "table")
 
 
 @settings(max_examples=25, deadline=None)

@@ -40,7 +40,8 @@ def sums(payload):
 
 def read(descriptor, first, last, sums, **more):
     into = np.empty(last - first, np.uint8)
-    _core.read_range(descriptor, "x.npy", HEAD + first, into, sums, **more)
+    call = _core.testing.read_range if "faults" in more else _core.read_range
+    call(descriptor, "x.npy", HEAD + first, into, sums, **more)
     return into
 
 
@@ -63,7 +64,7 @@ def test_every_range_comes_as_it_is(descriptor, payload, sums, threads, checked)
 @pytest.mark.parametrize("checked", [True, False])
 def test_what_passes_is_met_in_every_piece(descriptor, payload, sums, checked):
     """Interrupted, refused for a moment, and cut short, each several times in every piece."""
-    faults = _core.Faults()
+    faults = _core.testing.Faults()
     for start in range(0, PAYLOAD, PIECE):
         begin, end = HEAD + start, HEAD + min(PAYLOAD, start + PIECE)
         faults.fail(begin, end, errno.EINTR, 3)
@@ -76,7 +77,7 @@ def test_what_passes_is_met_in_every_piece(descriptor, payload, sums, checked):
 @pytest.mark.parametrize("checked", [True, False])
 @pytest.mark.parametrize("at", [0, 5 * PIECE + 100, PAYLOAD - 1])
 def test_a_disk_that_fails_is_a_sentence(descriptor, sums, at, checked):
-    faults = _core.Faults()
+    faults = _core.testing.Faults()
     faults.fail(HEAD + at, HEAD + at + 1, errno.EIO, -1)
     with pytest.raises(StorageError, match=r"reading x\.npy at byte \d+ failed: Input/output"):
         read(descriptor, 0, PAYLOAD, sums if checked else None, threads=4, faults=faults)

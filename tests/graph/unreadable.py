@@ -10,16 +10,15 @@ __all__ = ["fail_reads"]
 def fail_reads(monkeypatch, name, after=0, code=errno.EIO):
     """Reads of a file fail from the one after `after` on; the count of reads is returned."""
     read, count = _core.read_range, [0]
-    faults = _core.Faults()
+    faults = _core.testing.Faults()
     faults.fail(0, 1 << 62, code, -1)
 
     def read_range(descriptor, called, position, into, sums):
         if called != name:
             return read(descriptor, called, position, into, sums)
         count[0] += 1
-        return read(
-            descriptor, called, position, into, sums, faults=faults if count[0] > after else None
-        )
+        met = faults if count[0] > after else None
+        return _core.testing.read_range(descriptor, called, position, into, sums, faults=met)
 
     monkeypatch.setattr(_core, "read_range", read_range)
     return count

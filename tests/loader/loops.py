@@ -35,8 +35,13 @@ def loader_of(graph: Graph, storage: str, **options) -> Loader:
     memory = _least(graph, kind) + (40_000_000 if storage == "repack" else 20_000)
     loader = Loader(graph, [3, 2], memory=memory, storage=kind, **settings)
     if storage == "repack":
-        loader._source.forced = "repack"
+        force(loader, "repack")
     return loader
+
+
+def force(loader: Loader, caching: str) -> None:
+    """Rows are read in this way, whatever it costs."""
+    loader._source.decide(loader._home.furnish(loader._maker), 0, 0, caching)
 
 
 @cache

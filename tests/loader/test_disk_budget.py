@@ -39,7 +39,8 @@ def run(group, folder, memory, allowed, way, batch_size, batches):
         pass
     (group / "memory.limit_in_bytes").write_text(str(rss(group) + allowed))
     loader = Loader(graph, [5, 3], None, batch_size, memory=memory, storage="disk", **options)
-    loader._source.forced = None if way == "any" else way
+    if way != "any":
+        loader._source.decide(loader._home.furnish(loader._maker), 0, 0, way)
     rows = 0
     for number, batch in enumerate(loader):
         batch.x[0, 0] = 2  # the consumer writes to what it has

@@ -18,10 +18,10 @@ import torch
 
 from foregather import Graph, Loader, StorageError, _core
 from foregather.errors import FormatError
-from foregather.gather.disk import DiskFeatures
 from foregather.graph.synthetic import synthesize
 from foregather.loader.disk import out_of_core
 from foregather.loader.prefetch import THREAD_NAME
+from tests.gather.faulty import FaultyDisk
 from tests.gather.files import BACKENDS, need
 from tests.observe.test_reader import SECCOMP
 
@@ -48,7 +48,7 @@ def plain(folder):
 
 def spoil(monkeypatch, faults=None, backend=None, **options):
     """Makes the reads of every later loader go wrong in this way."""
-    made = functools.partial(DiskFeatures, faults=faults)
+    made = functools.partial(FaultyDisk, faults=faults)
 
     def open_features(*arguments, **given):
         return made(*arguments, **(given | options | ({"backend": backend} if backend else {})))
@@ -127,7 +127,7 @@ def test_removed(folder):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_io_error(folder, backend, monkeypatch):
     need(backend, folder)
-    faults = _core.Faults()
+    faults = _core.testing.Faults()
     faults.fail(2 << 20, 3 << 20, errno.EIO)
     spoil(monkeypatch, faults, backend)
     loader = make(folder)
@@ -146,7 +146,7 @@ def test_io_error(folder, backend, monkeypatch):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_short_and_late_reads_are_continued(folder, backend, monkeypatch):
     need(backend, folder)
-    faults = _core.Faults()
+    faults = _core.testing.Faults()
     faults.shorten(0, EVER, 4096, 40)
     faults.delay(0, EVER, 2, 20)
     faults.fail(0, EVER, errno.EINTR, 5)
@@ -160,7 +160,7 @@ def test_short_and_late_reads_are_continued(folder, backend, monkeypatch):
 
 
 def test_a_read_that_ends_early(folder, monkeypatch):
-    faults = _core.Faults()
+    faults = _core.testing.Faults()
     faults.shorten(1 << 20, 2 << 20, 0)
     spoil(monkeypatch, faults)
     with pytest.raises(StorageError) as caught:

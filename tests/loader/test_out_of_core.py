@@ -13,6 +13,7 @@ from foregather.graph.synthetic import synthesize
 from foregather.loader.prefetch import THREAD_NAME
 from foregather.sampling import Ladies, Neighbor
 from tests.kernel import undisturbed
+from tests.loader.loops import force
 
 MB = 1_000_000
 
@@ -88,9 +89,8 @@ def test_the_kernel_counts_the_bytes_of_the_plan(graph, storage, way):
         pytest.skip("no direct reads here: the page cache hides reads from the count")
     memory = least(graph, storage=storage, bulk=4) + 60 * MB
     loader = make(graph, storage=storage, memory=memory, bulk=4)
-    loader._source.forced = way
+    force(loader, way)
     list(loader)  # what is mapped (labels, seeds) is in the page cache after it
-    loader._source._backend = loader._source._features.backend  # or probing it would read 8 KiB
 
     def epoch():
         start = _read(loader)["topology"]

@@ -15,6 +15,8 @@ from foregather.graph.synthetic import synthesize
 from foregather.loader.disk import out_of_core
 from foregather.loader.prefetch import THREAD_NAME
 from foregather.plan import choose
+from tests.gather.faulty import FaultyRepack
+from tests.loader.loops import force
 
 
 @pytest.fixture(scope="module", params=["float32", "int8"])
@@ -37,7 +39,8 @@ def make(graph, forced="repack", **options):
         loader = Loader(graph, [4, 3], "train", 128, memory=memory, **settings)
         if loader._source._with_sweep(FeatureFile.of(graph)) is not None:
             break
-    loader._source.forced = forced
+    if forced != "any":
+        force(loader, forced)
     return loader
 
 
@@ -89,8 +92,7 @@ def test_it_is_shown_and_used_where_it_is_chosen(graph, monkeypatch):
         return choose(*arguments, **options).using("repack")
 
     monkeypatch.setattr(out_of_core, "choose", choice)
-    loader = make(graph)
-    loader._source.forced = None
+    loader = make(graph, "any")
     assert_equal_epoch(loader, graph)
     assert loader.layout.caching == "repack"
     assert re.search(r"repack .* <- chosen", loader.explain())
@@ -99,7 +101,7 @@ def test_it_is_shown_and_used_where_it_is_chosen(graph, monkeypatch):
 
 
 def spoil(monkeypatch, **options):
-    class Spoilt(RepackFeatures):
+    class Spoilt(FaultyRepack):
         def __init__(self, *arguments, **given):
             super().__init__(*arguments, **(given | options))
 
@@ -108,7 +110,7 @@ def spoil(monkeypatch, **options):
 
 def test_a_full_disk(graph, monkeypatch):
     """From the third bulk on there is no room: the same batches, read row by row."""
-    faults = _core.Faults()
+    faults = _core.testing.Faults()
     loader = make(graph)
     spoil(monkeypatch, write_faults=faults)
     plain = make(graph, None)
@@ -123,7 +125,7 @@ def test_a_full_disk(graph, monkeypatch):
 
 
 def test_a_loop_left_early_ends_its_sweep(graph, monkeypatch):
-    faults = _core.Faults()
+    faults = _core.testing.Faults()
     loader = make(graph, bulk=2, prefetch=1)
     spoil(monkeypatch, faults=faults, depth=1)
     before = names(graph)

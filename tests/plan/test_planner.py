@@ -105,7 +105,7 @@ def test_bounds_hold_against_exhaustive_search_by_blocks():
         bulk = random_bulk(rng, rows, int(rng.integers(1, 7)), 3)
         best = fewest_blocks([batch.tolist() for batch in bulk], slots, per_block, rows)
         plan = _core.Planner(g, slots).plan(bulk)
-        priced = _core.priced_bound(g, bulk, slots, np.empty(0, np.uint32))
+        priced = _core.testing.priced_bound(g, bulk, slots, np.empty(0, np.uint32))
         assert plan.block_bound <= best <= plan.counts()["blocks"]
         assert priced <= best
         optimal += plan.counts()["blocks"] == best
@@ -118,10 +118,10 @@ def test_priced_bound_counts_rows_in_the_cache_for_free():
     g = geometry(8, 512, 4096)
     bulk = as_rows([[0, 1], [2], [0, 3]])
     none = np.empty(0, np.uint32)
-    assert _core.priced_bound(g, bulk, 8, none) == 1
-    assert _core.priced_bound(g, bulk, 8, np.array([7], np.uint32)) == 0
-    assert _core.priced_bound(g, bulk, 0, none) == 3
-    assert _core.priced_bound(g, [], 8, none) == 0
+    assert _core.testing.priced_bound(g, bulk, 8, none) == 1
+    assert _core.testing.priced_bound(g, bulk, 8, np.array([7], np.uint32)) == 0
+    assert _core.testing.priced_bound(g, bulk, 0, none) == 3
+    assert _core.testing.priced_bound(g, [], 8, none) == 0
 
 
 def test_free_riders_save_reads():

@@ -1,6 +1,6 @@
 """repack: carries out repacked bulks: sweeps the feature file, then reads the scratch file.
 
-A sweep runs where `sweep` is called, for instance in the thread that plans, while batches of the
+A sweep runs where `prepare` is called, for instance in the thread that plans, while batches of the
 bulk before it are read. What comes out equals the gather from memory bit for bit, and bytes read
 and written are those of the plan. Blocks of both files are checked when they are read: those of a
 scratch file against sums that were taken as it was written. Scratch files have no name: none is
@@ -20,31 +20,20 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import InputError, StorageError
 from foregather.files import absolute
-from foregather.gather.disk import DEPTH, STAGING, Array, DiskFeatures, form_of, whole_pages
+from foregather.gather.disk import DEPTH, STAGING, whole_pages
 from foregather.gather.feature_file import FeatureFile
+from foregather.gather.feature_reader import Array, FeatureReader
 from foregather.observe.disk import first_backend
+from foregather.observe.trace import span
 from foregather.plan.repack import Repacked
 
-__all__ = ["SWEEP_STAGING", "WRITE_BYTES", "RepackFeatures", "Swept"]
+__all__ = ["SWEEP_STAGING", "WRITE_BYTES", "RepackFeatures"]
 
 #: Bytes for the rows a sweep has read, and for those it has not written yet.
 SWEEP_STAGING = 8 << 20
 WRITE_BYTES = 8 << 20
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
-
-
-@dataclass(frozen=True, eq=False)
-class Swept:
-    """A bulk that is ready to be read.
-
-    Attributes:
-        plan: over the scratch file, or by rows where there is none.
-        scratch: the file; None where rows are read from the feature file.
-    """
-
-    plan: _core.Plan
-    scratch: _core.ScratchFile | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,11 +44,11 @@ class _Reading:
     scratch: _core.ScratchFile | None
 
 
-class RepackFeatures(DiskFeatures):
+class RepackFeatures(FeatureReader):
     """The executor of repacked bulks on one feature file.
 
-    `sweep` a bulk, `append` what it gives, and `step` through its batches; the next bulk may be
-    swept and appended meanwhile.
+    `append` a bulk and `step` through its batches; the next bulk may be swept and appended
+    meanwhile. `prepare` sweeps a bulk before it is appended, in a thread that has the time.
 
     Args:
         file: where the rows are.
@@ -72,8 +61,6 @@ class RepackFeatures(DiskFeatures):
         dtype: of the output, as in `DiskFeatures`.
         threads: for copying rows out of the cache; 0 uses all.
         folder: where scratch files are made; None is the folder of the feature file.
-        faults: makes reads of the feature file go wrong, for tests.
-        write_faults: makes writes of the scratch file go wrong, for tests.
     """
 
     def __init__(
@@ -89,33 +76,17 @@ class RepackFeatures(DiskFeatures):
         dtype: npt.DTypeLike | None = None,
         threads: int = 0,
         folder: Path | None = None,
-        faults: _core.Faults | None = None,
-        write_faults: _core.Faults | None = None,
     ) -> None:
-        self.file, self.num_slots = file, num_slots
-        self.dtype, self._form = form_of(file, dtype)
-        path, self._folder = str(file.path), absolute(folder or file.path.parent)
-        #: How the feature file is read, and how the scratch file is.
-        self.backend = backend or first_backend(_core.probe_reader(path)["backends"])
-        self.scratch_backend = self.backend if folder is None else None
-        self._depth, self._threads, self._faults = depth, threads, faults
+        super().__init__(file, num_slots, backend, depth, dtype, threads)
+        self._folder = absolute(folder or file.path.parent)
+        self._scratch_backend = self.backend if folder is None else None
         self._staging = whole_pages(staging) // 2 // 4096 * 4096
         self._memory = num_slots * file.row_bytes + 2 * self._staging + sweep_staging + write_bytes
         self._memory += file.sums_bytes
         self._sums = file.load_sums()
         self._slots = _core.Slots(num_slots * file.row_bytes)
-        self._sweeper = _core.Sweeper(
-            path,
-            file.name,
-            file.geometry(),
-            whole_pages(sweep_staging),
-            write_bytes,
-            self.backend,
-            depth,
-            faults,
-            write_faults,
-            self._sums,
-        )
+        self._sweeper = self._open_sweeper(whole_pages(sweep_staging), write_bytes)
+        self._swept: dict[Repacked, _core.ScratchFile] = {}  # and not yet appended
         #: Bulks that found no room for a scratch file, and why the last one did not.
         self.refused, self.refusal = 0, ""
         self._lock = threading.Lock()  # of what follows
@@ -123,60 +94,89 @@ class RepackFeatures(DiskFeatures):
         self._finished: dict[str, Any] = {}
         self._closed = False
 
-    def sweep(self, made: Repacked) -> Swept:
+    def _open_sweeper(self, staging: int, write_bytes: int) -> _core.Sweeper:
+        """What sweeps in the core."""
+        file = self.file
+        return _core.Sweeper(
+            str(file.path),
+            file.name,
+            file.geometry(),
+            staging,
+            write_bytes,
+            self.backend,
+            self._depth,
+            sums=self._sums,
+        )
+
+    def prepare(self, plan: Repacked) -> Repacked:
         """Sweeps a bulk into a scratch file; where there is no room for one, goes without.
+
+        Returns:
+            The plan, or its half by rows where there is no room.
 
         Raises:
             StorageError: a read or a write failed, the feature file is not what it was, or
                 `cancel` was called.
         """
-        if made.repack is None:
-            return Swept(made.rows, None)
+        if plan.repack is None or plan in self._swept:
+            return plan
         try:
-            scratch = self._sweeper.sweep(made.repack, str(self._folder))
+            with span("sweep"):
+                self._swept[plan] = self._sweeper.sweep(plan.repack, str(self._folder))
         except StorageError as error:
             if error.errno not in _NO_ROOM:
                 raise
             self.refused, self.refusal = self.refused + 1, str(error)
-            return Swept(made.rows, None)
-        return Swept(made.repack.scratch, scratch)
+            return Repacked(plan.rows, None)
+        return plan
 
-    def append(self, plan: "_core.Plan | Swept") -> None:
-        """Queues a bulk; its reads begin at once. Bulks come in the order of their plans."""
-        if not isinstance(plan, Swept):
-            raise InputError("a plan was given to an executor of repacked bulks; sweep it first")
+    def sweep(self, plan: Repacked) -> Repacked:
+        """The same, by its name."""
+        return self.prepare(plan)
+
+    def append(self, plan: Repacked) -> None:
+        """Queues a bulk; its reads begin at once. Bulks come in the order of their plans.
+
+        Raises:
+            InputError: the plan is not that of a `RepackPlanner`, or for another file or cache.
+            StorageError: as `prepare`, which is done here where it was not.
+        """
+        if not isinstance(plan, Repacked):
+            raise InputError(
+                f"a {type(plan).__name__} was given to an executor of repacked bulks, expected "
+                "what a RepackPlanner plans"
+            )
         self._check_open()
-        if len(plan.plan) == 0:
+        if len(plan.rows) == 0:
             return
-        path, name, backend = str(self.file.path), self.file.name, self.backend
-        if plan.scratch is not None:
-            path, name, backend = plan.scratch.path, "the scratch file", self._scratch_way()
-        core = _core.DiskGather(
-            path,
-            name,
-            plan.plan.geometry,
-            self.num_slots,
-            self._staging,
-            backend,
-            self._depth,
-            self._form,
-            self._scale(),
-            self._threads,
-            self._faults if plan.scratch is None else None,
-            self._slots,
-            self._sums if plan.scratch is None else plan.scratch.sums,
-        )
-        core.append(plan.plan)
+        plan = self.prepare(plan)
+        scratch = self._swept.pop(plan, None)
+        if plan.repack is None or scratch is None:
+            core = self._reading_of(plan.rows)
+        else:
+            core = self._reading_of(plan.repack.scratch, scratch)
         with self._lock:
-            self._readings.append(_Reading(core, plan.scratch))
+            self._readings.append(_Reading(core, scratch))
+
+    def _reading_of(
+        self, plan: _core.Plan, scratch: _core.ScratchFile | None = None
+    ) -> _core.DiskGather:
+        """Begins to read a bulk, from its scratch file or from the feature file."""
+        where, sums = (str(self.file.path), self.file.name), self._sums
+        backend = self.backend
+        if scratch is not None:
+            where, sums = (scratch.path, "the scratch file"), scratch.sums
+            backend = self._scratch_way()
+        core = self._open(*where, plan.geometry, self._staging, backend, sums, self._slots)
+        core.append(plan)
+        return core
 
     def step_into(self, out: Array) -> None:
         """The rows of the next batch into a NumPy array."""
-        if out.dtype != self.dtype:
-            raise InputError(f"out is {out.dtype}, expected {self.dtype}")
+        self._check_dtype(out)
         reading = self._current()
         if reading is None:
-            raise InputError("no step is queued; append a swept bulk first")
+            raise InputError("no step is queued; append a plan first")
         reading.core.step(out)
 
     @property
@@ -213,6 +213,12 @@ class RepackFeatures(DiskFeatures):
         _add(facts, swept)
         return facts | {"sweeping": seconds, "refused": self.refused}
 
+    def explain(self) -> list[str]:
+        """Whether bulks found no room, and why."""
+        if not self.refused:
+            return []
+        return [f"{self.refused} bulks were read row by row: {self.refusal}"]
+
     def cancel(self) -> None:
         """Ends a sweep that runs in another thread; nothing can be swept after it."""
         self._sweeper.cancel()
@@ -227,6 +233,7 @@ class RepackFeatures(DiskFeatures):
                     break
                 reading = self._readings[0]
             self._retire(reading)
+        self._swept.clear()
         self._slots = _core.Slots(0)
 
     def _next_rows(self) -> int:
@@ -247,10 +254,10 @@ class RepackFeatures(DiskFeatures):
             self._readings.remove(reading)
 
     def _scratch_way(self) -> str:
-        if self.scratch_backend is None:
+        if self._scratch_backend is None:
             found = _core.probe_reader(str(self._folder))["backends"]
-            self.scratch_backend = first_backend(found)
-        return self.scratch_backend
+            self._scratch_backend = first_backend(found)
+        return self._scratch_backend
 
     def _check_open(self) -> None:
         if self._closed:

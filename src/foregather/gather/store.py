@@ -54,7 +54,6 @@ class Store:
         gap: int = _GAP,
         dtype: npt.DTypeLike | None = None,
         threads: int = 0,
-        faults: _core.Faults | None = None,
     ) -> None:
         self.file = file
         staging, self.num_slots = _shares(file, memory)
@@ -69,7 +68,6 @@ class Store:
             depth=depth,
             dtype=dtype,
             threads=threads,
-            faults=faults,
         )
         self._lock = threading.Lock()
 

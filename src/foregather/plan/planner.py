@@ -7,18 +7,22 @@ which they were made; what the last one leaves in the cache is where the next on
 import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from foregather import _core
 from foregather.errors import InputError
+from foregather.observe.calibration import Calibration
+from foregather.plan.cost import PlanCost, plan_cost
 from foregather.units import format_bytes, format_count
 
 __all__ = [
+    "BulkPlanner",
     "PlanSummary",
     "Planner",
+    "announce",
     "file_geometry",
     "plan_bulk",
     "summarize",
@@ -30,6 +34,7 @@ PAGE = 4096
 MAX_REQUEST = 1 << 20
 
 Rows = npt.NDArray[np.uint32]
+PlanT = TypeVar("PlanT")
 
 
 @dataclass(frozen=True)
@@ -107,6 +112,11 @@ def summarize(plan: _core.Plan) -> PlanSummary:
     )
 
 
+def announce(plan: _core.Plan, disk: Calibration) -> tuple[PlanSummary, PlanCost]:
+    """What a plan says it will do, and what that is predicted to cost."""
+    return summarize(plan), plan_cost([plan], disk)
+
+
 def file_geometry(
     num_rows: int,
     row_bytes: int,
@@ -153,6 +163,16 @@ def _narrow(ids: Any, num_rows: int) -> Rows:
             f"a batch asks for rows {array.min()} to {array.max()}; expected 0 to {num_rows - 1}"
         )
     return array.astype(np.uint32)
+
+
+class BulkPlanner(Protocol[PlanT]):
+    """Makes plans of one kind, bulk after bulk, for the executor of that kind."""
+
+    def plan(self, batches: Iterable[Any], ahead: Iterable[Any] = ()) -> PlanT:
+        """The plan of a bulk; `ahead` are the batches after it, as far as they are known."""
+
+    def announce(self, plan: PlanT, disk: Calibration) -> tuple[PlanSummary, PlanCost]:
+        """What a plan says it will do, and what that is predicted to cost."""
 
 
 class Planner:
@@ -211,6 +231,10 @@ class Planner:
         """
         count = self.geometry.num_rows
         return self._core.plan(to_rows(batches, count), to_rows(ahead, count))
+
+    def announce(self, plan: _core.Plan, disk: Calibration) -> tuple[PlanSummary, PlanCost]:
+        """What a plan says it will do, and what that is predicted to cost."""
+        return announce(plan, disk)
 
     def clear(self) -> None:
         """Forgets the cache: for plans that were made and not carried out."""

@@ -14,7 +14,7 @@ from foregather.observe.calibration import Calibration
 from foregather.plan.cost import PlanCost, plan_cost, repack_cost
 from foregather.plan.planner import MAX_REQUEST, PAGE, PlanSummary, summarize, to_rows, with_block
 
-__all__ = ["RepackPlanner", "Repacked", "announce"]
+__all__ = ["RepackPlanner", "Repacked"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,9 +75,6 @@ class RepackPlanner:
         missed = rows.copy_row.size > 0
         return Repacked(rows, _core.make_repack(rows, self._gap, MAX_REQUEST) if missed else None)
 
-
-def announce(plan: "_core.Plan | Repacked", disk: Calibration) -> tuple[PlanSummary, PlanCost]:
-    """What a plan of either kind says it will do, and what that is predicted to cost."""
-    if isinstance(plan, Repacked):
+    def announce(self, plan: Repacked, disk: Calibration) -> tuple[PlanSummary, PlanCost]:
+        """What a plan says it will do, and what that is predicted to cost."""
         return plan.summary(), plan.cost(disk)
-    return summarize(plan), plan_cost([plan], disk)

@@ -9,30 +9,27 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from foregather import _core
 from foregather.errors import BudgetError
-from foregather.gather.disk import DiskFeatures
-from foregather.gather.repack import RepackFeatures, Swept
+from foregather.gather.executor import DiskExecutor
 from foregather.loader.batch_recipe import BatchRecipe, Dealt
 from foregather.loader.lookahead import bulks_with_lookahead
 from foregather.loader.memory.layout import Layout
 from foregather.loader.prefetch import ahead
 from foregather.observe.trace import span
-from foregather.plan.planner import Planner
-from foregather.plan.repack import Repacked, RepackPlanner, announce
+from foregather.plan.planner import BulkPlanner
 from foregather.sampling.bulk import Bulk
 from foregather.units import format_bytes
 
 if TYPE_CHECKING:
     from foregather.loader.disk.out_of_core import OutOfCore
 
-__all__ = ["DiskRun", "Executor"]
+__all__ = ["DiskRun", "Lent"]
 
 _SOON = 2  # steps before the end of a bulk at which the next plan is queued, so reads never stop
 
 
-class Executor:
-    """A planner and what carries its plans out, with one cache between them.
+class Lent:
+    """What a run is lent: a planner and the executor of its plans, with one cache between them.
 
     Args:
         layout: by which both were made.
@@ -43,8 +40,8 @@ class Executor:
     def __init__(
         self,
         layout: Layout,
-        features: DiskFeatures | None,
-        planner: Planner | RepackPlanner | None,
+        features: DiskExecutor[Any] | None,
+        planner: BulkPlanner[Any] | None,
     ) -> None:
         self.layout, self.features, self.planner = layout, features, planner
         self.idle = False  # no run has it, and all that was planned was carried out
@@ -56,18 +53,18 @@ class Executor:
             self.features.close()
 
     def cancel(self) -> None:
-        """Ends a sweep that runs; the executor can only be closed then."""
-        if isinstance(self.features, RepackFeatures):
+        """Ends a sweep that runs; what was lent can only be closed then."""
+        if self.features is not None:
             self.features.cancel()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Planned:
-    """A bulk on its way to the executor."""
+    """A bulk on its way to the executor; its plan is None where rows are in memory."""
 
     bulk: Bulk
     dealt: Dealt
-    plan: "_core.Plan | Swept | None"
+    plan: Any
 
 
 class DiskRun:
@@ -83,64 +80,55 @@ class DiskRun:
     def __init__(self, disk: "OutOfCore", maker: BatchRecipe, epoch: int, first: int) -> None:
         self._disk, self._maker = disk, maker
         self._epoch, self._first = epoch, first
-        self._executor: Executor | None = None
+        self._lent: Lent | None = None
         self._cancelled = False
 
     def cancel(self) -> None:
         """Ends the sweep of a run that is left early; else its thread would finish it first."""
         self._cancelled = True
-        executor = self._executor
-        if executor is not None:
-            executor.cancel()
+        lent = self._lent
+        if lent is not None:
+            lent.cancel()
 
     def batches(self) -> Generator[Any, None, None]:
         """Makes them; in one thread, once."""
-        executor = self._executor = self._disk.lend(self._maker, self._epoch, self._first)
+        lent = self._lent = self._disk.lend(self._maker, self._epoch, self._first)
         clean = False
-        source = ahead(self._plans(executor), 1)
+        source = ahead(self._plans(lent), 1)
         try:
-            yield from self._carry_out(executor, source)
+            yield from self._carry_out(lent, source)
             clean = not self._cancelled
         finally:
             if not clean:
-                executor.cancel()
+                lent.cancel()
             source.close()
-            self._executor = None
-            self._disk.take_back(executor, clean)
+            self._lent = None
+            self._disk.take_back(lent, clean)
 
-    def _plans(self, executor: Executor) -> Generator[_Planned, None, None]:
+    def _plans(self, lent: Lent) -> Generator[_Planned, None, None]:
         """Bulks with their plans; each was planned with the one after it in sight."""
-        starts = range(self._first, len(self._maker.seeds), executor.layout.bulk)
+        starts = range(self._first, len(self._maker.seeds), lent.layout.bulk)
         bulks = (self._disk.sample(self._maker, self._epoch, start) for start in starts)
         for (bulk, dealt), *later in bulks_with_lookahead(bulks):
-            yield _Planned(bulk, dealt, self._plan(executor, bulk, later[0][0] if later else ()))
+            yield _Planned(bulk, dealt, self._plan(lent, bulk, later[0][0] if later else ()))
             del bulk, dealt, later
 
-    def _plan(
-        self, executor: Executor, bulk: Bulk, later: "Bulk | tuple[()]"
-    ) -> "_core.Plan | Swept | None":
-        if executor.planner is None:
+    def _plan(self, lent: Lent, bulk: Bulk, later: "Bulk | tuple[()]") -> Any:
+        """The plan of a bulk as it will be carried out; what it takes before its turn is done."""
+        if lent.planner is None or lent.features is None:
             return None
         with span("plan"):
-            plan = executor.planner.plan(bulk, later)
-        ready: _core.Plan | Swept
-        if isinstance(plan, Repacked):
-            assert isinstance(executor.features, RepackFeatures)
-            with span("sweep"):
-                ready = executor.features.sweep(plan)
-            if ready.scratch is None:  # nothing missed, or no room
-                plan = plan.rows
-        else:
-            ready = plan
+            plan = lent.planner.plan(bulk, later)
+        plan = lent.features.prepare(plan)
         with span("plan"):
-            self._disk.count(*announce(plan, self._disk.disk))
-        return ready
+            self._disk.count(*lent.planner.announce(plan, self._disk.disk))
+        return plan
 
-    def _carry_out(self, executor: Executor, source: Iterator[_Planned]) -> Iterator[Any]:
-        maker, features = self._maker, executor.features
+    def _carry_out(self, lent: Lent, source: Iterator[_Planned]) -> Iterator[Any]:
+        maker, features = self._maker, lent.features
         current = next(source, None)
-        if current is not None:
-            _append(features, current)
+        if current is not None and features is not None:
+            features.append(current.plan)
         while current is not None:
             upcoming: _Planned | None = None
             count = len(current.bulk)
@@ -149,29 +137,18 @@ class DiskRun:
             ):
                 if number == max(0, count - _SOON):
                     upcoming = next(source, None)
-                    if upcoming is not None:
-                        _append(features, upcoming)
+                    if upcoming is not None and features is not None:
+                        features.append(upcoming.plan)
                 rows = None
                 if features is not None:
                     with span("gather"):
                         rows = features.step(maker.assembler.empty_rows(len(sample.node)))
                 with span("assemble"):
                     batch = maker.assembler.batch(sample, nodes, input_id, rows)
-                _check(executor.layout, batch.nbytes)
+                _check(lent.layout, batch.nbytes)
                 yield maker.finish(batch)
                 del batch, rows
             current = upcoming
-
-
-def _append(features: DiskFeatures | None, planned: _Planned) -> None:
-    plan = planned.plan
-    if features is None or plan is None:
-        return
-    if isinstance(plan, Swept):
-        assert isinstance(features, RepackFeatures)
-        features.append(plan)
-    else:
-        features.append(plan)
 
 
 def _check(layout: Layout, nbytes: int) -> None:

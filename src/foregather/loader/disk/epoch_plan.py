@@ -11,7 +11,6 @@ from foregather.plan import Choice
 from foregather.plan.cost import PlanCost
 from foregather.plan.curve import miss_curve
 from foregather.plan.planner import PlanSummary
-from foregather.plan.repack import announce
 from foregather.units import format_bytes
 
 if TYPE_CHECKING:
@@ -76,7 +75,8 @@ def plan_epoch(disk: "OutOfCore", maker: BatchRecipe, epoch: int, batches: int |
         starts = range(0, min(total, end + step), step)
         bulks = bulks_with_lookahead(disk.sample(maker, epoch, start)[0] for start in starts)
         for (bulk, *later), _ in zip(bulks, range(0, end, step), strict=False):
-            one, price = announce(planner.plan(bulk, later[0] if later else ()), rates)
+            plan = planner.plan(bulk, later[0] if later else ())
+            one, price = planner.announce(plan, rates)
             reads = one if reads is None else reads + one
             cost = price if cost is None else cost + price
         end = min(total, -(-end // step) * step)  # whole bulks

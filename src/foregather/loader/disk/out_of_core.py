@@ -8,15 +8,15 @@ loop that was left early it starts empty.
 import os
 import shutil
 from dataclasses import replace as replaced
-from pathlib import Path
 from typing import Any
 
 from foregather.errors import InputError
 from foregather.gather.disk import DiskFeatures
+from foregather.gather.executor import DiskExecutor
 from foregather.gather.feature_file import FeatureFile
 from foregather.gather.repack import RepackFeatures
 from foregather.loader.batch_recipe import BatchRecipe, Dealt
-from foregather.loader.disk.disk_run import DiskRun, Executor
+from foregather.loader.disk.disk_run import DiskRun, Lent
 from foregather.loader.disk.epoch_plan import EpochPlan, plan_epoch
 from foregather.loader.loop import Producer
 from foregather.loader.memory.layout import Layout, sweep_bytes, with_sweep, write_bytes
@@ -26,7 +26,7 @@ from foregather.observe.calibration import Calibration, load_calibration
 from foregather.plan import Choice, choose
 from foregather.plan.choice import Caching
 from foregather.plan.cost import ASSUMED_DISK, PlanCost
-from foregather.plan.planner import Planner, PlanSummary
+from foregather.plan.planner import BulkPlanner, Planner, PlanSummary
 from foregather.plan.repack import RepackPlanner
 from foregather.sampling.bulk import Bulk
 from foregather.sampling.disk import DiskTopology
@@ -42,7 +42,6 @@ class OutOfCore:
         layout: what is kept in memory.
         topology: where neighbour lists are read from; None samples the graph as it is.
         file: where feature rows are read from; None gathers them from the graph as it is.
-        backend: how feature rows are read; None takes the first that works.
     """
 
     ranks = None
@@ -52,18 +51,14 @@ class OutOfCore:
         layout: Layout,
         topology: DiskTopology | None,
         file: FeatureFile | None,
-        backend: str | None = None,
     ) -> None:
         self.topology = topology
         self._file = file
-        self._backend = backend
+        self._backend: str | None = None  # how feature rows are read, once that is known
         self._process = os.getpid()
         # set together: a run must never see one without the other
         self._decided: tuple[Layout, Choice | None] = (layout, None)
-        self._executor: Executor | None = None  # of the run that is on, or kept for the next
-        #: A way of reading to use whatever it costs, and where scratch files are made; for tests.
-        self.forced: Caching | None = None
-        self.scratch: Path | None = None
+        self._lent: Lent | None = None  # to the run that is on, or kept for the next
         # what the plans of the running (or last) epoch announce, and their predicted cost
         self._announced: tuple[PlanSummary, PlanCost] | None = None
         self._before: dict[str, Any] = {}  # the counters at its start
@@ -79,9 +74,9 @@ class OutOfCore:
         return self._decided[1]
 
     @property
-    def _features(self) -> DiskFeatures | None:
-        executor = self._executor
-        return None if executor is None else executor.features
+    def _features(self) -> DiskExecutor[Any] | None:
+        lent = self._lent
+        return None if lent is None else lent.features
 
     def steps(self, seeds: Seeds) -> int:
         """Batches of an epoch."""
@@ -136,10 +131,8 @@ class OutOfCore:
             parts.append(summary.explain())
             if self._features is not None:
                 parts.append(self._compare(self._features.counters(), predicted))
-        if isinstance(self._features, RepackFeatures) and self._features.refused:
-            parts.append(
-                f"{self._features.refused} bulks were read row by row: {self._features.refusal}"
-            )
+        if self._features is not None:
+            parts += self._features.explain()
         return "\n".join(parts)
 
     def _compare(self, now: dict[str, Any], predicted: PlanCost) -> str:
@@ -159,30 +152,30 @@ class OutOfCore:
 
     def close(self) -> None:
         """Frees the cache; a next loop starts with an empty one. No run may be on."""
-        executor, self._executor = self._executor, None
-        if executor is not None:
-            executor.close()
+        lent, self._lent = self._lent, None
+        if lent is not None:
+            lent.close()
 
     # ---- one epoch -------------------------------------------------------------------------
 
-    def lend(self, maker: BatchRecipe, epoch: int, first: int) -> Executor:
+    def lend(self, maker: BatchRecipe, epoch: int, first: int) -> Lent:
         """The executor, for one run; it must be taken back before the next is lent."""
         self._announced = None
-        kept = self._executor
+        kept = self._lent
         if kept is None or not kept.idle:
             self.close()
             kept = self._make(maker, epoch, first)
         kept.idle = False
         self._before = {} if kept.features is None else kept.features.counters()
-        self._executor = kept
+        self._lent = kept
         return kept
 
-    def take_back(self, executor: Executor, clean: bool) -> None:
+    def take_back(self, lent: Lent, clean: bool) -> None:
         """Keeps it for the next run if all that was planned was carried out; else closes it."""
         if clean:
-            executor.idle = True
+            lent.idle = True
             return
-        executor.close()  # not forgotten: it still says what it read
+        lent.close()  # not forgotten: it still says what it read
 
     def count(self, summary: PlanSummary, cost: PlanCost) -> None:
         """Adds what a plan announces to that of the epoch."""
@@ -191,14 +184,16 @@ class OutOfCore:
             (summary, cost) if before is None else (before[0] + summary, before[1] + cost)
         )
 
-    def _make(self, maker: BatchRecipe, epoch: int, first: int) -> Executor:
+    def _make(self, maker: BatchRecipe, epoch: int, first: int) -> Lent:
         if self._file is None:
-            return Executor(self.layout, None, None)
+            return Lent(self.layout, None, None)
         self.decide(maker, epoch, first)
         layout = self.layout
-        return Executor(layout, self._open(layout, self._file), self._planner_of(layout))
+        features = self._open(layout, self._file)
+        self._backend = features.backend
+        return Lent(layout, features, self._planner_of(layout))
 
-    def _open(self, layout: Layout, file: FeatureFile) -> DiskFeatures:
+    def _open(self, layout: Layout, file: FeatureFile) -> DiskFeatures | RepackFeatures:
         common: dict[str, Any] = {
             "staging": layout.staging,
             "backend": self._backend,
@@ -211,7 +206,6 @@ class OutOfCore:
             layout.num_slots,
             sweep_staging=sweep_bytes(file.row_bytes),
             write_bytes=write_bytes(layout),
-            folder=self.scratch,
             **common,
         )
 
@@ -221,8 +215,17 @@ class OutOfCore:
         found = None if self._file is None else load_calibration(self._file.path.parent)
         return found or ASSUMED_DISK
 
-    def decide(self, maker: BatchRecipe, epoch: int, first: int) -> None:
-        """Chooses block, gap and depth by planning one bulk in every way; once."""
+    def decide(
+        self, maker: BatchRecipe, epoch: int, first: int, caching: Caching | None = None
+    ) -> None:
+        """Chooses block, gap and depth by planning one bulk in every way; once.
+
+        Args:
+            maker: what batches are made of.
+            epoch: of the bulk.
+            first: its first batch.
+            caching: take the cheapest way of this kind; None takes the cheapest of all.
+        """
         if self._file is None or self.choice is not None or first >= len(maker.seeds):
             return
         bulk, _ = self.sample(maker, epoch, first)
@@ -237,8 +240,8 @@ class OutOfCore:
             repack=swept is not None,
             repack_slots=None if swept is None else swept.num_slots,
         )
-        if self.forced is not None:
-            choice = choice.using(self.forced)
+        if caching is not None:
+            choice = choice.using(caching)
         best = choice.best
         layout = replaced(
             swept if swept is not None and best.caching == "repack" else self.layout,
@@ -251,7 +254,7 @@ class OutOfCore:
 
     def _with_sweep(self, file: FeatureFile) -> Layout | None:
         """The layout with which bulks are repacked; None where there is no room to, or no right."""
-        folder = self.scratch or file.path.parent
+        folder = file.path.parent
         if not os.access(folder, os.W_OK):
             return None
         # alive at once: read from, waiting, and being swept
@@ -260,11 +263,11 @@ class OutOfCore:
             return None
         return with_sweep(self.layout, file.row_bytes)
 
-    def new_planner(self) -> Planner | RepackPlanner:
+    def new_planner(self) -> BulkPlanner[Any]:
         """A planner of this layout, with an empty cache."""
         return self._planner_of(self.layout)
 
-    def _planner_of(self, layout: Layout) -> Planner | RepackPlanner:
+    def _planner_of(self, layout: Layout) -> BulkPlanner[Any]:
         assert self._file is not None
         if layout.caching == "repack":
             return RepackPlanner(self._file.geometry(), layout.num_slots, merge_gap=layout.gap)

@@ -11,7 +11,6 @@ from foregather.loader.disk.out_of_core import OutOfCore
 from foregather.loader.lookahead import bulks_with_lookahead
 from foregather.observe.calibration import Calibration, load_calibration
 from foregather.plan.cost import ASSUMED_DISK, PlanCost
-from foregather.plan.repack import announce
 from foregather.sampling.bulk import Bulk
 
 __all__ = ["Prediction", "disk_of", "predict"]
@@ -56,7 +55,8 @@ def predict(disk: OutOfCore, maker: BatchRecipe, batches: int | None) -> Predict
     for bulk, *later in bulks_with_lookahead(bulks):
         cost = read.since()
         if planner is not None:
-            cost += announce(planner.plan(bulk, later[0] if later else ()), disk.disk)[1]
+            plan = planner.plan(bulk, later[0] if later else ())
+            cost += planner.announce(plan, disk.disk)[1]
         costs.append(cost)
     return Prediction(_epoch(costs, step, end, total), sum(disk.layout.shares.values()))
 

@@ -8,6 +8,8 @@ import numpy.typing
 from numpy.typing import NDArray
 from typing_extensions import CapsuleType
 
+from foregather._core import testing as testing
+
 
 def default_threads() -> int:
     """Hardware threads this process may use."""
@@ -18,9 +20,6 @@ def expect_leaks() -> None:
     """
 
 SUM_BLOCK: int = 4096
-
-def crc32c_means() -> str:
-    """What crc32c uses here, such as vpclmulqdq, sse4.2 or table."""
 
 def crc32c(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], before: int = 0) -> int:
     """CRC32C of a uint8 array that follows bytes with the value `before`."""
@@ -124,20 +123,6 @@ def compact_rows(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), ord
     Moves kept edges to the front of indices and fills new_indptr; returns their number.
     """
 
-class Faults:
-    """Makes reads of a byte range go wrong; for tests, see faults.hpp."""
-
-    def __init__(self) -> None: ...
-
-    def fail(self, begin: int, end: int, code: int, times: int = 1) -> None:
-        """The next reads there fail with this errno."""
-
-    def shorten(self, begin: int, end: int, bytes: int, times: int = 1) -> None:
-        """The next reads there bring at most so many bytes."""
-
-    def delay(self, begin: int, end: int, milliseconds: int, times: int = 1) -> None:
-        """The next reads there come late."""
-
 class Slots:
     """The cache of several executors that take turns."""
 
@@ -146,7 +131,7 @@ class Slots:
 class DiskGather:
     """Carries out plans on a file; see disk_gather.hpp."""
 
-    def __init__(self, path: str, name: str, geometry: Geometry, num_slots: int, staging_bytes: int, backend: str, depth: int = 64, form: str = 'stored', scale: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, threads: int = 0, faults: Faults | None = None, slots: Slots | None = None, sums: BlockSums | None = None) -> None: ...
+    def __init__(self, path: str, name: str, geometry: Geometry, num_slots: int, staging_bytes: int, backend: str, depth: int = 64, form: str = 'stored', scale: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, threads: int = 0, slots: Slots | None = None, sums: BlockSums | None = None) -> None: ...
 
     def append(self, plan: Plan) -> None:
         """Queues a plan; its reads begin at once."""
@@ -382,14 +367,6 @@ def layer_keys(seed: int, epoch: int, first_batch: int, layer: int, keys: Annota
 def inclusion(x: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], probability: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')]) -> None:
     """1 - exp(-x), the same bits on every machine."""
 
-def exact_log(x: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], log: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')]) -> None:
-    """
-    Natural logarithm of positive normal numbers, the same bits on every machine.
-    """
-
-def read_lines(words: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], index: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], distance: int, threads: int = 1) -> int:
-    """Reads 64-byte lines at random; returns the sum of first words."""
-
 class ArrivalsBlock:
     """One owner's weighted nodes, drawn from with others'."""
 
@@ -544,9 +521,6 @@ def lower_bounds(geometry: Geometry, batches: Sequence[Annotated[NDArray[numpy.u
     (rows, blocks): the fewest reads of a bulk, given the rows in the cache before it.
     """
 
-def priced_bound(geometry: Geometry, batches: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]], num_slots: int, cached: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], rounds: int = 40) -> int:
-    """A sharper bound on the blocks read, by putting a price on slots; slow."""
-
 class OnlinePlanner:
     """A cache that does not know the future, as plans."""
 
@@ -561,7 +535,7 @@ class PagePlanner:
 
     def plan(self, batches: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]], ahead: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]] = []) -> Plan: ...
 
-def read_range(descriptor: int, name: str, position: int, into: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], sums: BlockSums | None, threads: int = 0, faults: Faults | None = None) -> None:
+def read_range(descriptor: int, name: str, position: int, into: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], sums: BlockSums | None, threads: int = 0) -> None:
     """
     Fills a uint8 array with the bytes from a position of a file on, each block checked.
     """
@@ -683,10 +657,6 @@ class NeighborKernel32:
     def table_bytes(self) -> int:
         """Bytes kept for all threads."""
 
-    @property
-    def weight_bytes(self) -> int:
-        """Bytes kept for draws by weight."""
-
 class LaborKernel32:
     """Bulk LABOR-0 sampling over one graph."""
 
@@ -741,10 +711,6 @@ class NeighborKernel64:
     def table_bytes(self) -> int:
         """Bytes kept for all threads."""
 
-    @property
-    def weight_bytes(self) -> int:
-        """Bytes kept for draws by weight."""
-
 class LaborKernel64:
     """Bulk LABOR-0 sampling over one graph."""
 
@@ -763,9 +729,6 @@ class LaborKernel64:
     @property
     def table_bytes(self) -> int:
         """Bytes kept for all threads."""
-
-def alias_row(weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], keep: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], other: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')]) -> None:
-    """The cells of one row of weights, not all 0."""
 
 def partition_records(records: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], record_bytes: int, key_offset: int, key_bytes: int, base: int, shift: int, offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], out: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], threads: int = 0) -> None:
     """Groups records by key range, stably; fills offsets and out."""
@@ -797,7 +760,7 @@ class ScratchFile:
 class Sweeper:
     """Carries out the sweeps of repacked bulks; see sweep.hpp."""
 
-    def __init__(self, path: str, name: str, geometry: Geometry, staging_bytes: int, write_bytes: int, backend: str, depth: int = 16, faults: Faults | None = None, write_faults: Faults | None = None, sums: BlockSums | None = None) -> None: ...
+    def __init__(self, path: str, name: str, geometry: Geometry, staging_bytes: int, write_bytes: int, backend: str, depth: int = 16, sums: BlockSums | None = None) -> None: ...
 
     def sweep(self, plan: RepackPlan, folder: str) -> ScratchFile:
         """Sweeps the file into a new scratch file."""

@@ -1,0 +1,62 @@
+"""faulty: executors whose reads and writes meet faults, in place of those that a program makes."""
+
+from foregather import _core
+from foregather.gather.disk import DiskFeatures
+from foregather.gather.repack import RepackFeatures
+
+__all__ = ["FaultyDisk", "FaultyRepack"]
+
+
+class FaultyDisk(DiskFeatures):
+    """`DiskFeatures` whose reads meet `faults`."""
+
+    def __init__(self, *arguments, faults, **options):
+        self.faults = faults
+        super().__init__(*arguments, **options)
+
+    def _open(self, path, name, geometry, staging, backend, sums, slots=None):
+        return open_faulty(self, self.faults, path, name, geometry, staging, backend, sums, slots)
+
+
+class FaultyRepack(RepackFeatures):
+    """`RepackFeatures` whose reads of the feature file and writes of scratch files meet faults."""
+
+    def __init__(self, *arguments, faults=None, write_faults=None, **options):
+        self.faults, self.write_faults = faults, write_faults
+        super().__init__(*arguments, **options)
+
+    def _open(self, path, name, geometry, staging, backend, sums, slots=None):
+        met = self.faults if path == str(self.file.path) else None
+        return open_faulty(self, met, path, name, geometry, staging, backend, sums, slots)
+
+    def _open_sweeper(self, staging, write_bytes):
+        return _core.testing.sweeper(
+            self.faults,
+            self.write_faults,
+            str(self.file.path),
+            self.file.name,
+            self.file.geometry(),
+            staging,
+            write_bytes,
+            self.backend,
+            self._depth,
+            self._sums,
+        )
+
+
+def open_faulty(disk, faults, path, name, geometry, staging, backend, sums, slots):
+    return _core.testing.disk_gather(
+        faults,
+        path,
+        name,
+        geometry,
+        disk.num_slots,
+        staging,
+        backend,
+        disk._depth,
+        disk._form,
+        disk._scale,
+        disk._threads,
+        slots,
+        sums,
+    )
