@@ -23,8 +23,9 @@ SMALL = ("--depth", "2", "--width", "8", "--epochs", "1", "--chunks", "1")
 
 
 @pytest.fixture
-def run(capsys):
-    """A command in this process: exit code, output, errors."""
+def run(capsys, tmp_path_factory, monkeypatch):
+    """A command in this process: exit code, output, errors; runs go to a folder of its own."""
+    monkeypatch.chdir(tmp_path_factory.mktemp("here"))
 
     def call(*args: object) -> tuple[int, str, str]:
         code = main([*map(str, args)])
@@ -55,10 +56,10 @@ def contents(folder: Path) -> dict[str, str]:
 def train_nothing(monkeypatch):
     """Training would be an error: what is refused is refused before it."""
 
-    def fit(self, epochs):
+    def train_epoch(self):
         raise AssertionError("it trained")
 
-    monkeypatch.setattr(FullGraph, "fit", fit)
+    monkeypatch.setattr(FullGraph, "train_epoch", train_epoch)
 
 
 # ---- no command writes into a graph, or over a part of a run ---------------------------------
@@ -203,19 +204,19 @@ def test_an_existing_file_is_kept_without_overwrite(run, made, tmp_path, monkeyp
 def test_weights_are_kept_beside_a_target_that_fails_at_the_end(
     run, made, tmp_path, monkeypatch, appeared
 ):
-    target, fit = tmp_path / "w", FullGraph.fit
+    target, train_epoch = tmp_path / "w", FullGraph.train_epoch
 
-    def fit_and_meddle(self, epochs):
-        found = fit(self, epochs)
+    def train_and_meddle(self):
+        found = train_epoch(self)
         target.mkdir() if appeared == "folder" else target.write_text("mine")
         return found
 
-    monkeypatch.setattr(FullGraph, "fit", fit_and_meddle)
-    code, _, err = run("train-full", made / "g", *SMALL, "--save", target)
+    monkeypatch.setattr(FullGraph, "train_epoch", train_and_meddle)
+    code, _, err = run("train-full", made / "g", *SMALL, "--save", target, "--json")
     kept = tmp_path / "w.kept-1"
     assert code == 2 and err.count("\n") == 1 and f"the weights were kept in {kept}" in err
     assert target.is_dir() or target.read_text() == "mine"
-    monkeypatch.setattr(FullGraph, "fit", fit)
+    monkeypatch.setattr(FullGraph, "train_epoch", train_epoch)
     code, out, err = run("train-full", made / "g", *SMALL, "--resume", kept, "--json")
     assert code == 0 and json.loads(out)["epochs"] == 1, err
 

@@ -13,13 +13,17 @@ from foregather.cli.main import main
 from foregather.dist.rank_batches import RankBatches
 from foregather.dist.transport.ledger import total
 from foregather.nn import SAGE
+from foregather.pipeline.engine import Engine
 
 
 def command(folder):
     """Runs the command line in TEST_COMMAND, and ends with its code.
 
-    With TEST_LEDGER each rank's own ledger goes to a file there before its loader is closed.
+    With TEST_LEDGER each rank's own ledger goes to a file there before its loader is closed. With
+    TEST_FULL_GRAPH a signal reaches a rank in an epoch of full-graph training, before its step.
     """
+    if "TEST_FULL_GRAPH" in os.environ:
+        _disturb_full_graph(*map(int, os.environ["TEST_FULL_GRAPH"].split()))
     if "TEST_LEDGER" in os.environ:
         _keep_ledger(Path(os.environ["TEST_LEDGER"]))
     try:
@@ -29,6 +33,17 @@ def command(folder):
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+def _disturb_full_graph(number, rank, epoch):
+    real = Engine._check_gradients
+
+    def check(self, current):
+        if current == epoch and rank == int(os.environ["RANK"]):
+            signal.raise_signal(number)
+        real(self, current)
+
+    Engine._check_gradients = check
 
 
 def _keep_ledger(place):

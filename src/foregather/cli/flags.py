@@ -102,7 +102,7 @@ def _kind(flag: str, flags: Mapping[str, Any], command: str) -> Any:
 
 def _inside(flag: str, flags: Iterable[str]) -> str:
     """The nearest flag by the part after its section."""
-    by_last = {name.split(".")[-1]: f"--{name}" for name in flags}
+    by_last = {name.split(".")[-1]: f"--{name}" for name in reversed([*flags])}
     near = difflib.get_close_matches(flag.split(".")[-1], list(by_last), 1, 0.6)
     return f"did you mean {by_last[near[0]]}?" if near else ""
 

@@ -28,7 +28,7 @@ from foregather.cli.quickstart import Quickstart
 from foregather.cli.report import Report
 from foregather.cli.synth import Synth
 from foregather.cli.train import Train, settings_default
-from foregather.cli.train_full import TrainFull
+from foregather.cli.train_full import TrainFull, full_default
 from foregather.cli.verify import Verify
 from foregather.errors import ForegatherError, StorageError
 from foregather.observe.progress import quiet
@@ -123,12 +123,16 @@ def _as_ours(error: ForegatherError | OSError) -> ForegatherError:
 
 
 def _parse(arguments: list[str]) -> Any:
-    """The command; of `train`, with the values of its config file as defaults."""
+    """The command; of `train` and `train-full`, with the values of a config file as defaults."""
     check_arguments(arguments, commands_of(Command))
     options: dict[str, Any] = {"config": (tyro.conf.FlagCreatePairsOff,)}
     if arguments[:1] == ["train"] and (default := settings_default(arguments)) is not None:
         return tyro.cli(
             Train, args=arguments[1:], prog="foregather train", default=default, **options
+        )
+    if arguments[:1] == ["train-full"] and (full := full_default(arguments)) is not None:
+        return tyro.cli(
+            TrainFull, args=arguments[1:], prog="foregather train-full", default=full, **options
         )
     return tyro.cli(Command, args=arguments, prog="foregather", description=_ABOUT, **options)
 

@@ -36,7 +36,7 @@ class Report:
         self._check_out()
         facts = read_run(self.run_folder)
         said = ""
-        if self.batches and facts["curve"] is None:
+        if self.batches and facts["curve"] is None and not self._is_full_graph():
             try:
                 facts["curve"] = self._curve()
             except (ForegatherError, MemoryError, OverflowError) as error:
@@ -59,6 +59,16 @@ class Report:
                 f"{self.out.name} exists and is not the report of a run, so it is kept; name "
                 "another file"
             )
+
+    def _is_full_graph(self) -> bool:
+        """Whether there are no batches that could be planned."""
+        from foregather.train.settings import read_settings
+
+        try:
+            settings = read_settings(self.run_folder / "config.toml", inside=True)
+        except ForegatherError:
+            return False  # `_curve` says what is wrong with it
+        return settings.train.method == "full-graph"
 
     def _curve(self) -> list[dict[str, Any]]:
         """Plans some batches with caches of several sizes; kept beside the run."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from foregather.train.rank_agreement import RunGrid
     from foregather.train.run import Run
 
-__all__ = ["Train", "settings_default"]
+__all__ = ["Train", "say_nothing", "settings_default"]
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Train:
         from foregather.train.run import Run
 
         silent = self.json or (grid is not None and grid.rank > 0)
-        say = _say_nothing if silent else write_above
+        say = say_nothing if silent else write_above
         if self.resume is not None:
             same = None if settings == Settings() else settings
             return Run.resume(self.resume, same, say, grid, self.trust_code)
@@ -88,7 +88,7 @@ class Train:
             if name in facts:
                 lines.append(f"{name:<9} {facts[name]:.4f} ({_SCORED[facts['scored']]})")
         lines += [f"{name:<9} {NOT_SCORED}" for name in facts.get("not_scored", ())]
-        if facts["bytes"]:
+        if facts.get("bytes"):
             lines.append(f"read      {format_bytes(facts['bytes'])} from disk")
         if "sent" in facts:
             lines.append(f"sent      {format_bytes(facts['sent'])} between ranks")
@@ -99,7 +99,7 @@ class Train:
 _SCORED = {"exact": "exact: by every edge", "sampled": "sampled, an estimate"}
 
 
-def _say_nothing(text: str) -> None:
+def say_nothing(text: str) -> None:
     """For --json: standard output is for the program that reads it."""
 
 

@@ -1,33 +1,43 @@
 """train_full: trains on the whole graph, on one rank or many: `foregather train-full GRAPH`.
 
-Under `torchrun` every rank runs the same command; only the first one speaks.
+The flags fill the settings of a run with `train.method = "full-graph"`; folder, checkpoints,
+signals and metrics are those of `foregather train`. Under `torchrun` every rank runs the same
+command; only the first one speaks.
 """
 
-import math
+import itertools
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import tyro
 
-from foregather.errors import ForegatherError, InputError
+from foregather.cli.train import say_nothing
+from foregather.cli.train_ranks import count_ranks, restarted_run, train_over_ranks
+from foregather.errors import InputError
 from foregather.files import check_writable
-from foregather.graph.graph import Graph
-from foregather.graph.load import load_if_fits
 from foregather.observe.plots import check_figure
-from foregather.observe.progress import quiet
+from foregather.observe.progress import write_above
 from foregather.observe.report import NOT_SCORED
 from foregather.targets import check_file
+from foregather.train.settings import (
+    CheckpointSettings,
+    FullGraphSettings,
+    GridSettings,
+    ModelSettings,
+    Settings,
+    TrainSettings,
+    read_settings,
+)
 from foregather.units import format_bytes, format_number, parse_size
 
 if TYPE_CHECKING:
-    from torch import nn
+    from foregather.train.rank_agreement import RunGrid
+    from foregather.train.run import Run
+    from foregather.train.trainers.full_graph import FullGraphTrainer
 
-    from foregather.pipeline import EpochReport, FullGraph
-
-__all__ = ["TrainFull"]
+__all__ = ["TrainFull", "full_default"]
 
 _MOST = 1 << 31  # epochs, layers, columns, chunks or ranks that nobody has
 _MOST_RATE = 3e38  # what a weight of 32 bits can hold
@@ -36,12 +46,15 @@ _MOST_SECONDS = 10**7  # what a timeout of torch can be
 
 @dataclass(frozen=True)
 class TrainFull:
-    """Train on all nodes and edges in every epoch, by node chunks; stages under torchrun."""
+    """Train on all nodes and edges in every epoch, by node chunks; stages under torchrun.
+
+    Everything about the run goes to one folder, from which it can be resumed.
+    """
 
     path: Annotated[Path, tyro.conf.Positional]
     """The graph folder."""
-    model: Literal["gcn", "sage", "gcnii", "resgcn"] = "resgcn"
-    """The layers."""
+    model: str = "resgcn"
+    """The layers: gcn, sage, gcnii, resgcn, or module:function of your own that makes them."""
     depth: int = 8
     """How many aggregations."""
     width: int = 64
@@ -72,12 +85,23 @@ class TrainFull:
     """Of weights, chunks, orders and dropout."""
     timeout: float = 300.0
     """Seconds after which a silent rank is an error."""
+    validate: int = 0
+    """Validate every so many epochs, and deliver the best weights; 0: the last ones."""
+    patience: int = 0
+    """Stop after so many validations without a better one; 0 never stops early."""
+    folder: Annotated[str, tyro.conf.arg(name="run")] = ""
+    """The folder of the run; empty: runs/ with the name of the graph and the next free number."""
+    config: Path | None = None
+    """A config file (.toml) as of `foregather train`; flags win over it."""
+    resume: Path | None = None
+    """Go on with the run in this folder, to the same weights as if it had never stopped; or begin a
+    run with a file of --save, also one of another number of ranks."""
+    trust_code: bool = False
+    """With --resume: run the code that the run's config names (module:function)."""
     save: Path | None = None
     """Write weights and optimiser to this file at the end."""
     overwrite: bool = False
     """Replace the file of --save."""
-    resume: Path | None = None
-    """Go on from such a file, also one of another number of ranks."""
     timeline: Path | None = None
     """Draw the planner's stage x chunk timeline to this file, where it chooses."""
     explain: bool = False
@@ -87,32 +111,26 @@ class TrainFull:
 
     def run(self) -> dict[str, Any]:
         """Trains; facts on the first rank, nothing on the others."""
-        import torch.distributed as dist
+        from foregather.train.run_loop import conduct
 
         self._check()
-        began = False
-        if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not dist.is_initialized():
-            dist.init_process_group("gloo")
-            began = True
-        try:
-            first = not dist.is_initialized() or dist.get_rank() == 0
-            self._check_outputs(first)
-            if first:
-                return self._train()
-            with quiet():
-                self._train()
-            return {}
-        finally:
-            if began:
-                dist.destroy_process_group()
+        settings = self.settings()
+        if count_ranks() > 1:
+            begin = lambda grid: self._begin(settings, grid)  # noqa: E731 - as below
+            return train_over_ranks(begin, settings, self.json, self._finish)
+        with self._begin(settings, None) as run:
+            return self._finish(run, conduct(run))
 
     def _check(self) -> None:
         """Refuses numbers that nothing can be trained with."""
-        for name, least in (("epochs", 0), ("depth", 1), ("width", 1), ("chunks", 0), ("ways", 1)):
-            if not least <= getattr(self, name) < _MOST:
+        least = {"epochs": 0, "depth": 1, "width": 1, "chunks": 0, "ways": 1}
+        for name, first in (least | {"validate": 0, "patience": 0}).items():
+            if not first <= getattr(self, name) < _MOST:
                 raise InputError(
-                    f"--{name} is {getattr(self, name)}, expected {least} to {_MOST - 1}"
+                    f"--{name} is {getattr(self, name)}, expected {first} to {_MOST - 1}"
                 )
+        if self.patience and not self.validate:
+            raise InputError("--patience needs --validate: how often there is something to compare")
         if not 0 <= self.seed < 1 << 63:
             raise InputError(f"--seed is {self.seed}, expected 0 to 2^63 - 1")
         if not 0 <= self.dropout < 1:
@@ -124,102 +142,76 @@ class TrainFull:
         if not 0 < self.timeout <= _MOST_SECONDS:
             raise InputError(f"--timeout is {self.timeout}, expected up to {_MOST_SECONDS} seconds")
 
-    def _check_outputs(self, first: bool) -> None:
-        """Refuses what could not be written at the end; all ranks hear what the first one found."""
-        import torch.distributed as dist
+    def settings(self) -> Settings:
+        """The settings of the run: those of the config or of the run to resume, with the flags."""
+        base = _base(self.config, self.resume)
+        full = replace(
+            base.full_graph,
+            mode=self.mode,
+            chunks=self.chunks,
+            ways=self.ways,
+            split=self.split,
+            memory=self.memory or "none",
+            recompute=self.recompute,
+            boundary=self.boundary or "none",
+            initial_again=self.initial_again,
+            validate=self.validate,
+            timeline="" if self.timeline is None else str(self.timeline),
+        )
+        if self.resume is not None and not _is_run(self.resume):
+            full = replace(full, start=str(self.resume))
+        layers = base.model.layers if self.depth == _depth(base) else self.depth
+        model = replace(base.model, kind=self.model, layers=layers, hidden=self.width)
+        return replace(
+            base,
+            graph=str(self.path),
+            run=self.folder,
+            full_graph=full,
+            model=replace(model, dropout=self.dropout),
+            optimizer=replace(base.optimizer, lr=self.rate),
+            train=replace(
+                base.train,
+                method="full-graph",
+                epochs=self.epochs,
+                seed=self.seed,
+                patience=self.patience,
+            ),
+            grid=replace(base.grid, timeout=self.timeout),
+        )
 
-        found: list[ForegatherError | None] = [None]
-        try:
-            if first:
-                check_figure(self.timeline)
-                if self.save is not None:
-                    check_file(self.save, self.overwrite)
-                    check_writable(self.save)
-        except ForegatherError as error:
-            found = [error]
-        if dist.is_initialized():
-            dist.broadcast_object_list(found, 0)
-        if found[0] is not None:
-            raise found[0]
+    def _begin(self, settings: Settings, grid: "RunGrid | None") -> "Run":
+        from foregather.train.run import Run
+        from foregather.train.run_folder import check_code
 
-    def _train(self) -> dict[str, Any]:
-        from foregather.pipeline import FullGraph, load_state
+        say = say_nothing if self.json or (grid is not None and grid.rank > 0) else write_above
+        if self.resume is not None and _is_run(self.resume):
+            check_code(settings, self.resume, self.trust_code)
+            return Run.resume(self.resume, settings, say, grid, check=self._check_outputs)
+        if (begun := restarted_run(settings.run)) is not None:
+            return Run.resume(begun, settings, say, grid, check=self._check_outputs)
+        return Run.create(settings, say, grid, check=self._check_outputs)
+
+    def _check_outputs(self) -> None:
+        """Refuses what could not be written at the end."""
+        check_figure(self.timeline)
+        if self.save is not None:
+            check_file(self.save, self.overwrite)
+            check_writable(self.save)
+
+    def _finish(self, run: "Run", facts: dict[str, Any]) -> dict[str, Any]:
+        """Writes the file of --save; all ranks call this together."""
         from foregather.pipeline.state import keep_state
 
-        graph = load_if_fits(Graph.open(self.path))
-        layers = self._layers(graph)
-        options, text = self._options(graph, layers)
-        run = FullGraph(graph, layers, optimizer=self._optimizer(), seed=self.seed, **options)
-        if self.resume is not None:
-            run.load_state_dict(load_state(self.resume))
-        reports = run.fit(max(0, self.epochs - run.epoch))
-        facts = self._facts(run, reports, text)
+        trainer = cast("FullGraphTrainer", run.trainer)
+        facts = {"graph": str(self.path), **facts}
+        if self.explain and trainer.plan_text:
+            facts["plan"] = trainer.plan_text
         if self.save is not None:
-            state = run.state_dict()
-            if run.link.own == 0:
-                keep_state(state, self.save, self.overwrite)
+            place, state = self.save, trainer.full.state_dict()
+            run.together.first_does(
+                lambda: keep_state(state, place, self.overwrite), "saving the weights"
+            )
             facts["saved"] = str(self.save)
-        return facts
-
-    def _layers(self, graph: Graph) -> "list[nn.Module]":
-        import torch
-
-        from foregather.nn import gcn_layers, gcnii_layers, resgcn_layers, sage_layers
-
-        if graph.features is None or graph.labels is None:
-            raise InputError(f"{self.path.name} has no features or no labels to learn from")
-        torch.manual_seed(self.seed)
-        width, classes = graph.features.width, _classes(graph)
-        if self.model in ("gcn", "sage"):
-            make = gcn_layers if self.model == "gcn" else sage_layers
-            return [*make([width, *[self.width] * (self.depth - 1), classes], self.dropout)]
-        if self.model == "gcnii":
-            return [*gcnii_layers(width, self.width, classes, self.depth, dropout=self.dropout)]
-        return [*resgcn_layers(width, self.width, classes, self.depth, self.dropout)]
-
-    def _optimizer(self) -> Callable[[Any], Any]:
-        import torch
-
-        return lambda weights: torch.optim.Adam(weights, self.rate)
-
-    def _options(self, graph: Graph, layers: "list[nn.Module]") -> tuple[dict[str, Any], str]:
-        from foregather.pipeline import Runtime, planned
-
-        runtime = Runtime(
-            recompute=self.recompute,
-            boundary=self.boundary,
-            initial_again=self.initial_again,
-            timeout=self.timeout,
-        )
-        if self.chunks:
-            from dataclasses import replace
-
-            runtime = replace(runtime, ways=self.ways, split=self.split)
-            return {"chunks": self.chunks, "mode": self.mode, "runtime": runtime}, ""
-        options = {"memory": self.memory, "seed": self.seed, "runtime": runtime}
-        return planned(graph, layers, mode=self.mode, draw=self.timeline, **options)
-
-    def _facts(self, run: "FullGraph", reports: "list[EpochReport]", text: str) -> dict[str, Any]:
-        graph = run.engine.stage.topology.graph
-        labels = graph.labels
-        classes = labels is not None and labels.ndim == 1 and labels.dtype.kind in "iu"
-        facts: dict[str, Any] = {
-            "graph": str(self.path),
-            "stages": run.link.stages,
-            "ways": run.link.ways,
-            "chunks": len(run.chunks),
-            "mode": run.mode,
-            "epochs": run.epoch,
-            "loss": reports[-1].loss if reports else None,
-            "seconds": sum(r.seconds for r in reports),
-            "bytes_an_epoch": sum(run.volume().values()),
-            "accuracy": run.accuracies(list(graph.splits)) if classes else {},
-        }
-        if bare := [name for name, share in facts["accuracy"].items() if math.isnan(share)]:
-            facts["not_scored"] = bare
-            facts["accuracy"] = {k: v for k, v in facts["accuracy"].items() if k not in bare}
-        if self.explain and text:
-            facts["plan"] = text
         return facts
 
     def show(self, facts: dict[str, Any]) -> str:
@@ -235,18 +227,79 @@ class TrainFull:
         )
         if facts["loss"] is not None:
             lines.append(f"loss       {facts['loss']:.4f}")
+        if "best_epoch" in facts:
+            lines.append(f"best       epoch {facts['best_epoch']}, {facts['best_valid']:.4f}")
         lines += [f"{name:10} {value:.4f}" for name, value in facts["accuracy"].items()]
         lines += [f"{name:10} {NOT_SCORED}" for name in facts.get("not_scored", ())]
         if "saved" in facts:
             lines.append(f"saved      {facts['saved']}")
+        lines.append(f"run        {facts['run']}")
         return "\n".join(lines)
 
 
-def _classes(graph: Graph) -> int:
-    from foregather.train.metrics import count_classes
+def _base(config: Path | None, resume: Path | None) -> Settings:
+    """What flags are added to."""
+    if resume is not None and os.path.lexists(resume / "config.toml"):
+        return read_settings(resume / "config.toml", inside=True)
+    if config is not None:
+        return read_settings(config)
+    return Settings(
+        model=ModelSettings("resgcn", layers=8),
+        train=TrainSettings(method="full-graph", epochs=100, device="cpu"),
+        grid=GridSettings(timeout=300.0),
+        checkpoint=CheckpointSettings(epochs=10),
+        full_graph=FullGraphSettings(validate=0),
+    )
 
-    labels = graph.labels
-    assert labels is not None
-    if labels.dtype.kind not in "iu":  # numbers, by squares
-        return int(labels.shape[1]) if labels.ndim == 2 else 1
-    return count_classes(graph)
+
+def _depth(settings: Settings) -> int:
+    """Aggregations that settings ask for; see `count_layers`, which would import torch here."""
+    return settings.model.layers or len(settings.sampler.fanouts)
+
+
+def _is_run(path: Path) -> bool:
+    """Whether this is a folder, so of a run, and not a file of --save."""
+    return path.is_dir()
+
+
+def full_default(arguments: list[str]) -> TrainFull | None:
+    """What the flags of `train-full` are added to: a config file, or that of the run to resume.
+
+    Raises:
+        InputError: the file has an unknown key or a wrong value.
+        StorageError: it cannot be read.
+    """
+    given: dict[str, Path] = {}
+    for flag, value in itertools.pairwise([*arguments, ""]):
+        for name in ("config", "resume"):
+            if flag == f"--{name}" or flag.startswith(f"--{name}="):
+                given[name] = Path(value if flag == f"--{name}" else flag.partition("=")[2])
+    config, resume = given.get("config"), given.get("resume")
+    resumed = resume is not None and os.path.lexists(resume / "config.toml")
+    if config is None and not resumed:
+        return None
+    settings = _base(config, resume)
+    full, memory = settings.full_graph, settings.full_graph.memory
+    return TrainFull(
+        path=Path(settings.graph),
+        model=settings.model.kind,
+        depth=_depth(settings),
+        width=settings.model.hidden,
+        dropout=settings.model.dropout,
+        chunks=full.chunks,
+        mode=full.mode,
+        ways=full.ways,
+        split=full.split,
+        memory=None if memory == "none" else memory,
+        recompute=full.recompute,
+        boundary=None if full.boundary == "none" else full.boundary,
+        initial_again=full.initial_again,
+        epochs=settings.train.epochs,
+        rate=settings.optimizer.lr,
+        seed=settings.train.seed,
+        timeout=settings.grid.timeout,
+        validate=full.validate,
+        patience=settings.train.patience,
+        folder="" if resumed else settings.run,
+        timeline=Path(full.timeline) if full.timeline else None,
+    )

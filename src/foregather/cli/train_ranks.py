@@ -1,4 +1,4 @@
-"""train_ranks: carries `foregather train` through on one of several ranks.
+"""train_ranks: carries `train` and `train-full` through on one of several ranks.
 
 A rank that fails ends its process at once, with its own number in the message: the others are
 waiting for it in a collective and only learn from its end that it will not come.
@@ -48,7 +48,10 @@ def restarted_run(run: str) -> Path | None:
 
 
 def train_over_ranks(
-    begin: "Callable[[RunGrid], Run]", settings: Settings, json: bool
+    begin: "Callable[[RunGrid], Run]",
+    settings: Settings,
+    json: bool,
+    finish: "Callable[[Run, dict[str, Any]], dict[str, Any]] | None" = None,
 ) -> dict[str, Any]:
     """Trains to the end on this rank; the summary on rank 0, nothing on the others.
 
@@ -56,6 +59,7 @@ def train_over_ranks(
         begin: makes the run, or resumes it.
         settings: of the run.
         json: whether errors are told as JSON too.
+        finish: what all ranks do after training, with the summary; returns it.
     """
     from foregather.dist import Grid
     from foregather.train.rank_agreement import SaidElsewhereError
@@ -70,6 +74,8 @@ def train_over_ranks(
             try:
                 with begin(grid) as run:
                     facts = conduct(run)
+                    if finish is not None:
+                        facts = finish(run, facts)
             except SaidElsewhereError:
                 _end(2)
             except ForegatherError as error:

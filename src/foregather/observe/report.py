@@ -9,7 +9,7 @@ missing is left out.
 import html
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,11 @@ __all__ = ["NOT_SCORED", "charts_of", "is_report", "read_run", "save_charts", "w
 
 _EVENTS = 400  # of the timeline
 _MOST, _MOST_SMALL = 1 << 28, 1 << 24  # bytes of metrics or a trace, and of settings
-_NEEDED = (
-    "epoch", "loss", "seconds", "waited", "bytes", "rows", "hits", "peak_memory",
+_NEEDED = ("epoch", "loss", "seconds", "peak_memory")
+_KNOWN = (
+    "train", "valid", "test", "best_epoch", "best_valid", "waited", "bytes", "rows", "hits",
+    "blocks", "block_bound", "sent",
 )  # fmt: skip
-_KNOWN = ("train", "valid", "test", "best_epoch", "best_valid", "blocks", "block_bound", "sent")
 _SCORED = ("exact", "sampled")
 NOT_SCORED = "not scored: no node of it has a label"
 _HEAD = """<!doctype html>
@@ -116,11 +117,16 @@ def charts_of(facts: Mapping[str, Any]) -> dict[str, str]:
     if records:
         points = {"loss": [(r["epoch"], r["loss"]) for r in records]}
         charts["loss"] = line_chart("Loss", "epoch", "loss", points, whole=True)
-        names = {"train": "train (sampled)", "valid": f"valid ({_scored(records[-1])})"}
+        names = {"train": "train (sampled)", "valid": _valid_title(records)}
         shown = {
             name: [(r["epoch"], r[key]) for r in records if key in r] for key, name in names.items()
         }
-        charts["accuracy"] = line_chart("Accuracy", "epoch", "share right", shown, whole=True)
+        shown = {name: points for name, points in shown.items() if points}
+        if shown:
+            charts["accuracy"] = line_chart("Accuracy", "epoch", "share right", shown, whole=True)
+        if stale := _staleness(records):
+            title = "Staleness: history and gradient against the exact ones"
+            charts["staleness"] = line_chart(title, "epoch", "error, cosine", stale, whole=True)
         bars = [_stages(record) for record in records]
         charts["stages"] = bar_chart("Where the training thread was", "epoch", "seconds", bars)
         behind = [_behind(record) for record in records]
@@ -142,6 +148,17 @@ def charts_of(facts: Mapping[str, Any]) -> dict[str, str]:
     return charts
 
 
+def _staleness(records: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[float, float]]]:
+    """What full-graph epochs measured of their history, where they did."""
+    read = [
+        (record["epoch"], record["staleness"])
+        for record in records
+        if _numbers(record.get("staleness"), ("error", "cosine"))
+    ]
+    names = {"error": "error of history", "cosine": "cosine of the gradient"}
+    return {told: [(e, s[name]) for e, s in read] for name, told in names.items()} if read else {}
+
+
 def save_charts(folder: Path, facts: Mapping[str, Any]) -> None:
     """Writes the charts to `plots` of a run folder, each whole.
 
@@ -157,7 +174,7 @@ def save_charts(folder: Path, facts: Mapping[str, Any]) -> None:
 def _stages(record: Mapping[str, Any]) -> dict[str, float]:
     """Seconds of the thread that trains, by what it did."""
     given = record.get("stages", {})
-    names = ("wait", "forward", "backward", "step", "evaluate")
+    names = ("wait", "forward", "backward", "step", "epoch", "evaluate")
     return {name: given[name] for name in names if name in given}
 
 
@@ -230,12 +247,15 @@ def _overview(summary: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) 
             rows.append((f"{name} ({_scored(summary)})", f"{summary[name]:.4f}"))
         elif isinstance(bare := summary.get("not_scored"), list) and name in bare:
             rows.append((name, NOT_SCORED))
-    seconds, waited = (sum(r[name] for r in records) for name in ("seconds", "waited"))
-    rows.append(("training", f"{seconds:.1f} s"))
-    rows.append(("of it waiting for batches", f"{waited:.1f} s"))
-    total, hits = sum(r["rows"] for r in records), sum(r["hits"] for r in records)
-    read = sum(r["bytes"] + _beside(r, "bytes") for r in records)
-    rows.append(("read from disk by plan", format_bytes(read)))
+    rows.append(("training", f"{sum(r['seconds'] for r in records):.1f} s"))
+    waited, total, hits = (
+        sum(r.get(name, 0) for r in records) for name in ("waited", "rows", "hits")
+    )
+    if _has(records, "waited"):
+        rows.append(("of it waiting for batches", f"{waited:.1f} s"))
+    if _has(records, "bytes"):
+        read = sum(r.get("bytes", 0) + _beside(r, "bytes") for r in records)
+        rows.append(("read from disk by plan", format_bytes(read)))
     if sent := sum(r.get("sent", 0) + _beside(r, "sent") for r in records):
         rows.append(("sent between ranks", format_bytes(sent)))
     if total:
@@ -260,18 +280,39 @@ def _beside(record: Mapping[str, Any], name: str) -> int:
     return value if type(value) is int and 0 <= value < 1 << 62 else 0
 
 
+def _valid_title(records: Sequence[Mapping[str, Any]]) -> str:
+    """With how it was found; not every epoch need have been validated."""
+    found = [record for record in records if "valid" in record]
+    return f"valid ({_scored(found[-1] if found else {})})"
+
+
+def _has(records: Sequence[Mapping[str, Any]], name: str) -> bool:
+    return any(name in record for record in records)
+
+
 def _epochs(records: Sequence[Mapping[str, Any]]) -> str:
-    named = f"valid ({_scored(records[-1])})"
-    head = ("epoch", "loss", "train (sampled)", named, "seconds", "waiting", "read", "hits", "peak")
-    lines = ["<tr>" + "".join(f"<th>{name}</th>" for name in head) + "</tr>"]
+    """A row for each epoch, and a column for what any of them has."""
+
+    def hits(record: Mapping[str, Any]) -> str:
+        return f"{record['hits'] / record['rows']:.0%}" if record.get("rows") else ""
+
+    columns: list[tuple[str, str, Callable[[Mapping[str, Any]], str]]] = [
+        ("epoch", "epoch", lambda r: str(r["epoch"])),
+        ("loss", "loss", lambda r: f"{r['loss']:.4f}"),
+        ("train", "train (sampled)", lambda r: f"{r['train']:.4f}"),
+        ("valid", _valid_title(records), lambda r: f"{r['valid']:.4f}"),
+        ("seconds", "seconds", lambda r: f"{r['seconds']:.2f}"),
+        ("waited", "waiting", lambda r: f"{r['waited']:.2f}"),
+        ("ran", "ran", lambda r: str(r["ran"])[:16]),
+        ("bytes", "read", lambda r: format_bytes(r["bytes"])),
+        ("hits", "hits", hits),
+        ("sent", "sent", lambda r: format_bytes(r["sent"])),
+        ("peak_memory", "peak", lambda r: format_bytes(r["peak_memory"])),
+    ]
+    shown = [column for column in columns if _has(records, column[0])]
+    lines = ["<tr>" + "".join(f"<th>{title}</th>" for _, title, _ in shown) + "</tr>"]
     step = max(1, -(-len(records) // 200))  # a page stays small after thousands of epochs
     for record in records[::step]:
-        hits = f"{record['hits'] / record['rows']:.0%}" if record["rows"] else ""
-        train, valid = (f"{record[k]:.4f}" if k in record else "" for k in ("train", "valid"))
-        cells = (
-            str(record["epoch"]), f"{record['loss']:.4f}", train, valid,
-            f"{record['seconds']:.2f}", f"{record['waited']:.2f}",
-            format_bytes(record["bytes"]), hits, format_bytes(record["peak_memory"]),
-        )  # fmt: skip
+        cells = [text(record) if name in record else "" for name, _, text in shown]
         lines.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
     return f'<div class="wide"><table>{"".join(lines)}</table></div>'

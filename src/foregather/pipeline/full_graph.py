@@ -40,7 +40,14 @@ from foregather.pipeline.setup import (
     shared_layers,
 )
 from foregather.pipeline.staleness import Ladder, Reading
-from foregather.pipeline.state import collect, load_optimizer, load_weights, optimizer_state
+from foregather.pipeline.state import (
+    collect,
+    history_state,
+    load_history,
+    load_optimizer,
+    load_weights,
+    optimizer_state,
+)
 
 __all__ = ["EpochReport", "FullGraph"]
 
@@ -280,28 +287,59 @@ class FullGraph:
 
     def state_dict(self) -> dict[str, Any]:
         """Epoch, weights and optimiser state of all stages; all ranks call it, and get the same."""
+        own = optimizer_state(self.optimizer, self.engine.parameters())
+        return {
+            "epoch": self.epoch,
+            "weights": self.weights(),
+            "optimizer": collect(own, self.link),
+        }
+
+    def weights(self) -> dict[str, Tensor]:
+        """Weights of all stages by name; all ranks call it, and get the same."""
         own = self.engine.parameters()
         weights: dict[str, Tensor] = {name: p.detach().clone() for name, p in own.items()}
         for number in range(self.engine.stage.program.first, self.engine.stage.program.last):
             for name, value in self.layers[number].state_dict().items():
                 weights[f"{number}.{name}"] = value.detach().clone()
-        return {
-            "epoch": self.epoch,
-            "weights": collect(weights, self.link),
-            "optimizer": collect(optimizer_state(self.optimizer, own), self.link),
-        }
+        return collect(weights, self.link)
+
+    def load_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Gives all layers their weights, those of other stages too.
+
+        Raises:
+            InputError: a weight is missing, or has another shape.
+        """
+        for number, layer in enumerate(self.layers):
+            named = {f"{number}.{name}": value for name, value in layer.state_dict().items()}
+            load_weights(named, weights)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from a state, also one of another number of stages; history is rebuilt.
 
         All layers get their weights, those of other stages too.
         """
-        for number, layer in enumerate(self.layers):
-            named = {f"{number}.{name}": value for name, value in layer.state_dict().items()}
-            load_weights(named, state["weights"])
+        self.load_weights(state["weights"])
         load_optimizer(self.optimizer, self.engine.parameters(), state["optimizer"])
         self.epoch = int(state["epoch"])
         self._filled = False
+
+    def rank_state(self) -> dict[str, Any]:
+        """What this rank alone has: history of its rows, and what `bounded` does next.
+
+        Together with `state_dict` it leads to the same weights as an undisturbed run, on as many
+        stages and ways.
+        """
+        found = {"filled": self._filled, "rung": self._ladder.rung}
+        return {"history": history_state(self.engine.history), **found}
+
+    def load_rank_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on from what `rank_state` gave on this rank, after `load_state_dict`.
+
+        Raises:
+            InputError: it is of other stages, ways or chunks.
+        """
+        load_history(self.engine.history, state["history"])
+        self._filled, self._ladder.rung = bool(state["filled"]), int(state["rung"])
 
     def _share_first_weights(self) -> None:
         """Ranks that hold the same weights begin with those of the first of them."""

@@ -1,6 +1,7 @@
 """state: weights and optimiser state of all stages as one dictionary, the same for any S.
 
-History is not in it: it is rebuilt by sweeps. So a run may go on with another number of stages.
+History is not in it: it is rebuilt by sweeps. So a run may go on with another number of stages. A
+run that goes on with the same number takes the history of each rank along.
 """
 
 import json
@@ -17,12 +18,15 @@ from torch import Tensor, nn
 
 from foregather.errors import FormatError, InputError, StorageError
 from foregather.files import write_safely
+from foregather.pipeline.passes.chunkwise import History
 from foregather.pipeline.passes.link import Link
 from foregather.targets import check_file, check_target
 
 __all__ = [
     "collect",
+    "history_state",
     "keep_state",
+    "load_history",
     "load_optimizer",
     "load_state",
     "optimizer_state",
@@ -115,6 +119,34 @@ def _receive(link: Link, peer: int) -> dict[str, Tensor]:
         like = torch.empty(shape, dtype=getattr(torch, dtype))
         tensors[name] = link.receive(peer, like.reshape(-1), "state").reshape(shape)
     return tensors
+
+
+def history_state(history: History) -> dict[str, Any]:
+    """Rows of earlier epochs that this rank's next epoch may read, by layer."""
+    rows = {
+        str(layer): held.history.clone()
+        for layer, held in sorted(history.rows.items())
+        if held.history is not None
+    }
+    return {"epoch": history.epoch, "rows": rows}
+
+
+def load_history(history: History, state: Mapping[str, Any]) -> None:
+    """Puts back what `history_state` gave.
+
+    Raises:
+        InputError: a layer has other rows here.
+    """
+    for layer, rows in state["rows"].items():
+        held = history.of(int(layer)).history
+        if held is None or held.shape != rows.shape:
+            has = "none" if held is None else str(list(held.shape))
+            raise InputError(
+                f"history of layer {layer} has shape {list(rows.shape)}, expected {has}; it "
+                "belongs to other stages, ways or chunks"
+            )
+        held.copy_(rows)
+    history.epoch = None if state["epoch"] is None else int(state["epoch"])
 
 
 def save_state(state: Mapping[str, Any], path: Path) -> None:

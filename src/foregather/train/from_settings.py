@@ -9,6 +9,7 @@ import inspect
 import math
 import os
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -254,7 +255,7 @@ def board_writer() -> Any:
 
 
 def make_optimizer(
-    model: nn.Module, settings: OptimizerSettings, epochs: int
+    weights: Iterable[nn.Parameter], settings: OptimizerSettings, epochs: int
 ) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
     """The optimiser and the schedule of its learning rate."""
     options: dict[str, Any] = {"lr": settings.lr, "weight_decay": settings.weight_decay}
@@ -262,7 +263,7 @@ def make_optimizer(
         options["momentum"] = settings.momentum
     elif settings.momentum:
         raise InputError(f"optimizer.momentum is for sgd; {settings.kind} has none")
-    optimizer = _OPTIMIZERS[settings.kind](model.parameters(), **options)
+    optimizer = _OPTIMIZERS[settings.kind](weights, **options)
 
     def factor(epoch: int) -> float:
         if epoch < settings.warmup:

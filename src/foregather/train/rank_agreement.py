@@ -84,6 +84,23 @@ class Together:
             with self.step(name):
                 raise
 
+    @contextmanager
+    def linked(self, name: str) -> Iterator[None]:
+        """Around what meets other ranks by links of its own: stages and ways.
+
+        Raises:
+            RankError: as `step`; errors of the computation stay theirs.
+        """
+        if self.grid is not None:
+            self.grid.watch.enter(name)
+        try:
+            yield
+        except RuntimeError as error:
+            lost = isinstance(error, RankError) or is_link_error(error)
+            if self.grid is None or not lost or isinstance(error, SaidElsewhereError):
+                raise
+            raise self.grid.watch.verdict(name) from error
+
     def agree(self, facts: Mapping[str, str]) -> None:
         """Checks that all ranks have the same facts.
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import save
@@ -44,6 +45,7 @@ from foregather.train.rank_agreement import RunGrid, Together
 from foregather.train.run_folder import check_resumed, check_seen, choose_folder, lock_folder
 from foregather.train.settings import Settings, shared_facts, write_settings
 from foregather.train.trainer import Record, Trainer
+from foregather.train.trainers.full_graph import FullGraphTrainer
 from foregather.train.trainers.sampled import SampledTrainer
 
 __all__ = ["Run"]
@@ -69,12 +71,17 @@ class Run:
         threads: int,
         say: Callable[[str], None],
         together: Together,
+        begun: dict[str, Any] | None = None,
     ) -> None:
         self.folder, self.settings, self.say = absolute(folder), settings, say
         self.together = together
         together.agree(shared_facts(settings))
         together.all_do(lambda: self._prepare(threads), "looking at the settings")
-        self.trainer: Trainer = SampledTrainer(settings, self.folder, say, together)
+        self.trainer: Trainer
+        if settings.train.method == "full-graph":
+            self.trainer = FullGraphTrainer(settings, together, begun)
+        else:
+            self.trainer = SampledTrainer(settings, self.folder, say, together)
         seed_everything(settings.train.seed + _BETWEEN_RANKS * self.together.rank)
         self._pruner = Pruner(self._read_checkpoint)
         self._saved = time.monotonic()
@@ -99,7 +106,10 @@ class Run:
 
     @staticmethod
     def create(
-        settings: Settings, say: Callable[[str], None] = print, grid: RunGrid | None = None
+        settings: Settings,
+        say: Callable[[str], None] = print,
+        grid: RunGrid | None = None,
+        check: Callable[[], None] | None = None,
     ) -> "Run":
         """Starts a run; the folder is made once everything fits together.
 
@@ -107,12 +117,15 @@ class Run:
             settings: what is asked for.
             say: called with sentences for people.
             grid: the ranks, where there are several.
+            check: looks on rank 0, before anything is made, whether what follows can be done.
 
         Raises:
             InputError: a setting does not fit the graph.
             StorageError: the folder exists, or cannot be made.
         """
         together = Together(grid)
+        if check is not None:
+            together.first_does(check, "looking ahead")
         folder = together.first_does(lambda: choose_folder(settings), "choosing the folder")
         threads = settings.train.threads or torch.get_num_threads()
         run = Run(folder, replace(settings, run=str(folder)), threads, say, together)
@@ -174,6 +187,7 @@ class Run:
         say: Callable[[str], None] = print,
         grid: RunGrid | None = None,
         trust_code: bool = False,
+        check: Callable[[], None] | None = None,
     ) -> "Run":
         """Goes on from the newest whole checkpoint.
 
@@ -184,6 +198,7 @@ class Run:
             grid: the ranks, as many as the run was started with.
             trust_code: code that the run's own settings name may be run; what the caller's
                 `settings` name is his own word.
+            check: as of `create`.
 
         Raises:
             InputError: other settings, another graph or another number of ranks; the message shows
@@ -191,11 +206,14 @@ class Run:
             FormatError: this is no run, or no checkpoint can be read.
         """
         together, named, folder = Together(grid), folder, absolute(folder)
+        if check is not None:
+            together.first_does(check, "looking ahead")
         wanted, facts = together.all_do(
             lambda: check_resumed(named, settings, together.size, trust_code),
             "looking at the run",
         )
-        run = Run(folder, replace(wanted, run=str(named)), int(facts["threads"]), say, together)
+        wanted = replace(wanted, run=str(named))
+        run = Run(folder, wanted, int(facts["threads"]), say, together, facts)
         trainer, places = run.trainer, folder / "checkpoints"
         graph, device = trainer.graph, trainer.facts()["device"]
         if graph.digest != facts["graph"]["digest"]:

@@ -33,6 +33,7 @@ _FREE = (
     *("graph", "run", "memory", "checkpoint", "watch"),
     *("grid.replication", "grid.topology", "grid.mode", "grid.timeout", "train.device"),
     "train.final",
+    "full_graph.timeline",
 )
 _MOST_BYTES = 1 << 24  # of environment.json
 _MOST = 1 << 31  # columns, classes, threads or ranks that nobody has
@@ -125,10 +126,12 @@ def check_resumed(
     facts = _read_environment(folder)
     before = facts.get("ranks", 1)
     if before != ranks:
+        why = "a step takes a batch of each rank, so another number is another training"
+        if old.train.method == "full-graph":
+            why = "each rank goes on from the history of its own chunks"
         raise InputError(
-            f"{folder.name} was started on {before} ranks, but here are {ranks}; a step takes a "
-            f"batch of each rank, so another number is another training: start {before}, or "
-            "start a new run"
+            f"{folder.name} was started on {before} ranks, but here are {ranks}; {why}: start "
+            f"{before}, or start a new run"
         )
     if os.path.lexists(folder / "checkpoints"):
         check_inside(folder / "checkpoints")
@@ -161,6 +164,11 @@ def load_model(folder: Path, trust_code: bool = False) -> tuple[nn.Module, Setti
     if not is_there(folder / "model.safetensors"):
         raise FormatError(f"{folder.name} has not finished; go on with train --resume {folder}")
     settings = read_settings(folder / "config.toml", inside=True)
+    if settings.train.method == "full-graph":
+        raise InputError(
+            f"{folder.name} was trained on the full graph, and its layers are no module that this "
+            "can call; load its weights into a FullGraph and take its infer()"
+        )
     check_code(settings, folder, trust_code, said=("sampler.kind",))  # nothing is sampled here
     shape = _read_environment(folder)["model"]
     data = read_tensors(folder / "model.safetensors")

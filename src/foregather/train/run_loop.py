@@ -95,13 +95,16 @@ def conduct(run: Run) -> Record:
             totals.update(now)
             run.write_metrics()
             to_board(record)  # before the checkpoint: what follows it is repeated
-            run.try_to_save()
+            done = trainer.epochs_done()
+            regular = done % settings.checkpoint.epochs == 0 or done == settings.train.epochs
+            if regular or together.largest(int(run.is_due())):
+                run.try_to_save()
             run.say(epoch_line(record, settings.train.epochs))
             if told := trainer.explain(record):
                 run.say(told)
             each_epoch()
             asked = together.largest(signals.seen or 0)
-            if asked and trainer.epochs_done() < settings.train.epochs:
+            if asked and done < settings.train.epochs:
                 _stop(run, asked)
 
         run_epochs(
@@ -111,12 +114,19 @@ def conduct(run: Run) -> Record:
             after_step=after_step,
             after_epoch=after_epoch,
         )
+        if trainer.epochs_done() % settings.checkpoint.epochs and _stopped_early(run):
+            run.try_to_save()
         facts = _summary(run)
     run.write_metrics()
     run.finish(facts)
     if together.first:
         _plot(run)
     return facts
+
+
+def _stopped_early(run: Run) -> bool:
+    """Whether patience ended it, so that the last epoch may have no checkpoint."""
+    return run.trainer.epochs_done() < run.settings.train.epochs
 
 
 def _plot(run: Run) -> None:
@@ -132,7 +142,10 @@ def epoch_line(record: Record, epochs: int) -> str:
         parts.append(f"train {record['train']:.4f} (sampled)")
     if "valid" in record:
         parts.append(f"valid {record['valid']:.4f} ({scored})")
-    parts.append(f"{record['seconds']:.2f} s ({record['waited']:.2f} waiting for batches)")
+    waited = f" ({record['waited']:.2f} waiting for batches)" if "waited" in record else ""
+    parts.append(f"{record['seconds']:.2f} s{waited}")
+    if record.get("ran", "exact") != "exact":
+        parts.append(record["ran"])
     if "sent" in record:
         parts.append(f"{format_bytes(record['sent'] + beside.get('sent', 0))} sent")
     if record.get("rows"):
@@ -171,8 +184,9 @@ def _summary(run: Run) -> Record:
         facts |= trainer.final_scores()
     trainer.give_back()
     ended = trainer.take_beside()
-    for name in ("seconds", "waited"):
-        facts[name] = sum(record[name] for record in history)
+    facts["seconds"] = sum(record["seconds"] for record in history)
+    if any("waited" in record for record in history):
+        facts["waited"] = sum(record["waited"] for record in history)
     for name in ended:
         others = sum(record.get("beside", {}).get(name, 0) for record in history) + ended[name]
         facts[name] = sum(record.get(name, 0) for record in history) + others
@@ -236,7 +250,7 @@ def _board(wanted: bool, run: Run) -> Iterator[Callable[[Record], None]]:
     with board_writer()(folder, purge_step=first) as board:
 
         def write(record: Record) -> None:
-            for name in ("loss", "train", "valid", "seconds", "waited", "bytes"):
+            for name in ("loss", "train", "valid", "seconds", "waited", "bytes", "sent"):
                 if name in record:
                     board.add_scalar(name, record[name], record["epoch"])
             board.flush()

@@ -5,18 +5,18 @@ was checked: an unknown key is named with the nearest known one, a value of anot
 """
 
 import dataclasses
-import difflib
-import json
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal
 
 from foregather.errors import InputError, StorageError
 from foregather.files import read_regular
 from foregather.loader.rank_options import Mode, WireFormat
+from foregather.train.full_graph_settings import FullGraphSettings, check_full_graph
+from foregather.train.toml_values import make_value, to_toml
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -25,6 +25,7 @@ else:
 
 __all__ = [
     "CheckpointSettings",
+    "FullGraphSettings",
     "GridSettings",
     "MemorySettings",
     "ModelSettings",
@@ -40,8 +41,6 @@ __all__ = [
     "with_options",
     "write_settings",
 ]
-
-Made = TypeVar("Made")
 
 _MOST_BYTES = 1 << 24  # of a config file
 _MOST = (1 << 62) - 1  # of what is counted
@@ -70,7 +69,8 @@ class ModelSettings:
     """What is trained."""
 
     kind: str = "sage"
-    """sage, mlp, or module:Class of your own or of PyG (torch_geometric.nn:GCN)."""
+    """sage, mlp, or module:Class of your own or of PyG (torch_geometric.nn:GCN); full-graph: gcn,
+    sage, gcnii, resgcn, or module:function that makes layers."""
     hidden: int = 64
     """Columns of hidden layers."""
     layers: int = 0
@@ -125,6 +125,8 @@ class TrainSettings:
     """Random seed of weights, order, samples and dropout."""
     threads: int = 0
     """Threads of torch, sampling and gathering; 0 for all. Exact resume needs the same number."""
+    method: Literal["sampled", "full-graph"] = "sampled"
+    """sampled: batches of sampled neighbours; full-graph: all nodes and edges, see full_graph."""
 
 
 @dataclass(frozen=True)
@@ -168,6 +170,8 @@ class CheckpointSettings:
     """Minutes between checkpoints inside an epoch; 0: only where an epoch ends."""
     keep: int = 3
     """Checkpoints kept; older ones are removed once a newer one is safe."""
+    epochs: int = 1
+    """Epochs between checkpoints where epochs end; there is one at the end in any case."""
 
 
 @dataclass(frozen=True)
@@ -198,11 +202,12 @@ class Settings:
     grid: GridSettings = field(default_factory=GridSettings)
     checkpoint: CheckpointSettings = field(default_factory=CheckpointSettings)
     watch: WatchSettings = field(default_factory=WatchSettings)
+    full_graph: FullGraphSettings = field(default_factory=FullGraphSettings)
 
     def __post_init__(self) -> None:
         train, optimizer = self.train, self.optimizer
         counts = {
-            "train.epochs": (train.epochs, 1, _MOST),
+            "train.epochs": (train.epochs, int(train.method == "sampled"), _MOST),
             "train.batch_size": (train.batch_size, 1, _MOST),
             "train.patience": (train.patience, 0, _MOST),
             "train.threads": (train.threads, 0, _MOST),
@@ -214,6 +219,7 @@ class Settings:
             "memory.prefetch": (self.memory.prefetch, 1, _MOST),
             "grid.replication": (self.grid.replication, 1, _MOST),
             "checkpoint.keep": (self.checkpoint.keep, 1, _MOST),
+            "checkpoint.epochs": (self.checkpoint.epochs, 1, _MOST),
             "checkpoint.minutes": (self.checkpoint.minutes, 0, math.inf),
         }
         for name, (value, least, most) in counts.items():
@@ -232,6 +238,7 @@ class Settings:
             )
         if not 0 <= self.model.dropout < 1:
             raise InputError(f"model.dropout is {self.model.dropout}, expected 0 to 1, without 1")
+        check_full_graph(self)
 
 
 # ---- from and to TOML ----------------------------------------------------------------------
@@ -259,7 +266,7 @@ def read_settings(path: Path, inside: bool = False) -> Settings:
         raise StorageError(f"cannot read {path.name}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{path.name} is not TOML: {error}") from error
-    return _make(Settings, table, "", path.name)
+    return make_value(Settings, table, path.name, list(_flat(Settings())))
 
 
 def _read(path: Path) -> bytes:
@@ -274,50 +281,6 @@ def code_names(settings: Settings) -> dict[str, str]:
     """Which settings name code to import, `module:Class`, and what."""
     kinds = {"sampler.kind": settings.sampler.kind, "model.kind": settings.model.kind}
     return {key: name for key, name in kinds.items() if ":" in name}
-
-
-def _make(kind: type[Made], table: dict[str, Any], prefix: str, name: str) -> Made:
-    hints = get_type_hints(kind)
-    values = {}
-    for key, value in table.items():
-        if key not in hints:
-            near = difflib.get_close_matches(key, list(hints), 1, 0.5)
-            near = [f"{prefix}{one}" for one in near] or _far(key)
-            meant = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(hints)}"
-            raise InputError(f"{name} has an unknown key {prefix}{key}{meant}")
-        values[key] = _value(hints[key], value, f"{prefix}{key}", name)
-    return kind(**values)
-
-
-def _far(key: str) -> list[str]:
-    """The nearest key of any section, with the section's name."""
-    every = {name.split(".")[-1]: name for name in _flat(Settings())}
-    return [every[near] for near in difflib.get_close_matches(key, list(every), 1, 0.6)]
-
-
-def _value(kind: Any, value: Any, key: str, name: str) -> Any:
-    if is_dataclass(kind) and isinstance(kind, type):
-        if not isinstance(value, dict):
-            raise InputError(f"{name} has {key} = {value!r}, expected a section [{key}]")
-        return _make(kind, value, f"{key}.", name)
-    fits, wanted = False, getattr(kind, "__name__", str(kind))
-    if get_origin(kind) is Literal:
-        fits, wanted = value in get_args(kind), "one of " + ", ".join(get_args(kind))
-    elif get_origin(kind) is tuple:
-        fits, wanted = isinstance(value, list) and all(type(v) is int for v in value), "integers"
-        value = tuple(value) if fits else value
-    elif get_origin(kind) is dict:
-        fits, wanted = isinstance(value, dict), "a table"
-    elif kind is float:
-        fits, wanted = type(value) in (int, float), "a number"
-        value = float(value) if fits else value
-    elif kind is str and type(value) is int:  # sizes and counts may be plain numbers
-        fits, value = True, str(value)
-    else:
-        fits = type(value) is kind
-    if not fits:
-        raise InputError(f"{name} has {key} = {value!r}, expected {wanted}")
-    return value
 
 
 def with_options(settings: Settings, given: Sequence[str]) -> Settings:
@@ -344,23 +307,12 @@ def with_options(settings: Settings, given: Sequence[str]) -> Settings:
 def write_settings(settings: Settings) -> str:
     """The settings as TOML; `read_settings` gives them back."""
     plain = dataclasses.asdict(settings)
-    lines = [f"{key} = {_toml(v)}" for key, v in plain.items() if not isinstance(v, dict)]
+    lines = [f"{key} = {to_toml(v)}" for key, v in plain.items() if not isinstance(v, dict)]
     for section, table in plain.items():
         if isinstance(table, dict):
             lines += ["", f"[{section}]"]
-            lines += [f"{key} = {_toml(value)}" for key, value in table.items()]
+            lines += [f"{key} = {to_toml(value)}" for key, value in table.items()]
     return "\n".join(lines) + "\n"
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, dict):
-        inside = ", ".join(f"{json.dumps(str(k))} = {_toml(v)}" for k, v in value.items())
-        return f"{{ {inside} }}" if inside else "{}"
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(_toml(one) for one in value)}]"
-    if isinstance(value, float):
-        return repr(value)
-    return json.dumps(value)  # strings, integers and booleans look the same in both
 
 
 def difference(old: Settings, new: Settings, free: tuple[str, ...] = ()) -> list[str]:
@@ -379,7 +331,7 @@ def shared_facts(settings: Settings) -> dict[str, str]:
     The rest is each rank's own: where it finds the graph (its digest is compared), its threads; and
     the folder and what is recorded in it, which rank 0 decides.
     """
-    own = ("graph", "run", "train.threads", "watch")
+    own = ("graph", "run", "train.threads", "watch", "full_graph.timeline")
     return {
         key: repr(value)
         for key, value in _flat(settings).items()

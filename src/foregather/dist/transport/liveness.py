@@ -85,14 +85,19 @@ class Watch:
         Raises:
             RankError: it failed; the message names the rank and the step.
         """
-        self._steps += 1
-        self._step = name = f"{self.where} {name}".lstrip()
+        name = self.enter(name)
         try:
             yield
         except ForegatherError:
             raise
         except RuntimeError as error:  # gloo: timed out, connection closed
             raise self.verdict(name) from error
+
+    def enter(self, name: str) -> str:
+        """This rank is in another step now; returns its name with what it is for."""
+        self._steps += 1
+        self._step = f"{self.where} {name}".lstrip()
+        return self._step
 
     def verdict(self, name: str) -> RankError:
         """What went wrong between ranks, as found by the first that noticed.

@@ -79,7 +79,9 @@ class SampledTrainer(SampledEpochs):
             loader.ranks.gather_ledger()  # what was asked for the check has crossed by then
         loader.set_epoch(0)
         parallel = spread(model, settings.grid.weights, together)
-        optimizer, scheduler = make_optimizer(model, settings.optimizer, settings.train.epochs)
+        optimizer, scheduler = make_optimizer(
+            model.parameters(), settings.optimizer, settings.train.epochs
+        )
         super().__init__(
             Training(
                 model,

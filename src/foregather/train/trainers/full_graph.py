@@ -1,0 +1,305 @@
+"""full_graph: training on all nodes and edges in every epoch, as a run asks for it.
+
+A step is an epoch of `pipeline.FullGraph`, on one rank or in stages and ways. What later epochs
+depend on is in the state: weights and optimiser of all stages, and of each rank its history, so a
+run that is resumed on as many ranks goes on to the same weights.
+"""
+
+import math
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from foregather.errors import InputError
+from foregather.graph.graph import Graph
+from foregather.graph.load import load_if_fits
+from foregather.observe.progress import Progress, peak_memory
+from foregather.observe.trace import span
+from foregather.pipeline import FullGraph
+from foregather.train.device import find_device
+from foregather.train.final_scores import split_nodes
+from foregather.train.from_settings import make_optimizer
+from foregather.train.metrics import check_valid
+from foregather.train.parallel_model import model_facts, whole_weights
+from foregather.train.rank_agreement import Together
+from foregather.train.settings import Settings
+from foregather.train.trainer import Record
+from foregather.train.trainers.chosen_plan import choose_plan
+from foregather.train.trainers.layers import are_classes, count_columns, make_layers
+from foregather.units import format_bytes
+
+__all__ = ["FullGraphTrainer"]
+
+
+class FullGraphTrainer:
+    """A `Trainer` over a `FullGraph`; made by all ranks together.
+
+    Attributes:
+        full: stages, weights and history of this rank.
+        settings: what was asked for.
+        graph: what is trained on.
+        shape: feature columns, and columns of scores.
+        plan: chunks, stages and ways, as asked for or as the planner chose them.
+        plan_text: why the planner chose so; empty where it was not asked.
+        best: weights of the epoch with the best validation so far; None without validation.
+    """
+
+    unit = "epochs"
+    own: tuple[str, ...] = ("counted", "rank")
+
+    def __init__(
+        self,
+        settings: Settings,
+        together: Together,
+        begun: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.settings, self.together = settings, together
+        self._history: list[Record] = []
+        self.best: dict[str, Tensor] | None = None
+        self.graph, layers = together.all_do(self._open, "opening the graph")
+        together.agree({"graph (its digest)": str(self.graph.digest)})
+        together.agree(model_facts(nn.ModuleList(layers)))
+        loaded = load_if_fits(self.graph)
+        with together.linked("choosing a plan"):
+            self.plan, self.plan_text, partition = choose_plan(loaded, layers, settings, begun)
+        self._scheduler: torch.optim.lr_scheduler.LRScheduler | None = None
+        with together.linked("preparing stages"):
+            self.full = FullGraph(
+                loaded,
+                layers,
+                optimizer=self._make_optimizer,
+                split=settings.train.split,
+                seed=settings.train.seed,
+                partition=partition,
+                **self.plan.options(settings),
+            )
+        self.plan = self.plan.with_cut(self.full.chunks)
+        self._layers = nn.ModuleList(self.full.layers)
+        self._seen = dict.fromkeys(self.full.link.ledger.snapshot(), 0)
+        self._beside = dict(self._seen)
+        if settings.full_graph.start and begun is None:
+            self._start_from(Path(settings.full_graph.start))
+
+    def _open(self) -> tuple[Graph, list[nn.Module]]:
+        """What a rank does by itself: the graph, and layers that fit it."""
+        settings = self.settings
+        graph = Graph.open(settings.graph)
+        if graph.features is None or graph.labels is None:
+            raise InputError(
+                f"{Path(settings.graph).name} has no features or no labels to learn from"
+            )
+        if settings.full_graph.validate and are_classes(graph):
+            check_valid(graph, settings.train.valid)
+        self.device = find_device(settings.train.device)
+        self.shape = {"width": graph.features.width, "classes": count_columns(graph)}
+        layers = make_layers(settings, **self.shape)
+        return graph, [layer.to(self.device) for layer in layers]
+
+    def _make_optimizer(self, weights: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        optimizer, self._scheduler = make_optimizer(
+            weights, self.settings.optimizer, self.settings.train.epochs
+        )
+        return optimizer
+
+    def _start_from(self, path: Path) -> None:
+        """Begins with a state that `train-full --save` wrote, of any number of ranks."""
+        from foregather.pipeline import load_state
+
+        state = self.together.all_do(lambda: load_state(path), "reading the first state")
+        self.together.all_do(lambda: self.full.load_state_dict(state), "taking the first state")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the steps of its optimiser were made elsewhere
+            for _ in range(self.full.epoch if self._scheduler is not None else 0):
+                cast(torch.optim.lr_scheduler.LRScheduler, self._scheduler).step()
+
+    # ---- epochs ------------------------------------------------------------------------------
+
+    @property
+    def history(self) -> list[Record]:
+        """The record of each epoch."""
+        return self._history
+
+    @property
+    def model(self) -> nn.Module:
+        """All layers; those of other stages have the weights that they began with."""
+        return self._layers
+
+    def facts(self) -> Record:
+        """Device and plan."""
+        return {"device": self.device.type, "plan": self.plan.facts()}
+
+    def begin(self) -> None:
+        """Nothing that could be refused is left for later."""
+
+    def steps(self) -> int:
+        """An epoch is one step."""
+        return 1
+
+    def epochs_done(self) -> int:
+        """Of this run, and before it where it began with a state."""
+        return self.full.epoch
+
+    def train_epoch(self, bar: Progress, after_step: Callable[[], None] | None) -> Record:
+        """One epoch on all ranks; signals and checkpoints come after it."""
+        self._look()
+        number = self.full.epoch + 1
+        with span("epoch"), self.together.linked(f"epoch {number}"):
+            report = self.full.train_epoch()
+        if self._scheduler is not None:
+            self._scheduler.step()
+        self._seen = self.full.link.ledger.snapshot()
+        bar.advance(1)
+        own = {"seconds": report.seconds, "peak_memory": peak_memory(), "sent": report.sent}
+        parts: list[Record] = self.together.gather(own, "summing an epoch")
+        record: Record = {"epoch": number, "loss": report.loss, "ran": report.ran}
+        record["seconds"] = max(part["seconds"] for part in parts)
+        if len(parts) > 1:
+            record |= _sent(
+                {name: sum(part["sent"][name] for part in parts) for name in report.sent}
+            )
+        record["peak_memory"] = max(part["peak_memory"] for part in parts)
+        if report.reading is not None:
+            read = report.reading
+            record["staleness"] = {
+                "error": read.error,
+                "cosine": read.cosine,
+                "length": read.length,
+            }
+        return record
+
+    def evaluate(self) -> Record:
+        """The share right of the split that chooses the best epoch, by every edge."""
+        every, split = self.settings.full_graph.validate, self.settings.train.valid
+        if not every or self.full.epoch % every or not are_classes(self.graph):
+            return {}
+        if split_nodes(self.graph, split) is None:
+            return {}
+        with span("evaluate"), self.together.linked("evaluating"):
+            score = self.full.evaluate(split)
+        return {"valid": score, "scored": "exact"}
+
+    def keep_best(self) -> None:
+        """Collects the present weights of all stages."""
+        with self.together.linked("collecting weights"):
+            self.best = self.full.weights()
+
+    def explain(self, record: Record) -> str:
+        """After the first epoch between ranks, the bytes by the closed forms and those counted."""
+        if record["epoch"] != 1 or "sent" not in record or "staleness" in record:
+            return ""
+        swept = record["ran"] != "exact" and self.settings.full_graph.first_sweep
+        told = sum(self.full.volume(int(swept)).values())
+        rows = record["sent"] - record["sent_control"] - record["sent_state"]
+        return f"rows and gradients: {format_bytes(told)} predicted, {format_bytes(rows)} sent"
+
+    # ---- what is moved beside epochs ---------------------------------------------------------
+
+    def _look(self) -> None:
+        """Books what this rank sent since the last look, which was in no epoch."""
+        now = self.full.link.ledger.snapshot()
+        for name, count in now.items():
+            self._beside[name] += count - self._seen[name]
+        self._seen = now
+
+    def take_beside(self) -> Record:
+        """What all ranks sent for anything but epochs; nothing on one rank."""
+        self._look()
+        found: dict[str, float] = {**self._beside}
+        self._beside = dict.fromkeys(found, 0)
+        if self.together.size == 1:
+            return {}
+        return _sent(self.together.sums(found, "summing what was beside"))
+
+    # ---- state -------------------------------------------------------------------------------
+
+    def position(self) -> tuple[int, int]:
+        """Between two epochs."""
+        return self.full.epoch, 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """Of all stages, and of this rank."""
+        with self.together.linked("collecting weights"):
+            whole = self.full.state_dict()
+        self._look()
+        rank = self.full.rank_state()
+        rank["scheduler"] = None if self._scheduler is None else self._scheduler.state_dict()
+        return {
+            **whole,
+            "history": self._history,
+            "best": self.best,
+            "counted": dict(self._beside),
+            "rank": rank,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes to a saved state of as many ranks."""
+        self.full.load_state_dict(state)
+        self.full.load_rank_state(state["rank"])
+        if self._scheduler is not None and self.full.optimizer is not None:
+            self._scheduler.load_state_dict(state["rank"]["scheduler"])
+            rates = self._scheduler.get_last_lr()
+            for group, rate in zip(self.full.optimizer.param_groups, rates, strict=True):
+                group["lr"] = rate
+        self._history, self.best = list(state["history"]), state["best"]
+        for name, count in state["counted"].items():
+            self._beside[name] += int(count)
+
+    def like(self, path: str) -> Tensor:
+        """No weight lies in parts on several ranks."""
+        raise KeyError(path)
+
+    def best_weights(self) -> dict[str, Tensor]:
+        """Those of the best validation, or the last."""
+        if self.best is not None:
+            return whole_weights(self.best)
+        with self.together.linked("collecting weights"):
+            return whole_weights(self.full.weights())
+
+    # ---- the end -----------------------------------------------------------------------------
+
+    def final_scores(self) -> Record:
+        """Shares right by split of the best weights, by every edge; and stages, ways and bytes."""
+        facts: Record = {
+            "stages": self.full.link.stages,
+            "ways": self.full.link.ways,
+            "chunks": len(self.full.chunks),
+            "mode": self.full.mode,
+            "loss": self._history[-1]["loss"] if self._history else None,
+            "bytes_an_epoch": sum(self.full.volume().values()),
+        }
+        found = self._accuracies() if are_classes(self.graph) else {}
+        facts["accuracy"] = {name: share for name, share in found.items() if not math.isnan(share)}
+        if bare := [name for name in found if name not in facts["accuracy"]]:
+            facts["not_scored"] = bare  # no node of these has a label
+        wanted = {"valid": self.settings.train.valid, "test": self.settings.train.test}
+        for name, split in wanted.items():
+            if split in facts["accuracy"]:
+                facts |= {name: facts["accuracy"][split], "scored": "exact"}
+        return facts
+
+    def _accuracies(self) -> dict[str, float]:
+        """Of all splits by one inference with the best weights; the last ones are put back."""
+        with self.together.linked("final scores"):
+            last = None if self.best is None else self.full.weights()
+            if self.best is not None:
+                self.full.load_weights(self.best)
+            try:
+                return self.full.accuracies(list(self.graph.splits))
+            finally:
+                if last is not None:
+                    self.full.load_weights(last)
+
+    def give_back(self) -> None:
+        """Nothing is held that the process does not need to its end."""
+
+
+def _sent(counts: Mapping[str, float]) -> Record:
+    """Bytes by purpose, and their sum."""
+    return {
+        "sent": int(sum(counts.values())),
+        **{f"sent_{name}": int(count) for name, count in counts.items()},
+    }
