@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from foregather import BudgetError, Features, Graph, InputError
 from foregather.dist import FeatureBlock
+from foregather.dist.features.block_plan import BlockPlanner
 from foregather.dist.features.block_reader import OwnDisk
 from foregather.dist.features.memory_split import DiskShare, OwnBlock, shares, shares_with_disk
 from foregather.gather.feature_file import FeatureFile
@@ -34,7 +35,8 @@ def graph(whole, tmp_path_factory):
 def opened(graph, block, slots, staging=1 << 22):
     made = FeatureBlock.on_disk(graph, len(STARTS) - 1, block, STARTS)
     share = DiskShare(slots, staging)
-    return OwnDisk(made.file, made.first_row, share, made.num_rows, 1)
+    planner = BlockPlanner(made.file, made.first_row, slots)
+    return planner, OwnDisk(made.file, made.first_row, share, made.num_rows, 1)
 
 
 bulks = st.lists(
@@ -45,13 +47,14 @@ bulks = st.lists(
 @settings(max_examples=25, deadline=None)
 @given(bulks, st.sampled_from([0, 3, 50, 1200]), st.booleans())
 def test_rows_of_every_round_are_those_of_memory(whole, graph, bulks, slots, ahead):
-    disk = opened(graph, 1, slots)
+    planner, disk = opened(graph, 1, slots)
     for number, bulk in enumerate(bulks):
         rounds = [np.array(ids, np.uint32) + STARTS[1] for ids in bulk]
         later = bulks[number + 1] if ahead and number + 1 < len(bulks) else []
-        disk.plan(rounds, [np.unique(np.array(ids, np.uint32)) + STARTS[1] for ids in later])
+        known = [np.unique(np.array(ids, np.uint32)) + STARTS[1] for ids in later]
+        disk.append(planner.plan(rounds, known))
         for ids in rounds:
-            disk.read()
+            disk.step()
             assert np.array_equal(disk.take(ids), whole.data[ids])  # as stored, without the scale
     read = disk.counters()
     assert read.get("bytes", 0) == read["planned_bytes"]
@@ -61,10 +64,10 @@ def test_rows_of_every_round_are_those_of_memory(whole, graph, bulks, slots, ahe
 
 def test_a_round_reads_each_block_once(graph):
     """All rows of the block are wanted by several ranks in one round, without a cache."""
-    disk = opened(graph, 1, 0)
+    planner, disk = opened(graph, 1, 0)
     ids = np.arange(STARTS[1], STARTS[2])
-    disk.plan([np.concatenate([ids, ids[::-1], ids])], [])
-    disk.read()
+    disk.append(planner.plan([np.concatenate([ids, ids[::-1], ids])]))
+    disk.step()
     pages = -(-(4096 + STARTS[2] * WIDTH) // 4096) - (4096 + STARTS[1] * WIDTH) // 4096
     assert disk.counters()["bytes"] <= (pages + 2 * 63) * 4096  # blocks of up to 256 KiB
     assert disk.announced["blocks"] <= pages
@@ -72,9 +75,10 @@ def test_a_round_reads_each_block_once(graph):
 
 
 def test_rounds_are_read_before_they_are_asked_for(graph):
-    disk = opened(graph, 1, 10)
-    disk.plan([np.arange(1000, 1100), np.arange(1500, 1600), np.arange(1900, 2000)], [])
-    disk.read()
+    planner, disk = opened(graph, 1, 10)
+    rounds = [np.arange(1000, 1100), np.arange(1500, 1600), np.arange(1900, 2000)]
+    disk.append(planner.plan(rounds))
+    disk.step()
     end = time.monotonic() + 30
     while disk.counters()["bytes"] < disk.announced["bytes"] and time.monotonic() < end:
         time.sleep(0.01)

@@ -5,6 +5,7 @@ import pytest
 
 from foregather import FormatError, Graph, StorageError
 from foregather.dist import FeatureBlock
+from foregather.dist.features.block_plan import BlockPlanner
 from foregather.dist.features.block_reader import OwnDisk
 from foregather.dist.features.memory_split import DiskShare
 from foregather.gather.disk import DiskFeatures
@@ -155,16 +156,17 @@ def test_a_rank_has_the_checksums_of_its_block(tmp_path):
     for block, error in [(0, "rows 28.. to 29"), (1, "rows (59|60).. to (59|60)"), (2, None)]:
         made = FeatureBlock.on_disk(graph, 3, block, starts)
         assert made.file.sums_bytes <= whole.sums_bytes
+        planner = BlockPlanner(made.file, made.first_row, 10)
         disk = OwnDisk(made.file, made.first_row, DiskShare(10, 1 << 20), made.num_rows, 1)
         ids = np.arange(starts[block], starts[block + 1])
         try:
-            disk.plan([ids], [])
+            disk.append(planner.plan([ids]))
             if error is None:
-                disk.read()
+                disk.step()
                 np.testing.assert_array_equal(disk.take(ids), rows[ids])
                 continue
             with pytest.raises(FormatError, match=f"features.npy: block .* \\({error}"):
-                disk.read()
+                disk.step()
         finally:
             disk.close()
 

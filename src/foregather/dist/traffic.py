@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from foregather.dist.features.block_reader import OwnDisk
 from foregather.dist.features.exchange import FeatureExchange
 from foregather.dist.features.fetch_plan import REPLY, REQUEST
-from foregather.dist.features.planned_fetcher import PlannedFetcher
 from foregather.dist.sampling.dist_sampler import DistSampler
 from foregather.dist.transport.ledger import Ledger
 from foregather.dist.transport.rank_grid import RankGrid
@@ -34,28 +32,8 @@ def count_crossed(sampler: DistSampler, rows: FeatureExchange | None) -> dict[st
     found: dict[str, Any] = {"sampling": _by_purpose(sampler.ledger)}
     if rows is not None:
         found["features"] = _by_purpose(rows.ledger)
-        found["rows"] = dict(rows.fetcher.counts)
-        if isinstance(rows.fetcher, PlannedFetcher):
-            found["announced"] = dict(rows.fetcher.announced)
-        if rows.disk is not None:
-            found["disk"] = rows.disk.counters()
+        found |= rows.fetcher.counters()
     return found
-
-
-def _explain_disk(disk: OwnDisk, counts: dict[str, Any]) -> list[str]:
-    """Where the own block is, how it is read, and read beside planned."""
-    line = (
-        f"own block: on disk, {disk.file.num_rows} rows of {disk.file.name} with a cache of "
-        f"{disk.share.slots} rows"
-    )
-    if disk.choice is None:
-        return [line]
-    best = disk.choice.best
-    return [
-        f"{line}, {disk.backend} in blocks of {format_bytes(best.block_bytes)}",
-        f"disk: {format_bytes(counts['bytes'])} read in {counts['requests']} requests; "
-        f"{format_bytes(counts['planned_bytes'])} planned in {counts['planned_requests']}",
-    ]
 
 
 def explain_crossed(grid: RankGrid, sampler: DistSampler, rows: FeatureExchange | None) -> str:
@@ -68,17 +46,8 @@ def explain_crossed(grid: RankGrid, sampler: DistSampler, rows: FeatureExchange 
     ]
     if rows is None:
         return "\n".join([*lines, "features: none"])
-    wire, used = rows.codec.wire, counts["rows"]
-    if isinstance(rows.fetcher, PlannedFetcher):
-        slots = len(rows.fetcher.cache)
-        lines.append(
-            f"features: by plan, wire {wire}, {format_bytes(rows.memory_bytes)} with a cache of "
-            f"{slots} rows"
-        )
-    else:
-        lines.append(f"features: minibatch by minibatch, wire {wire}, no cache")
-    if rows.disk is not None:
-        lines += _explain_disk(rows.disk, counts["disk"])
+    used = counts["rows"]
+    lines += rows.explain()
     lines.append(
         f"rows: {used['local']} of the own block, {used['hits']} from the cache, "
         f"{used['misses']} fetched"

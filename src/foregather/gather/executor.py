@@ -5,7 +5,7 @@ plans and decides nothing. Plans are carried out in the order in which they were
 step, and what an executor has counted when all steps are done is what its plans announced.
 """
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
     import torch
@@ -16,6 +16,7 @@ PlanT = TypeVar("PlanT")
 Appended = TypeVar("Appended", contravariant=True)
 
 
+@runtime_checkable
 class Executor(Protocol[Appended]):
     """Carries out plans of one kind; it has state, and so it is closed."""
 
@@ -47,6 +48,7 @@ class Executor(Protocol[Appended]):
         """Ends what runs and frees the memory."""
 
 
+@runtime_checkable
 class DiskExecutor(Executor[PlanT], Protocol[PlanT]):
     """An executor on a file, whose plans may take work before their turn comes."""
 

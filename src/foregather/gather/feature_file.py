@@ -109,6 +109,23 @@ class FeatureFile:
             rows_after=self.rows_after + self.num_rows - last,
         )
 
+    @property
+    def by_plan(self) -> "FeatureFile":
+        """Itself: only plans read it."""
+        return self
+
+    def take(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """Refused.
+
+        Raises:
+            InputError: always.
+        """
+        raise InputError(f"{self.name} is read by plan; use mode='planned', or give a Store of it")
+
+    def part(self, first: int, last: int) -> "FeatureFile":
+        """The same as `span`."""
+        return self.span(first, last)
+
     def stored(self) -> "FeatureFile":
         """The same rows without their scale: what is gathered are the stored bytes."""
         return replace(self, scale=None)

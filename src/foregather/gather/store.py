@@ -1,5 +1,7 @@
 """store: feature rows of a folder by id, under a memory budget, where no future is known.
 
+Every call is planned (`plan.call_planner`) and carried out (`gather.disk`) at once.
+
 A `Store` equals `features[ids]` bit for bit. It keeps rows that are asked for again (SIEVE) and
 reads the rest in sorted, merged, aligned blocks; its memory is what it was given, however many rows
 the file has. Where batches are known beforehand, a plan needs fewer reads: use the Loader.
@@ -12,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from foregather import _core
 from foregather.errors import BudgetError, InputError
 from foregather.gather.disk import DEPTH, DiskFeatures
 from foregather.gather.feature_file import FeatureFile
 from foregather.gather.memory import row_ids
 from foregather.graph.graph import Graph
 from foregather.observe.calibration import load_calibration
+from foregather.plan.call_planner import SLOT_BYTES, CallPlanner
 from foregather.units import format_bytes, parse_size
 
 if TYPE_CHECKING:
@@ -59,7 +61,7 @@ class Store:
         staging, self.num_slots = _shares(file, memory)
         geometry = file.geometry()
         most = min(_MOST_REQUEST, staging)
-        self._planner = _core.CallPlanner(geometry, self.num_slots, gap, most)
+        self._planner = CallPlanner(geometry, self.num_slots, gap, most)
         self._disk = DiskFeatures(
             file,
             self.num_slots,
@@ -80,6 +82,27 @@ class Store:
     def dtype(self) -> np.dtype[Any]:
         """The dtype of the rows that come out."""
         return self._disk.dtype
+
+    @property
+    def width(self) -> int:
+        """Numbers in a row."""
+        return self.file.width
+
+    @property
+    def scale(self) -> None:
+        """None is left to apply: rows come out as the numbers they stand for."""
+
+    @property
+    def by_plan(self) -> None:
+        """No plan is needed: each call makes its own."""
+
+    def take(self, ids: npt.NDArray[np.int64]) -> Array:
+        """The same as `store[ids]`."""
+        return self[ids]
+
+    def part(self, first: int, last: int) -> "Store":
+        """All of it: other rows take no memory."""
+        return self
 
     @property
     def backend(self) -> str:
@@ -238,7 +261,7 @@ def least_share(file: FeatureFile) -> int:
 
 
 def _slot_bytes(file: FeatureFile) -> int:
-    return file.row_bytes + _core.CallPlanner.SLOT_BYTES
+    return file.row_bytes + SLOT_BYTES
 
 
 def most_share(file: FeatureFile) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.arrays import to_ids
 from foregather.graph.mapped import fetch, take
@@ -91,6 +92,27 @@ class Features:
             return rows
         scaled: Array = rows.astype(np.float32) * fetch(self.scale)
         return scaled
+
+    @property
+    def by_plan(self) -> None:
+        """No plan is needed: rows are at hand."""
+
+    def take(self, ids: npt.NDArray[np.int64]) -> Array:
+        """Copies rows as they are stored, in native byte order, without the scale.
+
+        Raises:
+            InputError: an id is out of range.
+        """
+        dtype = self.data.dtype.newbyteorder("=")
+        if not (self.data.flags.c_contiguous and self.data.dtype.isnative):
+            return self.data[ids].astype(dtype, copy=False)
+        out = np.empty((len(ids), self.width), dtype)
+        _core.gather_rows(self.data, ids, out, None, 1)
+        return out
+
+    def part(self, first: int, last: int) -> "Features":
+        """A view of the rows first to last - 1."""
+        return Features(self.data[first:last], self.scale)
 
     def __repr__(self) -> str:
         scaled = ", scaled" if self.scale is not None else ""

@@ -4,24 +4,98 @@ Inside the process column: ids to their owners, rows back, put where they belong
 of our numbers, so ids have 4 bytes and rows of the own block are not sent.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from foregather.dist.features.feature_block import FeatureBlock
-from foregather.dist.features.planned_fetcher import put_local
+from foregather.dist.features.rank_executor import put_local
 from foregather.dist.transport.codec import Codec
 from foregather.dist.transport.ledger import Entry
 from foregather.dist.transport.wire import LENGTHS, Wire, as_bytes
+from foregather.errors import InputError
+from foregather.gather.feature_reader import output_of
 from foregather.plan.planner import to_rows
 
-__all__ = ["COUNT", "IDS", "ROWS", "PaperFetcher", "predict_paper"]
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["COUNT", "IDS", "ROWS", "PaperFetcher", "PaperPlan", "PaperPlanner", "predict_paper"]
 
 Array = npt.NDArray[Any]
 COUNT, IDS, ROWS = "features: minibatches", "features: ids", "features: rows"
+
+
+@dataclass(frozen=True, eq=False)
+class PaperPlan:
+    """Which rows each minibatch of a bulk takes from which owner; nothing is kept.
+
+    Attributes:
+        row_starts: int64 [blocks + 1]: borders of the blocks.
+        wanted: for each minibatch, ids of its rows.
+        rounds: collectives: minibatches of the rank of the column that has most.
+    """
+
+    row_starts: npt.NDArray[np.int64]
+    wanted: Sequence[Array]
+    rounds: int
+
+    @property
+    def steps(self) -> int:
+        """Minibatches of this rank."""
+        return len(self.wanted)
+
+    def by_owner(self, number: int) -> tuple[Array, Array]:
+        """The order of a minibatch's rows by owner, and where each owner's begin in it."""
+        owner = np.searchsorted(self.row_starts, self.rows(number), side="right") - 1
+        order = np.argsort(owner, kind="stable")
+        return order, np.searchsorted(owner[order], np.arange(len(self.row_starts)))
+
+    def rows(self, number: int) -> Array:
+        """Ids of a minibatch; none where only others have one of that number."""
+        return self.wanted[number] if number < self.steps else np.empty(0, np.uint32)
+
+
+class PaperPlanner:
+    """Plans minibatch by minibatch, without a view of the next.
+
+    Args:
+        row_starts: int64 [blocks + 1]: borders of the blocks.
+    """
+
+    manner = "minibatch by minibatch"
+    num_slots = 0
+    memory_bytes = 0
+
+    def __init__(self, row_starts: npt.NDArray[np.int64]) -> None:
+        self.row_starts = row_starts
+
+    def plan(self, batches: Iterable[Any], ahead: Iterable[Any] = ()) -> PaperPlan:
+        """The plan of a bulk; what comes after it does not matter.
+
+        Raises:
+            InputError: ids are not whole numbers in range.
+        """
+        wanted = to_rows(batches, int(self.row_starts[-1]))
+        return PaperPlan(self.row_starts, wanted, len(wanted))
+
+    def complete(self, plan: PaperPlan, asked: Sequence[int]) -> PaperPlan:
+        """The plan with as many collectives as the column needs."""
+        return replace(plan, rounds=max(asked))
+
+
+@dataclass(slots=True, eq=False)
+class _Bulk:
+    """A plan that is being carried out, and the collectives that are done."""
+
+    plan: PaperPlan
+    done: int = 0
 
 
 class PaperFetcher:
@@ -35,6 +109,7 @@ class PaperFetcher:
 
     def __init__(self, wire: Wire, block: FeatureBlock, codec: Codec) -> None:
         self.wire, self.block, self.codec = wire, block, codec
+        self._bulks: deque[_Bulk] = deque()
         #: Rows so far: of the own block, from the cache (none), and fetched.
         self.counts = {"local": 0, "hits": 0, "misses": 0}
 
@@ -43,28 +118,73 @@ class PaperFetcher:
         """Nothing is kept between minibatches."""
         return 0
 
-    def run(self, batches: Sequence[Any], ahead: Sequence[Any]) -> Iterator[Array]:
-        """The rows of each minibatch; ranks of the column run this together."""
-        wanted = to_rows(batches, self.block.total_rows)
-        counts = self.wire.share(as_bytes(np.array([len(wanted)], np.int64)), COUNT)
-        steps = max(int(count.view(np.int64)[0]) for count in counts)
-        for step in range(steps):
-            made = self._one(wanted[step] if step < len(wanted) else np.empty(0, np.uint32))
-            if step < len(wanted):
-                yield made
+    @property
+    def steps_left(self) -> int:
+        """Minibatches that were appended and not yet fetched."""
+        return sum(max(0, bulk.plan.steps - bulk.done) for bulk in self._bulks)
 
-    def _one(self, rows: Array) -> Array:
-        owner = np.searchsorted(self.block.row_starts, rows, side="right") - 1
-        order = np.argsort(owner, kind="stable")
-        cut = np.searchsorted(owner[order], np.arange(self.wire.size + 1))
+    def request(self, plan: PaperPlan) -> list[int]:
+        """Tells the column how many minibatches there are; by place, how many each rank has."""
+        counts = self.wire.share(as_bytes(np.array([plan.steps], np.int64)), COUNT)
+        return [int(count.view(np.int64)[0]) for count in counts]
+
+    def append(self, plan: PaperPlan) -> None:
+        """Queues a plan; nothing moves before its steps."""
+        self._bulks.append(_Bulk(plan))
+
+    def step(self, out: "torch.Tensor | None" = None) -> "torch.Tensor":
+        """The rows of the next minibatch; ranks of the column step together.
+
+        Raises:
+            InputError: no step is queued, or `out` does not fit; then nothing was changed.
+            RankError: a rank died or stalled; then what was queued is gone.
+        """
+        if not self.steps_left:
+            raise InputError("no step is queued; append a plan first")
+        with self._or_forget():
+            while self._bulks[0].done >= self._bulks[0].plan.steps:
+                self._finish()
+        bulk = self._bulks[0]
+        rows = len(bulk.plan.rows(bulk.done))
+        out = output_of(out, rows, self.block.width, self.block.gathered_dtype)
+        with self._or_forget():
+            self._one(bulk, out.numpy())
+        return out
+
+    def drain(self) -> None:
+        """Answers minibatches that only others of the column have; own steps must be over."""
+        with self._or_forget():
+            while self._bulks:
+                self._finish()
+
+    def _finish(self) -> None:
+        """The collectives of the first bulk that are left, and its end."""
+        bulk = self._bulks[0]
+        nothing = np.empty((0, self.block.width), self.block.gathered_dtype)
+        while bulk.done < bulk.plan.rounds:
+            self._one(bulk, nothing)
+        self._bulks.popleft()
+
+    @contextmanager
+    def _or_forget(self) -> Iterator[None]:
+        """After an error the ranks are no longer at one point: what was queued is gone."""
+        try:
+            yield
+        except BaseException:
+            self._bulks.clear()
+            raise
+
+    def _one(self, bulk: _Bulk, out: Array) -> None:
+        """One all-to-allv: ids to their owners, rows back, put where they belong."""
+        rows, (order, cut) = bulk.plan.rows(bulk.done), bulk.plan.by_owner(bulk.done)
         parts = [rows[order[a:b]] for a, b in pairwise(cut)]
         own, size = self.wire.place, self.codec.row_bytes
-        out = np.empty((len(rows), self.block.width), self.block.gathered_dtype)
         put_local(self.block, parts[own], order[cut[own] : cut[own + 1]], out)
         self.counts["local"] += len(parts[own])
         self.counts["misses"] += len(rows) - len(parts[own])
+        bulk.done += 1
         if self.wire.size == 1:
-            return out
+            return
         asked = [
             part.view(np.uint32) for part in self.wire.exchange(list(map(as_bytes, parts)), IDS)
         ]
@@ -79,7 +199,18 @@ class PaperFetcher:
         received = np.empty((len(got), self.block.width), out.dtype)
         self.codec.decode(got, np.arange(len(got)), received)
         out[np.concatenate([order[: cut[own]], order[cut[own + 1] :]])] = received
-        return out
+
+    def counters(self) -> dict[str, Any]:
+        """Rows so far."""
+        return {"rows": dict(self.counts)}
+
+    def explain(self) -> list[str]:
+        """Nothing beside the counters."""
+        return []
+
+    def close(self) -> None:
+        """Nothing is held."""
+        self._bulks.clear()
 
 
 def predict_paper(

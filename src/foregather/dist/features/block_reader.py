@@ -1,30 +1,29 @@
 """block_reader: reads a rank's feature block from its own disk, by plan: a round is a step.
 
-Once the requests of a bulk are in, a rank knows which rows of its block are wanted in which round,
-by itself and by its column. The rows of a round are read in ascending order, merged, each block
-once; rows that are wanted again soonest stay in a cache (the planner and the executor are those of
-a Loader on one machine), and while one round crosses the next ones are read.
+While one round crosses the next ones are read. What is read, and what stays in the cache, the plan
+says (`block_plan`); the executor below is that of a Loader on one machine.
 """
 
 from collections import deque
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from foregather import _core
+from foregather.dist.features.block_plan import BlockPlan, Rows, local_rows
 from foregather.dist.features.memory_split import DiskShare
+from foregather.errors import InputError
 from foregather.gather.disk import DiskFeatures
 from foregather.gather.feature_file import FeatureFile
-from foregather.observe.calibration import load_calibration
-from foregather.plan import Choice, choose
-from foregather.plan.planner import Planner
+from foregather.gather.feature_reader import output_of
+from foregather.units import format_bytes
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = ["OwnDisk"]
 
 Array = npt.NDArray[Any]
-Rows = npt.NDArray[np.uint32]
 
 
 class OwnDisk:
@@ -43,74 +42,72 @@ class OwnDisk:
     ) -> None:
         self.file, self.first_row, self.share = file.stored(), first_row, share
         self.scale, self.threads = file.scale, threads
-        #: How blocks are read and why; None before the first rows are wanted.
-        self.choice: Choice | None = None
         #: What plans announced so far.
         self.announced = {"requests": 0, "bytes": 0, "blocks": 0}
         self._read = np.empty((room, file.width), file.dtype)
         self._held: Rows = np.empty(0, np.uint32)
+        self._rows: Array = self._read[:0]
         self._rounds: deque[Rows] = deque()
-        self._planner: Planner | None = None
         self._disk: DiskFeatures | None = None
+        self._block_bytes = 0
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of cache, staging, checksums, the rows of a round, and the planner's tables."""
-        slots = self.share.slots
-        tables = _core.planner_bytes(self.file.geometry(), slots, 0, 0)
+        """Bytes of cache, staging, checksums and the rows of a round."""
         reading = self.share.staging + self._read.nbytes + self.file.sums_bytes
-        return slots * self.file.row_bytes + reading + int(tables)
+        return self.share.slots * self.file.row_bytes + reading
 
-    def plan(self, rounds: Sequence[Array], later: Sequence[Array]) -> None:
-        """Plans the rounds of a bulk and begins to read.
+    @property
+    def steps_left(self) -> int:
+        """Rounds that were appended and not yet read."""
+        return len(self._rounds)
+
+    def append(self, plan: BlockPlan) -> None:
+        """Queues the rounds of a bulk and begins to read.
+
+        Raises:
+            StorageError: the file cannot be opened, or is not what it was.
+        """
+        if plan.core is not None:
+            if self._disk is None:
+                slots, staging = self.share.slots, self.share.staging
+                options: dict[str, Any] = {"depth": plan.depth, "threads": self.threads}
+                self._disk = DiskFeatures(self.file, slots, staging=staging, **options)
+            self._block_bytes = plan.core.geometry.block_bytes
+            self._disk.append(plan.core)
+        for name, count in plan.announced.items():
+            self.announced[name] += count
+        self._rounds.extend(plan.rounds)
+
+    def step(self, out: "torch.Tensor | None" = None) -> "torch.Tensor":
+        """Waits for the rows of the next round, ascending; those of the last one are gone.
 
         Args:
-            rounds: for each round, ids of rows of this block; repeats are read once.
-            later: ids that are wanted after that, as far as they are known.
+            out: where to write; None uses the memory of this reader, until the next step.
+
+        Raises:
+            InputError: no round is queued, or `out` does not fit.
+            FormatError: a block that was read does not match its checksum.
+            StorageError: a read failed, or the file is not what it was.
         """
-        rows = [self._local(np.unique(ids)) for ids in rounds]
-        self._rounds.extend(rows)
-        if self._planner is None or self._disk is None:
-            if not any(len(ids) for ids in rows):
-                return
-            self._planner, self._disk = self._open(rows)
-        plan = self._planner.plan(
-            [ids for ids in rows if len(ids)], [self._local(ids) for ids in later]
-        )
-        counts = plan.counts()
-        for name in self.announced:
-            self.announced[name] += counts[name]
-        self._disk.append(plan)
+        import torch
 
-    def _open(self, rows: list[Rows]) -> tuple[Planner, DiskFeatures]:
-        """Chooses how to read, by planning the first bulk in every way."""
-        geometry, slots = self.file.geometry(), self.share.slots
-        calibration = load_calibration(self.file.path.parent)
-        self.choice = choose([rows], geometry, slots, calibration, repack=False)
-        best = self.choice.best
-        planner = Planner(
-            self.file.geometry(best.block_bytes),
-            slots,
-            merge_gap=best.merge_gap,
-            bounds=False,
-            pages=best.caching == "page",
-        )
-        options: dict[str, Any] = {"depth": best.depth, "threads": self.threads}
-        return planner, DiskFeatures(self.file, slots, staging=self.share.staging, **options)
-
-    def read(self) -> None:
-        """Waits for the rows of the next round; those of the last one are gone."""
-        self._held = self._rounds.popleft()
-        if len(self._held):
+        if not self._rounds:
+            raise InputError("no step is queued; append a plan first")
+        count = len(self._rounds[0])
+        if out is None:
+            out = torch.from_numpy(self._read[:count])
+        else:
+            out = output_of(out, count, self.file.width, self.file.dtype)
+        self._held, self._rows = self._rounds.popleft(), out.numpy()
+        if count:
             assert self._disk is not None
-            self._disk.step_into(self._read[: len(self._held)])
+            self._disk.step_into(self._rows)
+        return out
 
     def take(self, ids: Array) -> Array:
         """Rows of this round by their ids, as they are stored."""
-        return self._read[np.searchsorted(self._held, self._local(ids))]
-
-    def _local(self, ids: Array) -> Rows:
-        return (ids.astype(np.int64) - self.first_row).astype(np.uint32)
+        return self._rows[np.searchsorted(self._held, local_rows(ids, self.first_row))]
 
     def counters(self) -> dict[str, Any]:
         """What was read so far, see `DiskFeatures.counters`, and what plans announced."""
@@ -118,10 +115,20 @@ class OwnDisk:
         planned = {f"planned_{name}": count for name, count in self.announced.items()}
         return {**found, **planned}
 
-    @property
-    def backend(self) -> str:
-        """How the file is read; empty before the first rows are wanted."""
-        return "" if self._disk is None else self._disk.backend
+    def explain(self) -> list[str]:
+        """Where the block is, how it is read, and read beside planned."""
+        line = (
+            f"own block: on disk, {self.file.num_rows} rows of {self.file.name} with a cache of "
+            f"{self.share.slots} rows"
+        )
+        if self._disk is None:
+            return [line]
+        counts = self.counters()
+        return [
+            f"{line}, {self._disk.backend} in blocks of {format_bytes(self._block_bytes)}",
+            f"disk: {format_bytes(counts['bytes'])} read in {counts['requests']} requests; "
+            f"{format_bytes(counts['planned_bytes'])} planned in {counts['planned_requests']}",
+        ]
 
     def close(self) -> None:
         """Ends reading and frees the cache."""

@@ -5,33 +5,33 @@ that are wanted soonest. Mode "paper" is the published exchange, one for every m
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, wait
 from typing import TYPE_CHECKING, Any, Literal
 from zlib import crc32
 
 import numpy as np
-import numpy.typing as npt
 
-from foregather.dist.baselines.fetch_paper import PaperFetcher
+from foregather.dist.baselines.fetch_paper import PaperFetcher, PaperPlanner
+from foregather.dist.features.block_plan import BlockPlanner
 from foregather.dist.features.block_reader import OwnDisk
+from foregather.dist.features.column_plan import ColumnPlanner
 from foregather.dist.features.feature_block import FeatureBlock
+from foregather.dist.features.fetch_plan import FetchPlanner
 from foregather.dist.features.memory_split import OwnBlock, shares, shares_with_disk
 from foregather.dist.features.planned_fetcher import PlannedFetcher
+from foregather.dist.features.rank_executor import RankExecutor, RankPlanner
 from foregather.dist.transport.codec import Codec, WireError, WireFormat
 from foregather.dist.transport.ledger import Ledger
 from foregather.dist.transport.rank_grid import Channel, RankGrid
-from foregather.dist.transport.wire import Wire
 from foregather.errors import InputError, RankError
 from foregather.sampling.bulk import Bulk
-from foregather.units import parse_size
+from foregather.units import format_bytes, parse_size
 
 if TYPE_CHECKING:
     import torch
 
 __all__ = ["ExchangeMode", "FeatureExchange", "Fetch"]
-
-Array = npt.NDArray[Any]
 
 #: "planned": a request a bulk, rows kept by Belady's rule. "paper": an all-to-allv a minibatch.
 ExchangeMode = Literal["planned", "paper"]
@@ -44,9 +44,9 @@ class Fetch:
     with one another when the next bulk is begun.
     """
 
-    def __init__(self, thread: Executor, rows: Iterator[Array], steps: int) -> None:
+    def __init__(self, thread: Executor, rows: "Iterator[torch.Tensor]", steps: int) -> None:
         self._thread, self._rows, self._left = thread, rows, steps
-        self._futures: deque[Future[Array]] = deque()
+        self._futures: deque[Future[torch.Tensor]] = deque()
         self._rest: Future[None] | None = None
         self._submit(1)
 
@@ -67,21 +67,19 @@ class Fetch:
         return self
 
     def __next__(self) -> "torch.Tensor":
-        import torch
-
         if not self._futures:
             raise StopIteration
         self._submit(1)
-        return torch.from_numpy(self._futures.popleft().result())
+        return self._futures.popleft().result()
 
 
-def _next(rows: Iterator[Array]) -> Array:
+def _next(rows: "Iterator[torch.Tensor]") -> "torch.Tensor":
     for found in rows:
         return found
     raise RankError("these rows do not come: an earlier minibatch of the bulk failed")
 
 
-def _exhaust(rows: Iterator[Array]) -> None:
+def _exhaust(rows: "Iterator[torch.Tensor]") -> None:
     for _ in rows:
         raise AssertionError("a bulk has more minibatches than were asked for")
 
@@ -139,36 +137,40 @@ class FeatureExchange:
         budget = 0 if memory is None else parse_size(memory)
         how = {"exchange mode": mode, "wire": wire, "memory": f"{budget} bytes"}
         grid.agree_all({"features": _describe(features), **how})
-        make = self._division(budget, codec, threads) if mode == "planned" else None
+        #: Reads the own block from disk; None where it is in memory or a store.
+        self.disk: OwnDisk | None = None
+        #: Plans bulks.
+        self.planner: RankPlanner = PaperPlanner(features.row_starts)
+        staging = self._divide(budget, codec, threads) if mode == "planned" else 0
         self._own_channel = channel is None
         self.channel = channel or grid.channel()
-        column = self.channel.column
-        #: Carries out bulks; its counts are rows so far.
-        self.fetcher: PlannedFetcher | PaperFetcher
-        self.fetcher = PaperFetcher(column, features, codec) if make is None else make(column)
+        #: Carries out their plans; its counts are rows so far.
+        self.fetcher: RankExecutor = PaperFetcher(self.channel.column, features, codec)
+        if mode == "planned":
+            slots = self.planner.num_slots
+            self.fetcher = PlannedFetcher(
+                self.channel.column, features, codec, slots, staging, self.disk
+            )
         self.codec = codec
         self.channel.before_close.append(self.settle)
         self._number = 0
         self._last: Fetch | None = None
 
-    def _division(
-        self, budget: int, codec: Codec, threads: int
-    ) -> "Callable[[Wire], PlannedFetcher]":
-        """Divides the budget; what comes back makes the fetcher once there are links."""
+    def _divide(self, budget: int, codec: Codec, threads: int) -> int:
+        """Divides the budget between planner, cache and own disk; rows of staging are left."""
         block, peers = self.features, self.grid.num_rows - 1
-        rows, file = block.total_rows, block.file
+        rows, file, own = block.total_rows, block.file, None
         if file is None:
             slots, staging = shares(budget, rows, codec.row_bytes, peers)
-            return lambda wire: PlannedFetcher(wire, block, codec, slots, staging)
-        own = OwnBlock(int(np.diff(block.row_starts).max()), file.row_bytes)
-        slots, staging, share = shares_with_disk(budget, rows, codec.row_bytes, peers, own)
-        disk = OwnDisk(file, block.first_row, share, (peers + 1) * staging, threads)
-        return lambda wire: PlannedFetcher(wire, block, codec, slots, staging, disk)
-
-    @property
-    def disk(self) -> OwnDisk | None:
-        """What reads the own block from disk; None where it is in memory or a store."""
-        return getattr(self.fetcher, "disk", None)
+        else:
+            blocks = OwnBlock(int(np.diff(block.row_starts).max()), file.row_bytes)
+            slots, staging, share = shares_with_disk(budget, rows, codec.row_bytes, peers, blocks)
+            room = (peers + 1) * staging
+            self.disk = OwnDisk(file, block.first_row, share, room, threads)
+            own = BlockPlanner(file, block.first_row, share.slots)
+        fetch = FetchPlanner(block.row_starts, block.block, slots, reads_local=own is not None)
+        self.planner = ColumnPlanner(fetch, staging, own)
+        return staging
 
     def fetch(self, bulk: Iterable[Any], later: Iterable[Any] | None = None) -> Fetch:
         """Starts to fetch this rank's minibatches, in the background.
@@ -192,9 +194,16 @@ class FeatureExchange:
         self._last = Fetch(self.channel.thread, rows, len(batches))
         return self._last
 
-    def _run(self, batches: Sequence[Any], ahead: Sequence[Any], name: str) -> Iterator[Array]:
+    def _run(
+        self, batches: Sequence[Any], ahead: Sequence[Any], name: str
+    ) -> "Iterator[torch.Tensor]":
+        """Plans and fetches a bulk, in the channel's thread: requests cross between two halves."""
         self.grid.watch.where = f"{name} of rank {self.grid.rank},"
-        yield from self.fetcher.run(batches, ahead)
+        plan = self.planner.plan(batches, ahead)
+        self.fetcher.append(self.planner.complete(plan, self.fetcher.request(plan)))
+        for _ in batches:
+            yield self.fetcher.step()
+        self.fetcher.drain()
 
     def _name(self, bulk: Iterable[Any]) -> str:
         if isinstance(bulk, Bulk):
@@ -209,7 +218,19 @@ class FeatureExchange:
     @property
     def memory_bytes(self) -> int:
         """Bytes of cache, staging and tables; at most `memory`."""
-        return self.fetcher.memory_bytes
+        return self.fetcher.memory_bytes + self.planner.memory_bytes
+
+    def explain(self) -> list[str]:
+        """How rows cross, and what is kept of them, a line each."""
+        held = "no cache"
+        if self.memory_bytes:
+            held = (
+                f"{format_bytes(self.memory_bytes)} with a cache of {self.planner.num_slots} rows"
+            )
+        return [
+            f"features: {self.planner.manner}, wire {self.codec.wire}, {held}",
+            *self.fetcher.explain(),
+        ]
 
     @property
     def error(self) -> WireError:
@@ -226,8 +247,7 @@ class FeatureExchange:
         self.settle()
         if self._own_channel:
             self.channel.close()
-        if self.disk is not None:
-            self.disk.close()
+        self.fetcher.close()
 
 
 def _describe(features: FeatureBlock) -> str:

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from foregather import _core
 from foregather.dist.sampling.partition import read_span
 from foregather.errors import InputError
 from foregather.files import absolute
 from foregather.gather.feature_file import FeatureFile
+from foregather.gather.row_source import RowSource
 from foregather.gather.store import Store
 from foregather.graph.features import Features
 from foregather.graph.graph import Graph
@@ -40,7 +40,7 @@ class FeatureBlock:
 
     row_starts: Int
     block: int
-    rows: Features | Store | FeatureFile
+    rows: RowSource
 
     def __post_init__(self) -> None:
         starts = self.row_starts
@@ -67,13 +67,11 @@ class FeatureBlock:
         Raises:
             InputError: there is no such block, or the borders do not cut the rows.
         """
-        if not isinstance(features, (Features, Store)):
-            features = Features(features)
-        starts = _borders(len(features), blocks, row_starts)
-        if isinstance(features, Store) or not 0 <= block < blocks:
-            return FeatureBlock(starts, block, features)
-        first, last = int(starts[block]), int(starts[block + 1])
-        return FeatureBlock(starts, block, Features(features.data[first:last], features.scale))
+        rows = features if isinstance(features, (Features, Store)) else Features(features)
+        starts = _borders(len(rows), blocks, row_starts)
+        if not 0 <= block < blocks:
+            return FeatureBlock(starts, block, rows)  # which says so
+        return FeatureBlock(starts, block, rows.part(int(starts[block]), int(starts[block + 1])))
 
     @staticmethod
     def open(
@@ -122,9 +120,10 @@ class FeatureBlock:
     @property
     def file(self) -> FeatureFile | None:
         """The rows of this block, and no others, where they are in a file; None elsewhere."""
-        if not isinstance(self.rows, FeatureFile) or len(self.rows) == self.num_rows:
-            return self.rows if isinstance(self.rows, FeatureFile) else None
-        return self.rows.span(self.first_row, self.first_row + self.num_rows)
+        file = self.rows.by_plan
+        if file is None or len(file) == self.num_rows:
+            return file
+        return file.span(self.first_row, self.first_row + self.num_rows)
 
     @property
     def first_row(self) -> int:
@@ -144,12 +143,12 @@ class FeatureBlock:
     @property
     def width(self) -> int:
         """Numbers in a row."""
-        return self.rows.file.width if isinstance(self.rows, Store) else self.rows.width
+        return self.rows.width
 
     @property
     def scale(self) -> npt.NDArray[np.float32] | None:
         """float32 [width] where `take` gives int8 rows that stand for row * scale."""
-        return None if isinstance(self.rows, Store) else self.rows.scale
+        return self.rows.scale
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -169,19 +168,7 @@ class FeatureBlock:
         Raises:
             InputError: the rows are in a file, which only plans read.
         """
-        if isinstance(self.rows, FeatureFile):
-            raise InputError(
-                f"{self.rows.name} is read by plan; use mode='planned', or give a Store of it"
-            )
-        local = self._local(ids)
-        if isinstance(self.rows, Store):
-            return self.rows[local]
-        data = self.rows.data
-        if not (data.flags.c_contiguous and data.dtype.isnative):
-            return data[local].astype(self.dtype, copy=False)
-        out = np.empty((len(local), self.width), self.dtype)
-        _core.gather_rows(data, local, out, None, 1)
-        return out
+        return self.rows.take(self._local(ids))
 
     def _local(self, ids: Array) -> Int:
         whole = len(self.rows) == self.total_rows

@@ -56,6 +56,7 @@ class FetchPlan:
         local_ids: for each step, their ids; ascending where they are read.
         cut: int64 [steps, blocks + 1]: where the misses of each owner begin, among all misses.
         reads_local: rows of the own block are read round by round, as those of others cross.
+        local_ahead: ids of the own block in later batches, where they are read.
     """
 
     place: int
@@ -65,6 +66,7 @@ class FetchPlan:
     local_ids: list[Array]
     cut: Int
     reads_local: bool = False
+    local_ahead: Sequence[Array] = ()
 
     @property
     def steps(self) -> int:
@@ -152,22 +154,18 @@ class FetchPlanner:
             local.append(place)
             local_ids.append(rows[place])
             wanted.append(rows[~own])
-        later = [rows[(rows < low) | (rows >= high)] for rows in to_rows(ahead, count)]
+        known = to_rows(ahead, count)
+        later = [rows[(rows < low) | (rows >= high)] for rows in known]
         core = self._core.plan(wanted, later)
         begin, misses = np.asarray(core.request_ptr), np.asarray(core.copy_row)
         cut = np.empty((len(remote), len(self.row_starts)), np.int64)
         for step in range(len(remote)):  # a request is a row, and rows of a step ascend
             a, b = int(begin[step]), int(begin[step + 1])
             cut[step] = a + np.searchsorted(misses[a:b], self.row_starts)
-        return FetchPlan(self.place, core, remote, local, local_ids, cut, self.reads_local)
-
-    def local_ids(self, batches: Iterable[Any]) -> list[Array]:
-        """Ids of the own block in each batch."""
-        low, high = (int(self.row_starts[self.place + i]) for i in (0, 1))
-        return [
-            rows[(rows >= low) & (rows < high)]
-            for rows in to_rows(batches, int(self.row_starts[-1]))
-        ]
+        own_later = [rows[(rows >= low) & (rows < high)] for rows in known if self.reads_local]
+        return FetchPlan(
+            self.place, core, remote, local, local_ids, cut, self.reads_local, own_later
+        )
 
 
 def row_geometry(rows: int) -> _core.Geometry:

@@ -71,8 +71,8 @@ def exchange_of(
     if storage in ("features", "disk"):
         block = FeatureBlock.on_disk(graph, grid.num_rows, grid.row, starts)
     elif graph.path is not None:  # mapped: this rank's block is read into memory
-        assert isinstance(block.rows, Features)
-        kept = Features(fetch(block.rows.data), features.scale)
+        first, last = int(starts[grid.row]), int(starts[grid.row + 1])
+        kept = Features(fetch(features.data[first:last]), features.scale)
         block = FeatureBlock(block.row_starts, block.block, kept)
     return FeatureExchange(grid, block, memory=memory, wire=wire, mode=how, threads=max(1, threads))
 

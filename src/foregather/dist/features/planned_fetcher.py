@@ -1,50 +1,60 @@
-"""planned_fetcher: carries out a fetch plan: answers the column, receives rows, keeps some.
+"""planned_fetcher: carries out column plans: answers the column, receives rows, keeps some.
 
-A generator over the minibatches of one bulk. It runs in the thread of a channel, so the rows of the
-next minibatch cross while the last one is used.
+It decides nothing: which rows cross in which round, and what stays, is in the plan. It runs in the
+thread of a channel, so the rows of the next minibatch cross while the last one is used.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from foregather import _core
 from foregather.dist.features.block_reader import OwnDisk
+from foregather.dist.features.column_plan import Asked, ColumnPlan
 from foregather.dist.features.feature_block import FeatureBlock
-from foregather.dist.features.fetch_plan import (
-    REPLY,
-    REQUEST,
-    FetchPlan,
-    FetchPlanner,
-    Round,
-    cut_rounds,
-    in_round,
-    row_geometry,
-)
+from foregather.dist.features.fetch_plan import REPLY, REQUEST, FetchPlan, Round, in_round
+from foregather.dist.features.rank_executor import CHUNK, LocalRows, put_local
 from foregather.dist.transport.codec import Codec
 from foregather.dist.transport.message_pack import pack, unpack
 from foregather.dist.transport.wire import Wire
+from foregather.errors import InputError
+from foregather.gather.feature_reader import output_of
 
-__all__ = ["PlannedFetcher", "put_local"]
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["PlannedFetcher"]
 
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 Int = npt.NDArray[np.int64]
 _NONE = 2**32 - 1
-_CHUNK = 2048  # rows that are decoded at a time, so that they are still in the CPU's cache
+
+
+@dataclass(slots=True, eq=False)
+class _Bulk:
+    """A plan that is being carried out: which steps are done, and which round is here."""
+
+    plan: ColumnPlan
+    rounds: deque[Round] = field(default_factory=deque)
+    done: int = 0
+    this: Round | None = None
+    begins: Int = field(default_factory=lambda: np.empty(0, np.int64))  # by owner, in `_got`
 
 
 class PlannedFetcher:
-    """Fetches bulk after bulk by plan; made once, so that the cache is carried over.
+    """Fetches bulk after bulk; made once, so that the cache is carried over.
 
     Args:
         wire: links to the column.
         block: the rows this rank has.
         codec: what rows are while they cross and in the cache.
-        num_slots: rows the cache holds.
-        staging: rows of one peer that there is room for.
+        num_slots: rows the cache holds; the same as the planner's.
+        staging: rows of one peer that there is room for; the same as the planner's.
         disk: what reads the rows of the block, where they are on disk.
     """
 
@@ -57,18 +67,13 @@ class PlannedFetcher:
         staging: int,
         disk: OwnDisk | None = None,
     ) -> None:
-        self.wire, self.block, self.codec, self.staging = wire, block, codec, staging
-        self.disk = disk
-        self._rows: FeatureBlock | OwnDisk = block if disk is None else disk
-        self.planner = FetchPlanner(
-            block.row_starts, block.block, num_slots, reads_local=disk is not None
-        )
+        self.wire, self.block, self.codec, self.disk = wire, block, codec, disk
+        self._rows: LocalRows = block if disk is None else disk
         self.cache = np.empty((num_slots, codec.row_bytes), np.uint8)
         room = (wire.size - 1) * staging if wire.size > 1 else 0
         self._sent = np.empty((room, codec.row_bytes), np.uint8)
         self._got = np.empty((room, codec.row_bytes), np.uint8)
-        #: The plan under way, or the last one.
-        self.last: FetchPlan | None = None
+        self._bulks: deque[_Bulk] = deque()
         #: Rows so far: of the own block, from the cache, and fetched.
         self.counts = {"local": 0, "hits": 0, "misses": 0}
         #: Bytes that plans announced so far: requests of this rank, and replies to it.
@@ -76,50 +81,21 @@ class PlannedFetcher:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of caches, staging and the planners' tables."""
-        slots = self.cache.shape[0]
-        tables = _core.planner_bytes(row_geometry(self.block.total_rows), slots, 0, 0)
+        """Bytes of caches and staging."""
         own = 0 if self.disk is None else self.disk.memory_bytes
-        return self.cache.nbytes + self._sent.nbytes + self._got.nbytes + tables + own
+        return self.cache.nbytes + self._sent.nbytes + self._got.nbytes + own
 
-    def run(self, batches: Sequence[Any], ahead: Sequence[Any]) -> Iterator[Array]:
-        """The rows of each minibatch; ranks of the column run this together."""
-        plan = self.last = self.planner.plan(batches, ahead)
-        counts = plan.core.counts()
-        self.counts["local"] += sum(map(len, plan.local))
-        self.counts["hits"] += counts["hits"]
-        self.counts["misses"] += counts["misses"]
-        others = [owner for owner in range(self.wire.size) if owner != plan.place]
-        self.announced[REQUEST] += sum(map(plan.request_bytes, others))
-        self.announced[REPLY] += counts["misses"] * self.codec.row_bytes
-        asked = self._ask(plan)
-        rounds = cut_rounds([most for most, _, _ in asked], self.staging)
-        if self.disk is not None:
-            self._plan_disk(self.disk, plan, rounds, asked, ahead)
-        outputs: dict[int, Array] = {}
-        for this in rounds:
-            if self.disk is not None:
-                self.disk.read()
-            self._move(plan, this, asked)
-            begin = 0
-            ends = np.zeros(self.wire.size, np.int64)
-            for owner in range(self.wire.size):
-                ends[owner] = begin
-                begin += int(in_round(plan.needs[:, owner], this).sum())
-            for step in range(this.first, min(this.last, plan.steps)):
-                if this.skip == 0:
-                    outputs[step] = self._start(plan, step)
-                span = plan.local_in(step, this)
-                ids, place = plan.local_ids[step][span], plan.local[step][span]
-                put_local(self._rows, ids, place, outputs[step])
-                self._finish(plan, this, step, outputs[step], ends)
-                if this.done:
-                    yield outputs.pop(step)
+    @property
+    def steps_left(self) -> int:
+        """Minibatches that were appended and not yet fetched."""
+        return sum(bulk.plan.steps - bulk.done for bulk in self._bulks)
 
-    # ---- request and replies -------------------------------------------------------------------
+    def request(self, plan: FetchPlan) -> list[Asked]:
+        """Tells the owners which rows a bulk wants; by place, what each rank of the column does.
 
-    def _ask(self, plan: FetchPlan) -> list[tuple[Int, Int, Array]]:
-        """By place: the most misses of its steps, and what it wants of this rank: counts, ids."""
+        Raises:
+            RankError: a rank died or stalled.
+        """
         own = plan.place
         needs = plan.needs.astype(np.int32)
         requests = [
@@ -128,67 +104,128 @@ class PlannedFetcher:
             else pack(plan.most, np.ascontiguousarray(needs[:, owner]), plan.ids_of(owner))
             for owner in range(self.wire.size)
         ]
+        self.announced[REQUEST] += sum(
+            plan.request_bytes(owner) for owner in range(self.wire.size) if owner != own
+        )
         asked = []
         for place, message in enumerate(self.wire.exchange(requests, REQUEST)):
             if place == own:
                 nothing = np.zeros(plan.steps, np.int64)
-                asked.append((plan.most.astype(np.int64), nothing, np.empty(0, np.uint32)))
+                asked.append(Asked(plan.most.astype(np.int64), nothing, np.empty(0, np.uint32)))
                 continue
             most, counts, ids = unpack(message, np.int32, np.int32, np.uint32)
-            asked.append((most.astype(np.int64), counts.astype(np.int64), ids))
+            asked.append(Asked(most.astype(np.int64), counts.astype(np.int64), ids))
         return asked
 
-    def _plan_disk(
-        self,
-        disk: OwnDisk,
-        plan: FetchPlan,
-        rounds: Sequence[Round],
-        asked: list[tuple[Int, Int, Array]],
-        ahead: Sequence[Any],
-    ) -> None:
-        """Plans the reads of the own block: a round is what this rank and its column want in it."""
-        none = np.empty(0, np.uint32)
-        wanted = [
-            np.concatenate(
-                [none, *plan.local_of(this), *(_wanted(c, ids, this) for _, c, ids in asked)]
-            )
-            for this in rounds
-        ]
-        disk.plan(wanted, self.planner.local_ids(ahead))
+    def append(self, plan: ColumnPlan) -> None:
+        """Queues a plan; what it reads of the own disk is read at once."""
+        if self.disk is not None and plan.own is not None:
+            self.disk.append(plan.own)
+        counts = plan.fetch.core.counts()
+        self.counts["local"] += sum(map(len, plan.fetch.local))
+        self.counts["hits"] += counts["hits"]
+        self.counts["misses"] += counts["misses"]
+        self.announced[REPLY] += counts["misses"] * self.codec.row_bytes
+        self._bulks.append(_Bulk(plan, deque(plan.rounds)))
 
-    def _move(self, plan: FetchPlan, this: Round, asked: list[tuple[Int, Int, Array]]) -> None:
-        """One reply collective, unless nobody has rows in it."""
+    def step(self, out: "torch.Tensor | None" = None) -> "torch.Tensor":
+        """The rows of the next minibatch; ranks of the column step together.
+
+        Raises:
+            InputError: no step is queued, or `out` does not fit; then nothing was changed.
+            RankError: a rank died or stalled; then what was queued is gone.
+        """
+        if not self.steps_left:
+            raise InputError("no step is queued; append a plan first")
+        with self._or_forget():
+            while self._bulks[0].done == self._bulks[0].plan.steps:
+                self._finish()
+        bulk = self._bulks[0]
+        plan, step = bulk.plan.fetch, bulk.done
+        rows = len(plan.local[step]) + len(plan.remote[step])
+        out = output_of(out, rows, self.block.width, self.block.gathered_dtype)
+        with self._or_forget():
+            self._fetch(bulk, step, out.numpy())
+        bulk.done += 1
+        return out
+
+    def drain(self) -> None:
+        """Answers what others of the column have left; the steps of this rank must be over.
+
+        Raises:
+            RankError: a rank died or stalled; then what was queued is gone.
+        """
+        with self._or_forget():
+            while self._bulks:
+                self._finish()
+
+    def _finish(self) -> None:
+        """The rounds of the first bulk that are left, and its end."""
+        while self._bulks[0].rounds:
+            self._next_round(self._bulks[0])
+        self._bulks.popleft()
+
+    @contextmanager
+    def _or_forget(self) -> Iterator[None]:
+        """After an error the ranks are no longer at one point: what was queued is gone."""
+        try:
+            yield
+        except BaseException:
+            self._bulks.clear()
+            raise
+
+    # ---- rounds --------------------------------------------------------------------------------
+
+    def _next_round(self, bulk: _Bulk) -> Round:
+        """One reply collective, unless nobody has rows in it; the own disk's rows come before."""
+        this = bulk.this = bulk.rounds.popleft()
+        if self.disk is not None:
+            self.disk.step()
+        needs, size = bulk.plan.fetch.needs, self.codec.row_bytes
+        expected = [int(in_round(needs[:, owner], this).sum()) for owner in range(self.wire.size)]
+        bulk.begins = np.cumsum([0, *expected[:-1]])
         if self.wire.size == 1 or this.take == 0:
-            return
-        lengths, at, size = [], 0, self.codec.row_bytes
-        for _, counts, ids in asked:
-            wanted = _wanted(counts, ids, this)
-            for low in range(0, len(wanted), _CHUNK):
-                some = wanted[low : low + _CHUNK]
+            return this
+        lengths, at = [], 0
+        for one in bulk.plan.asked:
+            wanted = one.wanted(this)
+            for low in range(0, len(wanted), CHUNK):
+                some = wanted[low : low + CHUNK]
                 self.codec.encode(self._rows.take(some), self._sent[at : at + len(some)])
                 at += len(some)
             lengths.append(len(wanted) * size)
-        expected = [
-            int(in_round(plan.needs[:, owner], this).sum()) * size
-            for owner in range(self.wire.size)
-        ]
         sent, got = self._sent.reshape(-1), self._got.reshape(-1)
-        self.wire.swap(sent[: at * size], lengths, got[: sum(expected)], expected, REPLY)
+        bytes_expected = [rows * size for rows in expected]
+        received = got[: sum(bytes_expected)]
+        self.wire.swap(sent[: at * size], lengths, received, bytes_expected, REPLY)
+        return this
 
     # ---- outputs -------------------------------------------------------------------------------
 
-    def _start(self, plan: FetchPlan, step: int) -> Array:
-        """An output with the rows that are in the cache."""
-        local, remote = plan.local[step], plan.remote[step]
-        out = np.empty((len(local) + len(remote), self.block.width), self.block.gathered_dtype)
+    def _fetch(self, bulk: _Bulk, step: int, out: Array) -> None:
+        """Goes through rounds until a step is complete."""
+        plan, this = bulk.plan.fetch, bulk.this
+        if this is None or not this.first <= step < this.last:
+            this = self._next_round(bulk)
+        self._put_hits(plan, step, out)
+        while True:
+            span = plan.local_in(step, this)
+            put_local(self._rows, plan.local_ids[step][span], plan.local[step][span], out)
+            self._put_received(bulk, this, step, out)
+            if this.done:
+                return
+            this = self._next_round(bulk)
+
+    def _put_hits(self, plan: FetchPlan, step: int, out: Array) -> None:
+        """Copies the rows that are in the cache."""
         begin, end = (int(plan.core.hit_ptr[step + i]) for i in (0, 1))
         slots = np.asarray(plan.core.hit_slot)[begin:end]
-        position = remote[np.asarray(plan.core.hit_position)[begin:end]]
+        position = plan.remote[step][np.asarray(plan.core.hit_position)[begin:end]]
         self._put(self.cache, slots, position, out)
-        return out
 
-    def _finish(self, plan: FetchPlan, this: Round, step: int, out: Array, ends: Int) -> None:
+    def _put_received(self, bulk: _Bulk, this: Round, step: int, out: Array) -> None:
         """Copies what a round brought for one step to the output and to slots."""
+        plan = bulk.plan.fetch
         core, remote = plan.core, plan.remote[step]
         for owner in range(self.wire.size):
             first = int(plan.cut[step, owner])
@@ -197,8 +234,9 @@ class PlannedFetcher:
             if not count:
                 continue
             span = slice(first + this.skip, first + this.skip + count)
-            rows = self._got[ends[owner] : ends[owner] + count]
-            ends[owner] += count
+            begin = int(bulk.begins[owner])
+            rows = self._got[begin : begin + count]
+            bulk.begins[owner] += count
             position = remote[np.asarray(core.copy_position)[span]]
             self._put(rows, np.arange(count), position, out)
             slots = np.asarray(core.copy_slot)[span]
@@ -208,23 +246,27 @@ class PlannedFetcher:
     def _put(self, coded: Bytes, ids: Array, position: Int, out: Array) -> None:
         if not len(ids):
             return
-        buffer = np.empty((min(_CHUNK, len(ids)), out.shape[1]), out.dtype)
-        for low in range(0, len(ids), _CHUNK):
-            some = ids[low : low + _CHUNK]
+        buffer = np.empty((min(CHUNK, len(ids)), out.shape[1]), out.dtype)
+        for low in range(0, len(ids), CHUNK):
+            some = ids[low : low + CHUNK]
             self.codec.decode(coded, some, buffer[: len(some)])
-            out[position[low : low + _CHUNK]] = buffer[: len(some)]
+            out[position[low : low + CHUNK]] = buffer[: len(some)]
 
+    # ---- what can be asked ---------------------------------------------------------------------
 
-def _wanted(counts: Int, ids: Array, this: Round) -> Array:
-    """What a peer wants of this rank in a round, by the counts of its steps and all ids."""
-    begin = int(counts[: this.first].sum()) + this.skip
-    return ids[begin : begin + int(in_round(counts, this).sum())]
+    def counters(self) -> dict[str, Any]:
+        """Rows so far, bytes that plans announced, and what was read of the own disk."""
+        found: dict[str, Any] = {"rows": dict(self.counts), "announced": dict(self.announced)}
+        if self.disk is not None:
+            found["disk"] = self.disk.counters()
+        return found
 
+    def explain(self) -> list[str]:
+        """How the own block is read, where it is on disk."""
+        return [] if self.disk is None else self.disk.explain()
 
-def put_local(block: "FeatureBlock | OwnDisk", ids: Array, position: Int, out: Array) -> None:
-    """Copies rows of the own block to their places in an output; nothing crosses."""
-    for low in range(0, len(ids), _CHUNK):
-        rows = block.take(ids[low : low + _CHUNK])
-        if block.scale is not None:
-            rows = rows.astype(np.float32) * block.scale
-        out[position[low : low + _CHUNK]] = rows
+    def close(self) -> None:
+        """Ends the reading of the own disk."""
+        self._bulks.clear()
+        if self.disk is not None:
+            self.disk.close()
