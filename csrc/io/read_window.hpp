@@ -6,13 +6,10 @@
 #pragma once
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <exception>
-#include <string>
 #include <vector>
 
 #include "io/file.hpp"
+#include "io/in_flight.hpp"
 #include "io/reader.hpp"
 #include "io/ring.hpp"
 
@@ -33,23 +30,27 @@ class Flight {
         // three quarters stay in flight meanwhile: the disk never runs dry.
         batch_(std::max(1u, depth_ / 4)),
         counters_(counters),
-        slots_(depth_) {
+        slots_(depth_),
+        flight_(ring, file) {
     free_.reserve(depth_);
     again_.reserve(depth_);  // nothing below allocates
     for (unsigned slot = depth_; slot-- > 0;) free_.push_back(slot);
   }
-  ~Flight() { drain(); }
+  ~Flight() {
+    flight_.drain([](const RingResult&) {});
+  }
   Flight(const Flight&) = delete;
   Flight& operator=(const Flight&) = delete;
 
   void run() {
     while (free_.size() < depth_ || next_ < requests_.size()) {
       refill();
-      const unsigned busy = in_flight_ + ring_.queued();
+      const unsigned busy = flight_.busy();
       const bool more = !again_.empty() || next_ < requests_.size();
-      submit(more ? std::min(batch_, busy) : busy);
+      flight_.submit(more ? std::min(batch_, busy) : busy, counters_.submissions,
+                     counters_.retries);
       RingResult result;
-      while (ring_.pop(result)) finish(result);
+      while (flight_.take(result)) finish(result);
     }
   }
 
@@ -62,7 +63,7 @@ class Flight {
   };
 
   void refill() {
-    const unsigned busy = in_flight_ + ring_.queued();
+    const unsigned busy = flight_.busy();
     if (busy > 0 && depth_ - busy < batch_) return;
     while (!again_.empty()) {
       push(again_.back());
@@ -85,31 +86,7 @@ class Flight {
                 slot});
   }
 
-  void submit(unsigned wait) {
-    const bool handing = ring_.queued() > 0;
-    const int taken = ring_.enter(wait);
-    if (handing) ++counters_.submissions;
-    if (taken >= 0) {
-      in_flight_ += static_cast<unsigned>(taken);
-      stuck_ = 0;
-      return;
-    }
-    if (!passing(-taken) || ++stuck_ > kMostTries) {
-      throw StorageError("io_uring stopped while reading " + file_.name + ": " + errno_text(-taken),
-                         -taken);
-    }
-    ++counters_.retries;
-    if (taken == -EINTR) return;
-    // No memory for more requests just now: finish one, or give the system a moment.
-    if (in_flight_ > 0) {
-      ring_.wait(1);
-    } else {
-      pause();
-    }
-  }
-
   void finish(const RingResult& result) {
-    --in_flight_;
     const auto slot = static_cast<unsigned>(result.tag);
     Slot& at = slots_[slot];
     const std::int64_t offset = requests_.offset[at.request];
@@ -133,23 +110,6 @@ class Flight {
     again_.push_back(slot);
   }
 
-  void drain() noexcept {
-    ring_.rewind();
-    for (int tries = 0; in_flight_ > 0;) {
-      const int code = -ring_.wait(in_flight_);
-      for (RingResult result; ring_.pop(result);) --in_flight_;
-      if (code == 0 || code == EINTR) continue;
-      if (++tries > 10 * kMostTries) {
-        // The kernel still owns memory that the caller is about to free: stopping is the only
-        // answer that cannot corrupt it. Only a ring closed behind our back leads here.
-        std::fprintf(stderr, "foregather: io_uring does not answer: %s\n",
-                     errno_text(code).c_str());
-        std::terminate();
-      }
-      pause();
-    }
-  }
-
   Ring& ring_;
   const File& file_;
   const Requests& requests_;
@@ -161,8 +121,7 @@ class Flight {
   std::vector<unsigned> free_;   ///< slots without a request
   std::vector<unsigned> again_;  ///< slots whose request goes on
   std::size_t next_ = 0;         ///< first request not yet in a slot
-  unsigned in_flight_ = 0;       ///< reads the kernel has
-  int stuck_ = 0;                ///< submissions refused in a row
+  InFlight flight_;
 };
 
 }  // namespace foregather

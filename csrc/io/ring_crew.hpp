@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "io/file.hpp"
+#include "io/in_flight.hpp"
 #include "io/read_ahead.hpp"
 #include "io/ring.hpp"
 
@@ -23,7 +24,8 @@ class RingCrew {
         // A quarter at a time shares the cost of the system call, while three quarters stay in
         // flight: the disk never runs dry.
         batch_(std::max(1u, depth_ / 4)),
-        slots_(depth_) {
+        slots_(depth_),
+        flight_(ring, file) {
     free_.reserve(depth_), again_.reserve(depth_), finished_.reserve(depth_);
     for (unsigned slot = depth_; slot-- > 0;) free_.push_back(slot);
   }
@@ -44,7 +46,6 @@ class RingCrew {
 
   bool refill();
   void push(unsigned slot);
-  void submit(unsigned wait);
   void finish(const RingResult& result);
   void drain() noexcept;
   bool sound(const ReadAhead::Issue& issue) const noexcept;
@@ -58,8 +59,7 @@ class RingCrew {
   std::vector<unsigned> free_;   ///< slots without a request
   std::vector<unsigned> again_;  ///< slots whose request goes on
   std::vector<ReadAhead::Issue> finished_;
-  unsigned in_flight_ = 0;  ///< reads the kernel has
-  int stuck_ = 0;           ///< submissions refused in a row
+  InFlight flight_;
   std::int64_t submissions_ = 0, retries_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "parallel/pool.hpp"
+#include "sampling/each_layer.hpp"
 
 namespace foregather {
 namespace {
@@ -158,11 +159,8 @@ template <typename Id>
 void LaborWorker<Id>::sample(const Topology<Id>& graph, const LaborRule& rule,
                              std::span<const std::int64_t> seeds, std::uint64_t seed,
                              std::uint64_t epoch, std::uint64_t batch, SampleArrays<Id>& out) {
-  expansion_.start(graph, seeds, gives_weights(rule), out);
   const std::uint64_t key = batch_key(seed, epoch, batch);
-  std::int64_t first = 0;
-  for (std::size_t layer = 0; layer < rule.fanouts.size(); ++layer) {
-    const std::int64_t last = expansion_.known();
+  each_layer(expansion_, graph, rule, seeds, out, [&](std::size_t layer, std::int64_t first) {
     LaborDraw<Id> draw{rule,
                        rule.fanouts[layer],
                        SharedDraw(layer_key(key, rule.same ? 0 : layer)),
@@ -170,8 +168,7 @@ void LaborWorker<Id>::sample(const Topology<Id>& graph, const LaborRule& rule,
                        best_sweep<Id>(graph.num_nodes()),
                        scratch_};
     expansion_.layer(graph, first, draw, out);
-    if (rule.once) first = last;
-  }
+  });
 }
 
 #define FOREGATHER_LABOR(Id)                                                     \

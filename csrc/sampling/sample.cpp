@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sampling/each_layer.hpp"
 #include "sampling/keys.hpp"
 
 namespace foregather {
@@ -108,11 +109,9 @@ template <typename Id>
 void NeighborWorker<Id>::sample(const Topology<Id>& graph, const NeighborRule& rule,
                                 std::span<const std::int64_t> seeds, std::uint64_t seed,
                                 std::uint64_t epoch, std::uint64_t batch, SampleArrays<Id>& out) {
-  expansion_.start(graph, seeds, gives_weights(rule), out);
   const std::uint64_t key = batch_key(seed, epoch, batch);
-  std::int64_t first = 0;
-  for (std::size_t layer = 0; layer < rule.fanouts.size(); ++layer) {
-    const std::int64_t last = expansion_.known(), number = rule.fanouts[layer];
+  each_layer(expansion_, graph, rule, seeds, out, [&](std::size_t layer, std::int64_t first) {
+    const std::int64_t number = rule.fanouts[layer];
     if (number > 0) picks_.reserve(static_cast<std::size_t>(number));
     const Fanout fanout{number, rule.replace, layer_key(key, layer), picks_.data(), scratch_};
     if (rule.weights.cells.empty()) {
@@ -122,8 +121,7 @@ void NeighborWorker<Id>::sample(const Topology<Id>& graph, const NeighborRule& r
       WeightedDraw<Id> draw{fanout, rule.weights};
       expansion_.layer(graph, first, draw, out);
     }
-    if (rule.once) first = last;
-  }
+  });
 }
 
 template <typename Id>

@@ -5,34 +5,15 @@
 #include "sampling/keys.hpp"
 #include "sampling/sample.hpp"
 #include "tests/check.hpp"
+#include "tests/sampled_graph.hpp"
 
 using namespace foregather;
 
 namespace {
 
 template <typename Id>
-struct Graph {
-  std::vector<std::int64_t> indptr{0};
-  std::vector<Id> indices;
-  Topology<Id> view() const { return {indptr, indices}; }
-};
-
-// Vertex v has v % most in-neighbours, ascending; the last one has all.
-template <typename Id>
-Graph<Id> make_graph(std::int64_t nodes, std::int64_t most) {
-  Graph<Id> graph;
-  for (std::int64_t v = 0; v < nodes; ++v) {
-    const std::int64_t degree = v + 1 == nodes ? nodes : v % most;
-    for (std::int64_t j = 0; j < degree; ++j) {
-      graph.indices.push_back(static_cast<Id>(degree == nodes ? j : (v + 1 + j) % nodes));
-    }
-    graph.indptr.push_back(static_cast<std::int64_t>(graph.indices.size()));
-  }
-  return graph;
-}
-
-template <typename Id>
-void check_sample(const Graph<Id>& graph, const NeighborRule& rule, const SampleArrays<Id>& s) {
+void check_sample(const SampledGraph<Id>& graph, const NeighborRule& rule,
+                  const SampleArrays<Id>& s) {
   const std::int64_t nodes = s.num_nodes.back();
   std::set<Id> distinct(s.node.data(), s.node.data() + nodes);
   CHECK(static_cast<std::int64_t>(distinct.size()) == nodes);

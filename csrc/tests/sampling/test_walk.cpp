@@ -7,35 +7,25 @@
 #include "sampling/keys.hpp"
 #include "sampling/walk.hpp"
 #include "tests/check.hpp"
+#include "tests/sampled_graph.hpp"
 
 using namespace foregather;
 
 namespace {
 
+// Neighbour lists ascend, so that an edge is found by binary search.
 template <typename Id>
-struct Graph {
-  std::vector<std::int64_t> indptr{0};
-  std::vector<Id> indices;
-  Topology<Id> view() const { return {indptr, indices}; }
-};
-
-// Vertex v has v % most in-neighbours, so some have none; the last one has all.
-template <typename Id>
-Graph<Id> make_graph(std::int64_t nodes, std::int64_t most) {
-  Graph<Id> graph;
-  for (std::int64_t v = 0; v < nodes; ++v) {
-    const std::int64_t degree = v + 1 == nodes ? nodes : v % most;
-    for (std::int64_t j = 0; j < degree; ++j) {
-      graph.indices.push_back(static_cast<Id>(degree == nodes ? j : (v + 1 + j * j) % nodes));
-    }
-    std::sort(graph.indices.end() - degree, graph.indices.end());
-    graph.indptr.push_back(static_cast<std::int64_t>(graph.indices.size()));
+SampledGraph<Id> make_sorted(std::int64_t nodes, std::int64_t most) {
+  auto graph =
+      make_graph<Id>(nodes, most, [](std::int64_t v, std::int64_t j) { return v + 1 + j * j; });
+  for (std::size_t v = 0; v + 1 < graph.indptr.size(); ++v) {
+    std::sort(graph.indices.begin() + graph.indptr[v], graph.indices.begin() + graph.indptr[v + 1]);
   }
   return graph;
 }
 
 template <typename Id>
-bool has_edge(const Graph<Id>& graph, Id source, Id target) {
+bool has_edge(const SampledGraph<Id>& graph, Id source, Id target) {
   const auto t = static_cast<std::size_t>(target);
   return std::binary_search(graph.indices.begin() + graph.indptr[t],
                             graph.indices.begin() + graph.indptr[t + 1], source);
@@ -43,7 +33,7 @@ bool has_edge(const Graph<Id>& graph, Id source, Id target) {
 
 template <typename Id>
 void walks_follow_edges() {
-  const auto graph = make_graph<Id>(300, 9);
+  const auto graph = make_sorted<Id>(300, 9);
   std::vector<std::int64_t> starts(500);
   std::iota(starts.begin(), starts.end(), 0);
   for (auto& v : starts) v %= 300;
@@ -65,7 +55,7 @@ void walks_follow_edges() {
 }
 
 template <typename Id>
-void check_subgraph(const Graph<Id>& graph, const SampleArrays<Id>& s) {
+void check_subgraph(const SampledGraph<Id>& graph, const SampleArrays<Id>& s) {
   const std::int64_t nodes = s.num_nodes[1];
   const std::set<Id> members(s.node.data(), s.node.data() + nodes);
   CHECK(static_cast<std::int64_t>(members.size()) == nodes);
@@ -86,7 +76,7 @@ void check_subgraph(const Graph<Id>& graph, const SampleArrays<Id>& s) {
 
 template <typename Id>
 void subgraphs_are_complete_for_any_thread_count() {
-  const auto graph = make_graph<Id>(400, 30);
+  const auto graph = make_sorted<Id>(400, 30);
   std::vector<double> nodes(400), edges(400);
   cumulate_nodes<Id>(graph.view(), nodes);
   cumulate_edges<Id>(graph.view(), edges);
@@ -120,7 +110,7 @@ void subgraphs_are_complete_for_any_thread_count() {
 }
 
 void bad_input_is_refused_and_forgotten() {
-  const auto graph = make_graph<std::uint32_t>(50, 7);
+  const auto graph = make_sorted<std::uint32_t>(50, 7);
   SubgraphWorker<std::uint32_t> worker;
   SampleArrays<std::uint32_t> out;
   const SubgraphRule rule{SubgraphKind::kWalk, 0, 3, 1, {}};

@@ -6,38 +6,29 @@
 #include "sampling/labor.hpp"
 #include "sampling/sample.hpp"
 #include "tests/check.hpp"
+#include "tests/sampled_graph.hpp"
 
 using namespace foregather;
 
 namespace {
 
-template <typename Id>
-struct Graph {
-  std::vector<std::int64_t> indptr{0};
-  std::vector<Id> indices;
-  std::vector<float> weights;
-  Topology<Id> view() const { return {indptr, indices}; }
-};
-
 // Vertex v has v % 90 in-neighbours, the last one all; weights over many magnitudes, some 0.
 template <typename Id>
-Graph<Id> make_graph(std::int64_t nodes, bool zeros) {
-  Graph<Id> graph;
+SampledGraph<Id> make_weighted(std::int64_t nodes, bool zeros) {
+  auto graph = make_graph<Id>(nodes, 90);
   for (std::int64_t v = 0; v < nodes; ++v) {
-    const std::int64_t degree = v + 1 == nodes ? nodes : v % 90;
-    for (std::int64_t j = 0; j < degree; ++j) {
-      graph.indices.push_back(static_cast<Id>(degree == nodes ? j : (v + 1 + j) % nodes));
+    const auto at = static_cast<std::size_t>(v);
+    for (std::int64_t j = 0; j < graph.indptr[at + 1] - graph.indptr[at]; ++j) {
       const bool none = zeros && j > 0 && j % 3 == 0;
       graph.weights.push_back(none ? 0 : std::ldexp(1.0f, static_cast<int>((v * j) % 40) - 20));
     }
-    graph.indptr.push_back(static_cast<std::int64_t>(graph.indices.size()));
   }
   return graph;
 }
 
 // The same bulk on one thread and on four; returns that of one.
 template <typename Id, typename Worker, typename Rule>
-std::vector<SampleArrays<Id>> sample_twice(const Graph<Id>& graph, const Rule& rule) {
+std::vector<SampleArrays<Id>> sample_twice(const SampledGraph<Id>& graph, const Rule& rule) {
   std::vector<std::int64_t> seeds, ptr{0};
   for (std::int64_t batch = 0; batch < 9; ++batch) {
     for (std::int64_t i = 0; i < batch * 3; ++i) seeds.push_back((batch * 131 + i * i) % 400);
@@ -70,7 +61,7 @@ std::vector<SampleArrays<Id>> sample_twice(const Graph<Id>& graph, const Rule& r
 template <typename Id>
 void weighted() {
   for (const bool zeros : {false, true}) {
-    const auto graph = make_graph<Id>(400, zeros);
+    const auto graph = make_weighted<Id>(400, zeros);
     Buffer<AliasCell> cells;
     std::vector<std::uint32_t> positive;
     prepare_weights(graph.indptr, graph.weights, cells, positive, 3);
@@ -90,7 +81,7 @@ void weighted() {
 
 template <typename Id>
 void labor() {
-  const auto graph = make_graph<Id>(400, false);
+  const auto graph = make_weighted<Id>(400, false);
   for (const auto weight : {LaborWeight::kNone, LaborWeight::kExact, LaborWeight::kReference}) {
     for (const bool own : {false, true}) {
       LaborRule rule{{40, -1, 3}, false, own, weight, {}};
