@@ -1,0 +1,76 @@
+"""Settings of full-graph runs: what means nothing, or is promised by sampled runs only."""
+
+import pytest
+
+from foregather.cli.main import main
+from foregather.errors import InputError
+from foregather.train.settings import (
+    FullGraphSettings,
+    GridSettings,
+    MemorySettings,
+    Settings,
+    TrainSettings,
+    write_settings,
+)
+from tests.train.trainers.test_full_graph import graph, settings_of  # noqa: F401
+
+BAD = {
+    "chunks": (FullGraphSettings(chunks=-1), "full_graph.chunks is -1, expected 0 to"),
+    "ways": (FullGraphSettings(ways=0), "full_graph.ways is 0, expected 1 to"),
+    "factor": (FullGraphSettings(factor=float("nan")), "full_graph.factor is nan"),
+    "memory": (FullGraphSettings(memory="much"), "size is 'much'"),
+    "validate": (FullGraphSettings(validate=-1), "full_graph.validate is -1"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_values_that_mean_nothing(name):
+    full, said = BAD[name]
+    with pytest.raises(InputError, match=said):
+        Settings(full_graph=full)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"memory": MemorySettings("2GB")}, "memory.budget is '2GB', but full-graph training"),
+        ({"memory": MemorySettings(storage="disk")}, "memory.storage is 'disk', but full-graph"),
+        ({"grid": GridSettings(weights="sharded")}, "grid.weights is 'sharded', but stages"),
+        ({"full": FullGraphSettings(validate=0), "patience": 1}, "train.patience is 1, but"),
+    ],
+)
+def test_promises_of_sampled_runs_are_not_made(changes, said):
+    train = TrainSettings(method="full-graph", patience=changes.pop("patience", 0))
+    full = changes.pop("full", FullGraphSettings())
+    with pytest.raises(InputError, match=said):
+        Settings(train=train, full_graph=full, **changes)
+
+
+def test_a_config_is_checked_in_the_same_words(graph, tmp_path, capsys):  # noqa: F811
+    config = tmp_path / "c.toml"
+    text = write_settings(settings_of(graph, tmp_path / "r"))
+    for old, new, said in (
+        (
+            'mode = "exact"\nchunks',
+            'mode = "exakt"\nchunks',
+            "expected one of exact, bounded, fast",
+        ),
+        (
+            "chunks = 4",
+            "chunk = 4",
+            "unknown key full_graph.chunk; did you mean full_graph.chunks?",
+        ),
+        (
+            'kind = "gcnii"',
+            'kind = "mlp"',
+            "model.kind is 'mlp', expected gcn, sage, gcnii, resgcn",
+        ),
+        ('kind = "gcnii"', 'kind = "os:getcwd"', "os:getcwd, which makes no list of layers"),
+        ("chunks = 4", "chunks = 1000", "chunks"),
+    ):
+        assert old in text
+        config.write_text(text.replace(old, new))
+        assert main(["train", str(config)]) == 2
+        err = capsys.readouterr().err
+        assert err.count("\n") == 1 and said in err, err
+    assert not (tmp_path / "r").exists()
