@@ -1,22 +1,22 @@
-"""engine: carries out the schedule of an epoch on one rank: passes, agreement, gradients.
+"""engine: carries out the schedule of an epoch on one rank, task by task.
 
 An epoch ends with the gradients of all chunks summed in the weights' `.grad`; the optimiser is the
 caller's. Stages agree twice an epoch (what is the loss, is everything finite), so that a fault is
 the same named error on all ranks.
 """
 
-from collections.abc import Callable, Sequence
-
 import torch
 from torch import Tensor, nn
 
 from foregather.errors import NumericError
 from foregather.pipeline.options import Techniques
-from foregather.pipeline.passes.chunkwise import ChunkPass, History, Outcome
+from foregather.pipeline.passes.chunkwise import ChunkPass, History
+from foregather.pipeline.passes.executor import Executor, Outcome
 from foregather.pipeline.passes.layerwise import LayerPass
 from foregather.pipeline.passes.stage import Stage
 from foregather.pipeline.passes.tensor_parallel import TensorPass
-from foregather.pipeline.planning.schedule import chunk_order
+from foregather.pipeline.planning.messages import Sizes, trained_values, trained_weights
+from foregather.pipeline.planning.schedule import How, Schedule, Task, chunk_order, exact_pass
 from foregather.pipeline.staleness import Reading, compare_gradients, history_errors
 
 __all__ = ["Engine"]
@@ -28,19 +28,16 @@ class Engine:
     Args:
         stage: the stage of this rank.
         techniques: order, refresh and factor of fast epochs.
-        shared: layers whose weights several stages hold, in order.
         seed: of the order of chunks.
     """
 
-    def __init__(
-        self, stage: Stage, techniques: Techniques, shared: Sequence[int], seed: int
-    ) -> None:
+    def __init__(self, stage: Stage, techniques: Techniques, seed: int) -> None:
         self.stage = stage
         self.techniques = techniques
         self.history = History(stage)
         self.exact_gradients: dict[str, Tensor | None] = {}  # of the last measured epoch
-        self._shared = shared
         self._seed = seed
+        self._trained = trained_weights(stage.layers)
         held = {*range(stage.program.first, stage.program.last), *stage.program.again}
         self._held = sorted(held)
 
@@ -77,26 +74,61 @@ class Engine:
         """The order of ticks of an epoch."""
         return chunk_order(self.stage.chunks.ticks, self._seed, epoch, self.techniques.reshuffle)
 
+    def schedule(self, how: How, epoch: int, gradients: bool = True) -> Schedule:
+        """What all ranks do in a pass of an epoch."""
+        stage = self.stage
+        return Schedule(
+            how,
+            stage.programs,
+            stage.link.ways,
+            len(stage.chunks),
+            tuple(self.order(epoch)),
+            gradients,
+            stage.runtime.recompute == "all",
+        )
+
+    def sizes(self) -> Sizes:
+        """What the messages of a schedule are made of."""
+        stage = self.stage
+        size = stage.topology.dtype.itemsize
+        return Sizes(
+            [stage.chunks.size(c) for c in range(len(stage.chunks))],
+            stage.reach.counts,
+            stage.widths,
+            trained_values(stage.layers),
+            size,
+            2 if stage.runtime.boundary else size,
+        )
+
     def sweep(self, epoch: int, count: int = 1) -> None:
         """Renews history by forward passes without gradients."""
         for _ in range(count):
-            run = ChunkPass(self.stage, self.history, self.order(epoch), epoch, gradients=False)
-            self._drawn(lambda run=run: self._agree(run.forward(), epoch))  # type: ignore[misc]
+            schedule = self.schedule("chunkwise", epoch, gradients=False)
+            self._carry_out(ChunkPass(self.stage, self.history, schedule, epoch), epoch)
             self.history.commit(epoch)
 
     def fast(self, epoch: int) -> float:
         """Adds the gradients of a fast epoch; returns the loss. History stays as it is."""
-        order, factor = self.order(epoch), self.techniques.factor
-        return self._gradients(ChunkPass(self.stage, self.history, order, epoch, factor), epoch)
+        schedule, factor = self.schedule("chunkwise", epoch), self.techniques.factor
+        run = ChunkPass(self.stage, self.history, schedule, epoch, factor)
+        return self._carry_out(run, epoch)
 
     def exact(self, epoch: int) -> float:
         """Adds the exact gradients; returns the loss."""
-        run: LayerPass | ChunkPass | TensorPass = LayerPass(self.stage, self.order(epoch), epoch)
-        if self.stage.whole is not None:
-            run = TensorPass(self.stage, epoch)
-        elif self.stage.reach.ways > 1 and self.stage.chunks.ticks == 1:
-            run = ChunkPass(self.stage, self.history, [0], epoch)  # overlaps, and nothing is stale
-        return self._gradients(run, epoch)
+        return self._carry_out(self._exact_run(self.schedule(self.exact_how, epoch), epoch), epoch)
+
+    @property
+    def exact_how(self) -> How:
+        """How an exact epoch is run here."""
+        stage = self.stage
+        return exact_pass(stage.runtime.split, stage.link.ways, stage.chunks.ticks)
+
+    def _exact_run(self, schedule: Schedule, epoch: int) -> Executor:
+        if schedule.how == "columns":
+            return TensorPass(self.stage, schedule, epoch)
+        if schedule.how == "chunkwise":
+            return ChunkPass(self.stage, self.history, schedule, epoch)
+        return LayerPass(self.stage, schedule, epoch)
 
     def measured(self, epoch: int) -> tuple[float, Reading]:
         """Adds the gradients of a fast epoch and measures them; returns loss and reading.
@@ -107,8 +139,8 @@ class Engine:
         used = {n: None if p.grad is None else p.grad.clone() for n, p in self.parameters().items()}
         ours = self.own_gradients()
         self.clear()
-        run = LayerPass(self.stage, self.order(epoch), epoch, keep_messages=True)
-        self._gradients(run, epoch)
+        run = LayerPass(self.stage, self.schedule("layerwise", epoch), epoch, keep_messages=True)
+        self._carry_out(run, epoch)
         old = {n: r.history for n, r in self.history.rows.items() if r.history is not None}
         errors = history_errors(old, self._true_messages(epoch, run), self.stage)
         reading = compare_gradients(epoch, ours, self.own_gradients(), errors, self.stage.link)
@@ -122,13 +154,10 @@ class Engine:
         drawn = self.history.epoch
         if drawn is None or drawn == epoch:
             return run.messages
-        past = LayerPass(self.stage, self.order(epoch), drawn, gradients=False, keep_messages=True)
-
-        def forward() -> float:
-            with torch.no_grad():
-                return self._agree(past.forward(), epoch)
-
-        self._drawn(forward)
+        schedule = self.schedule("layerwise", epoch, gradients=False)
+        past = LayerPass(self.stage, schedule, drawn, keep_messages=True)
+        with torch.no_grad():
+            self._carry_out(past, epoch)
         return past.messages
 
     def commit(self, epoch: int) -> None:
@@ -138,22 +167,26 @@ class Engine:
 
     # ---- helpers -----------------------------------------------------------------------------
 
-    def _gradients(self, run: ChunkPass | LayerPass | TensorPass, epoch: int) -> float:
-        def both() -> float:
-            loss = self._agree(run.forward(), epoch)
-            run.backward()
-            return loss
+    def _carry_out(self, run: Executor, epoch: int) -> float:
+        """All tasks of this rank, one by one; returns the loss.
 
-        loss = self._drawn(both)
-        self._sum_ways()
-        self._sum_shared()
-        self._check_gradients(epoch)
-        return loss
-
-    def _drawn(self, work: Callable[[], float]) -> float:
-        """Keyed random numbers inside; the caller's stream goes on as if nothing was drawn."""
+        Keyed random numbers inside; the caller's stream goes on as if nothing was drawn.
+        """
+        loss = 0.0
         with torch.random.fork_rng():
-            return work()
+            for task in run.tasks:
+                if task.kind == "agree":
+                    self.stage.link.flush()
+                    if task.backward:
+                        self._check_gradients(epoch)
+                    else:
+                        loss = self._agree(run.outcome, epoch)
+                elif task.kind == "sum":
+                    self.stage.link.flush()
+                    self._sum(task)
+                else:
+                    run.do(task)
+        return loss
 
     def _agree(self, outcome: Outcome, epoch: int) -> float:
         """The loss of all ranks; raises on all of them where any met NaN or infinity."""
@@ -191,27 +224,15 @@ class Engine:
                 "lower the learning rate"
             )
 
-    def _sum_ways(self) -> None:
-        """Sums gradients over the ways of this stage, of weights that no other stage holds."""
-        if self.stage.link.ways > 1:
-            shared = {id(p) for n in self._shared for p in self.stage.layers[n].parameters()}
-            own = {id(p): p for p in self.parameters().values() if id(p) not in shared}
-            self._sum(list(own.values()), self.stage.link.way_chain)
-
-    def _sum_shared(self) -> None:
-        """Sums gradients of weights that several stages hold, over all ranks."""
-        if self._shared and self.stage.link.peers > 1:
-            weights = [p for n in self._shared for p in self.stage.layers[n].parameters()]
-            self._sum([p for p in weights if p.requires_grad], None)
-
-    def _sum(self, weights: Sequence[nn.Parameter], chain: Sequence[int] | None) -> None:
+    def _sum(self, task: Task) -> None:
         """All ranks of a chain end with the same sum; those that do not hold a weight pass it."""
+        weights = [p for n in task.layers for p in self._trained[n]]
         if not weights:
             return
         flat = torch.cat(
             [(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in weights]
         )
-        total = self.stage.link.around(flat, torch.add, "weights", chain)
+        total = self.stage.link.around(flat, torch.add, "weights", task.peers)
         held = {id(p) for p in self.parameters().values()}
         parts = torch.split(total, [p.numel() for p in weights])
         for weight, part in zip(weights, parts, strict=True):

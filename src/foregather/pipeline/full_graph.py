@@ -24,21 +24,9 @@ from foregather.pipeline.infer import infer
 from foregather.pipeline.options import Meter, Mode, Runtime, Techniques
 from foregather.pipeline.partition.chunks import Method
 from foregather.pipeline.passes.loss import Loss
-from foregather.pipeline.passes.segments import as_layers, check_cuts, cut_layers
-from foregather.pipeline.planning.volume import (
-    column_bytes,
-    exchange_bytes,
-    pipeline_bytes,
-    shared_weight_bytes,
-)
-from foregather.pipeline.setup import (
-    boundary_widths,
-    exchanged_widths,
-    make_link,
-    make_stage,
-    shared_chunks,
-    shared_layers,
-)
+from foregather.pipeline.passes.segments import as_layers, cut_layers, shared_layers
+from foregather.pipeline.planning.volume import schedule_bytes
+from foregather.pipeline.setup import make_link, make_stage, shared_chunks
 from foregather.pipeline.staleness import Ladder, Reading
 from foregather.pipeline.state import (
     collect,
@@ -139,11 +127,8 @@ class FullGraph:
         stage = make_stage(
             graph, self.layers, self.chunks, split, loss, seed, mode, runtime, self.link
         )
-        self._cuts = cut_layers(self.layers, self.link.stages)
-        if runtime.cuts is not None:
-            self._cuts = check_cuts(runtime.cuts, len(self.layers), self.link.stages)
-        self._shared = shared_layers(self.layers, self._cuts, runtime.initial_again)
-        self.engine = Engine(stage, techniques or Techniques(), self._shared, seed)
+        self._shared = shared_layers(stage.programs)
+        self.engine = Engine(stage, techniques or Techniques(), seed)
         self._share_first_weights()
         weights = list({id(p): p for p in self.engine.parameters().values()}.values())
         make = optimizer or (lambda parameters: torch.optim.Adam(parameters, 0.01))
@@ -259,31 +244,14 @@ class FullGraph:
     # ---- what is known beforehand, and what is kept ------------------------------------------
 
     def volume(self, sweeps: int = 0) -> dict[str, int]:
-        """Bytes of an epoch over all ranks, by the closed forms; the ledger equals them.
+        """Bytes of an epoch over all ranks, as its schedule has them; the ledger equals them.
 
         `rows` cross between stages, `exchange` between ways, `weights` are sums of gradients.
         """
-        stage, link = self.engine.stage, self.link
-        again, size = stage.runtime.initial_again, stage.topology.dtype.itemsize
-        wire = 2 if stage.runtime.boundary else size
-        widths = boundary_widths(self.layers, self._cuts, stage.widths, again)
-        nodes = stage.topology.graph.num_nodes
-        messages, first = exchanged_widths(self.layers, stage.widths)
-        if stage.whole is not None:
-            rows = np.diff(self.chunks.bounds).tolist()
-            exchange = column_bytes(rows, messages, size, first)
-        else:
-            exchange = exchange_bytes(stage.reach.crossing, messages, size, sweeps)
-        weights = {id(p): p for layer in self.layers for p in layer.parameters() if p.requires_grad}
-        shared = {id(p) for n in self._shared for p in self.layers[n].parameters()} & weights.keys()
-        common = sum(weights[i].numel() for i in shared)
-        single = sum(p.numel() for p in weights.values()) - common
-        return {
-            "rows": pipeline_bytes(nodes, widths, wire, sweeps),
-            "exchange": exchange,
-            "weights": shared_weight_bytes(link.peers, common, size)
-            + shared_weight_bytes(link.ways, single, size),
-        }
+        exact = self.mode == "exact" or (self.link.ways > 1 and self.chunks.ticks == 1)
+        how = self.engine.exact_how if exact else "chunkwise"
+        schedule = self.engine.schedule(how, self.epoch)
+        return schedule_bytes(schedule, self.engine.sizes(), sweeps)
 
     def state_dict(self) -> dict[str, Any]:
         """Epoch, weights and optimiser state of all stages; all ranks call it, and get the same."""

@@ -11,6 +11,7 @@ from foregather.errors import NumericError
 from foregather.pipeline.passes.layerwise import LayerPass
 from foregather.pipeline.passes.stage import Stage
 from foregather.pipeline.passes.tensor_parallel import TensorPass
+from foregather.pipeline.planning.schedule import How, Schedule
 
 __all__ = ["infer"]
 
@@ -27,9 +28,11 @@ def infer(stage: Stage) -> Tensor | None:
         layer.eval()
     try:
         with torch.no_grad():
-            run: LayerPass | TensorPass = TensorPass(stage, None)
-            if stage.whole is None:
-                run = LayerPass(stage, range(stage.chunks.ticks), None, gradients=False)
+            run: LayerPass | TensorPass
+            if stage.whole is not None:
+                run = TensorPass(stage, _forward(stage, "columns"), None)
+            else:
+                run = LayerPass(stage, _forward(stage, "layerwise"), None)
             outcome = run.forward()
     finally:
         for layer, mode in training:
@@ -45,6 +48,12 @@ def infer(stage: Stage) -> Tensor | None:
     scores = torch.empty_like(rows)
     scores[torch.from_numpy(stage.chunks.order).to(scores.device)] = rows
     return scores
+
+
+def _forward(stage: Stage, how: How) -> Schedule:
+    """All chunks forward, in the order of their numbers."""
+    order = tuple(range(stage.chunks.ticks))
+    return Schedule(how, stage.programs, stage.link.ways, len(stage.chunks), order, gradients=False)
 
 
 def _of_all_ways(stage: Stage, own: Tensor) -> Tensor:

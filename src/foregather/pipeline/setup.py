@@ -138,10 +138,10 @@ def make_stage(
     same = (runtime.boundary, runtime.initial_again, runtime.split, split, seed, mode)
     check_same(link, graph.num_nodes, graph.num_edges, widths, cuts, *same)
     _check_shared(layers, cuts)
-    program = stage_program(layers, cuts, link.stage, runtime.initial_again)
+    again = runtime.initial_again
     return Stage(
         layers,
-        program,
+        tuple(stage_program(layers, cuts, s, again) for s in range(link.stages)),
         place,
         Reach(place, link.way, link.ways),
         FeatureTable(graph.features, chunks, place.dtype, place.device),
@@ -164,22 +164,6 @@ def _columns(runtime: Runtime, link: Link, chunks: Chunks) -> bool:
             "stage and one chunk a rank: ways and chunks equal to the ranks"
         )
     return True
-
-
-def shared_layers(layers: Sequence[GraphLayer], cuts: Sequence[int], again: bool) -> list[int]:
-    """Layers whose weights more than one stage holds."""
-    programs = [stage_program(layers, cuts, s, again) for s in range(len(cuts) - 1)]
-    return list(range(max((len(p.again) for p in programs), default=0)))
-
-
-def boundary_widths(
-    layers: Sequence[GraphLayer], cuts: Sequence[int], widths: Widths, again: bool
-) -> list[int]:
-    """Columns that cross each boundary, skip tensors included."""
-    programs = [stage_program(layers, cuts, s, again) for s in range(len(cuts) - 1)]
-    return [
-        widths.x[p.last] + sum(widths.skip[name] for name in p.skips_out) for p in programs[:-1]
-    ]
 
 
 def exchanged_widths(layers: Sequence[GraphLayer], widths: Widths) -> tuple[list[int], int | None]:

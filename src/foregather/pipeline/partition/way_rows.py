@@ -37,6 +37,7 @@ class Reach:
         held: own rows and those read of other ways.
         gives: for each tick and way, positions of own rows that the other way reads.
         takes: for each tick and way, positions of the other way's rows that are read here.
+        counts: rows [tick, giver, reader] that one way reads of another.
         crossing: rows that cross between all ways together: alpha_G N.
         others: for each own chunk, positions of the rows it reads of other chunks.
     """
@@ -52,7 +53,8 @@ class Reach:
         reads = [self._read_by(topology, w) for w in range(ways)]
         self._outside = reads[way]
         self.held = self.own + self._outside.size
-        self.crossing = sum(r.size for r in reads)
+        self.counts = self._count(reads)
+        self.crossing = int(self.counts.sum())
         self.others = {c: self._others(topology.locals[c].others) for c in self.mine}
         self.gives = [self._of_tick(tick, reads, True) for tick in range(chunks.ticks)]
         self.takes = [self._of_tick(tick, reads, False) for tick in range(chunks.ticks)]
@@ -83,6 +85,15 @@ class Reach:
             numbers = np.unique(np.concatenate(sets))
         outside: Ids = numbers[(numbers < first) | (numbers >= last)]
         return outside
+
+    def _count(self, reads: Sequence[Ids]) -> Ids:
+        found = np.zeros((self._chunks.ticks, self.ways, self.ways), np.int64)
+        for reader, numbers in enumerate(reads):
+            rows = np.diff(np.searchsorted(numbers, self._bounds))
+            for chunk, count in enumerate(rows.tolist()):
+                giver = chunk * self.ways // len(self._chunks)
+                found[chunk % self._chunks.ticks, giver, reader] += count
+        return found
 
     def _of_tick(self, tick: int, reads: Sequence[Ids], gives: bool) -> list[Tensor]:
         found = []

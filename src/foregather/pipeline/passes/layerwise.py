@@ -13,10 +13,10 @@ from torch import Tensor
 
 from foregather.nn.layer import Near
 from foregather.pipeline.passes.aggregation import Exchange, Rows
-from foregather.pipeline.passes.chunkwise import Outcome, gradient_of, run_backward
-from foregather.pipeline.passes.segments import Op
+from foregather.pipeline.passes.executor import Executor, gradient_of, run_backward
 from foregather.pipeline.passes.stage import NearOf, Stage, Values
 from foregather.pipeline.passes.way_exchange import Across
+from foregather.pipeline.planning.schedule import Schedule, Task
 
 __all__ = ["LayerPass"]
 
@@ -40,40 +40,31 @@ class _Level:
         assert rows is not None
         return rows
 
-    def zero_adjoints(self) -> None:
-        """Makes room for gradients."""
+    def want_adjoints(self) -> None:
+        """Makes room for gradients, where there is none yet."""
         for rows in (self.x, self.message):
-            if rows is not None:
+            if rows is not None and rows.adjoint is None:
                 rows.adjoint = torch.zeros_like(rows.fresh)
 
 
-class LayerPass:
+class LayerPass(Executor):
     """One exact forward pass, and the backward pass that belongs to it.
 
     Args:
         stage: the stage.
-        order: ticks; the result does not depend on it, beyond rounding.
+        schedule: a layerwise one; the result does not depend on its order, beyond rounding.
+            Without gradients only what the next segment reads is kept.
         epoch: for random numbers; None for evaluation.
-        gradients: False keeps only what the next segment reads.
         keep_messages: keep messages of all aggregations in `messages`.
     """
 
     def __init__(
-        self,
-        stage: Stage,
-        order: Sequence[int],
-        epoch: int | None,
-        gradients: bool = True,
-        keep_messages: bool = False,
+        self, stage: Stage, schedule: Schedule, epoch: int | None, keep_messages: bool = False
     ) -> None:
-        self._stage, self._epoch = stage, epoch
-        ticks = [stage.chunks.abreast_of(tick) for tick in order]
-        self._order = [c for tick in ticks for c in tick if c in stage.reach.mine]
-        self._gradients, self._keep_messages = gradients, keep_messages
-        self._keep = gradients and stage.runtime.recompute != "all"
-        segments = stage.program.segments
-        # features are read where they are: no rows are kept in front of the first aggregation
-        self._segments = segments[1:] if stage.reads_features(0) else segments
+        super().__init__(stage, schedule, epoch)
+        self._gradients, self._keep_messages = schedule.gradients, keep_messages
+        self._keep = schedule.gradients and not schedule.recompute
+        self._segments = schedule.segments(stage.program.stage)
         self._levels = [_Level() for _ in self._segments]  # level j is the input of segment j
         self._skips: dict[str, Tensor] = {}
         self._skip_adjoints: dict[str, Tensor] = {}
@@ -83,28 +74,18 @@ class LayerPass:
 
     # ---- forward ---------------------------------------------------------------------------
 
-    def forward(self) -> Outcome:
-        """Runs all segments; what the backward pass needs is kept."""
-        total, fault = 0.0, None
-        take = self._stage.inlet(self._order)
-        final = len(self._segments) - 1
-        for number, ops in enumerate(self._segments):
-            for chunk in self._order:
-                given = take(chunk) if number == 0 else None
-                given = self._given(number, chunk, given)
-                with torch.set_grad_enabled(self._keep):
-                    out = self._run(number, ops, given, chunk)
-                self._store(number, chunk, out)
-                if self._keep:
-                    self._kept[number, chunk] = (given, out)
-                if number == final:
-                    total += self._deliver(chunk, out)
-                if fault is None and not bool(torch.isfinite(out.x).all()):
-                    fault = chunk
-            self._across(number + 1)
-            self._release(number)
-        self._stage.link.flush()
-        return Outcome(total, fault)
+    def _run_on(self, task: Task) -> None:
+        """A chunk through a segment; what the backward pass needs is kept."""
+        (chunk,), number = task.chunks, task.segment
+        given = self._given(number, chunk, self._start(chunk) if number == 0 else None)
+        with torch.set_grad_enabled(self._keep):
+            out = self._through(task, given)
+        self._store(number, chunk, out)
+        if self._keep:
+            self._kept[number, chunk] = (given, out)
+        if number + 1 == len(self._segments):
+            self._deliver(chunk, out)
+        self._check(chunk, out.x)
 
     def _given(self, number: int, chunk: int, arrived: Values | None) -> Values:
         """The input of a chunk in a segment, as leaves where gradients are asked for."""
@@ -141,22 +122,29 @@ class LayerPass:
     def _gives(self, number: int, name: str) -> bool:
         return any(self._stage.layers[op.layer].gives == name for op in self._segments[number])
 
-    def _deliver(self, chunk: int, out: Values) -> float:
+    def _deliver(self, chunk: int, out: Values) -> None:
         stage = self._stage
         if not stage.last:
             span = stage.reach.span(chunk)
             skips = {name: self._skips[name][span] for name in stage.program.skips_out}
-            stage.send_on(chunk, Values(out.x, None, skips))
-            return 0.0
-        if self._epoch is None:
+            self._leaving[chunk] = Values(out.x, None, skips)
+        elif self._epoch is None:
             if self.scores is None:
                 self.scores = self._empty(out.x.shape[1])[: stage.reach.own]
             self.scores[stage.reach.span(chunk)] = out.x
-            return 0.0
-        return float(stage.targets.of(chunk, out.x.detach()))
+        else:
+            self._loss += float(stage.targets.of(chunk, out.x.detach()))
 
-    def _release(self, number: int) -> None:
-        """Without gradients, the input of a finished segment is not needed any more."""
+    def _free(self, task: Task) -> None:
+        """Backward, rows and gradients in front of the next segment are used up.
+
+        Forward without gradients, the input of a finished segment is.
+        """
+        number = task.segment
+        if task.backward:
+            if number + 1 < len(self._segments):
+                self._levels[number + 1] = _Level()
+            return
         if self._keep_messages and number:
             self.messages[self._segments[number][0].layer] = self._levels[number].read.fresh
         if not self._gradients:
@@ -164,40 +152,34 @@ class LayerPass:
 
     # ---- backward --------------------------------------------------------------------------
 
-    def backward(self) -> None:
-        """Runs all segments in the reverse order; gradients of weights are added to theirs."""
-        stage, back = self._stage, self._order[::-1]
-        take = None if stage.last else stage.gradients(back)
-        self._skip_adjoints = {n: torch.zeros_like(rows) for n, rows in self._skips.items()}
-        for number in reversed(range(len(self._segments))):
-            final = number + 1 == len(self._segments)
-            if number or stage.program.stage:
-                self._levels[number].zero_adjoints()
-            for chunk in back:
-                given, out = self._again(number, chunk)
-                roots, gradients = self._given_skips(number, chunk, out)
-                if not final:
-                    self._add_inner(roots, gradients, number + 1, chunk, out)
-                elif take is None:
-                    roots.append(stage.targets.of(chunk, out.x))
-                    gradients.append(None)
-                else:
-                    self._add_received(roots, gradients, chunk, out, take(chunk))
-                run_backward(roots, gradients)
-                self._collect(number, chunk, given)
-            self._across(number, back=True)
-            if not final:
-                self._levels[number + 1] = _Level()  # both rows and gradients are used up
-        stage.link.flush()
+    def _begin(self, backward: bool) -> None:
+        if backward:
+            self._skip_adjoints = {n: torch.zeros_like(rows) for n, rows in self._skips.items()}
+        super()._begin(backward)
 
-    def _again(self, number: int, chunk: int) -> tuple[Values, Values]:
-        if self._keep:
-            return self._kept.pop((number, chunk))
+    def _run_back(self, task: Task) -> None:
+        """A chunk back through a segment; gradients of weights are added to theirs."""
+        (chunk,), number, stage = task.chunks, task.segment, self._stage
+        self._levels[number].want_adjoints()
+        given, out = self._kept.pop((number, chunk))
+        roots, gradients = self._given_skips(number, chunk, out)
+        if number + 1 < len(self._segments):
+            self._add_inner(roots, gradients, number + 1, chunk, out)
+        elif stage.last:
+            roots.append(stage.targets.of(chunk, out.x))
+            gradients.append(None)
+        else:
+            self._add_received(roots, gradients, chunk, out, self._gradients_in.pop(chunk))
+        run_backward(roots, gradients)
+        self._collect(number, chunk, given)
+
+    def _again(self, task: Task) -> None:
+        (chunk,), number = task.chunks, task.segment
         if number == 0 and self._stage.program.stage == 0:
             given = Values(self._stage.features.chunk(chunk))
         else:
             given = self._given(number, chunk, None)
-        return given, self._run(number, self._segments[number], given, chunk)
+        self._kept[number, chunk] = (given, self._through(task, given))
 
     def _given_skips(
         self, number: int, chunk: int, out: Values
@@ -258,12 +240,13 @@ class LayerPass:
                 rows.adjoint[span] += gradient_of(leaf)
         if number == 0 and level.x is not None and level.x.adjoint is not None:
             skips = [self._skip_adjoints[name][span] for name in stage.program.skips_in]
-            stage.send_back(chunk, [level.x.adjoint[span], *skips])
+            self._gradients_out[chunk] = [level.x.adjoint[span], *skips]
 
     # ---- helpers -----------------------------------------------------------------------------
 
-    def _run(self, number: int, ops: Sequence[Op], given: Values, chunk: int) -> Values:
-        return self._stage.run(ops, [given], [chunk], self._nears(number), self._epoch)[0]
+    def _through(self, task: Task, given: Values) -> Values:
+        nears = self._nears(task.segment)
+        return self._stage.run(task.ops, [given], task.chunks, nears, self._epoch)[0]
 
     def _nears(self, number: int) -> NearOf:
         stage = self._stage
@@ -279,16 +262,11 @@ class LayerPass:
 
         return nears
 
-    def _across(self, number: int, back: bool = False) -> None:
-        """Rows of level `number` that other ways read, or the gradients of those."""
-        stage = self._stage
-        if stage.reach.ways == 1 or not 0 < number < len(self._segments):
-            return
-        rows, across = (
-            self._levels[number].read,
-            Across(stage.link, stage.reach, range(stage.chunks.ticks)),
-        )
-        if not back:
+    def _exchange(self, task: Task) -> None:
+        """Rows in front of a segment that other ways read, or the gradients of those."""
+        rows = self._levels[task.segment].read
+        across = Across(self._stage.link, self._stage.reach, task.ticks)
+        if not task.backward:
             across.start(rows.fresh)
             across.finish(rows.fresh)
             return

@@ -16,7 +16,7 @@ from foregather.errors import InputError
 from foregather.nn.conv import Conv
 from foregather.nn.layer import Dense, GraphLayer
 
-__all__ = ["Op", "StageProgram", "as_layers", "cut_layers", "stage_program"]
+__all__ = ["Op", "StageProgram", "as_layers", "cut_layers", "shared_layers", "stage_program"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,3 +176,8 @@ def stage_program(
         tuple(crossing(layers, last, again)) if last < len(layers) else (),
         tuple(range(max((_giver(layers, name) for name in rerun), default=-1) + 1)),
     )
+
+
+def shared_layers(programs: Sequence[StageProgram]) -> tuple[int, ...]:
+    """Layers whose weights several stages hold: those run again behind the first."""
+    return tuple(range(max(len(program.again) for program in programs)))

@@ -100,7 +100,7 @@ class Stage:
 
     Attributes:
         layers: all layers of the model; only those of the program are used.
-        program: what this stage does.
+        programs: what each stage does.
         topology: edges of all chunks.
         reach: the rows this way holds.
         features: feature rows.
@@ -113,7 +113,7 @@ class Stage:
     """
 
     layers: Sequence[GraphLayer]
-    program: StageProgram
+    programs: tuple[StageProgram, ...]
     topology: Topology
     reach: Reach
     features: FeatureTable
@@ -123,6 +123,11 @@ class Stage:
     runtime: Runtime
     seed: int
     whole: Topology | None = None
+
+    @property
+    def program(self) -> StageProgram:
+        """What this stage does."""
+        return self.programs[self.link.stage]
 
     @property
     def last(self) -> bool:
@@ -215,9 +220,7 @@ class Stage:
     # ---- rows in and out -------------------------------------------------------------------
 
     def inlet(self, order: Sequence[int]) -> Callable[[int], Values]:
-        """A function that returns what a chunk starts with, in order."""
-        if self.program.stage == 0:
-            return lambda chunk: Values(self.features.chunk(chunk))
+        """A function that returns what the stage before gave a chunk, in order."""
         names = self.program.skips_in
         widths = self._widths(self.program.first, names)
         take = self._receiver(order, self.link.stage - 1, "forward", sum(widths))

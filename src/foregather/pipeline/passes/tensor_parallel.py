@@ -18,9 +18,10 @@ from foregather.pipeline.dry_run import Widths
 from foregather.pipeline.partition.chunk_topology import Topology
 from foregather.pipeline.partition.chunks import Chunks
 from foregather.pipeline.passes.aggregation import product
-from foregather.pipeline.passes.chunkwise import Outcome, run_backward
+from foregather.pipeline.passes.executor import Executor, run_backward
 from foregather.pipeline.passes.link import Link
-from foregather.pipeline.passes.stage import Stage, Values
+from foregather.pipeline.passes.stage import Stage
+from foregather.pipeline.planning.schedule import Schedule, Task
 
 __all__ = ["TensorPass", "column_bounds", "only_sums", "whole_topology"]
 
@@ -196,39 +197,35 @@ def only_sums(layers: Sequence[GraphLayer], widths: Widths) -> bool:
     return True
 
 
-class TensorPass:
+class TensorPass(Executor):
     """One exact forward pass, and the backward pass that belongs to it.
 
     Args:
         stage: the stage; this rank has one chunk of it.
+        schedule: one by columns.
         epoch: for random numbers; None for evaluation.
     """
 
-    def __init__(self, stage: Stage, epoch: int | None) -> None:
-        self._stage, self._epoch = stage, epoch
-        self._chunk = stage.reach.mine[0]
-        self._loss: Tensor | None = None
+    def __init__(self, stage: Stage, schedule: Schedule, epoch: int | None) -> None:
+        super().__init__(stage, schedule, epoch)
+        self._root: Tensor | None = None
         self.scores: Tensor | None = None
 
-    def forward(self) -> Outcome:
-        """Runs all layers on this rank's nodes."""
-        stage, ops = self._stage, [op for s in self._stage.program.segments for op in s]
-        given = Values(stage.features.chunk(self._chunk))
-        with torch.set_grad_enabled(self._epoch is not None):
-            out = stage.run(ops, [given], [self._chunk], self._nears, self._epoch)[0]
+    def _run_on(self, task: Task) -> None:
+        """All layers on this rank's nodes."""
+        stage, (chunk,) = self._stage, task.chunks
+        with torch.set_grad_enabled(self._schedule.gradients):
+            out = stage.run(task.ops, [self._start(chunk)], [chunk], self._nears, self._epoch)[0]
+            self._check(chunk, out.x)
             self.scores = out.x.detach()
-            stage.link.flush()
-            fault = None if bool(torch.isfinite(out.x).all()) else self._chunk
-            if self._epoch is None:
-                return Outcome(0.0, fault)
-            self._loss = stage.targets.of(self._chunk, out.x)
-        return Outcome(float(self._loss.detach()), fault)
+            if self._epoch is not None:
+                self._root = stage.targets.of(chunk, out.x)
+                self._loss += float(self._root.detach())
 
-    def backward(self) -> None:
+    def _run_back(self, task: Task) -> None:
         """Gradients of weights are added to theirs."""
-        run_backward([self._loss], [None])
-        self._loss = None
-        self._stage.link.flush()
+        run_backward([self._root], [None])
+        self._root = None
 
     def _nears(self, layer: int, _: Sequence[int], owns: Sequence[Tensor]) -> list[Near]:
         return [_TensorNear(self._stage, layer, owns[0])]

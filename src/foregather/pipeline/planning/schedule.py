@@ -1,37 +1,254 @@
-"""schedule: which chunk passes when, decided before an epoch; pure functions.
+"""schedule: what every rank does in a pass, and in which order, decided before it; values only.
 
-One order of chunks serves all stages and layers of an epoch, forward; the backward pass has the
-reverse. It is a pure function of (seed, epoch, K), so that ranks agree without a message. Where
-chunks pass abreast it is an order of ticks.
+One schedule serves all: the engine carries it out, the simulator prices it, and its messages are
+the bytes that are announced. One order of chunks serves all stages and layers of an epoch, forward;
+the backward pass has the reverse. It is a pure function of (seed, epoch, K), so that ranks agree
+without a message. Where chunks pass abreast it is an order of ticks.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from foregather import _core
+from foregather.pipeline.partition.way_rows import own_chunks
+from foregather.pipeline.passes.segments import Op, StageProgram, shared_layers
 
-__all__ = ["Task", "chunk_order", "draw_key", "schedule"]
+__all__ = ["How", "Kind", "Schedule", "Task", "chunk_order", "draw_key", "exact_pass"]
 
 _MASK = (1 << 64) - 1
+
+How = Literal["chunkwise", "layerwise", "columns"]
+Kind = Literal["receive", "run", "send", "again", "exchange", "free", "agree", "sum"]
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One chunk in one stage.
+    """One thing a rank does.
 
     Attributes:
-        tick: when it runs if all tasks take one tick.
-        stage: where.
-        chunk: what.
-        phase: forward or backward.
+        kind: "receive" and "send" move the rows of one chunk between stages (forward), or their
+            gradients (backward); "run" takes chunks through ops; "again" recomputes what a
+            backward run needs; "exchange" moves rows of one aggregation between ways, or their
+            gradients; "free" lets go of what a segment read, or of what was in front of the next;
+            "agree" is the word of all ranks on the loss, or on the gradients; "sum" adds the
+            gradients of weights along a chain of ranks.
+        backward: in the backward pass.
+        chunks: own chunks.
+        ticks: those the chunks belong to; of an exchange, those whose rows cross.
+        ops: what is run.
+        segment: which segment of the stage it is, where chunks go segment by segment.
+        layers: of "run" and "again", the aggregations in which ways exchange while it runs; of
+            "exchange", whose messages cross; of "sum", whose weights.
+        peers: the chain of ranks of "agree" and "sum"; the one other rank of "receive" and "send".
     """
 
-    tick: int
-    stage: int
-    chunk: int
-    phase: Literal["forward", "backward"]
+    kind: Kind
+    backward: bool = False
+    chunks: tuple[int, ...] = ()
+    ticks: tuple[int, ...] = ()
+    ops: tuple[Op, ...] = ()
+    segment: int = 0
+    layers: tuple[int, ...] = ()
+    peers: tuple[int, ...] = ()
+
+    @property
+    def updates(self) -> list[int]:
+        """The layers whose update is run."""
+        return [op.layer for op in self.ops if op.kind == "update"]
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The tasks of all ranks in one pass: forward, and backward where gradients are asked for.
+
+    Attributes:
+        how: "chunkwise": a tick goes through all layers of a stage, then the next tick.
+            "layerwise": all chunks go through a segment, then through the next. "columns": dense
+            parts by nodes and aggregations by columns.
+        programs: what each stage does.
+        ways: G; ranks are stage by stage.
+        chunks: K; chunk c belongs to tick c modulo the ticks.
+        order: ticks, first to last.
+        gradients: False for a forward pass alone.
+        recompute: the backward pass recomputes what it needs.
+    """
+
+    how: How
+    programs: tuple[StageProgram, ...]
+    ways: int
+    chunks: int
+    order: tuple[int, ...]
+    gradients: bool = True
+    recompute: bool = False
+
+    @property
+    def ranks(self) -> int:
+        """Stages times ways."""
+        return len(self.programs) * self.ways
+
+    @property
+    def shared(self) -> tuple[int, ...]:
+        """Layers whose weights several stages hold."""
+        return shared_layers(self.programs)
+
+    def tasks(self, rank: int) -> tuple[Task, ...]:
+        """What a rank does, in order; its first backward task is where gradients begin."""
+        stage, way = divmod(rank, self.ways)
+        return tuple(_Rank(self, stage, way).tasks())
+
+    def own_tick(self, way: int, tick: int) -> tuple[int, ...]:
+        """The chunks of a tick that a way has."""
+        mine = own_chunks(self.chunks, way, self.ways)
+        return tuple(c for c in range(tick, self.chunks, len(self.order)) if c in mine)
+
+    def exchanging(self, stage: int) -> tuple[int, ...]:
+        """Aggregations of a stage whose messages cross between ways; features never do."""
+        program = self.programs[stage]
+        if self.ways == 1:
+            return ()
+        return tuple(n for n in program.aggregating if n or not program.reads_features)
+
+    def segments(self, stage: int) -> tuple[tuple[Op, ...], ...]:
+        """Ops of a stage between aggregations.
+
+        Features are read where they are: nothing is run in front of their aggregation.
+        """
+        program = self.programs[stage]
+        return program.segments[1:] if program.reads_features else program.segments
+
+    def show(self, most: int = 12) -> str:
+        """Who runs which chunks when, a line a rank; of long phases the first tasks."""
+        return "\n".join(self._show(rank, most) for rank in range(self.ranks))
+
+    def _show(self, rank: int, most: int) -> str:
+        stage, way = divmod(rank, self.ways)
+        tasks, program = self.tasks(rank), self.programs[stage]
+        phases = []
+        for backward in (False, True):
+            runs = [t for t in tasks if t.kind == "run" and t.backward is backward]
+            names = ["+".join(map(str, task.chunks)) for task in runs]
+            rest = [f"... {len(names)} in all"] if len(names) > most else []
+            if names:
+                word = "backward" if backward else "forward"
+                phases.append(f"{word} {' '.join([*names[:most], *rest])}")
+        where = f"stage {stage}" + (f" way {way}" if self.ways > 1 else "")
+        layers = f"layers {program.first} to {program.last - 1}"
+        return f"{where}, {layers}: chunks {'; '.join(phases)}"
+
+
+class _Rank:
+    """Writes down what one rank does."""
+
+    def __init__(self, schedule: Schedule, stage: int, way: int) -> None:
+        self._schedule, self._stage, self._way = schedule, stage, way
+        self._program = schedule.programs[stage]
+        self._first, self._last = stage == 0, stage + 1 == len(schedule.programs)
+        self._exchanging = schedule.exchanging(stage)
+
+    def tasks(self) -> Iterator[Task]:
+        """Forward, the word of all on it; backward, sums, the word of all on those."""
+        schedule = self._schedule
+        phase = {
+            "chunkwise": self._chunkwise,
+            "layerwise": self._layerwise,
+            "columns": self._columns,
+        }[schedule.how]
+        everyone = tuple(range(schedule.ranks))
+        yield from phase(False)
+        yield Task("agree", peers=everyone)
+        if schedule.gradients:
+            yield from phase(True)
+            yield from self._sums(everyone)
+            yield Task("agree", True, peers=everyone)
+
+    def _chunkwise(self, backward: bool) -> Iterator[Task]:
+        """Tick by tick through all layers of the stage."""
+        schedule = self._schedule
+        ops = tuple(op for segment in self._program.segments for op in segment)
+        for tick in reversed(schedule.order) if backward else schedule.order:
+            chunks = schedule.own_tick(self._way, tick)
+            run = Task("run", backward, chunks, (tick,), ops, layers=self._exchanging)
+            if backward and schedule.recompute:
+                yield Task("again", True, chunks, (tick,), ops, layers=self._exchanging)
+            yield from self._receives(chunks, backward)
+            yield run
+            yield from self._sends(chunks, backward)
+
+    def _layerwise(self, backward: bool) -> Iterator[Task]:
+        """All chunks through a segment; then rows of all of them cross between ways."""
+        segments = self._schedule.segments(self._stage)
+        places = range(len(segments))
+        for place in reversed(places) if backward else places:
+            enters = place + 1 == len(segments) if backward else place == 0
+            leaves = place == 0 if backward else place + 1 == len(segments)
+            yield from self._segment(place, segments[place], backward, enters, leaves)
+            read = place if backward else place + 1  # the segment that reads what crosses
+            if 0 < read < len(segments) and self._schedule.ways > 1:
+                layer = segments[read][0].layer
+                ticks = tuple(range(len(self._schedule.order)))
+                yield Task("exchange", backward, ticks=ticks, segment=read, layers=(layer,))
+            yield Task("free", backward, segment=place)
+
+    def _segment(
+        self, place: int, ops: tuple[Op, ...], backward: bool, enters: bool, leaves: bool
+    ) -> Iterator[Task]:
+        schedule = self._schedule
+        mine = [(t, c) for t in schedule.order for c in schedule.own_tick(self._way, t)]
+        for tick, chunk in reversed(mine) if backward else mine:
+            run = Task("run", backward, (chunk,), (tick,), ops, place)
+            if backward and schedule.recompute:
+                yield Task("again", True, (chunk,), (tick,), ops, place)
+            if enters:
+                yield from self._receives((chunk,), backward)
+            yield run
+            if leaves:
+                yield from self._sends((chunk,), backward)
+
+    def _columns(self, backward: bool) -> Iterator[Task]:
+        """All layers at once; sums of features have no gradient to trade."""
+        ops = tuple(op for segment in self._program.segments for op in segment)
+        layers = self._exchanging if backward else tuple(self._program.aggregating)
+        chunks = tuple(own_chunks(self._schedule.chunks, self._way, self._schedule.ways))
+        yield Task("run", backward, chunks, self._schedule.order, ops, layers=layers)
+
+    def _receives(self, chunks: Sequence[int], backward: bool) -> Iterator[Task]:
+        if not (self._last if backward else self._first):
+            peer = self._peer(+1 if backward else -1)
+            for chunk in chunks:
+                yield Task("receive", backward, (chunk,), peers=(peer,))
+
+    def _sends(self, chunks: Sequence[int], backward: bool) -> Iterator[Task]:
+        if not (self._first if backward else self._last):
+            peer = self._peer(-1 if backward else +1)
+            for chunk in chunks:
+                yield Task("send", backward, (chunk,), peers=(peer,))
+
+    def _sums(self, everyone: tuple[int, ...]) -> Iterator[Task]:
+        """Weights of one stage over its ways; weights that several stages hold, over all."""
+        schedule, shared = self._schedule, self._schedule.shared
+        own = (n for n in range(self._program.first, self._program.last) if n not in shared)
+        first = self._stage * schedule.ways
+        if schedule.ways > 1:
+            ways = tuple(range(first, first + schedule.ways))
+            yield Task("sum", True, layers=tuple(own), peers=ways)
+        if shared and schedule.ranks > 1:
+            yield Task("sum", True, layers=shared, peers=everyone)
+
+    def _peer(self, step: int) -> int:
+        return (self._stage + step) * self._schedule.ways + self._way
+
+
+def exact_pass(split: str, ways: int, ticks: int) -> How:
+    """How an exact epoch is run.
+
+    Where ways have one tick nothing is stale chunk by chunk either, and exchanges overlap.
+    """
+    if split == "columns":
+        return "columns"
+    return "chunkwise" if ways > 1 and ticks == 1 else "layerwise"
 
 
 def chunk_order(chunks: int, seed: int, epoch: int, reshuffle: bool = True) -> list[int]:
@@ -39,20 +256,6 @@ def chunk_order(chunks: int, seed: int, epoch: int, reshuffle: bool = True) -> l
     order = np.empty(chunks, np.int64)
     _core.shuffled(chunks, seed, epoch if reshuffle else 0, 0, order)
     return [int(c) for c in order]
-
-
-def schedule(stages: int, order: list[int]) -> list[Task]:
-    """All tasks of an epoch by tick: forward in order, then backward in reverse.
-
-    A phase takes K + S - 1 ticks, of which a stage works K.
-    """
-    count, tasks = len(order), []
-    for place, chunk in enumerate(order):
-        for stage in range(stages):
-            tasks.append(Task(place + stage, stage, chunk, "forward"))
-            back = (count + stages - 1) + (count - 1 - place) + (stages - 1 - stage)
-            tasks.append(Task(back, stage, chunk, "backward"))
-    return sorted(tasks, key=lambda task: (task.tick, task.stage))
 
 
 def draw_key(*names: int) -> int:

@@ -1,4 +1,6 @@
-"""volume: bytes that cross between ranks in an epoch, as closed forms; the ledger equals them.
+"""volume: bytes that cross between ranks in an epoch: of its schedule, and as closed forms.
+
+The messages of a schedule add up to the closed forms, and the ledger equals both.
 
 N nodes, b bytes a value. A boundary carries the rows of N nodes and the skip tensors that cross
 there, once forward and once backward; a sweep carries them forward once more. Ways exchange, for
@@ -7,10 +9,38 @@ are split, all rows that change place.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from foregather.pipeline.passes.tensor_parallel import column_bounds
+from foregather.pipeline.planning.messages import Sizes, sent_bytes
+from foregather.pipeline.planning.schedule import Schedule
 
-__all__ = ["column_bytes", "exchange_bytes", "pipeline_bytes", "shared_weight_bytes"]
+__all__ = [
+    "column_bytes",
+    "exchange_bytes",
+    "pipeline_bytes",
+    "schedule_bytes",
+    "shared_weight_bytes",
+]
+
+
+def schedule_bytes(schedule: Schedule, sizes: Sizes, sweeps: int = 0) -> dict[str, int]:
+    """Bytes of all ranks: `rows` between stages, `exchange` between ways, sums of `weights`.
+
+    Args:
+        schedule: of an epoch.
+        sizes: of rows and weights.
+        sweeps: forward passes without gradients before it.
+    """
+    sent = sent_bytes(schedule, sizes)
+    if sweeps:
+        once = sent_bytes(replace(schedule, how="chunkwise", gradients=False), sizes)
+        sent = {purpose: sent[purpose] + sweeps * once.get(purpose, 0) for purpose in sent}
+    return {
+        "rows": sent["forward"] + sent["backward"],
+        "exchange": sent["exchange"] + sent["exchange_back"],
+        "weights": sent["weights"],
+    }
 
 
 def pipeline_bytes(nodes: int, widths: Sequence[int], itemsize: int, sweeps: int = 0) -> int:

@@ -19,8 +19,14 @@ from foregather.pipeline.dry_run import Widths, probe
 from foregather.pipeline.options import Runtime
 from foregather.pipeline.partition.cut import Cut
 from foregather.pipeline.partition.way_rows import own_chunks
-from foregather.pipeline.passes.segments import StageProgram, as_layers, stage_program
+from foregather.pipeline.passes.segments import (
+    StageProgram,
+    as_layers,
+    shared_layers,
+    stage_program,
+)
 from foregather.pipeline.planning.profile import LayerCost, profile_layers
+from foregather.pipeline.planning.schedule import How, Schedule, exact_pass
 from foregather.pipeline.setup import exchanged_widths
 
 __all__ = ["Setting", "Workload", "memory_of", "rank_memory", "split_layers", "workload_of"]
@@ -96,10 +102,24 @@ class Setting:
         """What a stage does."""
         return stage_program(work.layers, self.cuts, stage, work.again)
 
-    def shared(self, work: Workload) -> list[int]:
+    def schedule(self, work: Workload) -> Schedule:
+        """What all ranks do in a steady epoch, in the order of ticks."""
+        ticks = self.chunks // self.ways
+        how: How = "chunkwise"
+        if self.mode == "exact":
+            how = exact_pass(self.split, self.ways, ticks)
+        return Schedule(
+            how,
+            tuple(self.program(work, stage) for stage in range(self.stages)),
+            self.ways,
+            self.chunks,
+            tuple(range(ticks)),
+            recompute=self.recompute == "all",
+        )
+
+    def shared(self, work: Workload) -> tuple[int, ...]:
         """Layers whose weights several stages hold."""
-        most = max(len(self.program(work, s).again) for s in range(self.stages))
-        return list(range(most))
+        return shared_layers([self.program(work, stage) for stage in range(self.stages)])
 
 
 def workload_of(
