@@ -295,7 +295,7 @@ class FullGraph:
         """What this rank alone has: history of its rows, and what `bounded` does next.
 
         Together with `state_dict` it leads to the same weights as an undisturbed run, on as many
-        stages and ways.
+        stages and ways. Rows are not copied: they are those of now until the next epoch.
         """
         found = {"filled": self._filled, "rung": self._ladder.rung}
         return {"history": history_state(self.engine.history), **found}

@@ -122,9 +122,9 @@ def _receive(link: Link, peer: int) -> dict[str, Tensor]:
 
 
 def history_state(history: History) -> dict[str, Any]:
-    """Rows of earlier epochs that this rank's next epoch may read, by layer."""
+    """Rows of earlier epochs that this rank's next epoch may read, by layer; not copied."""
     rows = {
-        str(layer): held.history.clone()
+        str(layer): held.history
         for layer, held in sorted(history.rows.items())
         if held.history is not None
     }

@@ -7,6 +7,7 @@ ranks rank 0 writes, all read, and each call here is made by all of them togethe
 """
 
 import json
+import math
 import os
 import time
 from collections.abc import Callable
@@ -50,6 +51,7 @@ from foregather.train.trainers.sampled import SampledTrainer
 
 __all__ = ["Run"]
 
+_TELL_SECONDS = 1.0  # between epochs that are told, where none of them ends with a checkpoint
 _BETWEEN_RANKS = 1_000_003  # seeds of ranks are so far apart: each drops other values out
 
 
@@ -84,7 +86,7 @@ class Run:
             self.trainer = SampledTrainer(settings, self.folder, say, together)
         seed_everything(settings.train.seed + _BETWEEN_RANKS * self.together.rank)
         self._pruner = Pruner(self._read_checkpoint)
-        self._saved = time.monotonic()
+        self._saved, self._told = time.monotonic(), -math.inf
         self._lock: int | None = None
 
     def _prepare(self, threads: int) -> None:
@@ -293,8 +295,13 @@ class Run:
         late = minutes > 0 and time.monotonic() - self._saved >= 60 * minutes
         return late and self.together.first
 
+    def is_time_to_tell(self) -> bool:
+        """Whether the last word to disk and people is a second old: epochs may be far shorter."""
+        return time.monotonic() - self._told >= _TELL_SECONDS
+
     def write_metrics(self) -> None:
         """Writes metrics.jsonl, one line an epoch; a disk that refuses is only reported."""
+        self._told = time.monotonic()
         if not self.together.first:
             return
         lines = "".join(json.dumps(record) + "\n" for record in self.trainer.history)

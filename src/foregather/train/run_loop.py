@@ -93,15 +93,19 @@ def conduct(run: Run) -> Record:
             now = trace.totals()
             record["stages"] = {name: now[name] - totals.get(name, 0.0) for name in now}
             totals.update(now)
-            run.write_metrics()
-            to_board(record)  # before the checkpoint: what follows it is repeated
             done = trainer.epochs_done()
-            regular = done % settings.checkpoint.epochs == 0 or done == settings.train.epochs
-            if regular or together.largest(int(run.is_due())):
+            saved = done % settings.checkpoint.epochs == 0 or done == settings.train.epochs
+            saved = saved or bool(together.largest(int(run.is_due())))
+            told = saved or run.is_time_to_tell()
+            if told:
+                run.write_metrics()
+            to_board(record)  # before the checkpoint: what follows it is repeated
+            if saved:
                 run.try_to_save()
-            run.say(epoch_line(record, settings.train.epochs))
-            if told := trainer.explain(record):
-                run.say(told)
+            if told:
+                run.say(epoch_line(record, settings.train.epochs))
+            if text := trainer.explain(record):
+                run.say(text)
             each_epoch()
             asked = together.largest(signals.seen or 0)
             if asked and done < settings.train.epochs:

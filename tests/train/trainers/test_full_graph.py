@@ -185,6 +185,21 @@ def test_a_run_trains_as_full_graph_itself(graph, tmp_path):
     assert facts["accuracy"] == plain.accuracies(list(Graph.open(graph).splits))
 
 
+def test_short_epochs_are_told_with_their_checkpoints(graph, tmp_path, monkeypatch):
+    """A second may pass between any two epochs, so no more than the least is certain."""
+    heard, writes = [], []
+    monkeypatch.setattr(Run, "is_time_to_tell", lambda self: False)
+    real = Run.write_metrics
+    monkeypatch.setattr(Run, "write_metrics", lambda self: (writes.append(1), real(self)))
+    settings = settings_of(graph, tmp_path / "r", checkpoint=CheckpointSettings(0, epochs=4))
+    train(replace(settings, full_graph=FullGraphSettings(chunks=1, validate=0)), heard.append)
+    assert [line.split("  ")[0] for line in heard if line.startswith("epoch")] == [
+        "epoch 4/6", "epoch 6/6",
+    ]  # fmt: skip
+    assert len(writes) == 3  # and at the end
+    assert [record["epoch"] for record in records(tmp_path / "r")] == [1, 2, 3, 4, 5, 6]
+
+
 def test_patience_ends_it_and_the_last_epoch_is_kept(graph, tmp_path, monkeypatch):
     scores = iter([0.5, 0.4, 0.3, 0.9, 0.9])
     monkeypatch.setattr(FullGraph, "evaluate", lambda self, split: next(scores))
