@@ -47,7 +47,7 @@ from common.training import (
 )
 from torch.nn import functional
 
-from foregather import Loader
+from foregather import BatchContents, Loader
 from foregather.sampling import FastGCN, Ladies, Neighbor
 
 BAR = {"Neighbor": 0.5, "Ladies": 1.5, "FastGCN": 1.5}
@@ -61,7 +61,7 @@ def sampled_steps(task: Task, kind: str, rule: str, layers: int, plan: Plan, see
     options: dict = {"input_nodes": train, "shuffle": True, "seed": seed}
     graph = task.plain if kind == "SAGE" else task.looped
     if kind == "GCN":
-        options["norm"] = "gcn"
+        options["contents"] = BatchContents(norm="gcn")
     if rule == "Neighbor":
         options["sampler"] = Neighbor([plan.fanout] * layers)
     else:

@@ -26,7 +26,7 @@ from common.cgroup import Cgroup
 from common.report import Report
 from common.skip import need_disk
 
-from foregather import Graph
+from foregather import BatchContents, Graph
 from foregather.units import format_bytes, format_count, parse_count, parse_size
 
 LIMIT = 6_000_000_000
@@ -51,7 +51,7 @@ def train(folder: Path, system: str, memory: int, batches: int) -> dict[str, Any
 
     torch.manual_seed(0)
     graph = Graph.open(folder / "graph")
-    rest = {"shuffle": True, "seed": 0, "labels": "seeds", "pyg": False}
+    rest = {"shuffle": True, "seed": 0, "contents": BatchContents(labels="seeds", pyg=False)}
     if system == "planned":
         rest |= {"memory": memory, "storage": "disk"}
     else:

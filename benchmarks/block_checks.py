@@ -41,7 +41,7 @@ import numpy as np
 import torch
 from common.report import Report, median_spread
 
-from foregather import Graph, Loader, _core
+from foregather import BatchContents, Graph, Loader, _core
 from foregather.graph.integrity.blocks import open_sums
 from foregather.graph.integrity.checks import FILE
 from foregather.graph.load import load
@@ -75,7 +75,7 @@ def epoch(folder: Path, storage: Any, memory: int, kind: str) -> None:
     graph = Graph.open(folder)
     loader = Loader(
         graph, [10, 10], "train", 512, storage=storage, memory=memory, shuffle=True, seed=1,
-        pyg=False,
+        contents=BatchContents(pyg=False),
     )  # fmt: skip
     model = SAGE([graph.features.width, 128, 8]) if kind == "training" else None
     optimizer = None if model is None else torch.optim.Adam(model.parameters())

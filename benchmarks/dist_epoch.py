@@ -29,7 +29,7 @@ from common.report import Report, median_spread
 from common.skip import skip
 from common.world import run_over_links
 
-from foregather import Graph, Loader
+from foregather import BatchContents, Graph, Loader, RankOptions
 from foregather.dist import Grid
 from foregather.dist.transport.ledger import total
 from foregather.graph.synthetic import synthesize
@@ -54,8 +54,9 @@ def one_rank(folder: Path, steps: int, bulk: int, repeats: int) -> None:
         seeds = np.random.default_rng(0).permutation(graph.num_nodes)[: steps * grid.size * SEEDS]
         loaders = {}
         for mode in MODES:
-            options = {"sampler": RULE, "bulk": bulk, "threads": 1, "pyg": False, "mode": mode}
-            loaders[mode] = Loader(graph, None, seeds, SEEDS, grid=grid, prefetch=1, **options)
+            options = {"sampler": RULE, "bulk": bulk, "threads": 1, "prefetch": 1}
+            options |= {"contents": BatchContents(pyg=False), "ranks": RankOptions(mode=mode)}
+            loaders[mode] = Loader(graph, None, seeds, SEEDS, grid=grid, **options)
             found[mode] = {"seconds": [], "cpu": []}
         for epoch in range(repeats):
             for mode, loader in loaders.items():

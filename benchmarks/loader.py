@@ -16,7 +16,7 @@ import time
 import numpy as np
 from common.report import Report, median_spread
 
-from foregather import Graph, Loader, _core
+from foregather import BatchContents, Graph, Loader, _core
 from foregather.graph.features import Features
 from foregather.graph.synthetic import synthetic_arrays
 from foregather.loader.seeds import Seeds
@@ -92,7 +92,7 @@ def compare(graph: Graph, threads: int, rounds: int, batches: int) -> list[list[
     contenders = {
         "kernel and gather alone": Alone(graph, batches, threads),
         "Loader, Data": Delivered(graph, batches, threads),
-        "Loader, Batch": Delivered(graph, batches, threads, pyg=False),
+        "Loader, Batch": Delivered(graph, batches, threads, contents=BatchContents(pyg=False)),
     }
     rng = np.random.default_rng(0)
     rates: dict[str, list[float]] = {name: [] for name in contenders}

@@ -28,7 +28,7 @@ import numpy as np
 from common.cgroup import Cgroup
 from common.report import Report, median_spread
 
-from foregather import Graph
+from foregather import BatchContents, Graph
 from foregather.graph.synthetic import synthesize
 from foregather.sampling import Neighbor
 from foregather.units import format_bytes, parse_count
@@ -178,7 +178,8 @@ def train_epoch(folder: Path, name: str, memory: int | None, batches: int) -> di
             kept[first : first + (1 << 18)].sum()
         graph.indices.sum()
     loader = Loader(
-        graph, FANOUT, "train", BATCH, shuffle=True, labels="seeds", pyg=False, bulk=32,
+        graph, FANOUT, "train", BATCH, shuffle=True, bulk=32,
+        contents=BatchContents(labels="seeds", pyg=False),
         memory=memory, storage="auto" if memory is None else "features",
     )  # fmt: skip
     model = SAGE([graph.features.width, 64, int(graph.labels[:1000].max()) + 2])

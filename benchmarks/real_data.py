@@ -72,7 +72,7 @@ from common.training import (
 from torch.nn import functional
 from torch_geometric.nn import GCNConv, SAGEConv
 
-from foregather import Graph, Loader, convert
+from foregather import BatchContents, Graph, Loader, convert
 from foregather.sampling import FastGCN, Full, Labor, Ladies, Neighbor, Saint, Sampler
 
 SEEDS = {"ogbn_arxiv": 3, "tolokers": 3, "squirrel": 10}  # 5 for the others
@@ -156,8 +156,8 @@ def loader_steps(
     sampler = make_sampler(rule, plan, graph.num_nodes)
     norm = "gcn" if kind == "GCN" else None
     loader = Loader(
-        graph, None, nodes, plan.batch_size, sampler=sampler, shuffle=True, seed=seed, norm=norm,
-        threads=1, pyg=False, **options,
+        graph, None, nodes, plan.batch_size, sampler=sampler, shuffle=True, seed=seed,
+        contents=BatchContents(norm=norm, pyg=False), threads=1, **options,
     )  # fmt: skip
     degree = torch.from_numpy(np.maximum(graph.in_degree(), 1)).float()
     wanted = torch.zeros(graph.num_nodes, dtype=torch.bool).index_fill_(0, nodes, True)

@@ -14,7 +14,7 @@ import torch
 from torch.nn import functional
 from tqdm import tqdm
 
-from foregather import Features, Graph, Loader
+from foregather import BatchContents, Features, Graph, Loader
 from foregather.graph.synthetic import synthetic_arrays
 from foregather.nn import MLP, SAGE
 
@@ -37,7 +37,9 @@ def make_graph() -> Graph:
 
 def train(model: torch.nn.Module, graph: Graph) -> float:
     """Trains on sampled minibatches; returns the test accuracy of the whole graph."""
-    loader = Loader(graph, FANOUT, "train", BATCH, shuffle=True, seed=0, labels="seeds")
+    loader = Loader(
+        graph, FANOUT, "train", BATCH, shuffle=True, seed=0, contents=BatchContents(labels="seeds")
+    )
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     for _ in (bar := tqdm(range(EPOCHS), type(model).__name__, unit="epoch", disable=None)):
         model.train()

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from foregather import Graph, Loader, Training, fit
+from foregather import BatchContents, Graph, Loader, Training, fit
 from foregather.graph.synthetic import synthesize
 from foregather.nn import SAGE
 from foregather.observe.plots import new_figure, save_figure
@@ -25,7 +25,11 @@ def train(graph: Graph, memory: int | None) -> dict[str, Any]:
     """Trains with a budget (None: all in memory); returns losses, seconds and bytes per epoch."""
     torch.manual_seed(0)
     storage = "auto" if memory is None else "features"
-    options = {"shuffle": True, "labels": "seeds", "bulk": "auto", "pyg": False}
+    options = {
+        "shuffle": True,
+        "contents": BatchContents(labels="seeds", pyg=False),
+        "bulk": "auto",
+    }
     loader = Loader(graph, FANOUT, "train", BATCH, memory=memory, storage=storage, **options)
     if memory is not None:
         print(loader.plan(0).summary())

@@ -22,7 +22,7 @@ import torch
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
-from foregather import Features, Graph, Loader
+from foregather import BatchContents, Features, Graph, Loader
 from foregather.dist import Grid
 from foregather.graph.synthetic import synthetic_arrays
 from foregather.nn import SAGE
@@ -63,7 +63,12 @@ class Model(SAGE):
 
 def train(rule: Sampler, graph: Graph, grid: Grid, checkpoint: Path | None) -> torch.nn.Module:
     """Trains with gradients averaged over ranks by DDP."""
-    options = {"shuffle": True, "labels": "seeds", "pyg": False, "threads": 1, "grid": grid}
+    options = {
+        "shuffle": True,
+        "contents": BatchContents(labels="seeds", pyg=False),
+        "threads": 1,
+        "grid": grid,
+    }
     loader = Loader(graph, None, "train", STEP // grid.size, sampler=rule, **options)
     torch.manual_seed(0)
     model = Model([graph.features.width, WIDTH, int(graph.labels.max()) + 1])

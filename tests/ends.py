@@ -18,10 +18,11 @@ STORAGES = ("memory", "features", "disk")
 CHILD = """
 import sys, threading, time
 import torch
-from foregather import Graph, Loader
+from foregather import BatchContents, Graph, Loader
 options = {} if sys.argv[2] == "memory" else {"memory": "80MB", "storage": sys.argv[2]}
 loader = Loader(
-    Graph.open(sys.argv[1]), [10, 10], None, 512, shuffle=True, pyg=False, bulk=4, **options
+    Graph.open(sys.argv[1]), [10, 10], None, 512, shuffle=True, bulk=4,
+    contents=BatchContents(pyg=False), **options
 )
 ready = threading.Event()
 def work():

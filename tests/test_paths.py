@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from foregather import Graph, InputError, Loader, StorageError, infer
+from foregather import BatchContents, Graph, InputError, Loader, StorageError, infer
 from foregather.files import absolute
 from foregather.gather.feature_file import FeatureFile
 from foregather.gather.store import open_store
@@ -50,7 +50,9 @@ def test_a_graph_stays_the_one_that_was_opened(two):
         found = topology.sample_bulk(Neighbor([3, 3]), seeds, seed=0)[0].node
         np.testing.assert_array_equal(found, expected)
     for options in ({}, {"memory": "40MB", "storage": "disk"}):
-        for batch in Loader(graph, [3, 3], "train", 256, pyg=False, **options):
+        for batch in Loader(
+            graph, [3, 3], "train", 256, contents=BatchContents(pyg=False), **options
+        ):
             np.testing.assert_array_equal(batch.x.numpy(), right[batch.n_id.numpy()])
     assert graph.verify().num_nodes == 600
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from foregather.graph.features import Features
     from foregather.graph.graph import Graph
     from foregather.loader.loader import Loader
+    from foregather.loader.options import BatchContents
+    from foregather.loader.rank_options import RankOptions
     from foregather.train.fit import Training, evaluate, fit
     from foregather.train.infer import infer
 
@@ -33,6 +35,8 @@ __all__ = [
     "Graph",
     "Features",
     "Loader",
+    "BatchContents",
+    "RankOptions",
     "Training",
     "fit",
     "evaluate",
@@ -53,12 +57,14 @@ _HOME = {
     "Graph": "foregather.graph.graph",
     "Features": "foregather.graph.features",
     "Loader": "foregather.loader.loader",
+    "BatchContents": "foregather.loader.options",
+    "RankOptions": "foregather.loader.rank_options",
     "Training": "foregather.train.fit",
     "fit": "foregather.train.fit",
     "evaluate": "foregather.train.fit",
     "infer": "foregather.train.infer",
     "convert": "foregather.graph.convert.run",
-    **dict.fromkeys(__all__[8:-1], "foregather.errors"),
+    **dict.fromkeys(__all__[10:-1], "foregather.errors"),
 }
 
 

@@ -2,11 +2,13 @@
 
 import json
 
-from foregather import Graph, Loader
+from foregather import BatchContents, Graph, Loader
 from foregather.cli.main import main
 from foregather.graph.synthetic import synthesize
 from foregather.loader.memory.ways import compare_measured, prospects
 from foregather.train.fit import Training, fit
+
+CONTENTS = BatchContents("seeds", pyg=False)
 
 
 def test_ways_side_by_side(tmp_path, capsys):
@@ -21,8 +23,8 @@ def test_ways_side_by_side(tmp_path, capsys):
         choice, *others = point["ways"]
         assert choice["rank"] == "choice" and len(point["ways"]) == 4
         loader = Loader(
-            graph, [5, 5], "train", 50, shuffle=True, bulk="auto", pyg=False, labels="seeds",
-            memory=point["memory"],
+            graph, [5, 5], "train", 50, shuffle=True, bulk="auto",
+            contents=CONTENTS, memory=point["memory"],
         )  # fmt: skip
         assert choice["storage"] == storage_of(loader)
         kinds.add(choice["storage"])
@@ -51,7 +53,12 @@ def test_auto_takes_the_fewest_predicted_seconds(tmp_path):
         graph = Graph.open(tmp_path / name)
 
         def make(graph=graph, **options):
-            fixed = {"shuffle": True, "bulk": 4, "pyg": False, "labels": "seeds", "threads": 1}
+            fixed = {
+                "shuffle": True,
+                "bulk": 4,
+                "contents": CONTENTS,
+                "threads": 1,
+            }
             return Loader(graph, [5, 5], "train", 20, **fixed, **options)
 
         least = 12_000_000  # tables, staging, and room for batches
@@ -77,7 +84,11 @@ def test_the_prediction_of_a_whole_epoch_is_what_is_read(tmp_path):
     graph = Graph.open(tmp_path / "g")
 
     def make(**options):
-        fixed = {"shuffle": True, "bulk": "auto", "pyg": False, "labels": "seeds"}
+        fixed = {
+            "shuffle": True,
+            "bulk": "auto",
+            "contents": CONTENTS,
+        }
         return Loader(graph, [5, 5], "train", 100, **fixed, **options)
 
     ways = {way.storage: way for way in prospects(make, 40_000_000, 0)}

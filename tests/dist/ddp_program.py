@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
-from foregather import Loader
+from foregather import BatchContents, Loader
 from foregather.dist import Grid
 from foregather.dist.transport import wire
 from foregather.nn import SAGE
@@ -75,7 +75,12 @@ def disturb_exchange() -> None:
 def train(grid: Grid) -> None:
     go("grid")
     graph = rank_train.train_graph()
-    options = {"shuffle": True, "labels": "seeds", "pyg": False, "threads": 1, "bulk": 2}
+    options = {
+        "shuffle": True,
+        "contents": BatchContents(labels="seeds", pyg=False),
+        "threads": 1,
+        "bulk": 2,
+    }
     loader = Loader(graph, [4, 3], "train", 6, grid=grid, **options)
     go("loader")
     model = SAGE([6, 16, 4], dropout=0.0)

@@ -14,6 +14,7 @@ from foregather.sampling import Ladies, MatrixSampler
 from foregather.train.rank_agreement import Together
 from foregather.train.settings import Settings, shared_facts
 from tests.dist import rank_train
+from tests.loader.graphs import grouped
 
 BASE = {
     "num_neighbors": [4, 3],
@@ -116,7 +117,7 @@ OWN = {
 def attempt(graph, grid, options):
     try:
         given = {"graph": graph, "grid": grid, **BASE, **options}
-        loader = Loader(given.pop("graph"), **given)
+        loader = Loader(given.pop("graph"), **grouped(given))
         made = [[batch.n_id.tolist(), batch.x.tolist()] for batch in loader]
         loader.close()
         return made

@@ -24,6 +24,7 @@ from foregather.sampling import (
     Saint,
 )
 from tests.dist.rank_train import DISK, digest, train_graph
+from tests.loader.graphs import grouped
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ def table_graph():
 
 def loader_of(graph, name, **options):
     rest = {"shuffle": True, "seed": 3, "bulk": 2, "pyg": False, "threads": 1}
-    return Loader(graph, None, "train", 20, sampler=SAMPLERS[name], **rest, **options)
+    return Loader(graph, None, "train", 20, sampler=SAMPLERS[name], **grouped(rest | options))
 
 
 def made_by(graph, name, **options):

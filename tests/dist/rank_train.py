@@ -17,6 +17,7 @@ from foregather.dist import Grid
 from foregather.nn import SAGE
 from foregather.sampling import FastGCN, Ladies, Neighbor
 from tests.dist import cases, restarting
+from tests.loader.graphs import grouped
 
 RULES = {
     "once": Neighbor([4, 3]),
@@ -65,7 +66,7 @@ def train_graph(kind="plain"):
 def loader_of(graph, rule, batch_size, bulk, **options):
     rest = {"shuffle": True, "seed": 3, "labels": "seeds", "pyg": False, "threads": 0}
     return Loader(
-        graph, None, "train", batch_size, sampler=RULES[rule], bulk=bulk, **rest, **options
+        graph, None, "train", batch_size, sampler=RULES[rule], bulk=bulk, **grouped(rest | options)
     )
 
 

@@ -11,7 +11,7 @@ from foregather import Features, InputError, _core
 from foregather.dist.features.fetch_plan import row_geometry
 from foregather.dist.features.fetch_rows import default_memory
 from foregather.dist.features.memory_split import shares
-from foregather.loader.rank_options import rank_options
+from foregather.loader.rank_options import RankOptions, rank_setup
 from tests.dist import rank_train
 from tests.dist.world import World
 
@@ -176,7 +176,7 @@ def test_arguments_that_do_not_go_with_a_grid():
         with pytest.raises(InputError, match=message):
             rank_train.loader_of(graph, "once", 8, 2, grid=object(), **options)
     with pytest.raises(InputError, match="neighbour lists of ranks are in memory"):
-        rank_options(None, 2, "1GB", "topology")
+        rank_setup(None, RankOptions(), 2, "1GB", "topology")
     bare = replace(graph, features=None)
     with pytest.raises(InputError, match="the graph has no features"):
         rank_train.loader_of(bare, "once", 8, 2, grid=object(), memory="1GB")

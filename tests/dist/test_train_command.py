@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from foregather import Graph, Loader
+from foregather import BatchContents, Graph, Loader
 from foregather.cli.main import main
 from foregather.cli.train_ranks import restarted_run
 from foregather.errors import InputError
@@ -126,8 +126,8 @@ def oracle(graph, ranks, epochs):
     opened = Graph.open(graph)
     nodes = len(opened.split("train"))
     loader = Loader(
-        opened, None, "train", BATCH, sampler=Neighbor([10, 5]), shuffle=True, labels="seeds",
-        pyg=False,
+        opened, None, "train", BATCH, sampler=Neighbor([10, 5]), shuffle=True,
+        contents=BatchContents(labels="seeds", pyg=False),
     )  # fmt: skip
     torch.manual_seed(0)
     model = SAGE([16, 16, 5], 0.0)

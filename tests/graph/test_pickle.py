@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import pytest
 
-from foregather import FormatError, Graph, Loader, StorageError
+from foregather import BatchContents, FormatError, Graph, Loader, StorageError
 from foregather.graph.load import load
 from foregather.graph.mapped import is_mapped
 from foregather.graph.synthetic import synthesize
@@ -52,7 +52,7 @@ def test_arrays_in_memory_are_copied(weights):
         assert not np.shares_memory(made.features.data, graph.features.data)
         with pytest.raises(TypeError):
             made.meta["labels"] = 1  # as frozen as before
-        options = {"batch_size": 16, "pyg": False, "shuffle": True}
+        options = {"batch_size": 16, "contents": BatchContents(pyg=False), "shuffle": True}
         pairs = zip(Loader(graph, [3, 2], **options), Loader(made, [3, 2], **options), strict=True)
         assert all(same_batch(a, b) for a, b in pairs)
 

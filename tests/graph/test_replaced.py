@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from foregather import BudgetError, Graph, InputError, Loader
+from foregather import BatchContents, BudgetError, Graph, InputError, Loader
 from foregather.graph.features import Features
 from foregather.graph.load import load
 from foregather.graph.synthetic import synthesize
@@ -36,8 +36,8 @@ def other(graph, name):
 
 
 def batches(graph, **options):
-    with_ = {"batch_size": 500, "pyg": False, "edge_attr": True, **options}
-    return list(Loader(graph, [4, 3], np.arange(NODES), **with_))
+    contents = BatchContents(edge_attr=True, pyg=False)
+    return list(Loader(graph, [4, 3], np.arange(NODES), 500, contents=contents, **options))
 
 
 def same(a, b):
@@ -81,7 +81,9 @@ def test_other_labels_and_splits_leave_the_rest_on_disk(opened, storage):
     assert changed.digest != opened.digest, "another graph for checkpoints and ranks"
     for batch in batches(changed, memory="60MB", storage=storage):
         np.testing.assert_array_equal(batch.y, labels[batch.n_id])
-    loader = Loader(changed, [2], "train", 45, memory="60MB", storage=storage, pyg=False)
+    loader = Loader(
+        changed, [2], "train", 45, memory="60MB", storage=storage, contents=BatchContents(pyg=False)
+    )
     assert sorted(next(iter(loader)).n_id[:45].tolist()) == list(range(5, 50))
 
 

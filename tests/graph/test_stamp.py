@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from foregather import FormatError, Graph
+from foregather import BatchContents, FormatError, Graph
 from foregather.graph.on_disk.stamp import Stamp
 from foregather.loader.loader import Loader
 from tests.loader.graphs import small_graph
@@ -15,7 +15,7 @@ from tests.loader.graphs import small_graph
 def opened(tmp_path, seed: int = 0) -> tuple[Graph, Loader]:
     folder = small_graph(seed=seed).save(tmp_path / "g.fg")
     graph = Graph.open(folder)
-    return graph, Loader(graph, [3, 2], "train", 10, pyg=False)
+    return graph, Loader(graph, [3, 2], "train", 10, contents=BatchContents(pyg=False))
 
 
 def flip(path) -> None:
@@ -58,12 +58,12 @@ def test_a_folder_that_was_written_anew(tmp_path):
     graph, _ = opened(tmp_path)
     small_graph(seed=1).save(graph.path, overwrite=True)
     with pytest.raises(FormatError, match="has the digest .* but the graph was opened with"):
-        Loader(graph, [2], pyg=False)
+        Loader(graph, [2], contents=BatchContents(pyg=False))
 
 
 def test_a_graph_in_memory_has_no_stamp():
     graph = small_graph()
     assert Stamp.of(graph) is None
-    loader = Loader(graph, [2], pyg=False, batch_size=60)
+    loader = Loader(graph, [2], contents=BatchContents(pyg=False), batch_size=60)
     assert len(list(loader)) == 2
     assert np.array_equal(graph.indptr, small_graph().indptr)

@@ -9,11 +9,12 @@ from torch_geometric.loader import CachedLoader, ImbalancedSampler, ZipLoader
 from torch_geometric.nn import GraphConv, GraphSAGE
 from torch_geometric.utils import k_hop_subgraph, trim_to_layer
 
-from foregather import BudgetError, Graph, InputError
+from foregather import BatchContents, BudgetError, Graph, InputError
 from foregather.interop.pyg import NeighborLoader
 from foregather.loader import arranged as loader_module
 from foregather.loader.loader import Loader
 from foregather.sampling import FastGCN, Labor, Neighbor
+from tests.loader.graphs import grouped
 from tests.sampling.reference_trees import join_all
 
 NODES, EDGES = 60, 400
@@ -36,7 +37,7 @@ def example() -> Data:
 def loader_of(data, fanouts=(3, 2), nodes=None, **options) -> NeighborLoader:
     defaults = {"batch_size": 8, "seed": 5, "disjoint": True}
     fanouts = None if fanouts is None else list(fanouts)
-    return NeighborLoader(data, fanouts, nodes, **{**defaults, **options})
+    return NeighborLoader(data, fanouts, nodes, **grouped({**defaults, **options}))
 
 
 def trees_of(loader) -> dict[int, list[list]]:
@@ -319,7 +320,9 @@ def test_a_graph_in_memory_and_from_a_folder(tmp_path):
     for loader in (
         loader_of(folder, batch_size=3),
         Loader(folder, [3, 2], batch_size=5, seed=5, disjoint=True, shuffle=True),
-        Loader(graph, [3, 2], batch_size=5, seed=5, disjoint=True, pyg=False),
+        Loader(
+            graph, [3, 2], batch_size=5, seed=5, disjoint=True, contents=BatchContents(pyg=False)
+        ),
     ):
         assert trees_of(loader) == want
     batch = next(iter(loader)).to("cpu")

@@ -7,6 +7,7 @@ from torch.nn import functional
 
 from foregather import Graph, Loader
 from foregather.nn import SAGE
+from tests.loader.graphs import grouped
 
 lightning = pytest.importorskip(
     "pytorch_lightning", reason="pytorch_lightning is not installed; pip install pytorch-lightning"
@@ -57,7 +58,7 @@ def graph() -> Graph:
 
 
 def loader(split: str = "train", **options) -> Loader:
-    return Loader(graph(), [4, 4], split, 25, shuffle=split == "train", **options)
+    return Loader(graph(), [4, 4], split, 25, shuffle=split == "train", **grouped(options))
 
 
 @pytest.mark.parametrize("pyg", [True, False])

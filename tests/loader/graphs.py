@@ -1,8 +1,20 @@
 """Small graphs for the tests of loaders."""
 
+from dataclasses import fields
+
 import numpy as np
 
-from foregather import Graph
+from foregather import BatchContents, Graph, RankOptions
+
+
+def grouped(options: dict) -> dict:
+    """Arguments of a Loader, with the fields of `contents` and `ranks` put together."""
+    made = dict(options)
+    for name, kind in (("contents", BatchContents), ("ranks", RankOptions)):
+        own = {one.name: made.pop(one.name) for one in fields(kind) if one.name in made}
+        if own:
+            made[name] = kind(**own)
+    return made
 
 
 def small_graph(nodes: int = 120, edges: int = 900, seed: int = 0, **options) -> Graph:

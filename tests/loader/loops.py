@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from foregather import BudgetError, Graph, Loader
+from foregather import BatchContents, BudgetError, Graph, Loader
 from foregather.graph.synthetic import synthesize
 from foregather.loader.prefetch import THREAD_NAME, Feed
 from tests.loader.graphs import same_batch
@@ -25,7 +25,13 @@ def small_folder(path) -> Graph:
 
 def loader_of(graph: Graph, storage: str, **options) -> Loader:
     """Eight batches an epoch, with little memory where it counts."""
-    settings = {"shuffle": True, "seed": 7, "pyg": False, "threads": 1, "bulk": 2} | options
+    settings = {
+        "shuffle": True,
+        "seed": 7,
+        "contents": BatchContents(pyg=False),
+        "threads": 1,
+        "bulk": 2,
+    } | options
     settings = {"input_nodes": range(160), "batch_size": 20} | settings
     if storage == "memory":
         return Loader(graph, [3, 2], **settings)

@@ -8,9 +8,8 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from foregather import BudgetError, InputError, MissingDependencyError
+from foregather import BatchContents, BudgetError, InputError, MissingDependencyError
 from foregather.graph import Graph
-from foregather.loader import arguments as loader_module
 from foregather.loader.batches.batch import Batch
 from foregather.loader.loader import Loader
 from foregather.sampling import Neighbor
@@ -83,7 +82,7 @@ def test_memory_is_judged_beforehand():
 
 
 def test_without_pyg(monkeypatch):
-    monkeypatch.setattr(loader_module, "has_pyg", lambda: False)
+    monkeypatch.setattr("foregather.loader.options.has_pyg", lambda: False)
     monkeypatch.setattr("foregather.loader.batches.pyg_batch.has_pyg", lambda: False)
     assert isinstance(next(iter(plain_as_pyg())), Batch)
     for options in ({"pyg": True}, {"edge_index": "EdgeIndex"}):
@@ -100,7 +99,12 @@ def test_weight_attr_samples_by_the_weights_of_the_graph():
     rng = np.random.default_rng(0)
     pairs, weight = rng.integers(0, 40, (2, 600)), rng.random(600)
     graph = Graph.from_edge_index(pairs, 40, edge_weight=weight)
-    options = {"num_neighbors": [3, 2], "batch_size": 8, "pyg": False, "seed": 5}
+    options = {
+        "num_neighbors": [3, 2],
+        "batch_size": 8,
+        "contents": BatchContents(pyg=False),
+        "seed": 5,
+    }
     loader = Loader(graph, weight_attr="edge_weight", **options)
     assert loader.sampler == Neighbor([3, 2], weights=True)
     want = Neighbor([3, 2], weights=graph.edge_weight).sample_bulk(graph, [np.arange(8)], seed=5)

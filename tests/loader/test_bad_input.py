@@ -9,13 +9,14 @@ import torch
 from foregather import ForegatherError, InputError, Loader
 from foregather.nn.sage import SAGE
 from foregather.train.checkpoints.ranks import check_torch
-from tests.loader.graphs import same_batch, small_graph
+from tests.loader.graphs import grouped, same_batch, small_graph
 
 GRAPH = small_graph()
 
 
 def loader(**options) -> Loader:
-    return Loader(GRAPH, **{"num_neighbors": [4, 3], "batch_size": 8, "pyg": False, **options})
+    usual = {"num_neighbors": [4, 3], "batch_size": 8, "pyg": False}
+    return Loader(GRAPH, **grouped({**usual, **options}))
 
 
 @pytest.mark.parametrize(

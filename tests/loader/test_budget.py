@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from foregather import BudgetError, Graph, Loader
+from foregather import BatchContents, BudgetError, Graph, Loader
 from foregather.loader.memory.budget import MOST_BULK, Budget, Need, choose_bulk
 
 CGROUPS = Path("/sys/fs/cgroup/memory")
@@ -19,7 +19,8 @@ CHILD = """
 import os, sys
 from pathlib import Path
 import numpy as np
-from foregather import Graph, Loader
+from foregather import BatchContents, Graph, Loader
+plain = BatchContents(pyg=False)
 folder, memory, allowed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 (folder / "cgroup.procs").write_text(str(os.getpid()))
 rng = np.random.default_rng(0)
@@ -31,12 +32,12 @@ if sys.argv[4] != "memory":
     graph = Graph.open(graph.save(sys.argv[4]))
     for array in (graph.indptr, graph.indices, graph.features.data):
         array.sum()
-for _ in Loader(graph, [2], np.arange(10), 10, pyg=False):
+for _ in Loader(graph, [2], np.arange(10), 10, contents=plain):
     pass
 used = int((folder / "memory.usage_in_bytes").read_text())
 (folder / "memory.limit_in_bytes").write_text(str(used + allowed))
 loader = Loader(
-    graph, [10, 5], batch_size=2000, shuffle=True, memory=memory, bulk="auto", pyg=False
+    graph, [10, 5], batch_size=2000, shuffle=True, memory=memory, bulk="auto", contents=plain
 )
 total = 0
 for batch in loader:
@@ -108,7 +109,7 @@ def test_a_batch_far_larger_than_the_first_is_said():
     # in order, the first batches have no neighbours at all and the last have many
     pairs = np.random.default_rng(0).integers(500, 1000, (2, 20_000))
     graph = Graph.from_edge_index(pairs, 1000, x=np.ones((1000, 32), np.float32))
-    options = {"batch_size": 10, "bulk": "auto", "pyg": False}
+    options = {"batch_size": 10, "bulk": "auto", "contents": BatchContents(pyg=False)}
     with pytest.raises(BudgetError) as caught:
         Loader(graph, [10, 10], memory=1, **options)
     least = int(re.search(r"\((\d+) bytes\)(?=; give)", str(caught.value)).group(1))

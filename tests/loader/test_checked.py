@@ -6,13 +6,19 @@ import numpy as np
 import pytest
 import torch
 
-from foregather import FormatError, Graph, Loader
+from foregather import BatchContents, FormatError, Graph, Loader
 from foregather.graph.synthetic import synthesize
 from foregather.sampling import Neighbor
 from foregather.sampling.disk import DiskTopology
 from tests.flip import flip, places
 
-OPTIONS = {"shuffle": True, "seed": 5, "pyg": False, "threads": 1, "bulk": 2}
+OPTIONS = {
+    "shuffle": True,
+    "seed": 5,
+    "contents": BatchContents(pyg=False),
+    "threads": 1,
+    "bulk": 2,
+}
 
 
 @pytest.fixture(scope="module")

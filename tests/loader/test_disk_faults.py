@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 
-from foregather import Graph, Loader, StorageError, _core
+from foregather import BatchContents, Graph, Loader, StorageError, _core
 from foregather.errors import FormatError
 from foregather.graph.synthetic import synthesize
 from foregather.loader.disk import out_of_core
@@ -38,12 +38,20 @@ def make(folder, **options):
     """Little is read ahead of the loop, and less than half of the rows fit."""
     settings = {"memory": "45MB", "storage": "features", "bulk": 2, "prefetch": 1, "threads": 2}
     return Loader(
-        Graph.open(folder), [4, 3], range(3000), 64, shuffle=True, pyg=False, **(settings | options)
+        Graph.open(folder),
+        [4, 3],
+        range(3000),
+        64,
+        shuffle=True,
+        contents=BatchContents(pyg=False),
+        **(settings | options),
     )
 
 
 def plain(folder):
-    return Loader(Graph.open(folder), [4, 3], range(3000), 64, shuffle=True, pyg=False)
+    return Loader(
+        Graph.open(folder), [4, 3], range(3000), 64, shuffle=True, contents=BatchContents(pyg=False)
+    )
 
 
 def spoil(monkeypatch, faults=None, backend=None, **options):
@@ -175,12 +183,13 @@ CHILD = """
 import os, resource, sys, threading, time
 import torch
 from pathlib import Path
-from foregather import Graph, Loader, _core
+from foregather import BatchContents, Graph, Loader, _core
+plain = dict(contents=BatchContents(pyg=False), shuffle=True)
 def loader(**options):
-    given = dict(memory="45MB", storage="features", bulk=2, pyg=False, shuffle=True) | options
+    given = dict(memory="45MB", storage="features", bulk=2) | plain | options
     return Loader(Graph.open(sys.argv[1]), [4, 3], range(3000), 64, **given)
 def same(ours):
-    theirs = Loader(Graph.open(sys.argv[1]), [4, 3], range(3000), 64, pyg=False, shuffle=True)
+    theirs = Loader(Graph.open(sys.argv[1]), [4, 3], range(3000), 64, **plain)
     return all(torch.equal(a.x, b.x) for a, b in zip(ours, theirs, strict=True))
 """
 
@@ -301,7 +310,12 @@ def rows_of(tmp_path, nodes, width, dtype=np.float32):
 def test_extremes(tmp_path, monkeypatch, nodes, width, threads, depth, storage):
     folder, x = rows_of(tmp_path, nodes, width)
     spoil(monkeypatch, depth=depth)
-    options = {"memory": "500MB", "storage": storage, "threads": threads, "pyg": False}
+    options = {
+        "memory": "500MB",
+        "storage": storage,
+        "threads": threads,
+        "contents": BatchContents(pyg=False),
+    }
     loader = Loader(Graph.open(folder), [3, 2], None, 16, shuffle=True, **options)
     seen = 0
     for _ in range(2):

@@ -24,7 +24,7 @@ from foregather.train.settings import (
     SamplerSettings,
     TrainSettings,
 )
-from tests.loader.graphs import small_graph
+from tests.loader.graphs import grouped, small_graph
 from tests.train.runs import records, settings_of, train
 
 GRAPH = small_graph()
@@ -34,7 +34,7 @@ ROWS = np.asarray(GRAPH.edge_features.data)
 def plain(graph=GRAPH, sampler=None, **options):
     rule = {"sampler": sampler} if sampler is not None else {"num_neighbors": [4, 3]}
     fixed = {"batch_size": 20, "shuffle": True, "seed": 3, "pyg": False, "threads": 1}
-    return Loader(graph, input_nodes="train", **rule, **{**fixed, **options})
+    return Loader(graph, input_nodes="train", **rule, **grouped({**fixed, **options}))
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,13 @@ from torch_geometric.data import Data
 from torch_geometric.nn import SAGEConv
 from torch_geometric.utils import trim_to_layer
 
-from foregather import Graph, InputError
+from foregather import BatchContents, Graph, InputError
 from foregather.loader.batches.batch import Batch
 from foregather.loader.batches.pyg_batch import to_pyg
 from foregather.loader.loader import Loader
 from foregather.loader.prefetch import THREAD_NAME
 from foregather.sampling import FastGCN, Full, Ladies
-from tests.loader.graphs import same_batch, small_graph
+from tests.loader.graphs import grouped, same_batch, small_graph
 from tests.sampling.reference import ReferenceNeighbor
 
 GRAPH = small_graph()
@@ -31,7 +31,7 @@ ONCE = ReferenceNeighbor((4, 3, 2))
 
 def plain(graph: Graph = GRAPH, **options) -> Loader:
     defaults = {"sampler": ONCE, "input_nodes": "train", "batch_size": 8, "shuffle": True}
-    return Loader(graph, pyg=False, **{**defaults, **options})
+    return Loader(graph, **grouped({"pyg": False, **defaults, **options}))
 
 
 def feed_threads() -> list[threading.Thread]:
@@ -98,7 +98,7 @@ def test_yields_data_of_pyg_with_the_same_fields():
 
 
 def plain_as_pyg(**options) -> Loader:
-    return Loader(GRAPH, None, "train", 8, sampler=ONCE, shuffle=True, **options)
+    return Loader(GRAPH, None, "train", 8, sampler=ONCE, shuffle=True, **grouped(options))
 
 
 @pytest.mark.parametrize("edge_index", ["tensor", "EdgeIndex"])
@@ -150,7 +150,9 @@ def test_repeated_seeds():
 
 def test_labels_of_seeds_and_no_features():
     graph = Graph.from_edge_index(np.array([[0, 1], [1, 2]]), 3)
-    (batch,) = Loader(graph, sampler=ReferenceNeighbor((2,)), batch_size=9, pyg=False)
+    (batch,) = Loader(
+        graph, sampler=ReferenceNeighbor((2,)), batch_size=9, contents=BatchContents(pyg=False)
+    )
     assert batch.x is None and batch.y is None and batch.input_id.tolist() == [0, 1, 2]
     for batch in plain(labels="seeds"):
         np.testing.assert_array_equal(batch.y, GRAPH.labels[batch.seed_id])
@@ -172,11 +174,15 @@ def test_gcn_normalisation_is_the_whole_graphs(weighted):
     edge_index = torch.from_numpy(np.stack([graph.indices.astype(np.int64), targets]))
     given = None if graph.edge_weight is None else torch.from_numpy(graph.edge_weight)
     _, expected = gcn_norm(edge_index, given, 50, add_self_loops=False)
-    for batch in Loader(graph, sampler=Full(2), batch_size=9, norm="gcn", pyg=False):
+    for batch in Loader(
+        graph, sampler=Full(2), batch_size=9, contents=BatchContents(norm="gcn", pyg=False)
+    ):
         torch.testing.assert_close(batch.edge_weight, expected[batch.e_id])
     for expand in ("once", "per-layer"):
         rule = ReferenceNeighbor((4, 3), expand=expand)
-        for batch in Loader(graph, sampler=rule, batch_size=9, norm="gcn", pyg=False):
+        for batch in Loader(
+            graph, sampler=rule, batch_size=9, contents=BatchContents(norm="gcn", pyg=False)
+        ):
             # the sampled edges of a target stand for all it has in the graph
             target, end = targets[batch.e_id], 0
             for count in batch.num_sampled_edges if expand == "per-layer" else [len(target)]:
@@ -185,7 +191,7 @@ def test_gcn_normalisation_is_the_whole_graphs(weighted):
                 share = (graph.in_degree() / np.maximum(sampled, 1))[target[layer]]
                 wanted = expected[batch.e_id[layer]] * torch.from_numpy(share.astype("f4"))
                 torch.testing.assert_close(batch.edge_weight[layer], wanted)
-    for batch in Loader(graph, sampler=ONCE, batch_size=9, pyg=False):
+    for batch in Loader(graph, sampler=ONCE, batch_size=9, contents=BatchContents(pyg=False)):
         if weighted:
             assert torch.equal(batch.edge_weight, given[batch.e_id])
         else:
@@ -210,7 +216,12 @@ def test_weights_of_layerwise_samplers_hold_the_graphs_once(rule, norm):
             mean = torch.from_numpy((1 / graph.in_degree())[targets].astype("f4"))
             expected = mean if given is None else given
         # all nodes are chosen, so the weights are those of the whole graph
-        for batch in Loader(graph, sampler=rule([-1, -1]), batch_size=9, norm=norm, pyg=False):
+        for batch in Loader(
+            graph,
+            sampler=rule([-1, -1]),
+            batch_size=9,
+            contents=BatchContents(norm=norm, pyg=False),
+        ):
             torch.testing.assert_close(batch.edge_weight, expected[batch.e_id])
 
 
@@ -373,10 +384,11 @@ def test_two_loops_at_once():
 def test_the_interpreter_ends(end):
     code = f"""
 import sys
-from foregather.loader.loader import Loader
+from foregather import BatchContents, Loader
 from tests.loader.graphs import small_graph
 from tests.sampling.reference import ReferenceNeighbor
-loader = Loader(small_graph(), sampler=ReferenceNeighbor((3, 2)), batch_size=2, pyg=False)
+rule, contents = ReferenceNeighbor((3, 2)), BatchContents(pyg=False)
+loader = Loader(small_graph(), sampler=rule, batch_size=2, contents=contents)
 iterator = iter(loader)
 next(iterator)
 {end}

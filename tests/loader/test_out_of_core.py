@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from foregather import Graph, Loader, _core
+from foregather import BatchContents, Graph, Loader, _core
 from foregather.errors import BudgetError, InputError, StorageError
 from foregather.graph.synthetic import synthesize
 from foregather.loader.prefetch import THREAD_NAME
@@ -25,7 +25,7 @@ def graph(request, tmp_path_factory):
     return Graph.open(folder)
 
 
-OPTIONS = {"shuffle": True, "seed": 7, "pyg": False, "threads": 2}
+OPTIONS = {"shuffle": True, "seed": 7, "contents": BatchContents(pyg=False), "threads": 2}
 
 
 def make(graph, **options):

@@ -8,7 +8,7 @@ import time
 import pytest
 import torch
 
-from foregather import BudgetError, Graph, Loader, _core
+from foregather import BatchContents, BudgetError, Graph, Loader, _core
 from foregather.gather.feature_file import FeatureFile
 from foregather.gather.repack import RepackFeatures
 from foregather.graph.synthetic import synthesize
@@ -28,7 +28,13 @@ def graph(request, tmp_path_factory):
 
 def make(graph, forced="repack", **options):
     """The least memory with room to sweep and a small cache."""
-    settings = {"shuffle": True, "seed": 7, "pyg": False, "threads": 2, "bulk": 4} | options
+    settings = {
+        "shuffle": True,
+        "seed": 7,
+        "contents": BatchContents(pyg=False),
+        "threads": 2,
+        "bulk": 4,
+    } | options
     if forced is None:
         return Loader(graph, [4, 3], "train", 128, **settings)
     settings = {"storage": "features"} | settings

@@ -6,7 +6,7 @@ import threading
 import pytest
 import torch
 
-from foregather import Graph, Loader, Training, fit
+from foregather import BatchContents, Graph, Loader, Training, fit
 from foregather.graph.synthetic import synthesize
 from foregather.nn import SAGE
 
@@ -31,7 +31,14 @@ def test_memory_is_flat_over_hundreds_of_epochs(folder, storage):
     graph = Graph.open(folder)
     options = {} if storage == "memory" else {"memory": "80MB", "storage": storage}
     loader = Loader(
-        graph, [3, 2], "train", 200, shuffle=True, labels="seeds", pyg=False, threads=1, **options
+        graph,
+        [3, 2],
+        "train",
+        200,
+        shuffle=True,
+        contents=BatchContents(labels="seeds", pyg=False),
+        threads=1,
+        **options,
     )
     model = SAGE([8, 8, 3])
     used: list[tuple[int, int, int]] = []

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from foregather import Graph, InputError, Loader, StorageError, infer
+from foregather import BatchContents, Graph, InputError, Loader, StorageError, infer
 from foregather.cli.main import main
 from foregather.graph.mapped import is_mapped, owner_of
 from foregather.graph.synthetic import synthesize
@@ -27,13 +27,14 @@ def folder(tmp_path):
 
 
 def options(**more):
-    return {"shuffle": True, "pyg": False, "threads": 2, **more}
+    return {"shuffle": True, "contents": BatchContents(pyg=False), "threads": 2, **more}
 
 
 # ---- cut in the middle of a loop -----------------------------------------------------------------
 
 LOOP = """
-loader = Loader(graph, {fanouts}, "train", 64, shuffle=True, pyg=False, threads=1, {more})
+contents = BatchContents(norm={norm!r}, pyg=False)
+loader = Loader(graph, {fanouts}, "train", 64, shuffle=True, contents=contents, threads=1, {more})
 batches = iter(loader)
 next(batches)
 cut()
@@ -41,8 +42,8 @@ print(1 + sum(1 for _ in batches), flush=True)
 """
 
 
-def loop(name, more="", fanouts="[4, 3]"):
-    return (name, LOOP.format(more=more, fanouts=fanouts))
+def loop(name, more="", fanouts="[4, 3]", norm=None):
+    return (name, LOOP.format(more=more, fanouts=fanouts, norm=norm))
 
 
 @pytest.mark.slow
@@ -53,11 +54,11 @@ def test_a_file_that_is_cut_in_the_middle_of_a_loop(folder):
         "memory indices": loop("indices.npy"),
         "memory indptr": loop("indptr.npy"),
         "memory labels": loop("labels.npy"),
-        "memory norm": loop("indptr.npy", 'norm="gcn"'),
+        "memory norm": loop("indptr.npy", norm="gcn"),
         "budget features": loop("features.npy", 'memory="200MB"'),
         "topology features": loop("features.npy", 'memory="60MB", storage="topology"'),
         "topology labels": loop("labels.npy", 'memory="60MB", storage="topology"'),
-        "disk norm": loop("indptr.npy", 'memory="60MB", storage="disk", norm="gcn"'),
+        "disk norm": loop("indptr.npy", 'memory="60MB", storage="disk"', norm="gcn"),
         "layerwise indices": loop("indices.npy", weighted, "None"),
     }
     count = len(Loader(Graph.open(folder), [4, 3], "train", 64))

@@ -9,7 +9,7 @@ from torch_geometric.loader import CachedLoader, ZipLoader
 
 from foregather import InputError, Loader
 from foregather.interop.pyg import NeighborLoader
-from tests.loader.graphs import small_graph
+from tests.loader.graphs import grouped, small_graph
 
 WRONG = [
     *(("seed", value) for value in (1.5, None, "1", True, -1, 2**64)),
@@ -31,7 +31,7 @@ WRONG = [
 def test_a_wrong_value_is_one_sentence(name, value):
     options = {"num_neighbors": [3, 2], "batch_size": 16, name: value}
     with pytest.raises(InputError, match="size" if name == "memory" else f"{name} is") as told:
-        Loader(small_graph(), **options)
+        Loader(small_graph(), **grouped(options))
     assert "\n" not in str(told.value)
 
 

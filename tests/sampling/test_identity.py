@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from foregather import Graph, InputError, Loader
+from foregather import BatchContents, Graph, InputError, Loader
 from foregather.sampling import (
     FastGCN,
     Full,
@@ -163,7 +163,7 @@ def test_a_position_is_found_again_without_a_repr():
     graph = Graph.from_edge_index(edges, 30)
 
     def loader(value):
-        return Loader(graph, None, None, 7, sampler=Plain(value), pyg=False)
+        return Loader(graph, None, None, 7, sampler=Plain(value), contents=BatchContents(pyg=False))
 
     first = loader(np.sqrt)
     batches = iter(first)

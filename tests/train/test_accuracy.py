@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional
 from torch_geometric.nn import GCNConv, SAGEConv
 
-from foregather import Graph, Loader
+from foregather import BatchContents, Graph, Loader
 from foregather.sampling import Full, Ladies, Neighbor
 
 SEEDS, STEPS = 3, 40
@@ -62,7 +62,7 @@ def accuracy(graph: Graph, kind: str, sampler) -> float:
 
 def accuracy_of(graph: Graph, kind: str, sampler, seed: int) -> float:
     torch.manual_seed(seed)
-    options = {"norm": "gcn" if kind == "GCN" else None, "pyg": False}
+    options = {"contents": BatchContents(norm="gcn" if kind == "GCN" else None, pyg=False)}
     model = Net(kind, graph.features.width)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02, weight_decay=5e-4)
     loader = Loader(graph, None, "train", 140, sampler=sampler, shuffle=True, seed=seed, **options)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from foregather import Graph, Loader
+from foregather import BatchContents, Graph, Loader
 from foregather.graph.features import Features
 from foregather.train.metrics import forward
 from foregather.train.settings import ModelSettings
@@ -58,7 +58,7 @@ def test_scores_are_those_of_the_model_itself(folder, kind):
     made = Both if kind == "Both" else getattr(nn, kind)
     torch.manual_seed(0)
     model = made(16, 8, 2, 5, **options).eval()
-    (batch, *_) = Loader(Graph.open(folder), [4, 3], "train", 50, pyg=False)
+    (batch, *_) = Loader(Graph.open(folder), [4, 3], "train", 50, contents=BatchContents(pyg=False))
     named = {"edge_weight": batch.edge_weight, "edge_attr": batch.edge_attr}
     with torch.no_grad():
         whole = model(batch.x, batch.edge_index, **named)[:50]

@@ -8,6 +8,7 @@ from foregather import Graph, Loader, NumericError, Training, evaluate, fit
 from foregather.errors import InputError
 from foregather.nn import SAGE
 from foregather.train.metrics import accuracy, check_classes, count_classes
+from tests.loader.graphs import grouped
 
 
 def graph_of(labels):
@@ -25,7 +26,7 @@ def graph_of(labels):
 def training_of(graph, lr=0.05, **options):
     torch.manual_seed(0)
     options = {"shuffle": True, "labels": "seeds", "pyg": False, **options}
-    loader = Loader(graph, [4, 4], "train", 50, **options)
+    loader = Loader(graph, [4, 4], "train", 50, **grouped(options))
     model = SAGE([6, 16, count_classes(graph)], dropout=0.0)
     return Training(model, loader, torch.optim.Adam(model.parameters(), lr=lr))
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from foregather import Graph, InputError, Loader, NumericError
+from foregather import BatchContents, Graph, InputError, Loader, NumericError
 from foregather.cli.main import main
 from foregather.nn import SAGE
 from foregather.train.fit import Training, evaluate, fit
@@ -79,7 +79,7 @@ def test_full_graph_training_says_it_too(folders, capsys):
 def training(folders):
     graph = Graph.open(folders["valid"])
     model = SAGE([graph.features.width, 8, 5])
-    loader = Loader(graph, [3, 3], "train", 200, pyg=False)
+    loader = Loader(graph, [3, 3], "train", 200, contents=BatchContents(pyg=False))
     return Training(model, loader, torch.optim.Adam(model.parameters()))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from foregather import Graph, Loader
+from foregather import BatchContents, Graph, Loader
 from foregather.cli.main import main
 from foregather.nn import SAGE
 from foregather.sampling import Full
@@ -48,7 +48,9 @@ def by_every_edge(run, folder, kind=None):
     model = Hidden(*shape) if kind else SAGE([shape[0], 16, shape[1]])
     model.load_state_dict(load_file(run / "model.safetensors"))
     model.eval()
-    (batch,) = Loader(graph, batch_size=graph.num_nodes, sampler=Full(2), pyg=False)
+    (batch,) = Loader(
+        graph, batch_size=graph.num_nodes, sampler=Full(2), contents=BatchContents(pyg=False)
+    )
     with torch.no_grad():
         scores = model(batch.x, batch.edge_index)[: graph.num_nodes].numpy()
     return {name: accuracy(scores, graph.labels, graph.split(name)) for name in ("valid", "test")}

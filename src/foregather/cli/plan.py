@@ -114,9 +114,11 @@ class Plan:
 
     def _loader(self, graph: Graph, **options: Any) -> "Loader":
         from foregather.loader.loader import Loader
+        from foregather.loader.options import BatchContents
 
-        fixed: dict[str, Any] = {"shuffle": True, "seed": self.seed, "bulk": "auto", "pyg": False}
-        fixed |= {"input_nodes": self.split, "batch_size": self.batch_size, "labels": "seeds"}
+        fixed: dict[str, Any] = {"shuffle": True, "seed": self.seed, "bulk": "auto"}
+        fixed |= {"input_nodes": self.split, "batch_size": self.batch_size}
+        fixed["contents"] = BatchContents("seeds", pyg=False)
         return Loader(graph, list(self.fanouts), **fixed, **options)
 
     def _ways(self, graph: Graph, memory: int) -> list[dict[str, Any]]:

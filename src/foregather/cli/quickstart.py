@@ -147,9 +147,14 @@ def _train_one(model: "nn.Module", graph: "Graph", epochs: int, seed: int) -> di
     import torch
 
     from foregather.loader.loader import Loader
+    from foregather.loader.options import BatchContents
     from foregather.train.fit import Training, fit
 
-    options: dict[str, Any] = {"shuffle": True, "seed": seed, "labels": "seeds", "pyg": False}
+    options: dict[str, Any] = {
+        "shuffle": True,
+        "seed": seed,
+        "contents": BatchContents(labels="seeds", pyg=False),
+    }
     loader = Loader(graph, [10, 5], "train", 512, **options)
     score = _scorer(graph)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)

@@ -19,13 +19,10 @@ def compare_storage(graph: "Graph", seed: int) -> dict[str, dict[str, Any]]:
     Returns:
         By place: loss and seconds of each epoch, and what was read.
     """
-    options: dict[str, Any] = {
-        "shuffle": True,
-        "seed": seed,
-        "labels": "seeds",
-        "pyg": False,
-        "bulk": 8,
-    }
+    from foregather.loader.options import BatchContents
+
+    options: dict[str, Any] = {"shuffle": True, "seed": seed, "bulk": 8}
+    options["contents"] = BatchContents("seeds", pyg=False)
     assert graph.features is not None
     budget = _least(graph, options) + graph.features.nbytes // 10
     return {

@@ -3,7 +3,7 @@
 from foregather.dist.rank_batches import RankBatches
 from foregather.dist.transport.rank_grid import RankGrid
 from foregather.loader.batch_recipe import BatchRecipe
-from foregather.loader.rank_options import RankOptions
+from foregather.loader.rank_options import RankSetup
 
 __all__ = ["Grid"]
 
@@ -24,6 +24,6 @@ class Grid(RankGrid):
         RankError: a rank cannot be reached, or the port is taken.
     """
 
-    def batch_source(self, recipe: BatchRecipe, options: RankOptions) -> RankBatches:
+    def batch_source(self, recipe: BatchRecipe, options: RankSetup) -> RankBatches:
         """What a `Loader` makes its batches with; all ranks call this together."""
         return RankBatches(recipe, self, options)

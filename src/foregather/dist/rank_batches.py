@@ -30,7 +30,7 @@ from foregather.loader.batch_recipe import BatchRecipe, Dealt
 from foregather.loader.lookahead import bulks_with_lookahead
 from foregather.loader.loop import Producer, RankProducer
 from foregather.loader.prefetch import ahead
-from foregather.loader.rank_options import RankOptions
+from foregather.loader.rank_options import RankSetup
 from foregather.loader.seeds import Seeds
 from foregather.sampling.bulk import Bulk
 
@@ -54,7 +54,7 @@ class RankBatches:
 
     layout = None
 
-    def __init__(self, recipe: BatchRecipe, grid: RankGrid, options: RankOptions) -> None:
+    def __init__(self, recipe: BatchRecipe, grid: RankGrid, options: RankSetup) -> None:
         self.grid, self.bulk = grid, options.bulk
         graph, threads, topology = recipe.graph, recipe.threads, options.topology
         grid.agree_all({**facts_of(recipe), **options.facts()})

@@ -25,6 +25,7 @@ from foregather.interop.drawn import Drawn
 from foregather.interop.finish import Finish
 from foregather.interop.topology import topology_of
 from foregather.loader.loader import Loader
+from foregather.loader.options import contents_from
 from foregather.sampling.sampler import Sampler
 
 __all__ = ["NeighborLoader"]
@@ -120,7 +121,10 @@ class NeighborLoader(Loader, pyg_loader.NeighborLoader):  # type: ignore[misc]
         rule = sampler if isinstance(sampler, Sampler) or not _is_torch(sampler) else None
         self._drawn = Drawn.of(None if rule is sampler else sampler, batch_sampler, options)
         graph, stored = data, None
-        weights = rule is not None or options.get("norm") is not None
+        contents = contents_from(options.pop("contents", None), options)
+        if contents.pyg is False:
+            raise InputError("pyg is False, but these batches are PyG's; use foregather.Loader")
+        weights = rule is not None or contents.norm is not None
         if not isinstance(data, Graph):
             whole = 0 if replace else _least_fanout(num_neighbors)
             graph, stored = topology_of(data, weight_attr, weights, whole)
@@ -134,7 +138,7 @@ class NeighborLoader(Loader, pyg_loader.NeighborLoader):  # type: ignore[misc]
             replace=replace,
             sampler=rule,
             seed=torch.initial_seed() % (1 << 64) if seed is None else seed,
-            pyg=True,
+            contents=replaced(contents, pyg=True),
             input_time=input_time,
             disjoint=disjoint,
             temporal_strategy=temporal_strategy,

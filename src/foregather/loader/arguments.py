@@ -4,6 +4,8 @@ An argument of PyG's loaders that asks for nothing special (its default) is acce
 for something a Loader does not do is refused with the nearest alternative. Nothing is ignored.
 """
 
+import difflib
+import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
@@ -11,7 +13,6 @@ from typing import Any
 
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
-from foregather.loader.batches.pyg_batch import has_pyg, need_pyg
 from foregather.sampling.bulk import Expand
 from foregather.sampling.fused import check_trees
 from foregather.sampling.neighbor import Neighbor
@@ -21,12 +22,12 @@ from foregather.units import to_whole
 __all__ = [
     "MOST_PREFETCH",
     "called_fanouts",
-    "check_arguments",
     "check_choice",
     "check_disjoint",
     "check_engine",
     "check_norm",
     "check_prefetch",
+    "check_storage",
     "has_edge_attr",
     "make_sampler",
     "refuse",
@@ -80,16 +81,24 @@ def called_fanouts(name: str) -> Iterator[None]:
         raise InputError(str(error).replace("num_neighbors", name)) from error
 
 
-def refuse(arguments: Mapping[str, Any]) -> None:
+def refuse(arguments: Mapping[str, Any], kind: type, also: Iterable[str] = ()) -> None:
     """Raises for arguments of PyG that ask for what a Loader does not do.
+
+    Args:
+        arguments: by name.
+        kind: the Loader, whose arguments one may have been meant to be.
+        also: other names that it knows.
 
     Raises:
         InputError: names the argument and the alternative.
-        TypeError: nobody knows the argument.
+        TypeError: nobody knows the argument; the message has the nearest that is known.
     """
     for name, value in arguments.items():
         if name not in _PYG:
-            raise TypeError(f"Loader got an unexpected argument {name!r}")
+            known = [*inspect.signature(kind).parameters, *also, *_PYG]
+            near = difflib.get_close_matches(name, known, 1)
+            meant = f"; did you mean {near[0]!r}?" if near else ""
+            raise TypeError(f"Loader got an unexpected argument {name!r}{meant}")
         neutral, instead = _PYG[name]
         plain = value.value if isinstance(value, Enum) else value  # PyG's SubgraphType
         if not any(plain is one or plain == one for one in neutral):
@@ -186,7 +195,7 @@ def check_norm(norm: str | None, sampler: Sampler) -> None:
         )
 
 
-def check_engine(graph: Any, threads: Any, transform: Any, device: Any, edge_attr: Any) -> None:
+def check_engine(graph: Any, threads: Any, transform: Any, device: Any) -> None:
     """Checks what a Loader works on and with.
 
     Raises:
@@ -198,7 +207,6 @@ def check_engine(graph: Any, threads: Any, transform: Any, device: Any, edge_att
             f"graph is a {type(graph).__name__}, expected a Graph; use Graph.open or Graph.from_pyg"
         )
     to_whole(threads, "threads", 0, _MOST_THREADS)
-    check_choice("edge_attr", edge_attr, (None, True, False))
     if transform is not None and not callable(transform):
         raise InputError(f"transform is {transform!r}, expected a function of a batch, or None")
     if device is not None:
@@ -233,26 +241,13 @@ def check_prefetch(prefetch: Any, name: str = "prefetch") -> None:
         )
 
 
-def check_arguments(
-    edge_index: str, labels: str, norm: Any, storage: str, pyg: Any, prefetch: int, bulk: Any
-) -> bool:
-    """Checks the arguments of a Loader that have a fixed choice; whether batches are PyG's.
+def check_storage(storage: Any, prefetch: Any, bulk: Any) -> None:
+    """Checks where a Loader reads from, and how far ahead.
 
     Raises:
         InputError: one has another value.
-        MissingDependencyError: PyG is asked for, and not installed.
     """
-    check_choice("edge_index", edge_index, ("tensor", "EdgeIndex"))
-    check_choice("labels", labels, ("all", "seeds"))
-    check_choice("norm", norm, (None, "gcn"))
     check_choice("storage", storage, ("auto", "memory", "features", "topology", "disk"))
-    check_choice("pyg", pyg, ("auto", True, False))
     check_prefetch(prefetch)
     if not isinstance(bulk, str) or bulk != "auto":
         to_whole(bulk, "bulk", 1)
-    use_pyg = has_pyg() if pyg == "auto" else bool(pyg)
-    if use_pyg:
-        need_pyg("pyg=True")
-    if edge_index == "EdgeIndex":
-        need_pyg('edge_index="EdgeIndex"')
-    return use_pyg

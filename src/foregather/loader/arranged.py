@@ -16,7 +16,7 @@ from foregather.loader.batch_recipe import BatchRecipe
 from foregather.loader.memory.layout import held_bytes
 from foregather.loader.memory.resident import Home, parts_of, parts_over_ranks
 from foregather.loader.memory.storage import Storage, arrange, fit_bulk
-from foregather.loader.rank_options import GridOfRanks, RankOptions, RankSource
+from foregather.loader.rank_options import GridOfRanks, RankSetup, RankSource
 from foregather.loader.source import BatchSource, MemorySource
 from foregather.observe.usable_memory import usable_memory
 from foregather.units import format_bytes, parse_size
@@ -48,7 +48,7 @@ class Arranged:
 
 
 def arrange_over_ranks(
-    graph: Graph, recipe: BatchRecipe, grid: GridOfRanks, options: RankOptions
+    graph: Graph, recipe: BatchRecipe, grid: GridOfRanks, options: RankSetup
 ) -> Arranged:
     """Over ranks; all call this together.
 

@@ -17,10 +17,10 @@ from foregather.graph.graph import Graph
 from foregather.graph.load import as_mapped
 from foregather.graph.on_disk.stamp import Stamp
 from foregather.loader.arguments import (
-    check_arguments,
     check_disjoint,
     check_engine,
     check_norm,
+    check_storage,
     has_edge_attr,
     make_sampler,
     refuse,
@@ -33,14 +33,8 @@ from foregather.loader.loader_state import identity, read_position
 from foregather.loader.loop import Producer, Supply, Turns, refuse_item, refuse_workers
 from foregather.loader.memory.layout import Layout
 from foregather.loader.memory.storage import Storage
-from foregather.loader.rank_options import (
-    GridOfRanks,
-    Mode,
-    RankSource,
-    Topology,
-    WireFormat,
-    rank_options,
-)
+from foregather.loader.options import OLD_ARGUMENTS, BatchContents, contents_from, ranks_from
+from foregather.loader.rank_options import GridOfRanks, RankOptions, RankSource, rank_setup
 from foregather.loader.seeds import MOST_EPOCH, Seeds
 from foregather.sampling.bulk import Expand
 from foregather.sampling.sampler import Sampler
@@ -82,7 +76,13 @@ class Loader:
             given twice has two; a tree is a pure function of (seed, epoch, its `input_id`),
             whatever else is in the batch. For a graph in memory.
         seed: what order and samples are derived from.
+        transform: called with each batch, in the thread that iterates.
+        device: where batches are moved to.
+        contents: what batches hold and in which form: labels, edge features, weights of a GCN,
+            PyG's Data or a plain Batch.
+        threads: of sampling and gathering, 0 for all.
         bulk: batches sampled together, or "auto": as many as `memory` holds.
+        prefetch: batches made ahead, at most 4096.
         memory: bytes ("2GB"), or "auto": most of what the machine has free. None loads a graph
             from a folder when the first loop begins, or does as "auto" where it does not fit. For
             a graph from a folder: for everything, the graph included; what does not fit is read
@@ -95,30 +95,13 @@ class Loader:
             "auto" keeps everything in memory where it fits, and else takes the way whose epoch is
             predicted to take the fewest seconds. With `grid` "features" and "disk" read the rows
             of the rank's block from its own disk, and neighbour lists are in memory.
-        threads: of sampling and gathering, 0 for all.
-        transform: called with each batch, in the thread that iterates.
-        device: where batches are moved to.
-        edge_index: "tensor", or "EdgeIndex" for PyG's class, which aggregates faster.
-        labels: y of "all" nodes, as PyG does, or of the "seeds" only.
-        edge_attr: batches hold edge features: None where the graph has them; True refuses a graph
-            without them; False leaves them out.
-        norm: "gcn": edge_weight is 1 / sqrt(d_target d_source) with the in-degrees of the whole
-            graph (sums of weights where it has weights), as PyG's `gcn_norm` with
-            add_self_loops=False, times the sampler's correction, or times in-degree / edges
-            sampled of the target where the sampler has none: the expected sum over the sampled
-            edges is the sum over all. Use it with `GCNConv(normalize=False)`, on a graph that has
-            self-loops if the model wants them (`self_loops=True` when it is made).
-        pyg: yield PyG's Data: "auto" where PyG is installed, True, or False for a plain Batch.
-        prefetch: batches made ahead, at most 4096.
         grid: the ranks of a run under torchrun: each takes its own batches, one a step, and all
             take the same number of steps; `batch_size` is that of one rank, and `len` counts
             steps. Together they are the batches of one rank; see `Batch.share` for the last step.
-        topology: with `grid`: "partitioned" holds a block of the neighbour lists on each rank,
-            "replicated" all of them. Feature rows are always in blocks.
-        mode: with `grid`: how ranks sample together, see `rank_options.Mode`.
-        wire: with `grid`: feature rows cross "exact", or rounded to "float16" or "int8".
-        unsupported: other arguments of PyG; refused unless they ask for nothing. One is understood:
-            weight_attr="edge_weight" samples neighbours by the graph's edge weights.
+        ranks: with `grid`: how ranks hold the graph, sample and send.
+        others: other arguments of PyG; refused unless they ask for nothing. One is understood:
+            weight_attr="edge_weight" samples neighbours by the graph's edge weights. Fields of
+            `contents` and `ranks` are taken too, with a warning, as in release 0.1.
 
     Raises:
         InputError: an argument breaks its rule; the message says which.
@@ -145,53 +128,45 @@ class Loader:
         expand: Expand = "once",
         disjoint: bool = False,
         seed: int = 0,
-        bulk: int | Literal["auto"] = DEFAULT_BULK,
-        memory: str | int | None = None,
-        storage: Storage = "auto",
-        threads: int = 0,
         transform: Callable[[Any], Any] | None = None,
         device: "torch.device | str | None" = None,
-        edge_index: Literal["tensor", "EdgeIndex"] = "tensor",
-        labels: Literal["all", "seeds"] = "all",
-        edge_attr: bool | None = None,
-        norm: Literal["gcn"] | None = None,
-        pyg: Literal["auto"] | bool = "auto",
+        contents: BatchContents | None = None,
+        threads: int = 0,
+        bulk: int | Literal["auto"] = DEFAULT_BULK,
         prefetch: int = 2,
+        memory: str | int | None = None,
+        storage: Storage = "auto",
         grid: GridOfRanks | None = None,
-        topology: Topology = "partitioned",
-        mode: Mode = "owner",
-        wire: WireFormat = "exact",
-        **unsupported: Any,
+        ranks: RankOptions | None = None,
+        **others: Any,
     ) -> None:
-        refuse(unsupported)
-        check_engine(graph, threads, transform, device, edge_attr)
-        use_pyg = check_arguments(edge_index, labels, norm, storage, pyg, prefetch, bulk)
+        held, over = contents_from(contents, others), ranks_from(ranks, others)
+        refuse(others, Loader, OLD_ARGUMENTS)
+        check_engine(graph, threads, transform, device)
+        check_storage(storage, prefetch, bulk)
         self.device, self.transform, self.prefetch = device, transform, int(prefetch)
         pin = str(device).startswith("cuda")
-        weights = unsupported.get("weight_attr")
-        rule = make_sampler(num_neighbors, sampler, replace, expand, weights)
-        check_norm(norm, rule)
-        edges = has_edge_attr(graph, edge_attr)
+        rule = make_sampler(num_neighbors, sampler, replace, expand, others.get("weight_attr"))
+        check_norm(held.norm, rule)
+        edges = has_edge_attr(graph, held.edge_attr)
         self._graph = graph
         view = as_mapped(graph)  # nothing is loaded before it is known what fits
         recipe = BatchRecipe(
             view,
             rule,
             Seeds.make(graph, input_nodes, batch_size, shuffle, drop_last, seed),
-            Assembler(view, labels, edges, norm, pin, threads, rule.whole_weights),
+            Assembler(view, held.labels, edges, held.norm, pin, threads, rule.whole_weights),
             threads,
-            edge_index,
-            use_pyg,
+            held.edge_index,
+            held.uses_pyg(),
             disjoint=check_disjoint(disjoint, rule, memory, grid),
         )
         self._stamp = Stamp.of(graph)
         self._at = (0, 0, False)  # epoch and batch that come next, and whether a loop began there
         self._mark = object()  # loops that began under another one do not move it any more
         if grid is not None:
-            options = rank_options(
-                recipe, bulk, memory, storage, prefetch, topology=topology, mode=mode, wire=wire
-            )
-            made = arrange_over_ranks(graph, recipe, grid, options)
+            setup = rank_setup(recipe, over, bulk, memory, storage, prefetch)
+            made = arrange_over_ranks(graph, recipe, grid, setup)
         else:
             made = arrange_alone(graph, recipe, memory, bulk, self.prefetch, storage)
         self._maker, self._home, self._source = made.recipe, made.home, made.source

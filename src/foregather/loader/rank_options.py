@@ -17,10 +17,11 @@ __all__ = [
     "GridOfRanks",
     "Mode",
     "RankOptions",
+    "RankSetup",
     "RankSource",
     "Topology",
     "WireFormat",
-    "rank_options",
+    "rank_setup",
 ]
 
 #: Whether every rank holds all neighbour lists, or those of its block only.
@@ -42,21 +43,32 @@ WireFormat = Literal["exact", "float16", "int8"]
 
 @dataclass(frozen=True, slots=True)
 class RankOptions:
-    """How a Loader works over ranks; the same on all of them.
+    """How the ranks of a Loader's `grid` work together; the same on all of them.
 
     Attributes:
-        topology: see `Topology`.
-        mode: see `Mode`.
-        wire: see `WireFormat`.
+        topology: "partitioned" holds a block of the neighbour lists on each rank, "replicated" all
+            of them. Feature rows are always in blocks.
+        mode: how ranks sample. "owner": one request and one reply a layer and bulk, and feature
+            rows by plan. "paper": the staged 1.5D product of the publication, as a baseline.
+        wire: feature rows cross "exact", or rounded to "float16" or "int8".
+    """
+
+    topology: Topology = "partitioned"
+    mode: Mode = "owner"
+    wire: WireFormat = "exact"
+
+
+@dataclass(frozen=True, slots=True)
+class RankSetup(RankOptions):
+    """The same with all else that ranks must agree on.
+
+    Attributes:
         storage: see `BlockStorage`.
         bulk: batches of a rank sampled together.
         memory: bytes for feature rows; None decides by the size of the blocks.
         prefetch: batches that a loop makes ahead; a loop that is left early goes on so far.
     """
 
-    topology: Topology = "partitioned"
-    mode: Mode = "owner"
-    wire: WireFormat = "exact"
     storage: BlockStorage = "auto"
     bulk: int = 8
     memory: int | None = None
@@ -85,26 +97,24 @@ class RankSource(BatchSource, Protocol):
 class GridOfRanks(Protocol):
     """The ranks of a run; see `dist.Grid`."""
 
-    def batch_source(self, recipe: BatchRecipe, options: RankOptions) -> RankSource:
+    def batch_source(self, recipe: BatchRecipe, options: RankSetup) -> RankSource:
         """What a Loader makes its batches with; all ranks call this together."""
 
 
-def rank_options(
+def rank_setup(
     recipe: BatchRecipe,
+    ranks: RankOptions,
     bulk: int | Literal["auto"],
     memory: str | int | None,
     storage: str,
     prefetch: int = 2,
-    *,
-    topology: Topology = "partitioned",
-    mode: Mode = "owner",
-    wire: WireFormat = "exact",
-) -> RankOptions:
+) -> RankSetup:
     """Checks what a Loader was given together with its grid.
 
     Raises:
         InputError: an argument does not go with a grid.
     """
+    mode = ranks.mode
     if storage not in get_args(BlockStorage):
         raise InputError(
             f"storage is {storage!r}, which does not go with grid=: neighbour lists of ranks are "
@@ -133,7 +143,7 @@ def rank_options(
         _check_disk(recipe, memory, storage)
     budget = None if memory is None else parse_size(memory)
     where = cast(BlockStorage, storage)
-    return RankOptions(topology, mode, wire, where, bulk, budget, prefetch)
+    return RankSetup(ranks.topology, mode, ranks.wire, where, bulk, budget, prefetch)
 
 
 def _check_disk(recipe: BatchRecipe, memory: str | int | None, storage: str) -> None:

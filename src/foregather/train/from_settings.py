@@ -10,7 +10,7 @@ import math
 import os
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -21,7 +21,8 @@ from foregather.loader.arguments import called_fanouts
 from foregather.loader.loader import Loader
 from foregather.loader.memory.budget import count_threads
 from foregather.loader.memory.layout import topology_bytes
-from foregather.loader.rank_options import GridOfRanks, Topology
+from foregather.loader.options import BatchContents
+from foregather.loader.rank_options import GridOfRanks, RankOptions, Topology
 from foregather.nn import MLP, SAGE
 from foregather.observe.usable_memory import usable_memory
 from foregather.sampling import Full, Labor, Neighbor, Sampler
@@ -131,7 +132,8 @@ def make_loader(
             raise InputError("memory.budget is 'auto', which ranks cannot share; give bytes")
         if bulk == "auto":
             del options["bulk"]  # ranks need the same number: the Loader's own
-        options |= {"grid": grid, "topology": topology, "mode": over.mode, "wire": over.wire}
+        options |= {"grid": grid, "ranks": RankOptions(topology, over.mode, over.wire)}
+    norm: Literal["gcn"] | None = "gcn" if settings.sampler.norm == "gcn" else None
     return Loader(
         graph,
         None,
@@ -143,10 +145,7 @@ def make_loader(
         memory=budget_of(settings),
         storage=memory.storage,
         threads=share_threads(settings, grid is not None),
-        labels="seeds",
-        edge_attr=edge_attr,
-        norm="gcn" if settings.sampler.norm == "gcn" else None,
-        pyg=False,
+        contents=BatchContents("seeds", edge_attr, norm, pyg=False),
         prefetch=memory.prefetch,
         **options,
     )

@@ -14,7 +14,7 @@ from foregather.errors import BudgetError
 from foregather.graph.features import Features
 from foregather.graph.graph import Graph
 from foregather.graph.mapped import fetch
-from foregather.loader.rank_options import BlockStorage, RankOptions
+from foregather.loader.rank_options import BlockStorage, RankSetup
 
 __all__ = ["default_memory", "exchange_of"]
 
@@ -42,7 +42,7 @@ def exchange_of(
     graph: Graph,
     starts: Int,
     grid: RankGrid,
-    options: RankOptions,
+    options: RankSetup,
     threads: int,
 ) -> FeatureExchange:
     """The exchange of a Loader; all ranks call this together.

@@ -18,6 +18,7 @@ from foregather.graph.graph import Graph
 from foregather.graph.load import as_mapped
 from foregather.graph.mapped import fetch
 from foregather.loader.loader import Loader
+from foregather.loader.options import BatchContents
 from foregather.observe.progress import Progress
 from foregather.sampling.neighbor import Neighbor
 from foregather.train.exact.layers import Order
@@ -99,10 +100,8 @@ def neighbourhood_loader(
         storage=order.storage if budget else "auto",
         bulk="auto" if budget else 1,
         threads=order.threads,
-        labels="seeds",
         prefetch=1,
-        pyg=False,
-        norm=order.norm,
+        contents=BatchContents("seeds", norm=order.norm, pyg=False),
     )
 
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from foregather.errors import ForegatherError, InputError
 from foregather.graph.graph import Graph
 from foregather.loader.loader import Loader
+from foregather.loader.options import BatchContents
 from foregather.sampling.neighbor import Neighbor
 from foregather.train.metrics import forward
 
@@ -47,10 +48,8 @@ def small_batches(
         sampler=Neighbor([-1] * hops),
         bulk=1,
         threads=1,
-        labels="seeds",
         prefetch=1,
-        pyg=False,
-        norm=norm,
+        contents=BatchContents("seeds", norm=norm, pyg=False),
     )
     try:
         return list(loader)
