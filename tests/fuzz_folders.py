@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from foregather import Graph, Loader, convert
+from foregather import BatchContents, Graph, Loader, convert
 from foregather.dist.features.feature_block import FeatureBlock
 from foregather.dist.sampling.partition import Partition
 from foregather.gather.store import open_store
@@ -95,7 +95,14 @@ def check_cases(graph: Path) -> dict[str, Case]:
 
 def _train_batches(graph: Path, sampler: Sampler, **options: Any) -> None:
     loader = Loader(
-        Graph.open(graph), None, "train", 4, sampler=sampler, threads=1, pyg=False, **options
+        Graph.open(graph),
+        None,
+        "train",
+        4,
+        sampler=sampler,
+        threads=1,
+        **options,
+        contents=BatchContents(pyg=False),
     )
     try:
         for batch in loader:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from foregather import convert
+from foregather import ReadOptions, convert
 from foregather.graph.convert.reading.npz import ZipArrays
 from foregather.graph.convert.sources.text import TextSource
 from tests.fuzz_case import Case
@@ -75,7 +75,7 @@ def source_cases(folder: Path) -> dict[str, Case]:
         "edge list": Case(csv, lambda: _read_text(csv), 60),
         "edge list, converted": Case(csv, lambda: _convert(csv), 4),
         "edge list of names, converted": Case(
-            names, lambda: _convert(names, ids="string", weight="weight"), 4
+            names, lambda: _convert(names, reading=ReadOptions(ids="string", weight="weight")), 4
         ),
         "edge list, gzip": Case(packed, lambda: _read_text(packed), 20),
         "edge list, inside gzip": Case(packed, lambda: _read_text(packed), 20, text, in_gzip),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         RankError,
         StorageError,
     )
+    from foregather.graph.convert.read_options import ReadOptions
     from foregather.graph.convert.run import convert
     from foregather.graph.features import Features
     from foregather.graph.graph import Graph
@@ -42,6 +43,7 @@ __all__ = [
     "evaluate",
     "infer",
     "convert",
+    "ReadOptions",
     "ForegatherError",
     "InputError",
     "FormatError",
@@ -64,7 +66,8 @@ _HOME = {
     "evaluate": "foregather.train.fit",
     "infer": "foregather.train.infer",
     "convert": "foregather.graph.convert.run",
-    **dict.fromkeys(__all__[10:-1], "foregather.errors"),
+    "ReadOptions": "foregather.graph.convert.read_options",
+    **dict.fromkeys(__all__[11:-1], "foregather.errors"),
 }
 
 

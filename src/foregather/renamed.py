@@ -1,4 +1,4 @@
-"""renamed: what release 0.1 called otherwise, under its old name, for one more release.
+"""renamed: modules of release 0.1 under their old names, for one more release.
 
 An import of an old name gives the module of the new name, with a DeprecationWarning. Names that
 are imported from a room (`from foregather.sampling import Neighbor`) have not changed.
@@ -12,7 +12,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-__all__ = ["RENAMED", "install", "warn_old_spelling"]
+__all__ = ["RENAMED", "install"]
 
 #: Old and new names, below `foregather`.
 RENAMED = {
@@ -142,19 +142,6 @@ RENAMED = {
     "train.storage": "loader.memory.storage",
     "train.together": "train.rank_agreement",
 }
-
-
-def warn_old_spelling(old: str, new: str) -> None:
-    """Warns whoever called foregather, at their line, of what is written otherwise now."""
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
-        frame, level = frame.f_back, level + 1
-    text = f"{old} is spelled {new} now; the old spelling goes with the next release"
-    warnings.warn(text, DeprecationWarning, stacklevel=level)
-
-
-def _is_ours(module: str) -> bool:
-    return module == "foregather" or module.startswith("foregather.")
 
 
 class _NewName(Loader):

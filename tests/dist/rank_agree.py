@@ -153,7 +153,7 @@ def refused(work):
 
 def positions(graph, odd, grid):
     """Loops that ranks begin at different places."""
-    loader = Loader(graph, grid=grid, **BASE)
+    loader = Loader(graph, grid=grid, **grouped(BASE))
     found = {}
     loader.set_epoch(3 if odd else 2)
     found["epoch"] = refused(lambda: list(loader))

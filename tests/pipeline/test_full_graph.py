@@ -242,3 +242,19 @@ def test_it_learns_what_the_graph_tells():
         run = FullGraph(graph, gcn_layers([8, 16, 3], 0.0), 8, mode, partition="random")
         run.fit(30)
         assert run.evaluate("test") > 0.8
+
+
+def test_chunks_abreast_as_an_argument_of_their_own():
+    """As in release 0.1: the same chunks, with a warning that has the new spelling."""
+    layers = gcn_layers([GRAPH.features.width, 8, 4])
+    with pytest.warns(
+        DeprecationWarning, match=r"spelled runtime=Runtime\(abreast=...\) now"
+    ) as told:
+        old = FullGraph(GRAPH, layers, 6, partition="random", abreast=3)
+    assert told[0].filename == __file__
+    new = FullGraph(GRAPH, layers, 6, partition="random", runtime=Runtime(abreast=3))
+    assert old.chunks.abreast == new.chunks.abreast == 3
+    with pytest.raises(
+        TypeError, match="unexpected argument 'tecniques'; did you mean 'techniques'"
+    ):
+        FullGraph(GRAPH, layers, 6, tecniques=None)

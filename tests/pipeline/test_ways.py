@@ -47,7 +47,7 @@ def test_chunks_abreast_equal_the_oracle(name, techniques):
     ours, theirs = model(name), model(name)
     run = FullGraph(
         GRAPH, ours, 12, "fast", partition="random", optimizer=sgd(), techniques=techniques,
-        abreast=3,
+        runtime=Runtime(abreast=3),
     )  # fmt: skip
     losses = [report.loss for report in run.fit(4)]
     optimizer = torch.optim.SGD([p for layer in theirs for p in layer.parameters()], 0.5)
@@ -158,7 +158,9 @@ def test_hybrid_bytes_equal_the_closed_forms(s, g, ways):
         kind, _, _, options = HYBRID[name]
         if "meter" in options:
             continue  # measured epochs run an exact pass besides
-        run = FullGraph(GRAPH, model(kind), CHUNKS, partition="random", abreast=ABREAST)
+        run = FullGraph(
+            GRAPH, model(kind), CHUNKS, partition="random", runtime=Runtime(abreast=ABREAST)
+        )
         crossing = remote_sources(run.chunks, g)
         assert ways[0][name, s, g]["crossing"] == crossing
         total = sum(p.numel() for layer in run.layers for p in layer.parameters())
@@ -185,7 +187,7 @@ def test_parallel_bytes_equal_the_closed_forms(split, count, ways):
         total = sum(p.numel() for layer in layers for p in layer.parameters())
         assert found["weights"] == 2 * (count - 1) * total * DOUBLE
         assert found["rows"] == 0
-        run = FullGraph(GRAPH, layers, count, partition="random", abreast=count)
+        run = FullGraph(GRAPH, layers, count, partition="random", runtime=Runtime(abreast=count))
         if kind in ("gcnii", "resgcn"):  # four aggregations of six columns
             if split == "nodes":
                 assert found["exchange"] == 2 * 4 * 6 * DOUBLE * remote_sources(run.chunks, count)
@@ -212,7 +214,7 @@ def test_simulated_bytes_equal_what_ranks_sent(ways):
 
 
 def test_ways_begin_with_the_same_weights(ways):
-    run = FullGraph(GRAPH, model("gcn"), 2, partition="random", abreast=2)
+    run = FullGraph(GRAPH, model("gcn"), 2, partition="random", runtime=Runtime(abreast=2))
     run.train_epoch()
     weights = run.state_dict()["weights"]
     true = torch.cat([weights[name].flatten() for name in sorted(weights)])

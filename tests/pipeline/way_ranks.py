@@ -62,12 +62,12 @@ def train(kind, drop, mode, chunks, options, **runtime) -> dict:
 
 def hybrid(name: str, **runtime) -> dict:
     kind, drop, mode, options = HYBRID[name]
-    return train(kind, drop, mode, CHUNKS, {**options, "abreast": ABREAST}, **runtime)
+    return train(kind, drop, mode, CHUNKS, options, **runtime, abreast=ABREAST)
 
 
 def parallel(kind: str, drop: float, count: int, **runtime) -> dict:
     """Graph- or tensor-parallel where `runtime` says so, else the same chunks on one rank."""
-    return train(kind, drop, "exact", count, {"abreast": count}, **runtime)
+    return train(kind, drop, "exact", count, {}, **runtime, abreast=count)
 
 
 def refused(group, ways: int) -> dict[str, str]:
@@ -75,7 +75,7 @@ def refused(group, ways: int) -> dict[str, str]:
     found, base = {}, {"group": group, "ways": ways, "timeout": 20.0}
     tries = {
         "odd": (model("gcn"), 4, {**base, "ways": 3}, {}),
-        "abreast": (model("gcn"), 4, base, {"abreast": 3}),
+        "abreast": (model("gcn"), 4, {**base, "abreast": 3}, {}),
         "multiple": (model("gcn"), 5, base, {}),
         "columns": (model("gcn"), 8, {**base, "split": "columns"}, {}),
     }

@@ -57,10 +57,17 @@ class Convert:
 
     def run(self) -> dict[str, Any]:
         """Converts."""
-        from foregather.graph.convert import convert
+        from foregather.graph.convert import ReadOptions, convert
 
         if self.undirected and self.directed:
             raise InputError("--undirected and --directed exclude each other; give one of them")
+        reading = ReadOptions(
+            ids=self.ids,
+            num_nodes=None if self.nodes is None else parse_count(self.nodes),
+            columns=self.columns,
+            weight=self.weight,
+            header=None if self.header == "auto" else self.header == "yes",
+        )
         return convert(
             self.src,
             self.dst,
@@ -69,11 +76,7 @@ class Convert:
             self_loops=self.self_loops,
             dedup=self.dedup,
             dtype=self.dtype,
-            ids=self.ids,
-            num_nodes=None if self.nodes is None else parse_count(self.nodes),
-            columns=self.columns,
-            weight=self.weight,
-            header=None if self.header == "auto" else self.header == "yes",
+            reading=reading,
             features=self.features,
             splits=self.splits,
             overwrite=self.overwrite,

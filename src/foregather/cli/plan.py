@@ -92,8 +92,7 @@ class Plan:
         from foregather.cli.plan_ranks import forecast_facts
         from foregather.observe.usable_memory import usable_memory
 
-        grid_rows, bulks = self.rehearse
-        if min(self.ranks, grid_rows, bulks) < 1:
+        if min(self.ranks, *self.rehearse) < 1:
             raise InputError("give at least one rank, one grid row and one bulk to rehearse")
         facts = forecast_facts(
             graph,
@@ -107,8 +106,7 @@ class Plan:
             bulk=self.bulk,
             memory=parse_size(self.rank_memory),
             room=usable_memory() if self.rank_room == "auto" else parse_size(self.rank_room),
-            grid_rows=grid_rows,
-            bulks=bulks,
+            rehearse=self.rehearse,
         )
         return {"graph": str(self.path), **facts}
 

@@ -33,10 +33,9 @@ def forecast_facts(
     bulk: int,
     memory: int,
     room: int,
-    grid_rows: int,
-    bulks: int,
+    rehearse: tuple[int, int],
 ) -> dict[str, Any]:
-    """The forecast as JSON.
+    """The forecast as JSON; `rehearse` is the grid rows and bulks that are counted.
 
     Raises:
         InputError: the graph has no such split, or an option is impossible.
@@ -61,7 +60,7 @@ def forecast_facts(
         memory=memory,
         seed=seed,
     )
-    made = model.forecast(grid_rows, bulks)
+    made = model.forecast(*rehearse)
     return {
         "ranks": ranks,
         "replication": replication,

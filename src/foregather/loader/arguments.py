@@ -4,8 +4,6 @@ An argument of PyG's loaders that asks for nothing special (its default) is acce
 for something a Loader does not do is refused with the nearest alternative. Nothing is ignored.
 """
 
-import difflib
-import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
@@ -13,6 +11,7 @@ from typing import Any
 
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
+from foregather.old_spellings import refuse_unknown
 from foregather.sampling.bulk import Expand
 from foregather.sampling.fused import check_trees
 from foregather.sampling.neighbor import Neighbor
@@ -95,10 +94,7 @@ def refuse(arguments: Mapping[str, Any], kind: type, also: Iterable[str] = ()) -
     """
     for name, value in arguments.items():
         if name not in _PYG:
-            known = [*inspect.signature(kind).parameters, *also, *_PYG]
-            near = difflib.get_close_matches(name, known, 1)
-            meant = f"; did you mean {near[0]!r}?" if near else ""
-            raise TypeError(f"Loader got an unexpected argument {name!r}{meant}")
+            refuse_unknown({name: value}, kind, *also, *_PYG)
         neutral, instead = _PYG[name]
         plain = value.value if isinstance(value, Enum) else value  # PyG's SubgraphType
         if not any(plain is one or plain == one for one in neutral):

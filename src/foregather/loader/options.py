@@ -4,19 +4,15 @@
 their fields as arguments of the Loader; so given, they are still understood, with a warning.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, TypeVar
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
-from foregather.errors import InputError
 from foregather.loader.arguments import check_choice
 from foregather.loader.batches.pyg_batch import has_pyg, need_pyg
 from foregather.loader.rank_options import RankOptions
-from foregather.renamed import warn_old_spelling
+from foregather.old_spellings import from_old_arguments
 
 __all__ = ["BatchContents", "OLD_ARGUMENTS", "contents_from", "ranks_from"]
-
-Options = TypeVar("Options", "BatchContents", RankOptions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,27 +75,9 @@ def contents_from(given: Any, others: dict[str, Any]) -> BatchContents:
     Raises:
         InputError: both are there, or what is given is none.
     """
-    return _from(given, others, BatchContents(), "contents")
+    return from_old_arguments(given, others, BatchContents(), "contents", "a Loader")
 
 
 def ranks_from(given: Any, others: dict[str, Any]) -> RankOptions:
     """The same for the options of ranks."""
-    return _from(given, others, RankOptions(), "ranks")
-
-
-def _from(given: Any, others: dict[str, Any], usual: Options, name: str) -> Options:
-    kind = type(usual)
-    old = {one.name: others.pop(one.name) for one in fields(kind) if one.name in others}
-    if given is not None and not isinstance(given, kind):
-        raise InputError(f"{name} is {given!r}, expected {_spelled(kind, ())}")
-    if not old:
-        return usual if given is None else given
-    now = f"{name}={_spelled(kind, old)}"
-    if given is not None:
-        raise InputError(f"{', '.join(old)} and {name} are both given; write {now}")
-    warn_old_spelling(f"{', '.join(f'{one}=' for one in old)} of a Loader", now)
-    return replace(usual, **old)
-
-
-def _spelled(kind: type, names: Iterable[str]) -> str:
-    return f"foregather.{kind.__name__}({', '.join(f'{one}=...' for one in names) or '...'})"
+    return from_old_arguments(given, others, RankOptions(), "ranks", "a Loader")

@@ -7,7 +7,7 @@ Weights after an epoch depend on chunks, order, seed and mode, not on the number
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.graph.load import load_if_fits
 from foregather.observe.progress import Progress
+from foregather.old_spellings import refuse_unknown, warn_old_spelling
 from foregather.pipeline.dry_run import check_batch_norm
 from foregather.pipeline.engine import Engine
 from foregather.pipeline.infer import infer
@@ -63,6 +64,15 @@ class EpochReport:
     reading: Reading | None = None
 
 
+def _with_abreast(runtime: Runtime, others: dict[str, Any]) -> Runtime:
+    """The runtime with what release 0.1 had as an argument of its own."""
+    if "abreast" not in others:
+        refuse_unknown(others, FullGraph)
+        return runtime
+    warn_old_spelling("abreast= of a FullGraph", "runtime=Runtime(abreast=...)")
+    return _with_abreast(replace(runtime, abreast=others.pop("abreast")), others)
+
+
 class FullGraph:
     """Full-graph training and inference by node chunks, on one device or in stages.
 
@@ -86,8 +96,7 @@ class FullGraph:
         meter: when and how strictly staleness is measured; None measures every 10 epochs in
             "bounded", never in "fast".
         runtime: memory, messages, ways and timeout.
-        abreast: chunks that pass together and read each other fresh, a multiple of the ways; None
-            is as many as there are ways.
+        others: `abreast`, which is a field of `runtime` now; with a warning.
 
     Raises:
         InputError: more stages than layers, fewer chunks than stages, no training node, layers
@@ -110,11 +119,11 @@ class FullGraph:
         techniques: Techniques | None = None,
         meter: Meter | None = None,
         runtime: Runtime | None = None,
-        abreast: int | None = None,
+        **others: Any,
     ) -> None:
         if mode not in ("exact", "bounded", "fast"):
             raise InputError(f"mode is {mode!r}, expected exact, bounded or fast")
-        runtime = runtime or Runtime()
+        runtime = _with_abreast(runtime or Runtime(), others)
         self.mode: Mode = mode
         self.meter = meter or Meter(every=10 if mode == "bounded" else 0)
         self.layers = as_layers(layers)
@@ -122,7 +131,7 @@ class FullGraph:
         self.link = make_link(runtime)
         cut_layers(self.layers, self.link.stages)  # its errors come before the work of the chunks
         graph = load_if_fits(graph)
-        together = abreast or self.link.ways
+        together = runtime.abreast or self.link.ways
         self.chunks = shared_chunks(graph, chunks, partition, seed, together, self.link)
         stage = make_stage(
             graph, self.layers, self.chunks, split, loss, seed, mode, runtime, self.link

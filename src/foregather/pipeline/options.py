@@ -65,7 +65,7 @@ class Meter:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What changes memory, time and messages; only `boundary` changes results.
+    """What changes memory, time and messages; only `boundary` and `abreast` change results.
 
     Attributes:
         recompute: "none" keeps what the backward pass needs; "dense" recomputes dense parts and
@@ -81,6 +81,8 @@ class Runtime:
             stages as ranks / G.
         split: what ways share out: "nodes" (graph-parallel: boundary rows are exchanged), or
             "columns" (tensor-parallel: columns of all rows are; one stage, one chunk a rank).
+        abreast: chunks that pass together and read each other fresh, a multiple of the ways; None
+            is as many as there are ways.
     """
 
     recompute: Literal["none", "dense", "all"] = "none"
@@ -91,6 +93,7 @@ class Runtime:
     group: Any = None
     ways: int = 1
     split: Literal["nodes", "columns"] = "nodes"
+    abreast: int | None = None
 
     def __post_init__(self) -> None:
         if self.ways < 1:

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from foregather.errors import BudgetError, FormatError, InputError, StorageError
 from foregather.graph import Graph
-from foregather.graph.convert import convert, run, topology
+from foregather.graph.convert import ReadOptions, convert, run, topology
 from foregather.sampling import Neighbor
 from tests.oracle import csc
 
@@ -149,7 +149,7 @@ def test_features_from_a_file_of_their_own(tmp_path):
 def test_sparse_ids_are_renumbered(tmp_path):
     names = np.array([10**12, -7, 0, 3, 5 * 10**15])
     np.save(tmp_path / "e.npy", names[EDGES])
-    convert(tmp_path / "e.npy", tmp_path / "g", ids="sparse")
+    convert(tmp_path / "e.npy", tmp_path / "g", reading=ReadOptions(ids="sparse"))
     mapping = np.load(tmp_path / "g/mapping.npy")
     used = np.unique(names[EDGES])
     np.testing.assert_array_equal(mapping, used)
@@ -280,7 +280,7 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path, ids, value):
     weights[[4, 5]] = value
     np.savez(tmp_path / "a.npz", edge_index=EDGES, edge_weight=weights)
     with pytest.raises(InputError, match=r"edge 4 has weight .*, expected a finite number"):
-        convert(tmp_path / "a.npz", tmp_path / "g", ids=ids)
+        convert(tmp_path / "a.npz", tmp_path / "g", reading=ReadOptions(ids=ids))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.npz"]
 
 

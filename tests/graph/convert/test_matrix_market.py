@@ -9,7 +9,7 @@ import pytest
 from foregather import Graph
 from foregather.cli.main import main
 from foregather.errors import FormatError, InputError
-from foregather.graph.convert import convert
+from foregather.graph.convert import ReadOptions, convert
 
 BANNER = "%%MatrixMarket matrix coordinate"
 
@@ -34,7 +34,7 @@ def test_what_scipy_wrote(tmp_path: Path, name: str, symmetric: bool) -> None:
 
         data = gzip.compress(data)
     (tmp_path / name).write_bytes(data)
-    facts = convert(tmp_path / name, tmp_path / "g", weight="3")
+    facts = convert(tmp_path / name, tmp_path / "g", reading=ReadOptions(weight="3"))
     assert facts["num_nodes"] == 30 and facts["num_edges"] == matrix.nnz
     assert pairs(tmp_path / "g") == set(zip(matrix.row.tolist(), matrix.col.tolist(), strict=True))
     graph = Graph.open(tmp_path / "g")
@@ -95,7 +95,7 @@ def test_entries_and_options_that_do_not_fit(
 ) -> None:
     (tmp_path / "m.mtx").write_text(f"{BANNER} pattern general\n3 3 2\n1 2\n{line}\n")
     with pytest.raises(InputError, match=message):
-        convert(tmp_path / "m.mtx", tmp_path / "g", **options)
+        convert(tmp_path / "m.mtx", tmp_path / "g", reading=ReadOptions(**options))
 
 
 def test_the_command_says_how_it_was_read(tmp_path: Path, capsys) -> None:

@@ -9,7 +9,7 @@ import pytest
 from foregather import Graph
 from foregather.cli.main import main
 from foregather.errors import InputError
-from foregather.graph.convert import convert, run
+from foregather.graph.convert import ReadOptions, convert, run
 from foregather.graph.convert.spool import Spool
 from tests.helpers_ogb import tiny_ogb, write_ogb
 
@@ -190,8 +190,8 @@ def test_no_splits_leaves_out_the_splits_of_any_source(sources):
 def test_a_count_that_the_source_contradicts_is_refused(tmp_path):
     source = save_npz(tmp_path / "a.npz", num_nodes=np.array(5))
     with pytest.raises(InputError, match=r"--nodes is 7, but a.npz says it has 5"):
-        convert(source, tmp_path / "g", num_nodes=7)
-    convert(source, tmp_path / "g", num_nodes=5)
+        convert(source, tmp_path / "g", reading=ReadOptions(num_nodes=7))
+    convert(source, tmp_path / "g", reading=ReadOptions(num_nodes=5))
 
 
 def test_features_that_take_the_place_of_others_are_told(sources):
@@ -225,7 +225,7 @@ def test_labels_that_are_no_classes_are_told(tmp_path, capsys):
 def test_a_budget_beyond_the_machine_is_what_the_machine_has(tmp_path, memory, ids):
     source = save_npz(tmp_path / "a.npz", x=X) if ids == "dense" else tmp_path / "e.csv"
     (tmp_path / "e.csv").write_text("5,1\n1,70\n")
-    facts = convert(source, tmp_path / "g", memory=memory, ids=ids)
+    facts = convert(source, tmp_path / "g", memory=memory, reading=ReadOptions(ids=ids))
     assert facts["num_edges"] in (2, 6) and facts["peak_memory"] < 4 << 30
 
 

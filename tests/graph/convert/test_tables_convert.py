@@ -8,7 +8,7 @@ import pytest
 
 from foregather.errors import ForegatherError, FormatError, InputError
 from foregather.graph import Graph
-from foregather.graph.convert import convert
+from foregather.graph.convert import ReadOptions, convert
 from tests.helpers_ogb import tiny_ogb, write_ogb
 from tests.oracle import csc
 
@@ -34,7 +34,7 @@ def test_text(tmp_path, delimiter, gz):
     data = "\n".join(lines).encode()
     path = tmp_path / ("e.txt.gz" if gz else "e.txt")
     path.write_bytes(gzip.compress(data) if gz else data)
-    convert(path, tmp_path / "g", weight="3")
+    convert(path, tmp_path / "g", reading=ReadOptions(weight="3"))
     graph, origin = expect(tmp_path / "g", EDGES, 50)
     np.testing.assert_array_equal(graph.edge_weight, (EDGES.sum(0) + 0.5)[origin])
 
@@ -143,4 +143,5 @@ def test_features_need_dense_ids(tmp_path):
     (tmp_path / "e.csv").write_text("5,7\n7,9\n")
     np.save(tmp_path / "x.npy", np.zeros((3, 2)))
     with pytest.raises(InputError, match="features need dense ids"):
-        convert(tmp_path / "e.csv", tmp_path / "g", ids="sparse", features=tmp_path / "x.npy")
+        sparse = ReadOptions(ids="sparse")
+        convert(tmp_path / "e.csv", tmp_path / "g", reading=sparse, features=tmp_path / "x.npy")

@@ -1,5 +1,6 @@
 """convert: from what people already have to a graph folder, in bounded memory."""
 
+from foregather.graph.convert.read_options import ReadOptions
 from foregather.graph.convert.run import convert
 
-__all__ = ["convert"]
+__all__ = ["ReadOptions", "convert"]

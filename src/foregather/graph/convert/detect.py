@@ -1,13 +1,13 @@
 """detect: which source reads what a person pointed at."""
 
 import os
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from foregather.errors import FormatError, InputError, StorageError
+from foregather.graph.convert.read_options import ReadOptions
 from foregather.graph.convert.reading.columns import check_ids
 from foregather.graph.convert.reading.named_arrays import Arrays, MemoryArrays, NpyArrays
 from foregather.graph.convert.reading.npz import ZipArrays
@@ -25,51 +25,20 @@ _PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".bin")
 _KEYS = ("edge_index", "x", "y", "edge_weight", "edge_attr")
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """What was asked for of a source; no kind of source takes everything."""
-
-    ids: str = "auto"
-    nodes: int | None = None
-    columns: tuple[str, ...] | None = None
-    weight: str | None = None
-    header: bool | None = None
-
-    def only(self, what: str, *allowed: str) -> None:
-        """Refuses every option that is given and that such a source has no use for."""
-        for part in fields(self):
-            if part.name not in allowed and getattr(self, part.name) != part.default:
-                raise InputError(f"--{part.name} does not apply to {what}; leave it out")
-
-
-def open_source(
-    src: Any,
-    *,
-    ids: str = "auto",
-    num_nodes: int | None = None,
-    columns: tuple[str, ...] | None = None,
-    weight: str | None = None,
-    header: bool | None = None,
-    splits: bool = True,
-) -> Source:
+def open_source(src: Any, asked: ReadOptions, *, splits: bool = True) -> Source:
     """The source for a path, or for a PyG `Data` object or data set of one graph.
 
     Args:
         src: a path, or an object with `edge_index`.
-        ids: "auto", "dense", "sparse" or "string".
-        num_nodes: vertex count, where the source does not say it.
-        columns: source and target column of a table, by name or position.
-        weight: weight column of a table.
-        header: whether the first line of an edge list is a header; None looks.
+        asked: how it is to be read.
         splits: False leaves an OGB folder's splits out.
 
     Raises:
         InputError: an option does not apply to such a source.
     """
-    check_ids(ids)
-    asked = _Asked(ids, num_nodes, columns, weight, header)
+    check_ids(asked.ids)
     if not isinstance(src, (str, os.PathLike)):
-        return _arrays(_from_data(src, num_nodes is None), asked)
+        return _arrays(_from_data(src, asked.num_nodes is None), asked)
     path = Path(src)
     if not path.exists():
         raise StorageError(f"{path.name} does not exist; check the path of the source")
@@ -93,7 +62,7 @@ def open_source(
     )
 
 
-def _open_folder(path: Path, asked: _Asked, splits: bool) -> Source:
+def _open_folder(path: Path, asked: ReadOptions, splits: bool) -> Source:
     if (path / "meta.json").is_file():
         from foregather.graph.convert.sources.folder_source import FolderSource
         from foregather.graph.graph import Graph
@@ -111,19 +80,19 @@ def _open_folder(path: Path, asked: _Asked, splits: bool) -> Source:
     return source
 
 
-def _arrays(arrays: Arrays, asked: _Asked) -> Source:
-    asked.only("arrays", "ids", "nodes")
-    return ArraysSource(arrays, _array_ids(asked.ids), asked.nodes)
+def _arrays(arrays: Arrays, asked: ReadOptions) -> Source:
+    asked.only("arrays", "ids", "num_nodes")
+    return ArraysSource(arrays, _array_ids(asked.ids), asked.num_nodes)
 
 
-def _table(path: Path, asked: _Asked) -> Source:
+def _table(path: Path, asked: ReadOptions) -> Source:
     """A table of edges: Parquet (a file or a folder of parts), else text."""
     from foregather.graph.convert.sources.parquet import ParquetSource
     from foregather.graph.convert.sources.text import TextSource
 
     source: ParquetSource | TextSource
     if path.is_dir() or path.name.lower().endswith(".parquet"):
-        asked.only("Parquet", "ids", "nodes", "columns", "weight")
+        asked.only("Parquet", "ids", "num_nodes", "columns", "weight")
         source = ParquetSource(path, columns=asked.columns, ids=asked.ids, weight=asked.weight)
     else:
         source = TextSource(
@@ -133,9 +102,9 @@ def _table(path: Path, asked: _Asked) -> Source:
             ids=asked.ids,
             weight=asked.weight,
         )
-    if asked.nodes is not None:
-        check_count(asked.nodes, source.num_nodes, source.name)
-        source.num_nodes = asked.nodes
+    if asked.num_nodes is not None:
+        check_count(asked.num_nodes, source.num_nodes, source.name)
+        source.num_nodes = asked.num_nodes
     return source
 
 

@@ -7,7 +7,7 @@ appears under its name when it is complete, or not at all.
 import os
 import shutil
 import time
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from foregather.errors import BudgetError, InputError, StorageError
 from foregather.graph.convert.detect import open_features, open_source
 from foregather.graph.convert.numbering import Numbering
+from foregather.graph.convert.read_options import ReadOptions
 from foregather.graph.convert.rows import write_rows
 from foregather.graph.convert.source import Rows, Source
 from foregather.graph.convert.topology import (
@@ -29,6 +30,7 @@ from foregather.graph.labels import normalize_labels, normalize_split
 from foregather.graph.on_disk.writer import FolderWriter
 from foregather.observe.progress import Progress, peak_memory
 from foregather.observe.usable_memory import usable_memory
+from foregather.old_spellings import from_old_arguments, refuse_unknown
 from foregather.units import format_bytes, parse_size
 
 __all__ = ["convert"]
@@ -45,15 +47,12 @@ def convert(
     self_loops: bool = False,
     dedup: bool = False,
     dtype: str = "auto",
-    ids: str = "auto",
-    num_nodes: int | None = None,
-    columns: tuple[str, ...] | None = None,
-    weight: str | None = None,
-    header: bool | None = None,
+    reading: ReadOptions | None = None,
     features: str | os.PathLike[str] | None = None,
     splits: bool = True,
     overwrite: bool = False,
     threads: int = 0,
+    **others: Any,
 ) -> dict[str, Any]:
     """Makes a graph folder from what is there, in bounded memory.
 
@@ -68,17 +67,13 @@ def convert(
         dedup: keep the first of several edges with the same source and target.
         dtype: node features as "float32", "float16", "int8" (with a scale a column), "source", or
             "auto": float16 stays, all else becomes float32.
-        ids: "dense" uses integers as they are, "sparse" renumbers integers, "string" numbers
-            text, "auto" looks.
-        num_nodes: vertex count, where the source does not say it.
-        columns: source and target column of a table.
-        weight: weight column of a table.
-        header: whether the first line of an edge list is a header; None looks, and refuses a
-            line that could be an edge as well.
+        reading: how the source is read where it does not say so: ids, number of nodes, columns,
+            weights, header.
         features: a file with the node features; those of the source are left out.
         splits: False leaves the splits out.
         overwrite: replace an existing graph folder.
         threads: threads of the kernels, 0 for all.
+        others: fields of `reading`, which release 0.1 had as arguments; with a warning.
 
     Returns:
         What was made: counts, bytes, notes, seconds and peak memory.
@@ -86,17 +81,11 @@ def convert(
     Raises:
         InputError: an option does not apply to the source, or something in it cannot be kept.
     """
+    asked = from_old_arguments(reading, others, ReadOptions(), "reading", "convert")
+    refuse_unknown(others, convert, *(one.name for one in fields(ReadOptions)))
     started = time.perf_counter()
     work = _working_memory(parse_size(memory))
-    source = open_source(
-        src,
-        ids=ids,
-        num_nodes=num_nodes,
-        columns=columns,
-        weight=weight,
-        header=header,
-        splits=splits,
-    )
+    source = open_source(src, asked, splits=splits)
     rows = open_features(features, work // 4) if features is not None else source.features
     if undirected is None:
         undirected = bool(source.stored_once)

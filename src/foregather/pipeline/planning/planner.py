@@ -109,6 +109,7 @@ class StagePlan:
                 ways=setting.ways,
                 split=setting.split,
                 recompute=setting.recompute,
+                abreast=None,
             ),
         }
 

@@ -1,0 +1,66 @@
+"""Signatures stay short, and what is long says what it does, all over the package."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCES = Path(__file__).parent.parent / "src/foregather"
+
+#: Arguments beyond PyG's own; more belong together in a value.
+MOST_ARGUMENTS = 12
+#: Lines of a function without a docstring.
+MOST_LINES = 50
+#: Arguments of PyG's and torch's loaders, which keep their names and their place.
+OF_PYG = {
+    *("data", "graph", "num_neighbors", "input_nodes", "input_time", "batch_size", "shuffle"),
+    *("drop_last", "replace", "subgraph_type", "disjoint", "temporal_strategy", "time_attr"),
+    *("weight_attr", "transform", "transform_sampler_output", "is_sorted", "filter_per_worker"),
+    *("neighbor_sampler", "directed", "batch_sampler"),
+}
+#: Where they are: the Loader, and its twin under PyG's name.
+SEATS = {"loader/loader.py", "interop/neighbor_loader.py"}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def functions() -> Iterator[tuple[str, Function, str | None]]:
+    """File, function, and the docstring that says what it does: of `__init__` that of its class."""
+    for path in sorted(SOURCES.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        of_class = {
+            id(one): ast.get_docstring(made)
+            for made in ast.walk(tree)
+            if isinstance(made, ast.ClassDef)
+            for one in made.body
+            if isinstance(one, Function) and one.name == "__init__"
+        }
+        for one in ast.walk(tree):
+            if isinstance(one, Function):
+                said = ast.get_docstring(one) or of_class.get(id(one))
+                yield path.relative_to(SOURCES).as_posix(), one, said
+
+
+def arguments(one: Function, names: set[str]) -> list[str]:
+    given = one.args
+    every = [a.arg for a in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    return [name for name in every if name not in {"self", "cls", *names}]
+
+
+def test_no_signature_is_long():
+    found = list(functions())
+    assert len(found) > 1000 and {file for file, _, _ in found} > SEATS, "all were looked at"
+    long = {
+        f"{file}:{one.lineno} {one.name}": len(own)
+        for file, one, _ in found
+        if len(own := arguments(one, OF_PYG if file in SEATS else set())) > MOST_ARGUMENTS
+    }
+    assert long == {}
+
+
+def test_what_is_long_says_what_it_does():
+    bare = {
+        f"{file}:{one.lineno} {one.name}"
+        for file, one, said in functions()
+        if (one.end_lineno or 0) - one.lineno + 1 > MOST_LINES and not said
+    }
+    assert bare == set()
