@@ -302,7 +302,8 @@ def test_paper_mode_moves_whole_rows(results, size):
 
 
 def test_a_ledger_counts_neither_itself_nor_nothing():
-    ledger = Ledger(1)
+    ledger = Ledger(1, ["rows"])
+    assert ledger.snapshot() == {"rows": 0}
     ledger.note(1, "rows", 100)
     ledger.note(0, "rows", 0)
     assert ledger.entries() == {}
@@ -312,6 +313,7 @@ def test_a_ledger_counts_neither_itself_nor_nothing():
     entries = ledger.entries()
     assert entries[1, 0, "rows"] == Entry(15, 2)
     assert total(entries) == Entry(22, 3) and total(entries, ["other"]) == Entry(7, 1)
+    assert ledger.snapshot() == {"rows": 15, "other": 7}
     assert "other" in show(entries)
     ledger.clear()
     assert ledger.entries() == {}

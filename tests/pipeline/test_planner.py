@@ -205,6 +205,8 @@ def test_explain_says_what_would_flip_the_choice():
     assert len([r for r in text.splitlines() if "%" in r]) == len(made.candidates)
     for scheme in ("tensor", "graph", "hybrid", "pipeline"):
         assert f"\n{scheme}" in text
+    setting = made.chosen.setting
+    assert text.count(": chunks forward ") == setting.stages * setting.ways
     flips = made.flips()
     assert len(flips) == 3
     named = [f for f in flips if f.startswith("at ")]

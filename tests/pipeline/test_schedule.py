@@ -177,7 +177,7 @@ def test_bytes_of_a_schedule_are_the_closed_forms(case, sweeps):
     if not schedule.gradients:
         sweeps = 0
     share = 1 if schedule.gradients else 0.5  # forward alone: half of what goes there and back
-    found = schedule_bytes(schedule, sizes, sweeps if schedule.how != "columns" else 0)
+    found = schedule_bytes(schedule, sizes, sweeps)
     programs, widths = schedule.programs, sizes.widths
     columns = [widths.x[p.last] + sum(widths.skip[n] for n in p.skips_out) for p in programs[:-1]]
     assert found["rows"] == share * pipeline_bytes(sum(sizes.nodes), columns, sizes.wire, sweeps)

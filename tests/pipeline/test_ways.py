@@ -130,6 +130,16 @@ def test_parallel_ranks_train_as_one(kind, split, count, ways, alone):
             assert found == pytest.approx(float(loss.detach()), abs=1e-11)
 
 
+def test_links_carry_the_messages_of_the_schedule(ways):
+    """Each rank to each other, for each purpose: bytes and messages."""
+    keys = [(n, s, g) for s, g, names in GRIDS for n in names if "meter" not in HYBRID[n][3]]
+    keys += [(kind, split, count) for split, count in PARALLEL for kind in MODELS]
+    for key in keys:
+        for rank in range(key[1] * key[2] if isinstance(key[1], int) else key[2]):
+            found = ways[rank][key]
+            assert found["noted"] == found["announced"] and found["noted"], key
+
+
 def sent(ways, key, count, epoch) -> dict[str, int]:
     """Bytes of all ranks by kind."""
     total = {"rows": 0, "exchange": 0, "weights": 0}

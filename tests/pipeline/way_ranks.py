@@ -10,6 +10,7 @@ import torch.distributed as dist
 
 from foregather.nn import Conv
 from foregather.pipeline import FullGraph, Meter, Runtime, Techniques
+from foregather.pipeline.planning.messages import RankMessages
 from foregather.pipeline.planning.shared_plan import planned
 from tests.pipeline.cases import double, model, small_graph
 from tests.pipeline.ranks import start
@@ -37,6 +38,34 @@ PARALLEL = [("nodes", 2), ("nodes", 4), ("columns", 2), ("columns", 3)]
 MODELS = ("gcn", "sage", "gcnii", "resgcn")
 
 
+def announced(run, mode, techniques=None) -> dict:
+    """What the schedules of all epochs have this rank send: bytes, messages by peer and purpose."""
+    engine, total = run.engine, {}
+    exact = mode == "exact" or run.chunks.ticks == 1
+    how = engine.exact_how if exact else "chunkwise"
+    schedules = [engine.schedule(how, epoch) for epoch in range(EPOCHS)]
+    if not exact and (techniques or Techniques()).first_sweep:
+        schedules.append(engine.schedule(how, 0, gradients=False))
+    for schedule in schedules:
+        messages = RankMessages(schedule, engine.sizes(), run.link.own)
+        for task in schedule.tasks(run.link.own):
+            for message in messages.of(task):
+                if message.sending:
+                    entry = total.setdefault((message.peer, message.purpose), [0, 0])
+                    entry[0] += message.bytes
+                    entry[1] += 1
+    return total
+
+
+def noted(run) -> dict:
+    """The same of the ledger, but for words of agreement and for state."""
+    return {
+        (peer, purpose): [entry.bytes, entry.messages]
+        for (_, peer, purpose), entry in run.link.ledger.entries().items()
+        if purpose not in ("control", "state")
+    }
+
+
 def train(kind, drop, mode, chunks, options, **runtime) -> dict:
     """One run on this rank; what it found."""
     options = dict(options)
@@ -50,6 +79,8 @@ def train(kind, drop, mode, chunks, options, **runtime) -> dict:
         reports = run.fit(EPOCHS)
     return {
         "losses": [r.loss for r in reports],
+        "announced": announced(run, mode, options.get("techniques")),
+        "noted": noted(run),
         "sent": [r.sent for r in reports],
         "readings": [(r.reading.error, r.reading.cosine) for r in reports if r.reading],
         "volume": run.volume(),

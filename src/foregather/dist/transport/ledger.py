@@ -1,8 +1,9 @@
 """ledger: payload bytes and messages that crossed between ranks, by link and purpose.
 
-Every collective of `foregather.dist` goes through wire.py, which notes here what it sends. What a
-rank hands to itself is not on any link and is not counted; neither are the headers of the
-transport. An empty part of an all-to-all is no message.
+Every collective of `foregather.dist` goes through wire.py, which notes here what it sends; so does
+the link between stages and ways of `foregather.pipeline`. What a rank hands to itself is not on any
+link and is not counted; neither are the headers of the transport. An empty part of an all-to-all is
+no message.
 """
 
 from collections import defaultdict
@@ -34,10 +35,12 @@ class Ledger:
 
     Args:
         rank: the source of everything noted here.
+        purposes: those that a snapshot names also before anything was sent for them.
     """
 
-    def __init__(self, rank: int) -> None:
+    def __init__(self, rank: int, purposes: Iterable[str] = ()) -> None:
         self.rank = rank
+        self._purposes = tuple(purposes)
         self._sent: dict[tuple[int, str], list[int]] = defaultdict(lambda: [0, 0])
 
     def note(self, destination: int, purpose: str, nbytes: int, messages: int = 1) -> None:
@@ -51,6 +54,13 @@ class Ledger:
     def clear(self) -> None:
         """Forgets everything."""
         self._sent.clear()
+
+    def snapshot(self) -> dict[str, int]:
+        """Bytes sent so far over all links, by purpose."""
+        sent = dict.fromkeys(self._purposes, 0)
+        for (_, purpose), (nbytes, _) in self._sent.items():
+            sent[purpose] = sent.get(purpose, 0) + nbytes
+        return sent
 
     def entries(self) -> dict[Link, Entry]:
         """By (source, destination, purpose), sorted."""

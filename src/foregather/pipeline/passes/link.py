@@ -15,13 +15,16 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from foregather.dist.transport.ledger import Ledger
 from foregather.errors import RankError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Ledger", "Link"]
+__all__ = ["Link"]
 
+#: by purpose: rows between stages, gradients back, sums of gradients, small agreements, weights
+#: and options, rows between ways, their gradients back; the ledger counts by the same names
 _TAG = {
     "forward": 1,
     "backward": 2,
@@ -33,21 +36,6 @@ _TAG = {
 }
 _AHEAD = 2  # receives posted beyond the one that is waited for
 _UNSENT = 4  # sends in flight before the oldest is waited for; two more for each other way
-
-
-class Ledger:
-    """Payload bytes this rank has sent, by purpose.
-
-    forward and backward (between stages), exchange and exchange_back (between ways), weights,
-    control, state.
-    """
-
-    def __init__(self) -> None:
-        self.sent: dict[str, int] = dict.fromkeys(_TAG, 0)
-
-    def snapshot(self) -> dict[str, int]:
-        """A copy of the counts."""
-        return dict(self.sent)
 
 
 class Link:
@@ -76,7 +64,7 @@ class Link:
         self.way = way
         self.ways = ways
         self.timeout = timeout
-        self.ledger = Ledger()
+        self.ledger = Ledger(self.own, _TAG)
         self._group = group
         self._unsent: deque[tuple[Any, Tensor, int, str]] = deque()
 
@@ -108,7 +96,7 @@ class Link:
         what = f"take the {purpose} rows of chunk {chunk}"
         with self._named(peer, what):
             work = dist.isend(rows, self._rank(peer), self._group, self._tag(purpose, chunk))
-        self.ledger.sent[purpose] += rows.nbytes
+        self.ledger.note(peer, purpose, rows.nbytes)
         self._unsent.append((work, rows, peer, what))
         while len(self._unsent) > _UNSENT + 2 * (self.ways - 1):
             self._wait_send()

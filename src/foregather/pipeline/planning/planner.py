@@ -124,7 +124,7 @@ class StagePlan:
         draw_timeline(self.timeline(candidate), path, title)
 
     def explain(self) -> str:
-        """The candidates, the choice, and what would flip it."""
+        """The candidates, the choice with the schedule of its ranks, and what would flip it."""
         lines = [
             f"line between ranks: {self.line.rate / 1e9:.3g} GB/s, "
             f"{self.line.latency * 1e6:.3g} us, {self.line.work * 1e9:.3g} ns of work a byte; "
@@ -139,6 +139,7 @@ class StagePlan:
             f"{setting.chunks} chunks, layers cut at {list(setting.cuts[1:-1])}, "
             f"recompute {setting.recompute}; seconds are modelled"
         )
+        lines.append(setting.schedule(self.work).show())
         return "\n".join([*lines, *self.flips()])
 
     def flips(self) -> list[str]:

@@ -30,12 +30,12 @@ def schedule_bytes(schedule: Schedule, sizes: Sizes, sweeps: int = 0) -> dict[st
     Args:
         schedule: of an epoch.
         sizes: of rows and weights.
-        sweeps: forward passes without gradients before it.
+        sweeps: forward passes without gradients before it; there are none by columns.
     """
     sent = sent_bytes(schedule, sizes)
-    if sweeps:
+    if sweeps and schedule.how != "columns":  # no history, so nothing to sweep
         once = sent_bytes(replace(schedule, how="chunkwise", gradients=False), sizes)
-        sent = {purpose: sent[purpose] + sweeps * once.get(purpose, 0) for purpose in sent}
+        sent = {purpose: sent[purpose] + sweeps * once[purpose] for purpose in sent}
     return {
         "rows": sent["forward"] + sent["backward"],
         "exchange": sent["exchange"] + sent["exchange_back"],
