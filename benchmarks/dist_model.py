@@ -27,9 +27,10 @@ from common.world import run_over_links
 
 from foregather import Graph
 from foregather.dist import DistSampler, FeatureBlock, FeatureExchange, Grid, Partition
-from foregather.dist.forecast.cluster_forecast import Link, Model
+from foregather.dist.forecast.cluster_forecast import Model
 from foregather.dist.transport.ledger import total
 from foregather.graph.synthetic import synthesize
+from foregather.plan.line import Line
 from foregather.sampling import Neighbor
 from foregather.units import format_bytes
 
@@ -38,7 +39,13 @@ MODES = {"default": ("owner", "planned"), "paper": ("paper", "paper")}
 WIDTH, PROBE = 64, 8 << 20
 
 
-def model_of(graph: Graph, size: int, c: int, link: Link, batches: int) -> Model:
+def line_of(measured: list[float]) -> Line:
+    """From the rate both ways, the latency and the rate one way, as `measure_link` gives them."""
+    both, wait, alone = measured
+    return Line(wait, both, one_way=alone)
+
+
+def model_of(graph: Graph, size: int, c: int, link: Line, batches: int) -> Model:
     """What is trained."""
     seeds = np.random.default_rng(0).permutation(graph.num_nodes)[: batches * 256]
     return Model(
@@ -89,7 +96,7 @@ def one_rank(folder: Path, c: int, batches: int, repeats: int) -> None:
         found: dict[str, list] = {"link": measure_link(grid)}
         part = Partition.of(graph, grid.num_rows, grid.row)
         block = FeatureBlock.of(rows, grid.num_rows, grid.row)
-        model = model_of(graph, grid.size, c, Link(1.0, 0.0), batches)
+        model = model_of(graph, grid.size, c, Line(0.0, 1.0), batches)
         for mode in list(MODES) * repeats:
             for name, sent, messages, took in one_epoch(grid, part, block, model, mode):
                 found.setdefault(f"{mode} {name}", [sent, messages, []])[2].append(took)
@@ -169,7 +176,7 @@ def main() -> None:
             free = run_world(size, None, folder, options)
             for rate in args.rates:
                 found = run_world(size, rate, folder, options)
-                made = model_of(graph, size, c, Link(*found["link"]), args.batches).forecast(
+                made = model_of(graph, size, c, line_of(found["link"]), args.batches).forecast(
                     grid_rows=size, bulks=10**6
                 )
                 for name in [name for name in found if name != "link"]:

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 namespace foregather {
 
@@ -30,6 +31,13 @@ constexpr std::uint64_t derive(std::uint64_t key, std::uint64_t word) {
 /// Draw number `counter` under `key`: 64 uniform bits.
 constexpr std::uint64_t draw(std::uint64_t key, std::uint64_t counter) {
   return mix64(key + kGolden * (counter + 1));
+}
+
+/// A key of any number of words: each is mixed into what the words before it made.
+constexpr std::uint64_t fold_key(std::span<const std::uint64_t> words) {
+  std::uint64_t key = 0;
+  for (const std::uint64_t word : words) key = mix64((key ^ word) + kGolden);
+  return key;
 }
 
 /// A double in [0, 1) from the top 53 bits.

@@ -6,6 +6,8 @@
 
 #include <cstddef>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "base/types.hpp"
 #include "python/gil.hpp"
@@ -27,6 +29,15 @@ std::span<const T> view(const In<T>& array) {
 template <typename T>
 std::span<T> view(const Out<T>& array) {
   return {array.data(), array.shape(0)};
+}
+// An array that Python owns, of numbers that were made here.
+template <typename T>
+using Made = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
+template <typename T>
+Made<T> to_numpy(std::vector<T> numbers) {
+  auto* kept = new std::vector<T>(std::move(numbers));
+  nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return Made<T>(kept->data(), {kept->size()}, owner);
 }
 inline std::span<const std::byte> bytes(const Bytes& array) {
   return {reinterpret_cast<const std::byte*>(array.data()), array.shape(0)};
@@ -59,6 +70,7 @@ void bind_spool(nb::module_& m);
 void bind_sweep(nb::module_& m, nb::module_& testing);
 void bind_synth(nb::module_& m);
 void bind_text(nb::module_& m);
+void bind_varint(nb::module_& m);
 void bind_walk(nb::module_& m);
 
 }  // namespace foregather::python

@@ -9,18 +9,6 @@
 #include "python/arrays.hpp"
 
 namespace foregather::python {
-namespace {
-
-using Sums = nb::ndarray<nb::numpy, std::uint32_t, nb::ndim<1>>;
-
-Sums hand_over(std::vector<std::uint32_t> made) {
-  auto* kept = new std::vector<std::uint32_t>(std::move(made));
-  nb::capsule owner(kept,
-                    [](void* p) noexcept { delete static_cast<std::vector<std::uint32_t>*>(p); });
-  return Sums(kept->data(), {kept->size()}, owner);
-}
-
-}  // namespace
 
 void bind_block_sums(nb::module_& m, nb::module_& testing) {
   m.attr("SUM_BLOCK") = kSumBlock;
@@ -44,7 +32,7 @@ void bind_block_sums(nb::module_& m, nb::module_& testing) {
               Released released;
               self.update(bytes(data), out);
             }
-            return hand_over(std::move(out));
+            return to_numpy(std::move(out));
           },
           nb::arg("data").noconvert(), "Sums of the blocks that these bytes complete.")
       .def(
@@ -52,7 +40,7 @@ void bind_block_sums(nb::module_& m, nb::module_& testing) {
           [](Summer& self) {
             std::vector<std::uint32_t> out;
             self.finish(out);
-            return hand_over(std::move(out));
+            return to_numpy(std::move(out));
           },
           "The sum of the last block where it is shorter.");
   nb::class_<BlockSums>(m, "BlockSums", "A CRC32C for each block of an array file.")
@@ -65,7 +53,10 @@ void bind_block_sums(nb::module_& m, nb::module_& testing) {
       .def_prop_ro("offset", &BlockSums::offset)
       .def_prop_ro("first", &BlockSums::first)
       .def_prop_ro(
-          "sums", [](BlockSums& self) { return Sums(self.sums().data(), {self.sums().size()}); },
+          "sums",
+          [](BlockSums& self) {
+            return Made<std::uint32_t>(self.sums().data(), {self.sums().size()});
+          },
           nb::rv_policy::reference_internal, "The table itself, to be filled before any check.")
       .def(
           "check",

@@ -14,13 +14,7 @@ nb::tuple plan(CallPlanner& self, const In<Id>& ids) {
     made = self.plan<Id>(view(ids));
   }
   nb::object inverse = nb::none();
-  if (!made.inverse.empty()) {
-    auto* kept = new std::vector<std::uint32_t>(std::move(made.inverse));
-    nb::capsule owner(kept,
-                      [](void* p) noexcept { delete static_cast<std::vector<std::uint32_t>*>(p); });
-    inverse = nb::cast(
-        nb::ndarray<nb::numpy, std::uint32_t, nb::ndim<1>>(kept->data(), {kept->size()}, owner));
-  }
+  if (!made.inverse.empty()) inverse = nb::cast(to_numpy(std::move(made.inverse)));
   return nb::make_tuple(std::move(made.plan), inverse);
 }
 

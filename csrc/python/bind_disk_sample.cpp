@@ -128,12 +128,6 @@ template <typename Id>
 void bind(nb::module_& m, const char* name) {
   using Kernel = DiskKernel<Id>;
   nb::class_<Kernel>(m, name, "Bulk neighbour sampling from a topology on disk.")
-      .def(nb::init<const std::string&, const std::string&, int, const std::string&, std::int64_t,
-                    std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                    std::int64_t, std::shared_ptr<BlockSums>>(),
-           nb::arg("path"), nb::arg("backend"), nb::arg("depth"), nb::arg("name"),
-           nb::arg("num_nodes"), nb::arg("num_edges"), nb::arg("payload"), nb::arg("file_bytes"),
-           nb::arg("block"), nb::arg("gap"), nb::arg("memory"), nb::arg("sums").none() = nb::none())
       .def("append", &Kernel::append, nb::arg("ends").noconvert(),
            "The next piece of indptr, without its leading 0.")
       .def("finish", &Kernel::finish, "Says that indptr is complete.")
@@ -145,6 +139,20 @@ void bind(nb::module_& m, const char* name) {
       .def("shares", &Kernel::shares, "How the budget is divided, in bytes.")
       .def_prop_ro("backend", &Kernel::backend)
       .def_prop_ro("alignment", &Kernel::alignment);
+  m.def(
+      "disk_kernel",
+      [](const In<Id>&, const std::string& path, const std::string& backend, int depth,
+         const std::string& file, std::int64_t num_nodes, std::int64_t num_edges,
+         std::int64_t payload, std::int64_t file_bytes, std::int64_t block, std::int64_t gap,
+         std::int64_t memory, std::shared_ptr<BlockSums> sums) {
+        return new Kernel(path, backend, depth, file, num_nodes, num_edges, payload, file_bytes,
+                          block, gap, memory, std::move(sums));
+      },
+      nb::rv_policy::take_ownership, nb::arg("ids").noconvert(), nb::arg("path"),
+      nb::arg("backend"), nb::arg("depth"), nb::arg("name"), nb::arg("num_nodes"),
+      nb::arg("num_edges"), nb::arg("payload"), nb::arg("file_bytes"), nb::arg("block"),
+      nb::arg("gap"), nb::arg("memory"), nb::arg("sums").none() = nb::none(),
+      "The kernel of a topology on disk, for ids as wide as those given (they may be none).");
 }
 
 }  // namespace

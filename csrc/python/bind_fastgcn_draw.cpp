@@ -17,16 +17,9 @@ struct HeldBlock {
   ArrivalsBlock block;
 };
 
-template <typename T>
-nb::ndarray<nb::numpy, T, nb::ndim<1>> array(std::vector<T> made) {
-  auto* kept = new std::vector<T>(std::move(made));
-  nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  return {kept->data(), {kept->size()}, owner};
-}
-
 template <typename Order>
 auto arrays(Offer<Order> offer) {
-  return std::make_pair(array(std::move(offer.order)), array(std::move(offer.vertex)));
+  return std::make_pair(to_numpy(std::move(offer.order)), to_numpy(std::move(offer.vertex)));
 }
 
 }  // namespace

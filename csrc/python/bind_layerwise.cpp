@@ -72,8 +72,11 @@ void bind_ids(nb::module_& m, const char* name, const char* pool) {
            nb::arg("col").noconvert(), nb::arg("edge").noconvert(), nb::arg("weight").noconvert(),
            "Copies all minibatches, one after the other, into the arrays.");
   nb::class_<LayerwiseTables<Id>>(m, pool, "Tables of the threads that sample one graph.")
-      .def(nb::init<>())
       .def_prop_ro("bytes", &LayerwiseTables<Id>::bytes, "Bytes kept for all threads.");
+  m.def(
+      "layerwise_tables", [](const In<Id>&) { return new LayerwiseTables<Id>(); },
+      nb::rv_policy::take_ownership, nb::arg("indices").noconvert(),
+      "Empty tables for a graph with these indices.");
   m.def(
       "sample_layerwise",
       [](LayerwiseTables<Id>& tables, const In<std::int64_t>& indptr, const In<Id>& indices,

@@ -7,12 +7,9 @@
 namespace foregather::python {
 namespace {
 
-nb::ndarray<nb::numpy, const std::uint32_t, nb::ndim<1>> cached(const Planner& self) {
+Made<std::uint32_t> cached(const Planner& self) {
   const std::span<const std::uint32_t> rows = self.cached();
-  auto* kept = new std::vector<std::uint32_t>(rows.begin(), rows.end());
-  nb::capsule owner(kept,
-                    [](void* p) noexcept { delete static_cast<std::vector<std::uint32_t>*>(p); });
-  return {kept->data(), {kept->size()}, owner};
+  return to_numpy(std::vector<std::uint32_t>(rows.begin(), rows.end()));
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "python/arrays.hpp"
@@ -11,14 +13,7 @@
 namespace foregather::python {
 namespace {
 
-using Message = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>;
-
-Message message(std::vector<std::uint8_t> made) {
-  auto* kept = new std::vector<std::uint8_t>(std::move(made));
-  nb::capsule owner(kept,
-                    [](void* p) noexcept { delete static_cast<std::vector<std::uint8_t>*>(p); });
-  return Message(kept->data(), {kept->size()}, owner);
-}
+using Message = Made<std::uint8_t>;
 
 template <typename Id>
 BlockRows<Id> block_of(std::int64_t first_row, const In<std::int64_t>& indptr,
@@ -46,7 +41,7 @@ class Inquiry {
       Released released;
       made = inquiry_.request(owner);
     }
-    return message(std::move(made));
+    return to_numpy(std::move(made));
   }
 
   void accept(const std::vector<Bytes>& replies, std::int64_t first_row,
@@ -80,11 +75,6 @@ template <typename Id>
 void bind(nb::module_& m, const char* name) {
   using Class = Inquiry<Id>;
   nb::class_<Class>(m, name, "Rows of one layer, asked of their owners.")
-      .def(nb::init<In<Id>, In<std::int64_t>, In<std::int64_t>, In<std::uint64_t>, std::int64_t,
-                    bool, std::int64_t>(),
-           nb::arg("rows").noconvert(), nb::arg("batch_ptr").noconvert(),
-           nb::arg("row_starts").noconvert(), nb::arg("keys").noconvert(), nb::arg("fanout"),
-           nb::arg("replace"), nb::arg("own"))
       .def("request", &Class::request, nb::arg("owner"), "The message to one owner.")
       .def("accept", &Class::accept, nb::arg("replies"), nb::arg("first_row"),
            nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(),
@@ -96,6 +86,16 @@ void bind(nb::module_& m, const char* name) {
            nb::arg("weight").noconvert(), nb::arg("threads") = 0,
            "Fills the entries: sources, positions in A and weights.");
   m.def(
+      "row_inquiry",
+      [](In<Id> rows, In<std::int64_t> batch_ptr, In<std::int64_t> row_starts,
+         In<std::uint64_t> keys, std::int64_t fanout, bool replace, std::int64_t own) {
+        return new Class(std::move(rows), std::move(batch_ptr), std::move(row_starts),
+                         std::move(keys), fanout, replace, own);
+      },
+      nb::rv_policy::take_ownership, nb::arg("rows").noconvert(), nb::arg("batch_ptr").noconvert(),
+      nb::arg("row_starts").noconvert(), nb::arg("keys").noconvert(), nb::arg("fanout"),
+      nb::arg("replace"), nb::arg("own"), "The questions of a layer, for ids as wide as rows.");
+  m.def(
       "answer_rows",
       [](const Bytes& request, std::int64_t first_row, const In<std::int64_t>& indptr,
          const In<Id>& indices, const std::optional<In<float>>& edge_weight, std::int64_t fanout,
@@ -106,11 +106,26 @@ void bind(nb::module_& m, const char* name) {
           made = answer_rows<Id>(block_of(first_row, indptr, indices, edge_weight),
                                  {fanout, replace}, {request.data(), request.shape(0)});
         }
-        return message(std::move(made));
+        return to_numpy(std::move(made));
       },
       nb::arg("request").noconvert(), nb::arg("first_row"), nb::arg("indptr").noconvert(),
       nb::arg("indices").noconvert(), nb::arg("edge_weight").noconvert().none(), nb::arg("fanout"),
       nb::arg("replace"), "The reply of the owner of a block of rows.");
+  m.def(
+      "read_request",
+      [](const Bytes& request, std::int64_t first_row, const In<std::int64_t>& indptr,
+         const In<Id>& indices) {
+        RowRequest<Id> asked;
+        {
+          Released released;
+          asked = read_request<Id>(block_of(first_row, indptr, indices, {}), true,
+                                   {request.data(), request.shape(0)});
+        }
+        return std::make_tuple(to_numpy(std::move(asked.vertex)), to_numpy(std::move(asked.batch)),
+                               to_numpy(std::move(asked.keys)));
+      },
+      nb::arg("request").noconvert(), nb::arg("first_row"), nb::arg("indptr").noconvert(),
+      nb::arg("indices").noconvert(), "Rows, batches and keys that a request with keys asks for.");
 }
 
 }  // namespace

@@ -153,16 +153,30 @@ nb::class_<K> bind_kernel(nb::module_& m, const char* name, const char* text) {
 
 template <typename Id>
 void bind(nb::module_& m, const char* neighbor, const char* labor) {
-  bind_kernel<NeighborKernel<Id>>(m, neighbor, "Bulk neighbour sampling over one graph.")
-      .def(nb::init<In<std::int64_t>, In<Id>, std::vector<std::int64_t>, bool, bool, Weights>(),
-           nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), nb::arg("fanouts"),
-           nb::arg("replace"), nb::arg("once"), nb::arg("weights").noconvert().none() = nb::none());
-  bind_kernel<LaborKernel<Id>>(m, labor, "Bulk LABOR-0 sampling over one graph.")
-      .def(
-          nb::init<In<std::int64_t>, In<Id>, std::vector<std::int64_t>, bool, bool, int, Weights>(),
-          nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), nb::arg("fanouts"),
-          nb::arg("once"), nb::arg("same"), nb::arg("weight"),
-          nb::arg("values").noconvert().none() = nb::none());
+  bind_kernel<NeighborKernel<Id>>(m, neighbor, "Bulk neighbour sampling over one graph.");
+  bind_kernel<LaborKernel<Id>>(m, labor, "Bulk LABOR-0 sampling over one graph.");
+  m.def(
+      "neighbor_kernel",
+      [](In<std::int64_t> indptr, In<Id> indices, std::vector<std::int64_t> fanouts, bool replace,
+         bool once, Weights weights) {
+        return new NeighborKernel<Id>(std::move(indptr), std::move(indices), std::move(fanouts),
+                                      replace, once, std::move(weights));
+      },
+      nb::rv_policy::take_ownership, nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(),
+      nb::arg("fanouts"), nb::arg("replace"), nb::arg("once"),
+      nb::arg("weights").noconvert().none() = nb::none(),
+      "The kernel of a graph, for ids as wide as those of indices.");
+  m.def(
+      "labor_kernel",
+      [](In<std::int64_t> indptr, In<Id> indices, std::vector<std::int64_t> fanouts, bool once,
+         bool same, int weight, Weights values) {
+        return new LaborKernel<Id>(std::move(indptr), std::move(indices), std::move(fanouts), once,
+                                   same, weight, std::move(values));
+      },
+      nb::rv_policy::take_ownership, nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(),
+      nb::arg("fanouts"), nb::arg("once"), nb::arg("same"), nb::arg("weight"),
+      nb::arg("values").noconvert().none() = nb::none(),
+      "The kernel of a graph, for ids as wide as those of indices.");
   m.def(
       "draw_rows",
       [](const In<Id>& rows, const In<std::int64_t>& batch_ptr, const In<std::int64_t>& ptr,
@@ -194,6 +208,17 @@ void bind(nb::module_& m, const char* neighbor, const char* labor) {
 void bind_sample(nb::module_& m, nb::module_& testing) {
   bind<std::uint32_t>(m, "NeighborKernel32", "LaborKernel32");
   bind<std::int64_t>(m, "NeighborKernel64", "LaborKernel64");
+  m.def(
+      "labor_limits",
+      [](std::int64_t fanout, const In<std::int64_t>& degree) {
+        std::vector<std::uint64_t> made(degree.shape(0));
+        for (std::size_t i = 0; i < made.size(); ++i) {
+          made[i] = labor_limit(fanout, degree.data()[i]);
+        }
+        return to_numpy(std::move(made));
+      },
+      nb::arg("fanout"), nb::arg("degree").noconvert(),
+      "For each row, the number below which its entries are taken, of 2^32.");
   testing.def(
       "alias_row",
       [](const In<double>& weights, const Out<std::uint32_t>& keep,

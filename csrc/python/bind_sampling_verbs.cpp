@@ -1,8 +1,11 @@
 #include <nanobind/stl/optional.h>
 
+#include <algorithm>
 #include <optional>
+#include <vector>
 
 #include "base/exact_math.hpp"
+#include "base/random.hpp"
 #include "python/arrays.hpp"
 #include "sampling/keys.hpp"
 #include "sampling/sampling_verbs.hpp"
@@ -151,6 +154,21 @@ void bind_matrix(nb::module_& m, nb::module_& testing) {
       },
       nb::arg("seed"), nb::arg("epoch"), nb::arg("first_batch"), nb::arg("layer"),
       nb::arg("keys").noconvert(), "Keys of one layer of consecutive minibatches.");
+  m.def(
+      "fold_key", [](const In<std::uint64_t>& words) { return fold_key(view(words)); },
+      nb::arg("words").noconvert(), "A key of any number of words; see random.hpp.");
+  nb::class_<FixedPoint>(m, "FixedPoint",
+                         "Whole numbers for sums over columns; see sampling_verbs.hpp.")
+      .def(nb::init<double, std::int64_t>(), nb::arg("largest"), nb::arg("entries"))
+      .def_prop_ro("unit", &FixedPoint::unit, "The value of one unit.")
+      .def(
+          "units",
+          [](const FixedPoint& self, const In<double>& values) {
+            std::vector<std::int64_t> made(values.shape(0));
+            std::transform(values.data(), values.data() + made.size(), made.begin(), self);
+            return to_numpy(std::move(made));
+          },
+          nb::arg("values").noconvert(), "Values as whole numbers of units.");
   m.def(
       "inclusion",
       [](const In<double>& x, const Out<double>& probability) {

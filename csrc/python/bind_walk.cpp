@@ -123,14 +123,20 @@ template <typename Id>
 void bind(nb::module_& m, const char* name) {
   using Kernel = SubgraphKernel<Id>;
   nb::class_<Kernel>(m, name, "Bulks of induced subgraphs of one graph.")
-      .def(nb::init<In<std::int64_t>, In<Id>, int, std::int64_t, std::int64_t, std::int64_t>(),
-           nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), nb::arg("kind"),
-           nb::arg("size") = 0, nb::arg("length") = 0, nb::arg("walks") = 1)
       .def("sample", &Kernel::sample, nb::arg("seeds").noconvert(), nb::arg("ptr").noconvert(),
            nb::arg("seed"), nb::arg("epoch"), nb::arg("first_batch"), nb::arg("threads") = 0,
            nb::arg("presample") = false,
            "Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position).")
       .def_prop_ro("table_bytes", &Kernel::table_bytes, "Bytes kept for all threads.");
+  m.def(
+      "subgraph_kernel",
+      [](In<std::int64_t> indptr, In<Id> indices, int kind, std::int64_t size, std::int64_t length,
+         std::int64_t walks) {
+        return new Kernel(std::move(indptr), std::move(indices), kind, size, length, walks);
+      },
+      nb::rv_policy::take_ownership, nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(),
+      nb::arg("kind"), nb::arg("size") = 0, nb::arg("length") = 0, nb::arg("walks") = 1,
+      "The kernel of a graph, for ids as wide as those of indices.");
   m.def("random_walk", &random_walk<Id>, nb::arg("indptr").noconvert(),
         nb::arg("indices").noconvert(), nb::arg("starts").noconvert(), nb::arg("ptr").noconvert(),
         nb::arg("length"), nb::arg("seed"), nb::arg("epoch"), nb::arg("first_batch"),

@@ -76,5 +76,6 @@ NB_MODULE(_core, m) {
   python::bind_sweep(m, testing);
   python::bind_synth(m);
   python::bind_text(m);
+  python::bind_varint(m);
   python::bind_walk(m);
 }

@@ -12,44 +12,6 @@ using detail::Picker;
 using detail::require;
 using detail::takes_all;
 
-// A request, unpacked: pairs (vertex, batch) in the order of batches.
-template <typename Id>
-struct Asked {
-  std::vector<std::uint64_t> keys;
-  std::vector<Id> vertex;
-  std::vector<std::uint32_t> batch;
-};
-
-template <typename Id>
-Asked<Id> unpack(const BlockRows<Id>& block, const RowRule& rule,
-                 std::span<const std::uint8_t> request) {
-  Asked<Id> asked;
-  if (request.empty()) return asked;
-  VarintReader in(request);
-  const std::uint64_t batches = in.number(request.size());
-  if (rule.fanout >= 0) {
-    asked.keys.resize(batches);
-    const auto bytes = in.raw(batches * sizeof(std::uint64_t));
-    if (batches > 0) std::memcpy(asked.keys.data(), bytes.data(), bytes.size());
-  } else {
-    require(batches == 1, "a request for whole rows has several batches");
-  }
-  const auto rows = static_cast<std::uint64_t>(block.indptr.size() - 1);
-  for (std::uint64_t b = 0; b < batches; ++b) {
-    const std::uint64_t count = in.number(in.left());
-    std::uint64_t next = 0;  // the smallest row that may follow
-    for (std::uint64_t i = 0; i < count; ++i) {
-      const std::uint64_t row = next + in.number(rows);
-      require(row < rows, "a request asks for a row that its owner does not have");
-      asked.vertex.push_back(static_cast<Id>(block.first_row + static_cast<std::int64_t>(row)));
-      asked.batch.push_back(static_cast<std::uint32_t>(b));
-      next = row + 1;
-    }
-  }
-  require(in.left() == 0, "a request is longer than it says");
-  return asked;
-}
-
 // The sources at some positions of a row, as differences.
 template <typename Id, typename Positions>
 void put_sources(std::vector<std::uint8_t>& out, const Id* row, const Positions& positions) {
@@ -65,10 +27,41 @@ void put_sources(std::vector<std::uint8_t>& out, const Id* row, const Positions&
 }  // namespace
 
 template <typename Id>
+RowRequest<Id> read_request(const BlockRows<Id>& block, bool keyed,
+                            std::span<const std::uint8_t> request) {
+  RowRequest<Id> asked;
+  if (request.empty()) return asked;
+  VarintReader in(request);
+  const std::uint64_t batches = in.number(request.size());
+  if (keyed) {
+    asked.keys.resize(batches);
+    const auto bytes = in.raw(batches * sizeof(std::uint64_t));
+    if (batches > 0) std::memcpy(asked.keys.data(), bytes.data(), bytes.size());
+  } else {
+    require(batches == 1, "a request for whole rows has several batches");
+  }
+  const auto rows = static_cast<std::uint64_t>(block.indptr.size() - 1);
+  for (std::uint64_t b = 0; b < batches; ++b) {
+    const std::uint64_t count = in.number(in.left());
+    std::uint64_t next = 0;  // the smallest row that may follow
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const std::uint64_t step = in.number();
+      require(step < rows - next, "a request asks for a row that its owner does not have");
+      const std::uint64_t row = next + step;  // below rows, so next never exceeds rows
+      asked.vertex.push_back(static_cast<Id>(block.first_row + static_cast<std::int64_t>(row)));
+      asked.batch.push_back(static_cast<std::uint32_t>(b));
+      next = row + 1;
+    }
+  }
+  require(in.left() == 0, "a request is longer than it says");
+  return asked;
+}
+
+template <typename Id>
 std::vector<std::uint8_t> answer_rows(const BlockRows<Id>& block, const RowRule& rule,
                                       std::span<const std::uint8_t> request) {
   detail::check_block(block);
-  const Asked<Id> asked = unpack(block, rule, request);
+  const RowRequest<Id> asked = read_request(block, rule.fanout >= 0, request);
   const auto order = detail::radix_order<Id>(asked.vertex);
   std::vector<std::uint8_t> reply;
   Picker picker(rule);
@@ -105,6 +98,10 @@ std::vector<std::uint8_t> answer_rows(const BlockRows<Id>& block, const RowRule&
   return reply;
 }
 
+template RowRequest<std::uint32_t> read_request(const BlockRows<std::uint32_t>&, bool,
+                                                std::span<const std::uint8_t>);
+template RowRequest<std::int64_t> read_request(const BlockRows<std::int64_t>&, bool,
+                                               std::span<const std::uint8_t>);
 template std::vector<std::uint8_t> answer_rows(const BlockRows<std::uint32_t>&, const RowRule&,
                                                std::span<const std::uint8_t>);
 template std::vector<std::uint8_t> answer_rows(const BlockRows<std::int64_t>&, const RowRule&,

@@ -40,6 +40,20 @@ struct RowRule {
   bool replace;
 };
 
+/// A request, unpacked: pairs (vertex, batch) in the order of batches.
+template <typename Id>
+struct RowRequest {
+  std::vector<std::uint64_t> keys;  ///< one a batch; none where whole rows are asked for
+  std::vector<Id> vertex;
+  std::vector<std::uint32_t> batch;  ///< of each vertex, ascending
+};
+
+/// Reads a request to the owner of `block`; `keyed` says whether it has keys. Throws InputError for
+/// one that is damaged or asks for rows of other owners.
+template <typename Id>
+RowRequest<Id> read_request(const BlockRows<Id>& block, bool keyed,
+                            std::span<const std::uint8_t> request);
+
 /// The reply of the owner of `block`. Throws InputError for a request that is damaged or asks for
 /// rows of other owners.
 template <typename Id>

@@ -30,7 +30,7 @@ RENAMED = {
     "dist.fetch_paper": "dist.baselines.fetch_paper",
     "dist.fetch_plan": "dist.features.fetch_plan",
     "dist.fetch_rows": "dist.features.fetch_rows",
-    "dist.fixed_point": "dist.sampling.fixed_point",
+    "dist.fixed_point": "dist.sampling.column_sums",
     "dist.guard": "dist.transport.last_word",
     "dist.ledger": "dist.transport.ledger",
     "dist.measure": "dist.forecast.cut_quality",

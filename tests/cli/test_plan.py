@@ -64,7 +64,7 @@ def test_auto_takes_the_fewest_predicted_seconds(tmp_path):
         least = 12_000_000  # tables, staging, and room for batches
         for memory in (least + graph.nbytes // 2, least + 3 * graph.nbytes // 4):
             ways = prospects(make, memory, 32)
-            possible = [way for way in ways if not way.error]
+            possible = [way for way in ways if not way.refused]
             loader = make(memory=memory)
             assert storage_of(loader) == min(possible, key=lambda way: way.seconds).storage
             assert ways[0].chosen and ways[0].storage == storage_of(loader)

@@ -7,7 +7,7 @@ import numpy as np
 from foregather import _core
 from foregather.dist.features.fetch_plan import row_geometry
 from foregather.graph.features import Features, column_scale, quantize
-from foregather.loader.memory.layout import longest_request
+from foregather.loader.memory.division import longest_request
 from foregather.plan.planner import file_geometry
 
 ROWS, WIDTH = 500, 6

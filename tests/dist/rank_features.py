@@ -11,10 +11,11 @@ import torch.distributed as dist
 
 from foregather import Graph
 from foregather.dist import DistSampler, FeatureBlock, FeatureExchange, Grid, Partition
-from foregather.dist.forecast.cluster_forecast import Link, Model
+from foregather.dist.forecast.cluster_forecast import Model
 from foregather.dist.transport.ledger import total
 from foregather.gather.feature_file import FeatureFile
 from foregather.gather.store import open_store
+from foregather.plan.line import Line
 from foregather.sampling import Neighbor
 from tests.dist import cases as sampling_cases
 from tests.dist import feature_cases as cases
@@ -216,7 +217,7 @@ def epoch_model(size, c):
         seeds,
         size,
         c,
-        Link.parse("1GB/s,10us"),
+        Line.parse("1GB/s,10us"),
         batch_size=10,
         bulk=2,
         row_bytes=4 * cases.WIDTH,

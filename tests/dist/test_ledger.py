@@ -5,8 +5,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from foregather import Graph, InputError
 from foregather.dist.forecast.rehearsal import blocks_of, rehearse
@@ -14,7 +12,6 @@ from foregather.dist.sampling.partition import cut_rows
 from foregather.dist.sampling.row_picks import PickRule, answer_picks, pick_rows, read_picks
 from foregather.dist.sampling.row_requests import inquiry_of
 from foregather.dist.transport.ledger import Entry, Ledger, added, show, total
-from foregather.dist.transport.varint import Numbers, encode
 from foregather.sampling import Labor, Neighbor
 from tests.dist import cases
 
@@ -252,15 +249,6 @@ def test_damaged_messages_are_refused():
         read_picks(block, np.append(reply, np.uint8(1)), rule, rows, asked)
     with pytest.raises(InputError, match="owner does not have"):
         answer_picks(blocks_of(graph, 40)[0], request, rule)
-
-
-@given(st.lists(st.integers(0, 2**62)))
-def test_numbers_come_back(values):
-    made = encode(np.array(values, np.int64))
-    assert len(made) == sum(map(length, values))
-    numbers = Numbers(made)
-    assert numbers.take(len(values)).tolist() == values
-    numbers.end()
 
 
 @pytest.mark.parametrize("size", [2, 4, 8])

@@ -5,8 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from foregather.dist.forecast.cluster_forecast import Cost, Link, Model
+from foregather.dist.forecast.cluster_forecast import Cost, Model
 from foregather.errors import InputError
+from foregather.plan.line import Line
 from tests.dist.rank_features import epoch_model
 from tests.dist.world import World
 
@@ -42,7 +43,7 @@ def test_a_part_stands_for_the_whole():
 def test_seconds_follow_the_link():
     slow = epoch_model(4, 1)
     fast = epoch_model(4, 1)
-    slow.link, fast.link = Link(1e6, 0.0), Link(2e6, 0.0)
+    slow.link, fast.link = Line(0.0, 1e6), Line(0.0, 2e6)
     a, b = slow.forecast(4, 9), fast.forecast(4, 9)
     for name in ("sampling", "features"):
         assert a.default[name].seconds == pytest.approx(2 * b.default[name].seconds)
@@ -52,11 +53,11 @@ def test_seconds_follow_the_link():
 
 
 def test_links_are_read():
-    assert Link.parse("25GB/s,2us") == Link(25e9, 2e-6)
-    assert Link.parse("1Gbit/s, 0.5ms") == Link(125e6, 0.5e-3)
-    for text in ("", "25GB/s", "25GB,2us", "fast,2us", "1GB/s,2", "1GB/s,2h"):
+    assert Line.parse("25GB/s,2us") == Line(2e-6, 25e9)
+    assert Line.parse("1Gbit/s, 0.5ms") == Line(0.5e-3, 125e6)
+    for text in ("", "25GB/s", "25GB,2us", "fast,2us", "1GB/s,2", "1GB/s,2h", "0GB/s,2us"):
         with pytest.raises(InputError):
-            Link.parse(text)
+            Line.parse(text)
     assert (Cost(1, 2, 3.0) + Cost(1, 1, 1.0)).times(2) == Cost(4, 6, 8.0)
 
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from foregather import BatchContents, BudgetError, Graph, Loader
-from foregather.loader.memory.budget import MOST_BULK, Budget, Need, choose_bulk
+from foregather.loader.memory.budget import Budget, Need, choose_bulk
+from foregather.loader.memory.division import MOST_BULK
 
 CGROUPS = Path("/sys/fs/cgroup/memory")
 

@@ -10,11 +10,11 @@ PYTHON = [
         _FG + "sampling/kernel_cache.py",
         "sampling/test_kernel_cache.py",
         (
-            "kept: the kernel of another graph",
-            "and (kept[0] is graph or (alike and _alike(kept[0], graph)))",
-            "",
+            "cache: the kernel of another graph",
+            "key, kept, process = id(of), self._entries.get(id(of)), os.getpid()",
+            "key, kept, process = 0, self._entries.get(0), os.getpid(); of = type(of)",
         ),
-        ("kept: the counts of another seed", " and kept[1] == other and", " and"),
+        ("cache: the counts of another seed", " and kept.other == other:", ":"),
     ),
     *mutants(
         _FG + "sampling/saint.py",
@@ -110,7 +110,7 @@ PYTHON = [
             "return self.tables + (self.prefetch + 2) * self.batch",
             "return self.tables + self.prefetch * self.batch",
         ),
-        ("budget: no reserve for larger batches", "5 / 4, 5 / 4 * 9 / 8", "1, 1"),
+        ("budget: no reserve for larger batches", "reserved(batch, pooled=True)", "batch"),
         ("budget: one byte too little is enough", "if least > memory:", "if least > memory + 1:"),
     ),
     *mutants(
@@ -118,8 +118,8 @@ PYTHON = [
         "loader/test_layout.py loader/test_disk_budget.py",
         (
             "layout: planner tables are not counted",
-            "spent + n * row + need.tables(asked, n) <= memory",
-            "spent + n * row <= memory",
+            "max(1, cache.slots(memory - spent))",
+            "max(1, cache.slots(memory - spent + cache.tables(1)))",
         ),
         (
             "layout: staging is not counted",

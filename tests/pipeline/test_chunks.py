@@ -121,3 +121,20 @@ def test_keys_differ():
         draw_key(s, e, n, c) for s in range(5) for e in range(9) for n in range(9) for c in (0, 1)
     }
     assert len(keys) == 5 * 9 * 9 * 2 and all(0 <= key < 1 << 63 for key in keys)
+
+
+def slow_key(*words):
+    """SplitMix64's finaliser over the words, one after the other, in whole numbers of Python."""
+    key, most = 0, 2**64
+    for word in words:
+        key = ((key ^ word % most) + 0x9E3779B97F4A7C15) % most
+        key = (key ^ key >> 30) * 0xBF58476D1CE4E5B9 % most
+        key = (key ^ key >> 27) * 0x94D049BB133111EB % most
+        key ^= key >> 31
+    return key >> 1
+
+
+def test_keys_are_those_of_whole_numbers():
+    words = [0, 1, 2, 2**63, 2**64 - 1, -1, 12345678901234567890]
+    for names in [(), *((a, b, 3, a) for a in words for b in words)]:
+        assert draw_key(*names) == slow_key(*names)

@@ -7,8 +7,8 @@ import pytest
 
 from foregather import _core
 from foregather.errors import InputError
-from foregather.plan.choice import BLOCK_SIZES, Alternative, _best, choose
-from foregather.plan.cost import ASSUMED_DISK, PlanCost, best_depth, plan_cost, repack_cost
+from foregather.plan.choice import BLOCK_SIZES, ReadCandidate, _best, choose
+from foregather.plan.cost import ASSUMED_DISK, best_depth, plan_cost, repack_cost
 from foregather.plan.curve import miss_curve
 from foregather.plan.planner import file_geometry, plan_bulk
 from tests.plan.simulate import NONE
@@ -120,7 +120,7 @@ def test_miss_curve_falls_with_memory():
 def test_repacking_that_wins_by_little_is_not_chosen():
     def ways(repack, row):
         made = [
-            Alternative(caching, 4096, 0, 8, PlanCost(1, 4096, seconds))
+            ReadCandidate(caching, 4096, 0, 8, requests=1, bytes=4096, seconds=seconds)
             for caching, seconds in (("repack", repack), ("row", row), ("page", row + 1))
         ]
         return sorted(made, key=lambda way: way.predicted.seconds)

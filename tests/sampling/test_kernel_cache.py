@@ -1,13 +1,18 @@
 """A sampler that was used on one graph gives on another what a new sampler gives there."""
 
 import copy
+import gc
+import os
 import pickle
+import threading
 
 import numpy as np
 import pytest
 
 from foregather import Graph
+from foregather.graph.load import load
 from foregather.sampling import FastGCN, Full, Labor, Ladies, Neighbor, RandomWalk, Saint
+from foregather.sampling.kernel_cache import GraphCache
 from tests.helpers_sampling import random_graph
 
 SEEDS = [np.arange(4), np.arange(3, 9)]
@@ -82,3 +87,70 @@ def test_a_graph_that_went_is_not_taken_for_one_in_its_place():
         graph = random_graph(40, 200, seed)
         assert digest(used, graph) == digest(Neighbor([3, 2]), graph)
         del graph
+
+
+# ---- the cache itself ----------------------------------------------------------------------------
+
+
+class Made:
+    """What a cache holds, with the number of edges it was made for."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.edges = graph.num_edges
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_what_was_made_goes_with_the_graph(shared):
+    cache, made = GraphCache(shared), graphs()
+    held = [cache.get(graph, Made) for graph in made]
+    assert len(cache) == (3 if shared else 1)
+    assert cache.get(made[2], Made) is held[2]
+    assert (cache.get(made[0], Made) is held[0]) == shared
+    del made
+    gc.collect()
+    assert len(cache) == 0
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_other_arguments_copies_and_forks_begin_anew(shared, monkeypatch):
+    cache, graph = GraphCache(shared), graphs()[0]
+    first = cache.get(graph, Made, other=1)
+    assert cache.get(graph, Made, other=1) is first
+    assert len(copy.copy(cache)) == len(pickle.loads(pickle.dumps(cache))) == 0
+    assert copy.deepcopy(cache).get(graph, Made, other=1) is not first
+    second = cache.get(graph, Made, other=2)
+    assert second is not first and cache.get(graph, Made, other=2) is second
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    assert cache.get(graph, Made, other=2) is not second
+
+
+def test_a_graph_with_other_arrays_in_memory_is_the_same_graph_where_that_is_asked(tmp_path):
+    graphs()[0].save(tmp_path / "g")
+    graph = Graph.open(tmp_path / "g")
+    twin = load(graph, ["topology"])
+    assert twin is not graph
+    exact, alike = GraphCache(), GraphCache(shared=True)
+    assert exact.get(graph, Made) is not exact.get(twin, Made)
+    assert alike.get(graph, Made, alike=True) is alike.get(twin, Made, alike=True)
+    del graph
+    gc.collect()
+    assert len(alike) == 1  # the twin is there
+    del twin
+    gc.collect()
+    assert len(alike) == 0
+
+
+def test_several_threads_never_get_what_was_made_for_another_graph():
+    cache, made, wrong = GraphCache(), graphs(), []
+
+    def ask(graph):
+        for _ in range(300):
+            if cache.get(graph, Made).edges != graph.num_edges:
+                wrong.append(graph)
+
+    threads = [threading.Thread(target=ask, args=(graph,)) for graph in made[1:]]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong

@@ -208,6 +208,6 @@ def test_the_core_refuses_arrays_that_do_not_fit():
     with pytest.raises(InputError, match="path does not hold"):
         _core.random_walk(indptr, indices, starts, np.array([0, 1]), 3, 0, 0, 0, path)
     with pytest.raises(InputError, match="does not describe"):
-        _core.SubgraphKernel32(np.array([0, 3]), indices, 1)
+        _core.subgraph_kernel(np.array([0, 3]), indices, 1)
     with pytest.raises(InputError, match="out of range"):
-        _core.SubgraphKernel32(indptr, indices, 4)
+        _core.subgraph_kernel(indptr, indices, 4)

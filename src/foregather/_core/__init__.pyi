@@ -162,8 +162,6 @@ class DiskGather:
 class DiskKernel32:
     """Bulk neighbour sampling from a topology on disk."""
 
-    def __init__(self, path: str, backend: str, depth: int, name: str, num_nodes: int, num_edges: int, payload: int, file_bytes: int, block: int, gap: int, memory: int, sums: BlockSums | None = None) -> None: ...
-
     def append(self, ends: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
         """The next piece of indptr, without its leading 0."""
 
@@ -187,10 +185,17 @@ class DiskKernel32:
     @property
     def alignment(self) -> int: ...
 
+@overload
+def disk_kernel(ids: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], path: str, backend: str, depth: int, name: str, num_nodes: int, num_edges: int, payload: int, file_bytes: int, block: int, gap: int, memory: int, sums: BlockSums | None = None) -> DiskKernel32: ...
+
+@overload
+def disk_kernel(ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], path: str, backend: str, depth: int, name: str, num_nodes: int, num_edges: int, payload: int, file_bytes: int, block: int, gap: int, memory: int, sums: BlockSums | None = None) -> DiskKernel64:
+    """
+    The kernel of a topology on disk, for ids as wide as those given (they may be none).
+    """
+
 class DiskKernel64:
     """Bulk neighbour sampling from a topology on disk."""
-
-    def __init__(self, path: str, backend: str, depth: int, name: str, num_nodes: int, num_edges: int, payload: int, file_bytes: int, block: int, gap: int, memory: int, sums: BlockSums | None = None) -> None: ...
 
     def append(self, ends: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
         """The next piece of indptr, without its leading 0."""
@@ -265,11 +270,16 @@ class LayerwiseBulk32:
 class LayerwiseTables32:
     """Tables of the threads that sample one graph."""
 
-    def __init__(self) -> None: ...
-
     @property
     def bytes(self) -> int:
         """Bytes kept for all threads."""
+
+@overload
+def layerwise_tables(indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> LayerwiseTables32: ...
+
+@overload
+def layerwise_tables(indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> LayerwiseTables64:
+    """Empty tables for a graph with these indices."""
 
 @overload
 def sample_layerwise(tables: LayerwiseTables32, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], edge_weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, layer_sizes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], debias: str, columns: Arrivals | None, total: float, seeds: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], seed_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> LayerwiseBulk32: ...
@@ -291,8 +301,6 @@ class LayerwiseBulk64:
 
 class LayerwiseTables64:
     """Tables of the threads that sample one graph."""
-
-    def __init__(self) -> None: ...
 
     @property
     def bytes(self) -> int:
@@ -363,6 +371,21 @@ def count_picks(ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='
 
 def layer_keys(seed: int, epoch: int, first_batch: int, layer: int, keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu')]) -> None:
     """Keys of one layer of consecutive minibatches."""
+
+def fold_key(words: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> int:
+    """A key of any number of words; see random.hpp."""
+
+class FixedPoint:
+    """Whole numbers for sums over columns; see sampling_verbs.hpp."""
+
+    def __init__(self, largest: float, entries: int) -> None: ...
+
+    @property
+    def unit(self) -> float:
+        """The value of one unit."""
+
+    def units(self, values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """Values as whole numbers of units."""
 
 def inclusion(x: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], probability: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')]) -> None:
     """1 - exp(-x), the same bits on every machine."""
@@ -502,7 +525,7 @@ class Planner:
     def clear(self) -> None:
         """Forgets the content of the cache."""
 
-    def cached(self) -> Annotated[NDArray[numpy.uint32], dict(shape=(None,), writable=False)]:
+    def cached(self) -> Annotated[NDArray[numpy.uint32], dict(shape=(None,))]:
         """By slot: the row it holds, or 2^32 - 1."""
 
     @property
@@ -606,8 +629,6 @@ def make_repack(rows: Plan, merge_gap: int, max_request: int) -> RepackPlan:
 class RowInquiry32:
     """Rows of one layer, asked of their owners."""
 
-    def __init__(self, rows: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], batch_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], row_starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], fanout: int, replace: bool, own: int) -> None: ...
-
     def request(self, owner: int) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
         """The message to one owner."""
 
@@ -618,16 +639,28 @@ class RowInquiry32:
         """Fills the entries: sources, positions in A and weights."""
 
 @overload
+def row_inquiry(rows: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], batch_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], row_starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], fanout: int, replace: bool, own: int) -> RowInquiry32: ...
+
+@overload
+def row_inquiry(rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], batch_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], row_starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], fanout: int, replace: bool, own: int) -> RowInquiry64:
+    """The questions of a layer, for ids as wide as rows."""
+
+@overload
 def answer_rows(request: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], first_row: int, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], edge_weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, fanout: int, replace: bool) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]: ...
 
 @overload
 def answer_rows(request: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], first_row: int, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], edge_weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, fanout: int, replace: bool) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
     """The reply of the owner of a block of rows."""
 
+@overload
+def read_request(request: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], first_row: int, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> tuple[Annotated[NDArray[numpy.uint32], dict(shape=(None,))], Annotated[NDArray[numpy.uint32], dict(shape=(None,))], Annotated[NDArray[numpy.uint64], dict(shape=(None,))]]: ...
+
+@overload
+def read_request(request: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], first_row: int, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.uint32], dict(shape=(None,))], Annotated[NDArray[numpy.uint64], dict(shape=(None,))]]:
+    """Rows, batches and keys that a request with keys asks for."""
+
 class RowInquiry64:
     """Rows of one layer, asked of their owners."""
-
-    def __init__(self, rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], batch_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], row_starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], fanout: int, replace: bool, own: int) -> None: ...
 
     def request(self, owner: int) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
         """The message to one owner."""
@@ -640,8 +673,6 @@ class RowInquiry64:
 
 class NeighborKernel32:
     """Bulk neighbour sampling over one graph."""
-
-    def __init__(self, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], fanouts: Sequence[int], replace: bool, once: bool, weights: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> None: ...
 
     def sample(self, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> list[tuple[Any, ...]]:
         """
@@ -660,8 +691,6 @@ class NeighborKernel32:
 class LaborKernel32:
     """Bulk LABOR-0 sampling over one graph."""
 
-    def __init__(self, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], fanouts: Sequence[int], once: bool, same: bool, weight: int, values: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> None: ...
-
     def sample(self, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> list[tuple[Any, ...]]:
         """
         Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position, weight, None).
@@ -675,6 +704,20 @@ class LaborKernel32:
     @property
     def table_bytes(self) -> int:
         """Bytes kept for all threads."""
+
+@overload
+def neighbor_kernel(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], fanouts: Sequence[int], replace: bool, once: bool, weights: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> NeighborKernel32: ...
+
+@overload
+def neighbor_kernel(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], fanouts: Sequence[int], replace: bool, once: bool, weights: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> NeighborKernel64:
+    """The kernel of a graph, for ids as wide as those of indices."""
+
+@overload
+def labor_kernel(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], fanouts: Sequence[int], once: bool, same: bool, weight: int, values: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> LaborKernel32: ...
+
+@overload
+def labor_kernel(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], fanouts: Sequence[int], once: bool, same: bool, weight: int, values: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> LaborKernel64:
+    """The kernel of a graph, for ids as wide as those of indices."""
 
 @overload
 def draw_rows(rows: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], batch_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], s: int, replace: bool, picks_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], picks: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int = 0) -> None: ...
@@ -695,8 +738,6 @@ def column_draws(entry_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), 
 class NeighborKernel64:
     """Bulk neighbour sampling over one graph."""
 
-    def __init__(self, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], fanouts: Sequence[int], replace: bool, once: bool, weights: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> None: ...
-
     def sample(self, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> list[tuple[Any, ...]]:
         """
         Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position, weight, None).
@@ -714,8 +755,6 @@ class NeighborKernel64:
 class LaborKernel64:
     """Bulk LABOR-0 sampling over one graph."""
 
-    def __init__(self, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], fanouts: Sequence[int], once: bool, same: bool, weight: int, values: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> None: ...
-
     def sample(self, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> list[tuple[Any, ...]]:
         """
         Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position, weight, None).
@@ -729,6 +768,9 @@ class LaborKernel64:
     @property
     def table_bytes(self) -> int:
         """Bytes kept for all threads."""
+
+def labor_limits(fanout: int, degree: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.uint64], dict(shape=(None,))]:
+    """For each row, the number below which its entries are taken, of 2^32."""
 
 def partition_records(records: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], record_bytes: int, key_offset: int, key_bytes: int, base: int, shift: int, offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], out: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], threads: int = 0) -> None:
     """Groups records by key range, stably; fills offsets and out."""
@@ -858,10 +900,14 @@ def split_fields(line: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order
 def hash_strings(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu')], seed: int = 0) -> None:
     """XXH64 of each string data[offsets[i]:offsets[i + 1]]."""
 
+def encode_varints(values: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
+    """The bytes of numbers from 0 on, one after the other."""
+
+def decode_varints(message: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+    """All numbers of a message."""
+
 class SubgraphKernel32:
     """Bulks of induced subgraphs of one graph."""
-
-    def __init__(self, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], kind: int, size: int = 0, length: int = 0, walks: int = 1) -> None: ...
 
     def sample(self, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0, presample: bool = False) -> list[tuple[Any, ...]]:
         """
@@ -873,6 +919,13 @@ class SubgraphKernel32:
         """Bytes kept for all threads."""
 
 @overload
+def subgraph_kernel(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], kind: int, size: int = 0, length: int = 0, walks: int = 1) -> SubgraphKernel32: ...
+
+@overload
+def subgraph_kernel(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], kind: int, size: int = 0, length: int = 0, walks: int = 1) -> SubgraphKernel64:
+    """The kernel of a graph, for ids as wide as those of indices."""
+
+@overload
 def random_walk(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], length: int, seed: int, epoch: int, first_batch: int, path: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], threads: int = 0) -> None: ...
 
 @overload
@@ -881,8 +934,6 @@ def random_walk(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), orde
 
 class SubgraphKernel64:
     """Bulks of induced subgraphs of one graph."""
-
-    def __init__(self, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], kind: int, size: int = 0, length: int = 0, walks: int = 1) -> None: ...
 
     def sample(self, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0, presample: bool = False) -> list[tuple[Any, ...]]:
         """

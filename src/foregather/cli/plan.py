@@ -122,15 +122,18 @@ class Plan:
     def _ways(self, graph: Graph, memory: int) -> list[dict[str, Any]]:
         """The choice, the runner-up and the others."""
         from foregather.loader.memory.ways import prospects
+        from foregather.plan.candidate import rank_words
 
         def make(**options: Any) -> "Loader":
             return self._loader(graph, **options)
 
-        found, ranks = [], iter(("runner-up", "third", "fourth"))
-        for one in prospects(make, memory, self.batches):
-            rank = "choice" if one.chosen else "not" if one.error else next(ranks)
-            found.append({**vars(one), "rank": rank, "line": one.line(rank)})
-        return found
+        found = prospects(make, memory, self.batches)
+        first = next((one for one in found if one.chosen), None)
+        words = rank_words(found, first, "not")
+        return [
+            {**one.facts(), "rank": rank, "line": one.line(rank)}
+            for one, rank in zip(found, words, strict=True)
+        ]
 
     def _point(self, graph: Graph, memory: int) -> dict[str, Any]:
         try:

@@ -4,14 +4,17 @@ Bytes and messages are counted with the real graph for some ranks and stand for 
 model of the links. The text says which is which.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from foregather.dist.forecast.cluster_forecast import Cost, Forecast, Link, Model
+from foregather.dist.forecast.cluster_forecast import Cost, Forecast, Model
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.loader.memory.layout import held_bytes, topology_bytes
+from foregather.plan.candidate import Candidate, cheapest, rank_words, ranked
+from foregather.plan.line import Line
 from foregather.sampling.neighbor import Neighbor
 from foregather.units import format_bytes, format_count
 
@@ -53,7 +56,7 @@ def forecast_facts(
         nodes,
         ranks,
         replication,
-        Link.parse(link),
+        Line.parse(link),
         batch_size=batch_size,
         bulk=bulk,
         row_bytes=0 if features is None else features.width * features.dtype.itemsize,
@@ -64,7 +67,7 @@ def forecast_facts(
     return {
         "ranks": ranks,
         "replication": replication,
-        "link": {"bandwidth": model.link.bandwidth, "latency": model.link.latency},
+        "link": {"bandwidth": model.link.rate, "latency": model.link.latency},
         "batches": model.batches,
         "epoch_bulks": made.epoch_bulks,
         "rehearsed": {"ranks": made.ranks, "bulks": made.bulks},
@@ -75,6 +78,13 @@ def forecast_facts(
     }
 
 
+@dataclass(frozen=True)
+class TopologyCandidate(Candidate):
+    """Where neighbour lists are, over ranks: "replicated" or "partitioned"."""
+
+    topology: str
+
+
 def _layouts(
     graph: Graph, made: Forecast, blocks: int, memory: int, room: int
 ) -> list[dict[str, Any]]:
@@ -82,23 +92,32 @@ def _layouts(
     block = -(-held_bytes(graph) // blocks)
     lists = topology_bytes(graph)
     peaks = {"replicated": block - lists // blocks + lists + memory, "partitioned": block + memory}
-    found = []
+    ways = []
     for topology, peak in peaks.items():
         costs = made.default.items()
         kept = [cost for name, cost in costs if topology == "partitioned" or name == "features"]
-        found.append(
-            {
-                "topology": topology,
-                "bytes": sum(cost.bytes for cost in kept),
-                "seconds": sum(cost.seconds for cost in kept),
-                "peak": peak,
-                "fits": peak <= room,
-            }
+        ways.append(
+            TopologyCandidate(
+                topology,
+                seconds=sum(cost.seconds for cost in kept),
+                bytes=sum(cost.bytes for cost in kept),
+                memory=peak,
+                refused="" if peak <= room else "too large",
+            )
         )
-    found.sort(key=lambda one: (not one["fits"], one["seconds"]))
-    for one, rank in zip(found, ("choice", "runner-up"), strict=True):
-        one["rank"] = rank if one["fits"] else "too large"
-    return found
+    found = ranked(ways)
+    words = rank_words(found, cheapest(found), "too large")
+    return [
+        {
+            "topology": one.topology,
+            "bytes": one.bytes,
+            "seconds": one.seconds,
+            "peak": one.memory,
+            "fits": not one.refused,
+            "rank": rank,
+        }
+        for one, rank in zip(found, words, strict=True)
+    ]
 
 
 def _costs(made: Forecast, mode: str) -> dict[str, Any]:

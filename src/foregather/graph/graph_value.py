@@ -45,7 +45,7 @@ class Token:
         opened: the arrays are those of the folder that the graph was opened from.
     """
 
-    __slots__ = ("opened",)
+    __slots__ = ("__weakref__", "opened")
 
     def __init__(self) -> None:
         self.opened = False

@@ -13,6 +13,7 @@ from foregather.errors import BudgetError, InputError
 from foregather.graph.graph import Graph
 from foregather.graph.load import fits, load_bytes
 from foregather.loader.batch_recipe import BatchRecipe
+from foregather.loader.memory.division import refusal
 from foregather.loader.memory.layout import held_bytes
 from foregather.loader.memory.resident import Home, parts_of, parts_over_ranks
 from foregather.loader.memory.storage import Storage, arrange, fit_bulk
@@ -133,10 +134,9 @@ def _under_budget(
 def _too_large(memory: int, held: int, error: BudgetError) -> BudgetError:
     """What is said of a copy that does not fit, as it cannot be read by plan."""
     least = held + (error.least or 0)
-    made = BudgetError(
+    return refusal(
         f"memory is {format_bytes(memory)} ({memory} bytes), but this graph, a copy with other "
         f"arrays of one from a folder, is read whole and needs {format_bytes(least)} ({least} "
-        "bytes); give more, or save it and open the folder, which is then read by plan"
+        "bytes); give more, or save it and open the folder, which is then read by plan",
+        least,
     )
-    made.least = least
-    return made

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from foregather.pipeline.planning.measured_line import measure_line
     from foregather.pipeline.planning.planner import StagePlan, make_plan
     from foregather.pipeline.planning.shared_plan import planned
-    from foregather.pipeline.planning.simulate import Line
     from foregather.pipeline.staleness import Reading
     from foregather.pipeline.state import load_state, save_state
+    from foregather.plan.line import Line
 
 __all__ = [
     "FullGraph",

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from foregather import _core
 from foregather.errors import InputError
 from foregather.observe.calibration import Calibration
+from foregather.plan.candidate import Candidate, Column, cheapest, heading, ranked, row
 from foregather.plan.cost import (
     ASSUMED_DISK,
     PlanCost,
@@ -22,7 +23,7 @@ from foregather.plan.cost import (
 from foregather.plan.planner import MAX_REQUEST, PAGE, Rows, to_rows, with_block
 from foregather.units import format_bytes, format_count
 
-__all__ = ["BLOCK_SIZES", "Alternative", "Caching", "Choice", "choose"]
+__all__ = ["BLOCK_SIZES", "Caching", "Choice", "ReadCandidate", "choose"]
 
 #: Block sizes that are tried, 4 to 256 KiB.
 BLOCK_SIZES = tuple(PAGE << k for k in range(7))
@@ -35,22 +36,36 @@ _REPACK_MARGIN = 1.5
 
 
 @dataclass(frozen=True)
-class Alternative:
-    """A way of reading, with what it is predicted to cost.
+class ReadCandidate(Candidate):
+    """A way of reading, with what the sample costs.
 
     Attributes:
         caching: "row" (with free riders), "page" (whole blocks), or "repack" (one sweep a bulk).
         block_bytes: unit of reading.
         merge_gap: bytes that may be thrown away to merge two blocks.
         depth: requests in flight.
-        predicted: cost of the sample.
     """
 
     caching: Caching
     block_bytes: int
     merge_gap: int
     depth: int
-    predicted: PlanCost
+
+    @property
+    def predicted(self) -> PlanCost:
+        """Cost of the sample."""
+        return PlanCost(self.requests, self.bytes, self.seconds)
+
+
+_COLUMNS: tuple[Column[ReadCandidate], ...] = (
+    Column("caching", "<8", lambda way: way.caching),
+    Column("block", ">8", lambda way: f"{way.block_bytes >> 10} KiB"),
+    Column("gap", ">8", lambda way: f"{way.merge_gap >> 10} KiB"),
+    Column("depth", ">6", lambda way: str(way.depth)),
+    Column("requests", ">10", lambda way: format_count(way.requests)),
+    Column("bytes", ">10", lambda way: format_bytes(way.bytes)),
+    Column("seconds", ">8", lambda way: f"{way.seconds:.3f}"),
+)
 
 
 @dataclass(frozen=True)
@@ -65,8 +80,8 @@ class Choice:
         assumed: the disk was not measured; default figures were used.
     """
 
-    best: Alternative
-    alternatives: tuple[Alternative, ...]
+    best: ReadCandidate
+    alternatives: tuple[ReadCandidate, ...]
     rows: int
     seconds: float
     assumed: bool
@@ -84,17 +99,9 @@ class Choice:
 
     def explain(self) -> str:
         """The alternatives as a table, cheapest first."""
-        lines = [
-            f"{'caching':8} {'block':>8} {'gap':>8} {'depth':>6} {'requests':>10} "
-            f"{'bytes':>10} {'seconds':>8}"
-        ]
+        lines = [heading(_COLUMNS)]
         for way in self.alternatives:
-            cost = way.predicted
-            lines.append(
-                f"{way.caching:8} {way.block_bytes >> 10:>4} KiB {way.merge_gap >> 10:>4} KiB "
-                f"{way.depth:>6} {format_count(cost.requests):>10} {format_bytes(cost.bytes):>10} "
-                f"{cost.seconds:>8.3f}{'  <- chosen' if way is self.best else ''}"
-            )
+            lines.append(row(_COLUMNS, way) + ("  <- chosen" if way is self.best else ""))
         lines.append(
             f"predicted from plans of {format_count(self.rows)} rows, made in {self.seconds:.2f} s"
         )
@@ -111,7 +118,7 @@ class _Sample:
     ) -> None:
         self.bulks, self.geometry, self.slots, self.disk = bulks, geometry, slots, disk
 
-    def try_blocks(self, caching: Caching, block: int, gap: int) -> Alternative:
+    def try_blocks(self, caching: Caching, block: int, gap: int) -> ReadCandidate:
         geometry = with_block(self.geometry, block)
         longest = max(MAX_REQUEST, block)
         planner: Any
@@ -120,16 +127,16 @@ class _Sample:
         else:
             planner = _core.Planner(geometry, self.slots, gap, longest, bounds=False)
         cost = plan_cost((planner.plan(*pair) for pair in self._pairs()), self.disk)
-        return Alternative(caching, block, gap, best_depth(block, self.disk), cost)
+        return _candidate(cost, caching, block, gap, best_depth(block, self.disk))
 
-    def try_repack(self, gap: int, slots: int) -> Alternative:
+    def try_repack(self, gap: int, slots: int) -> ReadCandidate:
         planner = _core.Planner(self.geometry, slots, riders=False, bounds=False)
         cost = PlanCost(0, 0, 0.0)
         for pair in self._pairs():
             repack = _core.make_repack(planner.plan(*pair), gap, MAX_REQUEST)
             cost += repack_cost(repack, self.disk)
         depth = best_depth(MAX_REQUEST, self.disk)
-        return Alternative("repack", self.geometry.block_bytes, gap, depth, cost)
+        return _candidate(cost, "repack", self.geometry.block_bytes, gap, depth)
 
     def _pairs(self) -> list[tuple[list[Rows], list[Rows]]]:
         return [
@@ -170,29 +177,36 @@ def choose(
     sample = _Sample(rows, with_block(geometry, PAGE), num_slots, used)
     gap = used.break_even_bytes // PAGE * PAGE
     ways = [sample.try_blocks("row", block, 0) for block in BLOCK_SIZES]
-    best = min(ways, key=_seconds).block_bytes
+    best = _best(ways).block_bytes
     ways += [sample.try_blocks("row", block, gap) for block in {PAGE, best} if gap > 0]
     ways += [sample.try_blocks("page", block, 0) for block in {PAGE, best}]
     if repack:
         slots = num_slots if repack_slots is None else repack_slots
         ways.append(sample.try_repack(gap, slots))
-    ways.sort(key=_seconds)
+    found = ranked(ways)
     return Choice(
-        best=_best(ways),
-        alternatives=tuple(ways),
+        best=_best(found),
+        alternatives=found,
         rows=sum(len(batch) for bulk in rows for batch in bulk),
         seconds=time.perf_counter() - start,
         assumed=disk is None,
     )
 
 
-def _best(ways: list[Alternative]) -> Alternative:
+def _candidate(cost: PlanCost, caching: Caching, block: int, gap: int, depth: int) -> ReadCandidate:
+    return ReadCandidate(
+        caching,
+        block,
+        gap,
+        depth,
+        seconds=cost.seconds,
+        bytes=cost.bytes,
+        requests=cost.requests,
+    )
+
+
+def _best(ways: Sequence[ReadCandidate]) -> ReadCandidate:
     """The cheapest; but another than repacking where that wins by little."""
-    first = ways[0]
-    other = next((way for way in ways if way.caching != "repack"), first)
-    close = _seconds(other) < _REPACK_MARGIN * _seconds(first)
-    return other if first.caching == "repack" and close else first
-
-
-def _seconds(way: Alternative) -> float:
-    return way.predicted.seconds
+    best = cheapest(ways, lambda way: _REPACK_MARGIN if way.caching == "repack" else 1.0)
+    assert best is not None  # none is refused
+    return best

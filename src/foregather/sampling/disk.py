@@ -88,9 +88,8 @@ class DiskTopology:
         depth = _measured_depth(measured, block) if depth is None else depth
         gap = (measured.break_even_bytes if measured else GAP) if gap is None else gap
         backend = self._first_backend(depth) if backend is None else backend
-        narrow = self.graph.indices.dtype == np.uint32
-        make = _core.DiskKernel32 if narrow else _core.DiskKernel64
-        self._kernel: Kernel | None = make(
+        self._kernel: Kernel | None = _core.disk_kernel(
+            np.empty(0, self.graph.indices.dtype),
             str(self._path),
             backend,
             depth,

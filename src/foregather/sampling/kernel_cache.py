@@ -1,43 +1,60 @@
-"""kernel_cache: what a sampler made for the graph sampled last: its kernel, or counts of it.
+"""kernel_cache: what was made for a graph and is as large as it: kernels, tables, counts, sums.
 
-Such a thing is as large as the graph, so a sampler keeps one, not one for each graph it ever saw.
-Copies and pickles of a sampler begin without, and so does a fork: a thread that it does not have
-may hold the kernel's lock. Several threads may ask at once, for several graphs.
+One rule for all: what was made for a graph goes when the graph goes. A sampler keeps that of the
+graph it sampled last, not one for each graph it ever saw; what all samplers of a class share is
+kept for every graph that is there. Copies and pickles begin without, and so does a fork: a thread
+that it does not have may hold a kernel's lock. Several threads may ask at once, for several graphs.
 """
 
 import os
+import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from foregather.graph.graph import Graph
 from foregather.graph.integrity.check_topology import walkable
 
-__all__ = ["Kept"]
+__all__ = ["GraphCache"]
 
-Kernel = TypeVar("Kernel")
+Value = TypeVar("Value")
 
 
-class Kept(Generic[Kernel]):
-    """Holds one kernel, the graph it was made for, and what else it depends on."""
+@dataclass(frozen=True, slots=True)
+class _Entry(Generic[Value]):
+    """One value, so that no thread ever sees what was made for one graph beside another."""
 
-    __slots__ = ("_kept",)
+    of: "weakref.ref[Any]"
+    other: object
+    process: int
+    value: Value
 
-    def __init__(self) -> None:
-        # one value, so that no thread ever sees the kernel of one graph beside another
-        self._kept: tuple[Graph, object, Kernel, int] | None = None
+
+class GraphCache(Generic[Value]):
+    """Holds what was made for a graph, and what else it depends on.
+
+    Args:
+        shared: for every graph that is there, and not for the last one only.
+    """
+
+    __slots__ = ("_entries", "_shared")
+
+    def __init__(self, shared: bool = False) -> None:
+        self._shared = shared
+        self._entries: dict[int, _Entry[Value]] = {}  # by id of what the entry is of
 
     def get(
         self,
         graph: Graph,
-        make: Callable[[Graph], Kernel],
+        make: Callable[[Graph], Value],
         other: object = None,
         alike: bool = False,
-    ) -> Kernel:
-        """The kernel of a graph, made if the last call was for another one.
+    ) -> Value:
+        """What was made for a graph, or is made now.
 
         Args:
-            graph: compared by identity: it is held, so no other can come to lie in its place.
-            make: makes it, of the graph as it may be walked.
+            graph: compared by identity.
+            make: makes it, of the graph as it may be walked; must not hold the graph itself.
             other: what it depends on besides the graph, compared by value.
             alike: take that of the same graph with other arrays in memory too.
 
@@ -45,24 +62,34 @@ class Kept(Generic[Kernel]):
             FormatError: the topology is damaged.
             StorageError: it cannot be read.
         """
-        kept, process = self._kept, os.getpid()
-        same = kept is not None and kept[1] == other and kept[3] == process
-        if kept is not None and same and (kept[0] is graph or (alike and _alike(kept[0], graph))):
-            return kept[2]
+        of: Any = graph._token if alike else graph
+        key, kept, process = id(of), self._entries.get(id(of)), os.getpid()
+        # An id may be taken again by another object, so the object itself is compared.
+        same = kept is not None and kept.of() is of and kept.process == process
+        if kept is not None and same and kept.other == other:
+            return kept.value
         walked = walkable(graph)
-        self._kept = kept = None  # the tables of the one before go first
-        kernel = make(walked)
-        self._kept = (graph, other, kernel, process)
-        return kernel
+        if not self._shared:
+            self._entries.clear()  # the tables of the one before go first
+        value, entries = make(walked), self._entries
+
+        def forget(gone: "weakref.ref[Any]") -> None:
+            kept = entries.get(key)
+            if kept is not None and kept.of is gone:
+                entries.pop(key, None)
+
+        entries[key] = _Entry(weakref.ref(of, forget), other, process, value)
+        if not self._shared:  # another thread may have asked for another graph
+            for one in [one for one in list(entries) if one != key]:
+                entries.pop(one, None)
+        return value
 
     def clear(self) -> None:
-        """Gives the kernel back, and the arrays it holds."""
-        self._kept = None
+        """Gives back what is held, and the arrays in it."""
+        self._entries.clear()
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Kept, ()
-
-
-def _alike(one: Graph, other: Graph) -> bool:
-    """Whether they are one graph with other arrays in memory."""
-    return one._token is other._token
+        return GraphCache, (self._shared,)

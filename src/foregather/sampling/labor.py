@@ -19,7 +19,7 @@ from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.sampling.bulk import Expand
 from foregather.sampling.fused import FusedSampler
-from foregather.sampling.kernel_cache import Kept
+from foregather.sampling.kernel_cache import GraphCache
 from foregather.sampling.layerwise import Debias
 from foregather.sampling.neighbor import check_expand, check_fanouts
 from foregather.sampling.rows import Picks, Rows
@@ -58,7 +58,9 @@ class Labor(FusedSampler):
     expand: Expand = "once"
     layer_dependency: bool = False
     debias: Debias = "exact"
-    _kept: Kept[Kernel] = field(default_factory=Kept, init=False, repr=False, compare=False)
+    _kept: GraphCache[Kernel] = field(
+        default_factory=GraphCache, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "num_neighbors", check_fanouts(self.num_neighbors))
@@ -78,7 +80,8 @@ class Labor(FusedSampler):
     def sample(self, p: Rows) -> Picks:
         """Entries whose column has a number below the limit of the row."""
         degree = np.diff(p.ptr)
-        entry = np.flatnonzero(p.column_draws() < self._limit(p.layer, degree)[p.row])
+        limit = _core.labor_limits(self.num_neighbors[p.layer], degree)
+        entry = np.flatnonzero(p.column_draws() < limit[p.row])
         return Picks(entry, self.weigh(p.layer, p.row[entry], degree, p.values[entry]))
 
     def weigh(self, layer: int, row: Int, degree: Int, values: Float) -> Float | None:
@@ -92,30 +95,19 @@ class Labor(FusedSampler):
         """
         if self.debias is None:
             return None
-        limit = self._limit(layer, degree)
+        limit = _core.labor_limits(self.num_neighbors[layer], degree)
         weight: Float = values / (limit[row].astype(np.float64) / 2**32)
         if self.debias == "reference":
             sums = np.bincount(row, weight, len(degree))  # adds in the order of the entries
             weight = weight / np.where(sums == 0, 1, sums)[row]
         return weight
 
-    def _limit(self, layer: int, degree: Int) -> npt.NDArray[np.uint64]:
-        """Numbers below which entries of each row are taken, of 2^32."""
-        size, counts = self.num_neighbors[layer], degree.astype(np.uint64)
-        limit = np.full(len(counts), 1 << 32, np.uint64)  # all entries
-        if size > 0:
-            some = counts > size
-            limit[some] = np.uint64(size << 32) // counts[some]
-        return limit
-
     def _kernel(self, graph: Graph) -> Kernel:
         """The kernel of a graph."""
 
         def make(graph: Graph) -> Kernel:
-            narrow = graph.indices.dtype == np.uint32
-            kernel = _core.LaborKernel32 if narrow else _core.LaborKernel64
             fanouts, once = list(self.num_neighbors), self.expand == "once"
             rule = (fanouts, once, self.layer_dependency, _DEBIAS.index(self.debias))
-            return kernel(graph.indptr, graph.indices, *rule, graph.edge_weight)
+            return _core.labor_kernel(graph.indptr, graph.indices, *rule, graph.edge_weight)
 
         return self._kept.get(graph, make)

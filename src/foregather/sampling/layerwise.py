@@ -7,7 +7,6 @@ not itself chosen is there for that only and gives no edges. Each class is a mat
 `sample_bulk` runs it as one C++ kernel that gives the same bits without building P.
 """
 
-import weakref
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.graph.integrity.check_topology import walkable
 from foregather.sampling.bulk import Bulk, Sample
+from foregather.sampling.kernel_cache import GraphCache
 from foregather.sampling.matrix import LayerGraph, MatrixSampler, keeps_verbs
 from foregather.sampling.rows import Columns, Picks, Rows, inclusion, pointer
 from foregather.sampling.seeds import Position, distinct_seeds
@@ -228,45 +228,31 @@ Squares = tuple[Columns, _core.Arrivals]
 Tables = _core.LayerwiseTables32 | _core.LayerwiseTables64
 
 
+#: p of every graph, and the tables of the threads that sample it.
+_SQUARES: GraphCache[Squares] = GraphCache(shared=True)
+_TABLES: GraphCache[Tables] = GraphCache(shared=True)
+
+
 def _squares(graph: Graph) -> Squares:
     """Sums of squares over all rows of the graph, computed once."""
-    arrays = (graph.indptr, graph.indices, graph.edge_weight)
-    key = tuple(id(array) for array in arrays)
-    kept = _SQUARES.get(key)
-    # An id may be taken again by another array, so the arrays themselves are compared.
-    if kept is not None and all(
-        array is None or ref() is array for ref, array in zip(kept[0], arrays, strict=True)
-    ):
-        return kept[1]
-    sums = np.empty(graph.num_nodes, np.int64)
-    weight = None if graph.edge_weight is None else np.asarray(graph.edge_weight)
-    unit = _core.square_columns(np.asarray(arrays[0]), np.asarray(arrays[1]), weight, sums)
-    total = np.array([float(sums.sum()) * unit])
-    p = sums.astype(np.float64) * unit
-    made = (Columns(pointer(np.array([len(sums)])), None, p, total), _core.Arrivals(p))
-    forget = weakref.ref(graph.indptr, lambda _: _SQUARES.pop(key, None))
-    refs = (forget, *(weakref.ref(a) if a is not None else _none for a in arrays[1:]))
-    _SQUARES[key] = (refs, made)
-    return made
+
+    def make(graph: Graph) -> Squares:
+        sums = np.empty(graph.num_nodes, np.int64)
+        weight = None if graph.edge_weight is None else np.asarray(graph.edge_weight)
+        arrays = (np.asarray(graph.indptr), np.asarray(graph.indices), weight)
+        unit = _core.square_columns(*arrays, sums)
+        total = np.array([float(sums.sum()) * unit])
+        p = sums.astype(np.float64) * unit
+        return Columns(pointer(np.array([len(sums)])), None, p, total), _core.Arrivals(p)
+
+    return _SQUARES.get(graph, make, alike=True)
 
 
 def _tables(graph: Graph) -> Tables:
-    """The threads' tables for a graph, which go when its indptr goes."""
-    key = id(graph.indptr)
-    kept = _TABLES.get(key)
-    if kept is not None and kept[0]() is graph.indptr:
-        return kept[1]
-    narrow = graph.indices.dtype == np.uint32
-    made = _core.LayerwiseTables32() if narrow else _core.LayerwiseTables64()
-    _TABLES[key] = (weakref.ref(graph.indptr, lambda _: _TABLES.pop(key, None)), made)
-    return made
+    """The threads' tables for a graph."""
 
+    def make(graph: Graph) -> Tables:
+        made: Tables = _core.layerwise_tables(np.asarray(graph.indices))
+        return made
 
-def _none() -> None:
-    """Stands for a weak reference where there is no array."""
-
-
-#: p by the identities of a graph's arrays; an entry goes when the graph's indptr goes.
-_SQUARES: dict[tuple[int, ...], tuple[tuple[Any, ...], Squares]] = {}
-#: Tables by the identity of a graph's indptr.
-_TABLES: dict[int, tuple[Any, Tables]] = {}
+    return _TABLES.get(graph, make, alike=True)

@@ -16,7 +16,7 @@ from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.sampling.bulk import Expand
 from foregather.sampling.fused import FusedSampler
-from foregather.sampling.kernel_cache import Kept
+from foregather.sampling.kernel_cache import GraphCache
 from foregather.sampling.rows import Picks, Rows
 from foregather.sampling.weights import DrawWeights
 
@@ -52,7 +52,9 @@ class Neighbor(FusedSampler):
     replace: bool = False
     expand: Expand = "once"
     weights: Any = None
-    _kept: Kept[Kernel] = field(default_factory=Kept, init=False, repr=False, compare=False)
+    _kept: GraphCache[Kernel] = field(
+        default_factory=GraphCache, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "num_neighbors", check_fanouts(self.num_neighbors))
@@ -76,11 +78,11 @@ class Neighbor(FusedSampler):
         """The kernel of a graph."""
 
         def make(graph: Graph) -> Kernel:
-            narrow = graph.indices.dtype == np.uint32
-            kernel = _core.NeighborKernel32 if narrow else _core.NeighborKernel64
             fanouts, once = list(self.num_neighbors), self.expand == "once"
             weights = None if self.weights is None else self.weights.of(graph)
-            return kernel(graph.indptr, graph.indices, fanouts, self.replace, once, weights)
+            rule = (fanouts, self.replace, once, weights)
+            kernel: Kernel = _core.neighbor_kernel(graph.indptr, graph.indices, *rule)
+            return kernel
 
         return self._kept.get(graph, make)
 

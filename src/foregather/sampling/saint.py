@@ -22,7 +22,7 @@ from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.sampling.bulk import Bulk, Expand, Sample, to_samples
-from foregather.sampling.kernel_cache import Kept
+from foregather.sampling.kernel_cache import GraphCache
 from foregather.sampling.sampler import Sampler
 from foregather.sampling.seeds import flatten
 from foregather.sampling.subgraph import Kernel, make_kernel, whole_number
@@ -81,8 +81,12 @@ class Saint(Sampler):
     normalise: bool = True
     coverage: int = 50
     split: str | None = None
-    _kept: Kept[Kernel] = field(default_factory=Kept, init=False, repr=False, compare=False)
-    _counts: Kept[Counts] = field(default_factory=Kept, init=False, repr=False, compare=False)
+    _kept: GraphCache[Kernel] = field(
+        default_factory=GraphCache, init=False, repr=False, compare=False
+    )
+    _counts: GraphCache[Counts] = field(
+        default_factory=GraphCache, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         if self.kind not in ("node", "edge", "walk"):

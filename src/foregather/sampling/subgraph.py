@@ -47,8 +47,8 @@ def make_kernel(
     graph: Graph, kind: Kind, *, size: int = 0, length: int = 0, walks: int = 1
 ) -> Kernel:
     """The C++ sampler of one kind of subgraph over one graph."""
-    make = _core.SubgraphKernel32 if graph.indices.dtype == np.uint32 else _core.SubgraphKernel64
-    return make(graph.indptr, graph.indices, _KINDS.index(kind), size, length, walks)
+    rule = (_KINDS.index(kind), size, length, walks)
+    return _core.subgraph_kernel(graph.indptr, graph.indices, *rule)
 
 
 def whole_number(name: str, value: Any, least: int) -> int:

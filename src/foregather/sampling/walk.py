@@ -17,7 +17,7 @@ from foregather import _core
 from foregather.graph.graph import Graph
 from foregather.graph.integrity.check_topology import walkable
 from foregather.sampling.bulk import Bulk, Expand, to_samples
-from foregather.sampling.kernel_cache import Kept
+from foregather.sampling.kernel_cache import GraphCache
 from foregather.sampling.sampler import Sampler
 from foregather.sampling.seeds import flatten
 from foregather.sampling.subgraph import Kernel, make_kernel, whole_number
@@ -82,7 +82,9 @@ class RandomWalk(Sampler):
 
     length: int
     walks: int = 1
-    _kept: Kept[Kernel] = field(default_factory=Kept, init=False, repr=False, compare=False)
+    _kept: GraphCache[Kernel] = field(
+        default_factory=GraphCache, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         for name in ("length", "walks"):

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather import _core
-from foregather.dist.sampling.fixed_point import FixedPoint, add_by_column
+from foregather.dist.sampling.column_sums import add_by_column
 from foregather.dist.sampling.layers import Frontier, GivenRows, compact, rows_of, run
 from foregather.dist.sampling.partition import Partition
 from foregather.dist.sampling.row_requests import Entries
@@ -236,7 +236,7 @@ class Paper:
         scale = pack(largest, np.bincount(batch, minlength=k).astype(np.int64))
         parts = [unpack(p, np.float64, np.int64) for p in row.share(scale, "P: scale")]
         fixed = [
-            FixedPoint(max(float(p[0][b]) for p in parts), sum(int(p[1][b]) for p in parts))
+            _core.FixedPoint(max(float(p[0][b]) for p in parts), sum(int(p[1][b]) for p in parts))
             for b in range(k)
         ]
         cut = np.searchsorted(batch, np.arange(k + 1))

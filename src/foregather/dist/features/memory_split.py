@@ -5,7 +5,6 @@ received, and, where the own block is on disk, for what is read; what is left is
 other ranks, and of rows of the own block.
 """
 
-from bisect import bisect_left
 from dataclasses import dataclass
 
 from foregather import _core
@@ -14,12 +13,15 @@ from foregather.errors import BudgetError
 from foregather.gather.disk import STAGING, whole_pages
 from foregather.graph.integrity.blocks import most_sums_bytes
 from foregather.graph.on_disk.npy import ALIGN, file_bytes
-from foregather.loader.memory.layout import longest_request
+from foregather.loader.memory.division import (
+    MOST_STAGING,
+    STAGING_PART,
+    CacheNeed,
+    longest_request,
+    refusal,
+)
 
 __all__ = ["DiskShare", "OwnBlock", "shares", "shares_with_disk"]
-
-_MOST_STAGING = 64 << 20
-_PART = 8  # of what is free, this part is staging
 
 
 @dataclass(frozen=True)
@@ -62,13 +64,13 @@ def shares(memory: int, rows: int, row_bytes: int, peers: int) -> tuple[int, int
     Raises:
         BudgetError: the budget is below the minimum.
     """
-    geometry = row_geometry(rows)
-    fixed = int(_core.planner_bytes(geometry, 0, 0, 0))
+    cache = CacheNeed(row_geometry(rows), row_bytes)
+    fixed = cache.tables(0)
     pair = 2 * max(1, peers) * row_bytes
     if memory < fixed + pair:
         raise _too_small(memory, fixed + pair, rows, row_bytes, peers, "")
-    staging = max(1, min((memory - fixed) // _PART, _MOST_STAGING) // pair)
-    return _slots(geometry, row_bytes, rows, memory - fixed - staging * pair), staging
+    staging = max(1, min((memory - fixed) // STAGING_PART, MOST_STAGING) // pair)
+    return cache.slots(memory - staging * pair), staging
 
 
 def shares_with_disk(
@@ -82,10 +84,10 @@ def shares_with_disk(
     Raises:
         BudgetError: the budget is below the minimum.
     """
-    remote = row_geometry(rows)
     stored = own.row_bytes
-    local = _core.Geometry(own.rows, stored, ALIGN, file_bytes(rows * stored), ALIGN)
-    fixed = int(_core.planner_bytes(remote, 0, 0, 0) + _core.planner_bytes(local, 0, 0, 0))
+    file = _core.Geometry(own.rows, stored, ALIGN, file_bytes(rows * stored), ALIGN)
+    remote, local = CacheNeed(row_geometry(rows), row_bytes), CacheNeed(file, stored)
+    fixed = remote.tables(0) + local.tables(0)
     fixed += most_sums_bytes(own.rows * stored)  # also where a rank's folder has none: all agree
     reading = whole_pages(2 * longest_request(stored))
     pair = 2 * peers * row_bytes + (peers + 1) * stored
@@ -93,35 +95,21 @@ def shares_with_disk(
     if memory < least:
         raise _too_small(memory, least, rows, row_bytes, peers, " and the own block from disk")
     free = memory - least
-    staging = 1 + min(free // _PART, _MOST_STAGING) // pair
-    more = min(max(STAGING - reading, 0), free // _PART)
+    staging = 1 + min(free // STAGING_PART, MOST_STAGING) // pair
+    more = min(max(STAGING - reading, 0), free // STAGING_PART)
     reading += more // ALIGN * ALIGN
     rest = memory - fixed - reading - staging * pair
-    own_slots = _slots(local, stored, own.rows, rest // 2 if peers else rest)
-    spent = _cache_bytes(local, stored, own_slots)
-    slots = _slots(remote, row_bytes, rows, rest - spent) if peers else 0
+    own_slots = local.slots(local.tables(0) + (rest // 2 if peers else rest))
+    rest -= local.bytes(own_slots) - local.tables(0)
+    slots = remote.slots(remote.tables(0) + rest) if peers else 0
     return slots, staging, DiskShare(own_slots, reading)
-
-
-def _cache_bytes(geometry: _core.Geometry, row_bytes: int, slots: int) -> int:
-    """Bytes of this many slots: their rows, and the growth of the planner's tables."""
-    tables = _core.planner_bytes(geometry, slots, 0, 0) - _core.planner_bytes(geometry, 0, 0, 0)
-    return slots * row_bytes + int(tables)
-
-
-def _slots(geometry: _core.Geometry, row_bytes: int, most: int, room: int) -> int:
-    """As many as fit."""
-    return bisect_left(
-        range(1, most + 1), True, key=lambda slots: _cache_bytes(geometry, row_bytes, slots) > room
-    )
 
 
 def _too_small(
     memory: int, least: int, rows: int, row_bytes: int, peers: int, beside: str
 ) -> BudgetError:
-    error = BudgetError(
+    return refusal(
         f"the memory is {memory} bytes, but fetching {rows} rows of {row_bytes} bytes from "
-        f"{peers} ranks{beside} needs at least {least}"
+        f"{peers} ranks{beside} needs at least {least}",
+        least,
     )
-    error.least = least
-    return error

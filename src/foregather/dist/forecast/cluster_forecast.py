@@ -6,7 +6,6 @@ a collective takes as long as its busiest rank, which pays a latency for each me
 gets at the bandwidth; the stages of the paper's product come one after the other.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,56 +24,14 @@ from foregather.dist.forecast.rehearsal import (
 )
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
+from foregather.plan.line import Line
 from foregather.sampling.bulk import Bulk
 from foregather.sampling.neighbor import Neighbor
-from foregather.units import parse_size
 
-__all__ = ["Cost", "Forecast", "Link", "Model"]
+__all__ = ["Cost", "Forecast", "Model"]
 
 Array = npt.NDArray[Any]
 Int = npt.NDArray[np.int64]
-_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-
-
-@dataclass(frozen=True)
-class Link:
-    """How fast a rank sends (and, at the same time, gets).
-
-    Attributes:
-        bandwidth: payload bytes a second.
-        latency: seconds a message.
-        one_way: payload bytes a second while a rank only sends or only gets; None: the same.
-    """
-
-    bandwidth: float
-    latency: float
-    one_way: float | None = None
-
-    @staticmethod
-    def parse(text: str) -> "Link":
-        """From "25GB/s,2us" or "1Gbit/s,50us".
-
-        Raises:
-            InputError: the text is not a bandwidth and a latency.
-        """
-        rate, _, wait = (part.strip() for part in text.partition(","))
-        found = re.fullmatch(r"([0-9.]+)\s*(s|ms|us|ns)", wait)
-        if found is None or not rate.endswith("/s"):
-            raise InputError(
-                f"link is {text!r}, expected a bandwidth and a latency, for example 25GB/s,2us"
-            )
-        amount, bits = rate.removesuffix("/s"), 1
-        if amount.lower().endswith("bit"):
-            amount, bits = amount[:-3] + "B", 8
-        return Link(parse_size(amount) / bits, float(found[1]) * _SECONDS[found[2]])
-
-    def seconds(self, nbytes: float, messages: float) -> float:
-        """Of a rank that has these to send or to get."""
-        return nbytes / self.bandwidth + messages * self.latency
-
-    def turn_seconds(self, nbytes: float, messages: float) -> float:
-        """Of a rank that sends these, or gets them, while nothing goes the other way."""
-        return nbytes / (self.one_way or self.bandwidth) + messages * self.latency
 
 
 @dataclass(frozen=True)
@@ -99,7 +56,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Forecast:
-    """Both modes.
+    """What both modes would send, side by side; nothing is chosen, so they are no candidates.
 
     Attributes:
         default: cost by part: "sampling" and "features".
@@ -146,7 +103,7 @@ class Model:
     seeds: Array
     ranks: int
     replication: int
-    link: Link
+    link: Line
     batch_size: int = 1024
     bulk: int = 8
     row_bytes: int = 512

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather import _core
-from foregather.dist.sampling.fixed_point import FixedPoint, add_by_column
+from foregather.dist.sampling.column_sums import add_by_column
 from foregather.dist.sampling.layers import layer_keys
 from foregather.dist.sampling.partition import Partition
 from foregather.dist.transport.message_pack import pack, unpack
@@ -58,7 +58,7 @@ class ColumnOwners:
             as_bytes(np.array([largest, len(partition.indices)], np.float64)), "columns: scale"
         )
         table = np.stack([part.view(np.float64) for part in known])
-        fixed = FixedPoint(float(table[:, 0].max()), partition.num_edges)
+        fixed = _core.FixedPoint(float(table[:, 0].max()), partition.num_edges)
         sums = self._add(fixed)
         self.weights = sums.astype(np.float64) * fixed.unit
         self._scale(sums, fixed.unit)
@@ -89,7 +89,7 @@ class ColumnOwners:
             before = float(wire.exchange(parts, "columns: total")[owner].view(np.float64)[0])
         return before
 
-    def _add(self, fixed: FixedPoint) -> Int:
+    def _add(self, fixed: _core.FixedPoint) -> Int:
         """Sums of this rank's columns over the rows of all ranks."""
         wire, starts = self.channel.column, self.partition.row_starts
         own = np.zeros(0, np.int64)

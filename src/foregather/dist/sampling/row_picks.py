@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from foregather import _core
 from foregather.dist.sampling.layers import GivenRows
 from foregather.dist.sampling.partition import Partition
 from foregather.dist.transport.message_pack import pack, unpack
-from foregather.dist.transport.varint import Numbers, encode
+from foregather.dist.transport.varint import Numbers
 from foregather.errors import InputError
 from foregather.sampling.labor import Labor
 from foregather.sampling.matrix import checked_picks
@@ -148,7 +149,7 @@ def answer_picks(partition: Partition, request: Bytes, rule: PickRule) -> Bytes:
     pair_counts = picked.counts[order]
     which = _which(picked, order, union, low[pair_group])
     listed = told & (rule.repeats | (pair_counts < counts[pair_group]))
-    stream = encode(
+    stream = _core.encode_varints(
         np.concatenate(
             [
                 degree,
@@ -181,21 +182,9 @@ def _which(picked: Picked, order: Int, union: Int, low: Int) -> Int:
 
 
 def _read_request(partition: Partition, request: Bytes) -> tuple[Array, Int, Keys]:
-    header = int(np.argmax(request < 128)) + 1
-    batches = int(Numbers(request[:header]).take(1)[0])
-    raw = request[header : header + 8 * batches]
-    numbers = Numbers(request[header + 8 * batches :])
-    count = len(partition.indptr) - 1
-    rows, lengths = [np.empty(0, np.int64)], []
-    for _ in range(batches):
-        lengths.append(int(numbers.take(1)[0]))
-        rows.append(np.cumsum(numbers.take(lengths[-1])) + np.arange(lengths[-1]))
-    numbers.end()
-    local = np.concatenate(rows)
-    if len(local) and not 0 <= int(local.min()) <= int(local.max()) < count:
-        raise InputError("a request asks for a row that its owner does not have")
-    ids = (local + partition.first_row).astype(partition.indices.dtype)
-    return ids, pointer(np.array(lengths, np.int64)), np.frombuffer(raw.tobytes(), np.uint64)
+    given = (partition.first_row, partition.indptr, partition.indices)
+    rows, batch, keys = _core.read_request(request, *given)
+    return rows, pointer(np.bincount(batch, minlength=len(keys))), keys
 
 
 def read_picks(

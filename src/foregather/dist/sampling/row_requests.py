@@ -49,9 +49,8 @@ def inquiry_of(
     place: int,
 ) -> "_core.RowInquiry32 | _core.RowInquiry64":
     """The questions of a layer, with ids as wide as the graph's."""
-    narrow = partition.indices.dtype == np.uint32
-    make = _core.RowInquiry32 if narrow else _core.RowInquiry64
-    return make(rows, batch_ptr, partition.row_starts, keys, fanout, replace, place)
+    cut = (batch_ptr, partition.row_starts, keys)
+    return _core.row_inquiry(rows, *cut, fanout, replace, place)
 
 
 def ask_owners(

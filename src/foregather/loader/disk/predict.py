@@ -4,31 +4,17 @@ Feature reads are planned, and none is made; neighbour lists that are on disk ar
 those batches. Seconds are those of the disk, from its calibration.
 """
 
-from dataclasses import dataclass
-
 from foregather.loader.batch_recipe import BatchRecipe
 from foregather.loader.disk.out_of_core import OutOfCore
 from foregather.loader.lookahead import bulks_with_lookahead
 from foregather.observe.calibration import Calibration, load_calibration
+from foregather.plan.candidate import Candidate
 from foregather.plan.cost import ASSUMED_DISK, PlanCost
 from foregather.sampling.bulk import Bulk
 
-__all__ = ["Prediction", "disk_of", "predict"]
+__all__ = ["disk_of", "predict"]
 
 _NOTHING = PlanCost(0, 0, 0.0)
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """What an epoch is predicted to cost.
-
-    Attributes:
-        cost: requests, bytes and seconds of the disk.
-        peak: bytes in memory, beside the interpreter, torch and the model.
-    """
-
-    cost: PlanCost
-    peak: int
 
 
 def disk_of(maker: BatchRecipe) -> Calibration:
@@ -37,7 +23,7 @@ def disk_of(maker: BatchRecipe) -> Calibration:
     return (None if path is None else load_calibration(path)) or ASSUMED_DISK
 
 
-def predict(disk: OutOfCore, maker: BatchRecipe, batches: int | None) -> Prediction:
+def predict(disk: OutOfCore, maker: BatchRecipe, batches: int | None) -> Candidate:
     """Plans the first `batches` of epoch 0 (None: all) and says what the epoch will cost.
 
     The cache is empty at first, so where batches are left out, the second half of those that were
@@ -58,7 +44,8 @@ def predict(disk: OutOfCore, maker: BatchRecipe, batches: int | None) -> Predict
             plan = planner.plan(bulk, later[0] if later else ())
             cost += planner.announce(plan, disk.disk)[1]
         costs.append(cost)
-    return Prediction(_epoch(costs, step, end, total), sum(disk.layout.shares.values()))
+    cost, memory = _epoch(costs, step, end, total), sum(disk.layout.shares.values())
+    return Candidate(seconds=cost.seconds, bytes=cost.bytes, requests=cost.requests, memory=memory)
 
 
 def _sample(disk: OutOfCore, maker: BatchRecipe, start: int, count: int) -> Bulk:

@@ -13,14 +13,11 @@ from typing import Any
 
 from foregather.errors import BudgetError
 from foregather.graph.graph import Graph
+from foregather.loader.memory.division import BLOCK_RESERVE, MOST_BULK, refusal, reserved
 from foregather.sampling.sampler import Sampler
 from foregather.units import format_bytes
 
-__all__ = ["MOST_BULK", "Budget", "Need", "choose_bulk", "count_threads", "table_bytes"]
-
-MOST_BULK = 64
-#: Batches that turn out larger than those judged by, and blocks that are larger than asked for.
-_RESERVE_SAMPLE, _RESERVE_BATCH = 5 / 4, 5 / 4 * 9 / 8
+__all__ = ["Budget", "Need", "choose_bulk", "count_threads", "table_bytes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +42,7 @@ class Need:
     ) -> "Need":
         """The need, by some first minibatches and a reserve for larger ones."""
         sample, batch = max(samples, default=0), max(batches, default=0)
-        reserved = (int(sample * _RESERVE_SAMPLE), int(batch * _RESERVE_BATCH))
-        return Need(tables, *reserved, prefetch)
+        return Need(tables, reserved(sample), reserved(batch, pooled=True), prefetch)
 
     @property
     def fixed(self) -> int:
@@ -71,7 +67,7 @@ class Budget:
         Raises:
             BudgetError: with batches like this one the promise would be broken.
         """
-        total = self.need.tables + bulk + (self.need.prefetch + 2) * batch * 9 // 8
+        total = self.need.tables + bulk + int((self.need.prefetch + 2) * batch * BLOCK_RESERVE)
         if total > self.memory:
             raise BudgetError(
                 f"memory is {format_bytes(self.memory)}, but a batch turned out larger than the "
@@ -89,12 +85,11 @@ def choose_bulk(need: Need, memory: int, asked: int | None, batches: int) -> int
     least = need.least(bulk)
     if least > memory:
         advice = "; give more, or a smaller bulk or prefetch" if bulk > 1 else "; give more"
-        error = BudgetError(
+        raise refusal(
             f"memory is {format_bytes(memory)} ({memory} bytes), but {bulk} batches a bulk and "
-            f"{need.prefetch} ahead need {format_bytes(least)} ({least} bytes){advice}"
+            f"{need.prefetch} ahead need {format_bytes(least)} ({least} bytes){advice}",
+            least,
         )
-        error.least = least
-        raise error
     if asked is not None:
         return bulk
     return max(1, min(MOST_BULK, batches, (memory - need.fixed) // max(need.sample, 1)))

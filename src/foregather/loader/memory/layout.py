@@ -5,19 +5,26 @@ the parts that must be there do not fit, the BudgetError says the least budget t
 nothing is allocated or read here.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from foregather import _core
-from foregather.errors import BudgetError
-from foregather.gather.disk import DEPTH, STAGING
+from foregather.gather.disk import DEPTH
 from foregather.gather.repack import SWEEP_STAGING, WRITE_BYTES
 from foregather.graph.graph import Graph
 from foregather.graph.integrity.blocks import most_sums_bytes
-from foregather.loader.memory.budget import MOST_BULK
+from foregather.loader.memory.division import (
+    AHEAD_SHARE,
+    BULKS,
+    MOST_BULK,
+    PLAN_BYTES,
+    REPACK_BYTES,
+    CacheNeed,
+    longest_request,
+    refusal,
+    staging_bytes,
+)
 from foregather.plan.choice import Caching
-from foregather.plan.planner import MAX_REQUEST, PAGE
 from foregather.units import format_bytes
 
 __all__ = [
@@ -28,8 +35,6 @@ __all__ = [
     "held_bytes",
     "label_bytes",
     "least_bytes",
-    "longest_request",
-    "most",
     "sweep_bytes",
     "topology_bytes",
     "with_sweep",
@@ -40,15 +45,6 @@ __all__ = [
 #: kernel keeps what it can. "disk": read by plan.
 Place = Literal["memory", "mapped", "disk"]
 
-#: What a plan holds for a row of a batch at most: slot and position, or row, position and slot,
-#: with the free riders that come along.
-PLAN_BYTES = 32
-#: Bulks alive at once: in the executor's hands, waiting for it, and sampled ahead of their plan.
-BULKS = 3
-# What repacking holds beside that for a row of the bulk it works on: the plan by rows with its
-# requests, the moves, and the place to sort them in.
-_REPACK_BYTES = 64
-_BULK_SHARE = 0.2  # of what is free: spent on seeing far ahead
 _BLOCK = 32 << 10  # until a choice was made
 
 
@@ -158,29 +154,26 @@ def divide(
         BudgetError: the parts that must be there do not fit.
     """
     held = topology_share + features_share + checks_share + edges_share + nodes_share
-    need = _Need(size, geometry, flight)
+    need = _Parts(size, geometry, flight)
     asked = 1 if bulk is None else min(bulk, max(1, batches))
     least = held + need.least(asked)
     if memory < least:
-        error = BudgetError(
+        raise refusal(
             f"memory is {format_bytes(memory)} ({memory} bytes), but batches of about "
             f"{size.rows:,} nodes, {asked} a bulk, need {format_bytes(least)} ({least} bytes); "
-            "give more, or a smaller batch_size, fan-out, bulk or prefetch"
+            "give more, or a smaller batch_size, fan-out, bulk or prefetch",
+            least,
         )
-        error.least = least
-        raise error
     fixed = held + need.fixed
     if bulk is None:
         more = need.each + need.tables(2, 1) - need.tables(1, 1)
-        wanted = int((memory - fixed) * _BULK_SHARE / max(more, 1))
+        wanted = int((memory - fixed) * AHEAD_SHARE / max(more, 1))
         asked = max(1, min(MOST_BULK, batches, wanted))
         while asked > 1 and held + need.least(asked) > memory:
             asked -= 1  # the planner's tables grow in steps, so the share can overshoot
     spent = fixed + asked * need.each
-    slots = 0
-    if geometry is not None:
-        row = geometry.row_bytes
-        slots = most(geometry.num_rows, lambda n: spent + n * row + need.tables(asked, n) <= memory)
+    cache = need.cache(asked)
+    slots = 0 if cache is None else max(1, cache.slots(memory - spent))
     shares = {
         "topology": topology_share,
         "features": features_share,
@@ -191,7 +184,7 @@ def divide(
         "planner": need.tables(asked, slots),
         "staging": need.staging,
         "checksums": checks_share,
-        "cache": slots * need.row,
+        "cache": 0 if cache is None else slots * cache.row_bytes,
     }
     place: Place = "disk" if geometry is not None else "memory"
     return Layout(
@@ -201,7 +194,7 @@ def divide(
 
 def with_sweep(layout: Layout, row_bytes: int) -> Layout | None:
     """The same budget with room to sweep, from the cache if need be; None where it is too small."""
-    plans = layout.bulk * layout.rows * _REPACK_BYTES
+    plans = layout.bulk * layout.rows * REPACK_BYTES
     scratch = BULKS * layout.bulk * layout.rows * row_bytes  # files alive at once, at most
     need = sweep_bytes(row_bytes) + write_bytes(layout) + plans + most_sums_bytes(scratch)
     free = layout.memory - sum(layout.shares.values())
@@ -227,50 +220,33 @@ def least_bytes(
     size: BatchSize, geometry: "_core.Geometry | None", flight: int, bulk: int | None
 ) -> int:
     """The least budget beside the topology's share."""
-    return _Need(size, geometry, flight).least(bulk or 1)
+    return _Parts(size, geometry, flight).least(bulk or 1)
 
 
-class _Need:
+class _Parts:
     """Bytes of the parts beside the topology."""
 
     def __init__(self, size: BatchSize, geometry: "_core.Geometry | None", flight: int) -> None:
         self.geometry, self.rows = geometry, size.rows
         plan = 0 if geometry is None else size.rows * PLAN_BYTES
-        self.row = 0 if geometry is None else geometry.row_bytes
         #: for each batch of a bulk
         self.each = BULKS * (size.sample + plan)
-        self.staging = 0 if geometry is None else _staging(self.row)
+        self.staging = 0 if geometry is None else staging_bytes(geometry.row_bytes)
         self.fixed = flight * size.batch + self.staging
 
-    def tables(self, bulk: int, slots: int) -> int:
-        """Of the planner, for a bulk and the one ahead."""
+    def cache(self, bulk: int) -> CacheNeed | None:
+        """Of feature rows, planned for a bulk and the one ahead."""
         if self.geometry is None:
-            return 0
+            return None
         steps = (BULKS - 1) * bulk
-        return int(_core.planner_bytes(self.geometry, slots, steps * self.rows, steps))
+        return CacheNeed(self.geometry, self.geometry.row_bytes, steps * self.rows, steps)
+
+    def tables(self, bulk: int, slots: int) -> int:
+        """Of the planner."""
+        cache = self.cache(bulk)
+        return 0 if cache is None else cache.tables(slots)
 
     def least(self, bulk: int) -> int:
         """With a cache of one row."""
-        return self.fixed + bulk * self.each + self.tables(bulk, 1) + self.row
-
-
-def _staging(row: int) -> int:
-    """Room for many requests, and at least for two of the longest."""
-    return max(STAGING, 2 * longest_request(row))
-
-
-def longest_request(row: int) -> int:
-    """Bytes of the longest request for rows of this size."""
-    return max(MAX_REQUEST, -(-row // PAGE) * PAGE + 2 * PAGE)
-
-
-def most(count: int, fits: Callable[[int], bool]) -> int:
-    """The largest number from 1 to count that fits; what is asked of it grows with it."""
-    low, high = 1, max(1, count)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if fits(middle):
-            low = middle
-        else:
-            high = middle - 1
-    return low
+        cache = self.cache(bulk)
+        return self.fixed + bulk * self.each + (0 if cache is None else cache.bytes(1))

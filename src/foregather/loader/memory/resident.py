@@ -10,7 +10,7 @@ from foregather.graph.graph import Graph
 from foregather.graph.load import Part, as_mapped, load
 from foregather.loader.batch_recipe import BatchRecipe
 from foregather.loader.memory.layout import Layout
-from foregather.sampling.kernel_cache import Kept
+from foregather.sampling.kernel_cache import GraphCache
 from foregather.sampling.sampler import Sampler
 
 __all__ = ["Home", "parts_of", "parts_over_ranks"]
@@ -68,5 +68,5 @@ class Home:
         """Gives back what was read, unless others hold it too; so does a kernel of the sampler."""
         self._held = None
         kept = getattr(sampler, "_kept", None)
-        if isinstance(kept, Kept):
+        if isinstance(kept, GraphCache):
             kept.clear()

@@ -16,6 +16,7 @@ from foregather.loader.batches.edge_rows import edge_share, least_edges
 from foregather.loader.disk.out_of_core import OutOfCore
 from foregather.loader.disk.predict import predict
 from foregather.loader.memory.budget import Budget, Need, choose_bulk, count_threads, table_bytes
+from foregather.loader.memory.division import reserved
 from foregather.loader.memory.layout import (
     BatchSize,
     Place,
@@ -34,8 +35,6 @@ __all__ = ["Storage", "arrange", "fit_bulk"]
 Storage = Literal["auto", "memory", "features", "topology", "disk"]
 
 _JUDGED = 3  # first batches that sizes are judged by
-_RESERVE = 5 / 4  # later ones may be larger
-_POOL = 9 / 8  # blocks of recycled memory are larger than what lies in them
 _TOPOLOGY = 1 / 2  # of the budget, where neighbour lists that cannot be read by plan stay in memory
 _PLANNED = 32  # batches that ways are compared by,
 _PLANNED_ROWS = 4 << 20  # or fewer, of so many rows
@@ -114,7 +113,7 @@ def _cheapest(ask: _Ask) -> OutOfCore:
     if len(made) > 1:
         rows = max(1, *(one.layout.rows for _, one in made))
         count = max(2, min(_PLANNED, _PLANNED_ROWS // rows))
-        made = [(predict(one, ask.maker, count).cost.seconds, one) for _, one in made]
+        made = [(predict(one, ask.maker, count).seconds, one) for _, one in made]
     _, best = min(made, key=lambda pair: pair[0])
     for _, one in made:
         if one is not best and one.topology is not None:
@@ -225,7 +224,7 @@ def _judge(maker: BatchRecipe, topology: DiskTopology | None) -> BatchSize:
         rows, sample = max(rows, count), max(sample, bulk.nbytes)
         batch = max(batch, made.nbytes)
         del bulk, made, space, edges
-    return BatchSize(int(rows * _RESERVE), int(sample * _RESERVE), int(batch * _RESERVE * _POOL))
+    return BatchSize(reserved(rows), reserved(sample), reserved(batch, pooled=True))
 
 
 def fit_bulk(

@@ -6,7 +6,7 @@ measured after one.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from foregather.errors import BudgetError, InputError
@@ -14,9 +14,10 @@ from foregather.loader.disk.out_of_core import OutOfCore
 from foregather.loader.disk.predict import disk_of, predict
 from foregather.loader.loader import Loader
 from foregather.loader.memory.layout import held_bytes
+from foregather.plan.candidate import Candidate, Column, ranked, row
 from foregather.units import format_bytes
 
-__all__ = ["Prospect", "compare_measured", "prospects"]
+__all__ = ["StorageCandidate", "compare_measured", "prospects"]
 
 _WAYS = {
     "memory": "everything in memory",
@@ -27,39 +28,40 @@ _WAYS = {
 
 
 @dataclass(frozen=True)
-class Prospect:
-    """One way to store a graph under a budget.
+class StorageCandidate(Candidate):
+    """One way to store a graph under a budget; where it is refused, nothing is predicted.
+
+    Bytes are those read in an epoch (for everything in memory, once), seconds those of the disk,
+    and memory is counted beside the interpreter, torch and the model.
 
     Attributes:
         storage: as the Loader's argument.
         chosen: whether `storage="auto"` takes it.
-        bytes: predicted to be read in an epoch; for everything in memory, once.
-        seconds: of the disk, predicted for that.
-        peak: bytes in memory, beside the interpreter, torch and the model.
-        requests: reads of an epoch by plan.
-        error: why it is not possible; the other numbers are then 0.
     """
 
     storage: str
-    chosen: bool
-    bytes: int = 0
-    seconds: float = 0.0
-    peak: int = 0
-    requests: int = 0
-    error: str = ""
+    chosen: bool = False
+
+    def facts(self) -> dict[str, Any]:
+        """What is predicted, for a report."""
+        names = ("storage", "chosen", "bytes", "seconds")
+        made = {name: getattr(self, name) for name in names}
+        return {**made, "peak": self.memory, "requests": self.requests, "error": self.refused}
 
     def line(self, rank: str) -> str:
         """One row of the table."""
-        way = _WAYS[self.storage]
-        if self.error:
-            return f"  {rank:<10} {way:<34} {self.error}"
-        return (
-            f"  {rank:<10} {way:<34} {format_bytes(self.bytes):>9} {self.seconds:>8.2f} s "
-            f"{format_bytes(self.peak):>9}"
-        )
+        return f"  {rank:<10} " + row(_COLUMNS, self)
 
 
-def prospects(make: Callable[..., Loader], memory: int, batches: int) -> list[Prospect]:
+_COLUMNS: tuple[Column[StorageCandidate], ...] = (
+    Column("way", "<34", lambda one: _WAYS[one.storage]),
+    Column("bytes", ">9", lambda one: format_bytes(one.bytes), foretold=True),
+    Column("seconds", ">10", lambda one: f"{one.seconds:.2f} s", foretold=True),
+    Column("peak", ">9", lambda one: format_bytes(one.memory), foretold=True),
+)
+
+
+def prospects(make: Callable[..., Loader], memory: int, batches: int) -> list[StorageCandidate]:
     """All ways under a budget: the choice, the runner-up (least seconds), and the others.
 
     Args:
@@ -67,10 +69,10 @@ def prospects(make: Callable[..., Loader], memory: int, batches: int) -> list[Pr
         memory: the budget.
         batches: planned to predict an epoch from; 0 plans all.
     """
-    found = [_prospect(make, memory, storage, batches) for storage in _WAYS]
+    found = [_candidate(make, memory, storage, batches) for storage in _WAYS]
     chosen = _chosen(make, memory)
-    marked = [Prospect(**{**vars(one), "chosen": one.storage == chosen}) for one in found]
-    return sorted(marked, key=lambda one: (not one.chosen, bool(one.error), one.seconds))
+    marked = ranked(replace(one, chosen=one.storage == chosen) for one in found)
+    return sorted(marked, key=lambda one: not one.chosen)
 
 
 def _chosen(make: Callable[..., Loader], memory: int) -> str:
@@ -87,37 +89,37 @@ def _chosen(make: Callable[..., Loader], memory: int) -> str:
     return "disk" if layout.features == "disk" else "topology"
 
 
-def _prospect(make: Callable[..., Loader], memory: int, storage: str, batches: int) -> Prospect:
+def _candidate(
+    make: Callable[..., Loader], memory: int, storage: str, batches: int
+) -> StorageCandidate:
     try:
         if storage == "memory":
             return _in_memory(make, memory)
         loader = make(memory=memory, storage=storage)
     except BudgetError as error:
         least = "" if error.least is None else f"needs {format_bytes(error.least)}"
-        return Prospect(storage, False, error=least or "does not fit")
+        return StorageCandidate(storage, refused=least or "does not fit")
     except InputError as error:
-        return Prospect(storage, False, error=f"not possible: {error}")
+        return StorageCandidate(storage, refused=f"not possible: {error}")
     disk = loader._source
     assert isinstance(disk, OutOfCore)
     try:
-        found = predict(disk, loader._maker, batches or None)
-        cost = found.cost
-        return Prospect(storage, False, cost.bytes, cost.seconds, found.peak, cost.requests)
+        return StorageCandidate(storage, **vars(predict(disk, loader._maker, batches or None)))
     finally:
         loader.close()
 
 
-def _in_memory(make: Callable[..., Loader], memory: int) -> Prospect:
+def _in_memory(make: Callable[..., Loader], memory: int) -> StorageCandidate:
     """The graph is read once, and stays."""
     loader = make(memory=None, storage="memory")
     held = held_bytes(loader.graph, loader._maker.assembler.edge_attr)
     if held >= memory:
-        return Prospect("memory", False, error=f"needs more than {format_bytes(held)}")
+        return StorageCandidate("memory", refused=f"needs more than {format_bytes(held)}")
     loader = make(memory=memory - held, storage="memory")
     budget = loader._maker.budget
     beside = 0 if budget is None else budget.need.least(loader.bulk)
     seconds = held / disk_of(loader._maker).sequential_read
-    return Prospect("memory", False, held, seconds, held + beside)
+    return StorageCandidate("memory", seconds=seconds, bytes=held, memory=held + beside)
 
 
 def compare_measured(loader: Loader, record: Mapping[str, Any]) -> str:

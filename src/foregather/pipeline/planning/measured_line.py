@@ -17,8 +17,8 @@ from foregather.errors import ForegatherError, InputError
 from foregather.graph.graph import Graph
 from foregather.pipeline.options import Runtime
 from foregather.pipeline.planning.profile import LayerCost, mean_cost
-from foregather.pipeline.planning.simulate import Line
 from foregather.pipeline.planning.workload import workload_of
+from foregather.plan.line import Line
 
 __all__ = ["measure_costs", "measure_line"]
 

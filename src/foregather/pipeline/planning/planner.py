@@ -12,15 +12,16 @@ from typing import Any, Literal
 
 from torch import nn
 
-from foregather.errors import BudgetError, InputError
+from foregather.errors import InputError
 from foregather.graph.graph import Graph
+from foregather.loader.memory.division import refusal
 from foregather.pipeline.options import Mode, Runtime
 from foregather.pipeline.partition.chunks import Method, make_chunks
 from foregather.pipeline.partition.cut import Cut, measure_cut
 from foregather.pipeline.passes.tensor_parallel import only_sums
 from foregather.pipeline.planning.profile import LayerCost
 from foregather.pipeline.planning.programs import rank_programs
-from foregather.pipeline.planning.simulate import Line, Timeline, draw_timeline, simulate
+from foregather.pipeline.planning.simulate import Timeline, draw_timeline, simulate
 from foregather.pipeline.planning.workload import (
     Setting,
     Workload,
@@ -28,47 +29,49 @@ from foregather.pipeline.planning.workload import (
     split_layers,
     workload_of,
 )
+from foregather.plan.candidate import Candidate, Column, cheapest, heading, ranked, row
+from foregather.plan.line import Line
 from foregather.units import format_bytes, parse_size
 
-__all__ = ["Candidate", "StagePlan", "make_plan"]
+__all__ = ["StageCandidate", "StagePlan", "make_plan"]
 
 _TICKS = (1, 2, 4)  # chunks one after the other, in multiples of the stages
 _SINGLE = (1, 2, 4, 8, 16, 32, 64)  # chunks of one rank
 _FACTORS = tuple(4.0**step for step in (1, 2, 3, 4, 5, 6))  # how far a flip is looked for
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """One setting with what it would cost.
+@dataclass(frozen=True)
+class StageCandidate(Candidate):
+    """One setting with what an epoch would cost.
+
+    Bytes are those sent by all ranks; memory is that of the fullest rank, beside the graph.
 
     Attributes:
         setting: what would be run.
-        bytes: sent in an epoch by all ranks.
-        seconds: of an epoch.
         bubble: share of the ranks' time in which nothing is computed.
-        memory: bytes of the fullest rank, beside the graph.
         stale: share of the edges read from history.
         busiest: seconds of computing of the busiest rank.
-        refused: why it cannot be chosen; empty where it can.
     """
 
     setting: Setting
-    bytes: int
-    seconds: float
     bubble: float
-    memory: int
     stale: float
     busiest: float
-    refused: str = ""
 
-    def row(self) -> str:
-        """One line of the table."""
-        s = self.setting
-        return (
-            f"{s.scheme:9} {s.mode:6} {s.stages:>3} {s.ways:>3} {s.chunks:>4} {s.recompute:>9} "
-            f"{format_bytes(self.bytes):>10} {self.seconds:>10.4g} {self.bubble:>7.0%} "
-            f"{format_bytes(self.memory):>10} {self.stale:>6.1%}  {self.refused}"
-        )
+
+_COLUMNS: tuple[Column[StageCandidate], ...] = (
+    Column("scheme", "<9", lambda c: c.setting.scheme),
+    Column("mode", "<6", lambda c: c.setting.mode),
+    Column("S", ">3", lambda c: str(c.setting.stages)),
+    Column("G", ">3", lambda c: str(c.setting.ways)),
+    Column("K", ">4", lambda c: str(c.setting.chunks)),
+    Column("recompute", ">9", lambda c: c.setting.recompute),
+    Column("bytes", ">10", lambda c: format_bytes(c.bytes)),
+    Column("seconds", ">10", lambda c: f"{c.seconds:.4g}"),
+    Column("bubble", ">7", lambda c: f"{c.bubble:.0%}"),
+    Column("memory", ">10", lambda c: format_bytes(c.memory)),
+    Column("stale", ">6", lambda c: f"{c.stale:.1%}"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +89,8 @@ class StagePlan:
         mode: what the caller asked for.
     """
 
-    candidates: tuple[Candidate, ...]
-    chosen: Candidate
+    candidates: tuple[StageCandidate, ...]
+    chosen: StageCandidate
     line: Line
     limit: int | None
     work: Workload
@@ -113,11 +116,11 @@ class StagePlan:
             ),
         }
 
-    def timeline(self, candidate: Candidate | None = None) -> Timeline:
+    def timeline(self, candidate: StageCandidate | None = None) -> Timeline:
         """The simulated epoch of a candidate; None is the chosen one."""
         return _simulated(self.work, (candidate or self.chosen).setting, self.cuts, self.line)
 
-    def draw(self, path: Path | str, candidate: Candidate | None = None) -> None:
+    def draw(self, path: Path | str, candidate: StageCandidate | None = None) -> None:
         """Draws the stage x chunk timeline to a file; needs matplotlib."""
         setting = (candidate or self.chosen).setting
         title = f"{setting.scheme}: {setting.stages} stages x {setting.ways} ways, modelled"
@@ -129,9 +132,8 @@ class StagePlan:
             f"line between ranks: {self.line.rate / 1e9:.3g} GB/s, "
             f"{self.line.latency * 1e6:.3g} us, {self.line.work * 1e9:.3g} ns of work a byte; "
             "memory of a rank: " + ("no limit" if self.limit is None else format_bytes(self.limit)),
-            f"{'scheme':9} {'mode':6} {'S':>3} {'G':>3} {'K':>4} {'recompute':>9} {'bytes':>10} "
-            f"{'seconds':>10} {'bubble':>7} {'memory':>10} {'stale':>6}",
-            *(candidate.row() for candidate in self.candidates),
+            heading(_COLUMNS),
+            *(f"{row(_COLUMNS, one)}  {one.refused}" for one in self.candidates),
         ]
         setting = self.chosen.setting
         lines.append(
@@ -156,7 +158,7 @@ class StagePlan:
                 found.append(f"a line {_FACTORS[-1]:.0f} times {word} does not change the choice")
         smaller = [c for c in self._allowed() if c.memory < self.chosen.memory]
         if smaller:
-            following = min(smaller, key=lambda c: c.seconds)
+            following = ranked(smaller)[0]
             found.append(
                 f"below {format_bytes(self.chosen.memory)} a rank: {_name(following)}, "
                 f"{following.seconds:.4g} s"
@@ -165,13 +167,13 @@ class StagePlan:
             found.append(f"nothing fits in less than {format_bytes(self.chosen.memory)} a rank")
         return found
 
-    def _allowed(self) -> list[Candidate]:
+    def _allowed(self) -> list[StageCandidate]:
         return [c for c in self.candidates if not c.refused]
 
-    def _best(self, line: Line) -> Candidate:
+    def _best(self, line: Line) -> StageCandidate:
         """The choice if the line were another; what cannot win is not simulated."""
 
-        def bound(c: Candidate) -> float:
+        def bound(c: StageCandidate) -> float:
             ranks = c.setting.stages * c.setting.ways
             return max(c.busiest, c.bytes / ranks / line.rate)
 
@@ -185,7 +187,7 @@ class StagePlan:
         return best
 
 
-def _name(candidate: Candidate) -> str:
+def _name(candidate: StageCandidate) -> str:
     s = candidate.setting
     return f"{s.scheme} with {s.stages} stages x {s.ways} ways and {s.chunks} chunks"
 
@@ -242,16 +244,16 @@ def make_plan(
             chunks = make_chunks(graph, setting.chunks, partition, seed, setting.ways)
             cuts[key] = measure_cut(graph, chunks, setting.ways)
         found.append(_candidate(work, setting, cuts, line, limit, stale))
-    found.sort(key=lambda c: (bool(c.refused), c.seconds, c.setting.chunks))
-    if not found or found[0].refused:
+    found.sort(key=lambda c: c.setting.chunks)  # of equal ones, that with the fewest chunks
+    chosen = cheapest(found)
+    if chosen is None:
         least = min((c.memory for c in found), default=0)
-        error = BudgetError(
+        raise refusal(
             f"no scheme for {ranks} ranks fits {format_bytes(limit or 0)} a rank with at most "
-            f"{stale:.0%} stale edges; the least memory of any is {format_bytes(least)}"
+            f"{stale:.0%} stale edges; the least memory of any is {format_bytes(least)}",
+            least,
         )
-        error.least = least
-        raise error
-    return StagePlan(tuple(found), found[0], line, limit, work, cuts, runtime, mode)
+    return StagePlan(ranked(found), chosen, line, limit, work, cuts, runtime, mode)
 
 
 def _settings(work: Workload, ranks: int, mode: Mode) -> list[Setting]:
@@ -287,7 +289,7 @@ def _candidate(
     line: Line,
     limit: int | None,
     most: float,
-) -> Candidate:
+) -> StageCandidate:
     cut = cuts[setting.chunks, setting.ways]
     timeline = _simulated(work, setting, cuts, line)
     memory = memory_of(work, setting, cut)
@@ -297,15 +299,15 @@ def _candidate(
         refused = "over the memory limit"
     elif stale > most:
         refused = "too stale"
-    return Candidate(
+    return StageCandidate(
         setting,
-        timeline.bytes,
-        timeline.seconds,
         timeline.bubble,
-        memory,
         stale,
         max(timeline.busy),
-        refused,
+        seconds=timeline.seconds,
+        bytes=timeline.bytes,
+        memory=memory,
+        refused=refused,
     )
 
 

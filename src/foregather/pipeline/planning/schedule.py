@@ -259,14 +259,8 @@ def chunk_order(chunks: int, seed: int, epoch: int, reshuffle: bool = True) -> l
 
 
 def draw_key(*names: int) -> int:
-    """A 63-bit key for the random numbers of (seed, epoch, layer, chunk): SplitMix64, folded.
+    """A 63-bit key for the random numbers of (seed, epoch, layer, chunk).
 
     So dropout does not depend on how many stages there are, or on what is recomputed.
     """
-    state = 0
-    for name in names:
-        state = (state ^ (name & _MASK)) + 0x9E3779B97F4A7C15 & _MASK
-        state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-        state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _MASK
-        state ^= state >> 31
-    return state >> 1
+    return _core.fold_key(np.array([name & _MASK for name in names], np.uint64)) >> 1

@@ -12,30 +12,9 @@ from pathlib import Path
 
 from foregather.errors import InputError
 from foregather.observe.plots import new_figure, save_figure
+from foregather.plan.line import Line
 
-__all__ = ["Action", "Line", "Run", "Timeline", "draw_timeline", "simulate"]
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """What a link between two ranks does.
-
-    Attributes:
-        latency: seconds before the first byte arrives.
-        rate: bytes a second.
-        work: seconds a byte that sending takes from what the rank computes, and receiving as much.
-    """
-
-    latency: float = 50e-6
-    rate: float = 1.25e9
-    work: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not (self.latency >= 0 and self.rate > 0 and self.work >= 0):
-            raise InputError(
-                f"a line of {self.rate} bytes a second, {self.latency} s and {self.work} s a byte, "
-                "expected a rate above 0, and a latency and work of 0 or more"
-            )
+__all__ = ["Action", "Run", "Timeline", "draw_timeline", "simulate"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from foregather.graph.graph import Graph
 from foregather.graph.load import load, load_if_fits
 from foregather.graph.mapped import hold
 from foregather.graph.on_disk.npy import map_array
+from foregather.loader.memory.division import SIZE_RESERVE, refusal
 from foregather.observe.progress import Progress
 from foregather.train.exact.deal import Cost, deal, largest_row
 from foregather.train.exact.gather import gathered
@@ -36,7 +37,6 @@ __all__ = ["Layer", "Order", "by_layers", "lay_out"]
 
 _WORK = 256 << 20  # what a part may cost without a budget
 _LEAST = 256  # edges of the smallest pieces: calls for fewer cost more than they hold
-_RESERVE = 5 / 4  # for what an operation uses inside itself
 _NODE = 48  # bytes for a node beside its row: ids and positions
 _EDGE = 232  # bytes for an edge: ids, positions, and what dealing parts takes
 _TARGET = 64
@@ -224,7 +224,7 @@ def _cost(facts: StepFacts, graph: Graph, first: bool) -> Cost:
     if stored != np.float32:
         row += 4 * facts.width  # converted
     attr = 0 if graph.edge_features is None else 8 * graph.edge_features.width
-    rows, edges, targets = (value * _RESERVE for value in facts.footprint)
+    rows, edges, targets = (value * SIZE_RESERVE for value in facts.footprint)
     return Cost(row + rows + _NODE, edges + attr + _EDGE, targets + 8 * facts.gives + _TARGET)
 
 
@@ -233,9 +233,8 @@ def _refusal(memory: int, number: int, layer: Layer, largest: int) -> BudgetErro
     why = ""
     if layer.step.neighbours and not layer.facts.cut:
         why = f", since {kind} wants all {largest:,} in-neighbours of a node at once"
-    error = BudgetError(
+    return refusal(
         f"memory is {format_bytes(memory)} ({memory} bytes), but layer {number + 1} needs "
-        f"{format_bytes(least)} ({least} bytes){why}; give at least that"
+        f"{format_bytes(least)} ({least} bytes){why}; give at least that",
+        least,
     )
-    error.least = least
-    return error

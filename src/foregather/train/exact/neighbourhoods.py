@@ -18,6 +18,7 @@ from foregather.graph.graph import Graph
 from foregather.graph.load import as_mapped
 from foregather.graph.mapped import fetch
 from foregather.loader.loader import Loader
+from foregather.loader.memory.division import GUESS_RESERVE
 from foregather.loader.options import BatchContents
 from foregather.observe.progress import Progress
 from foregather.sampling.neighbor import Neighbor
@@ -30,7 +31,7 @@ from foregather.train.metrics import reads
 __all__ = ["by_neighbourhoods", "largest_neighbourhood", "neighbourhood_loader", "with_least"]
 
 _BATCH = 4096  # targets of a part without a budget
-_FLIGHT, _RESERVE = 3, 1.5  # batches alive at once, and room for larger ones
+_FLIGHT = 3  # batches alive at once
 _CANDIDATES = 4096  # nodes whose neighbourhoods are counted
 
 
@@ -112,7 +113,7 @@ def _guess(graph: Graph, memory: int | None) -> int:
     assert graph.features is not None
     degree = graph.num_edges / max(1, graph.num_nodes)
     row = 4 * graph.features.width + 24 * degree + 16
-    most = memory / 2 / (_FLIGHT * _RESERVE * row)  # rows of a batch
+    most = memory / 2 / (_FLIGHT * GUESS_RESERVE * row)  # rows of a batch
     if most >= graph.num_nodes:
         return graph.num_nodes
     return max(1, int(most / (1 + degree)))

@@ -8,15 +8,21 @@ refused before anything starts.
 from dataclasses import dataclass
 
 from foregather import _core
-from foregather.gather.disk import DEPTH, STAGING
-from foregather.loader.memory.layout import BULKS, PLAN_BYTES, longest_request, most
+from foregather.gather.disk import DEPTH
+from foregather.loader.memory.division import (
+    BULKS,
+    HEAP_PART,
+    PLAN_BYTES,
+    PLANS_SHARE,
+    STAGING_PART,
+    WORK_SHARE,
+    CacheNeed,
+    staging_bytes,
+)
 from foregather.train.exact.deal import Cost
 
 __all__ = ["Need", "Room"]
 
-_WORK = 1 / 2  # of what is free: for the part that is worked on
-_PLANS = 1 / 16  # of what is free: for looking ahead
-_HEAP = 8  # one part of so many is left to the allocator, which holds more than is in use
 _MOST_BULK = 8
 _SHAPE = 4  # bytes that a part holds for a node or an edge before its rows are gathered
 
@@ -67,31 +73,29 @@ class Need:
         """The budget divided, or None where it is below the minimum."""
         if memory < self.least:
             return None
-        memory = max(self.least, memory - memory // _HEAP)
+        memory = max(self.least, memory - memory // HEAP_PART)
         if self.geometry is None:
             return Room(max(self.least_work, min(self.all_work, float(memory - self.held))))
-        staging = self._staging(memory // 8)
+        staging = self._staging(memory // STAGING_PART)
         if self._spent(self.least_work, 1, 1, staging) > memory:
             staging = self._staging(0)
         free = memory - self.held - staging
-        work = max(self.least_work, min(self.all_work, free * _WORK))
+        work = max(self.least_work, min(self.all_work, free * WORK_SHARE))
         while self._spent(work, 1, 1, staging) > memory:
             work = max(self.least_work, work * 0.9)
         bulk = 1
-        while bulk < _MOST_BULK and self._plans(work, bulk + 1) <= free * _PLANS:
+        while bulk < _MOST_BULK and self._plans(work, bulk + 1) <= free * PLANS_SHARE:
             bulk += 1
         while bulk > 1 and self._spent(work, bulk, 1, staging) > memory:
             bulk -= 1
-        slots = most(
-            self.geometry.num_rows, lambda n: self._spent(work, bulk, n, staging) <= memory
-        )
-        return Room(work, bulk, slots, staging)
+        room = memory - self._beside(work, bulk, staging)
+        return Room(work, bulk, max(1, self._cache(work, bulk).slots(room)), staging)
 
     def _staging(self, wanted: int) -> int:
         assert self.geometry is not None or wanted == 0
         if self.geometry is None:
             return 0
-        return max(min(STAGING, wanted), 2 * longest_request(self.geometry.row_bytes))
+        return staging_bytes(self.geometry.row_bytes, wanted)
 
     def _plans(self, work: float, bulk: int) -> float:
         rows, edges = self._sizes(work)
@@ -103,11 +107,17 @@ class Need:
         rows = min(self.geometry.num_rows, int(work / self.cost.row) + 1)
         return rows, int(work / self.cost.edge) + 1
 
+    def _cache(self, work: float, bulk: int) -> CacheNeed:
+        assert self.geometry is not None
+        steps = (BULKS - 1) * bulk
+        rows, _ = self._sizes(work)
+        return CacheNeed(self.geometry, self.geometry.row_bytes, steps * rows, steps)
+
+    def _beside(self, work: float, bulk: int, staging: int) -> float:
+        """All but the cache."""
+        return self.held + work + staging + self._plans(work, bulk)
+
     def _spent(self, work: float, bulk: int, slots: int, staging: int) -> float:
         if self.geometry is None:
             return self.held + work
-        steps = (BULKS - 1) * bulk
-        rows, _ = self._sizes(work)
-        tables = int(_core.planner_bytes(self.geometry, slots, steps * rows, steps))
-        cache = slots * self.geometry.row_bytes
-        return self.held + work + staging + self._plans(work, bulk) + tables + cache
+        return self._beside(work, bulk, staging) + self._cache(work, bulk).bytes(slots)

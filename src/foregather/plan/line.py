@@ -1,0 +1,61 @@
+"""line: the line between ranks as forecasts and simulations see it: latency, rate and work."""
+
+import re
+from dataclasses import dataclass
+
+from foregather.errors import InputError
+from foregather.units import parse_size
+
+__all__ = ["Line"]
+
+_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What a line between two ranks does; a rank sends and gets at the same time.
+
+    Attributes:
+        latency: seconds before the first byte of a message arrives.
+        rate: bytes a second.
+        work: seconds a byte that sending takes from what the rank computes, and receiving as much.
+        one_way: bytes a second while a rank only sends or only gets; None: the same.
+    """
+
+    latency: float = 50e-6
+    rate: float = 1.25e9
+    work: float = 0.0
+    one_way: float | None = None
+
+    def __post_init__(self) -> None:
+        if not (self.latency >= 0 and self.rate > 0 and self.work >= 0):
+            raise InputError(
+                f"a line of {self.rate} bytes a second, {self.latency} s and {self.work} s a byte, "
+                "expected a rate above 0, and a latency and work of 0 or more"
+            )
+
+    @staticmethod
+    def parse(text: str) -> "Line":
+        """From "25GB/s,2us" or "1Gbit/s,50us".
+
+        Raises:
+            InputError: the text is not a rate above 0 and a latency.
+        """
+        rate, _, wait = (part.strip() for part in text.partition(","))
+        found = re.fullmatch(r"([0-9.]+)\s*(s|ms|us|ns)", wait)
+        if found is None or not rate.endswith("/s"):
+            raise InputError(
+                f"link is {text!r}, expected a bandwidth and a latency, for example 25GB/s,2us"
+            )
+        amount, bits = rate.removesuffix("/s"), 1
+        if amount.lower().endswith("bit"):
+            amount, bits = amount[:-3] + "B", 8
+        return Line(float(found[1]) * _SECONDS[found[2]], parse_size(amount) / bits)
+
+    def seconds(self, nbytes: float, messages: float) -> float:
+        """Of a rank that has these to send or to get."""
+        return nbytes / self.rate + messages * self.latency
+
+    def turn_seconds(self, nbytes: float, messages: float) -> float:
+        """Of a rank that sends these, or gets them, while nothing goes the other way."""
+        return nbytes / (self.one_way or self.rate) + messages * self.latency
