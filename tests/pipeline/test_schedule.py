@@ -12,6 +12,7 @@ from foregather.pipeline.dry_run import Widths
 from foregather.pipeline.options import Runtime
 from foregather.pipeline.partition.way_rows import own_chunks
 from foregather.pipeline.passes.segments import as_layers, cut_layers, shared_layers, stage_program
+from foregather.pipeline.passes.tensor_parallel import column_bounds
 from foregather.pipeline.planning.messages import RankMessages, Sizes
 from foregather.pipeline.planning.schedule import Schedule, chunk_order, exact_pass
 from foregather.pipeline.planning.volume import (
@@ -95,6 +96,62 @@ def test_every_chunk_passes_every_layer_once_each_way(case):
     phases = (False, True) if schedule.gradients else (False,)
     every = {(c, n, b) for c in range(schedule.chunks) for n in range(len(layers)) for b in phases}
     assert done.keys() == every and set(done.values()) == {1}
+
+
+@given(schedules())
+def test_rows_are_there_before_they_are_read(case):
+    _, schedule = case
+    for rank in range(schedule.ranks):
+        tasks, stage = schedule.tasks(rank), rank // schedule.ways
+        runs = [(i, t) for i, t in enumerate(tasks) if t.kind == "run"]
+        crossing = 0
+        for place, task in enumerate(tasks):
+            mine = [i for i, t in runs if t.backward is task.backward]
+            if task.kind in ("receive", "send"):
+                passed = [i for i in mine if tasks[i].chunks[0] == task.chunks[0]]
+                passed = passed or [i for i in mine if task.chunks[0] in tasks[i].chunks]
+                assert place < passed[0] if task.kind == "receive" else passed[-1] < place
+            elif task.kind == "exchange":
+                crossing += 1
+                reads = [i for i in mine if task.layers[0] in tasks[i].updates]
+                gives = [i for i in mine if tasks[i].segment == task.segment - 1]
+                first, second = (reads, gives) if task.backward else (gives, reads)
+                assert first[-1] < place < second[0]
+        phases = 1 + schedule.gradients
+        if schedule.how == "layerwise":
+            assert crossing == phases * len(schedule.exchanging(stage))
+
+
+@given(sized())
+def test_gradients_go_where_rows_came_from(case):
+    _, schedule, sizes = case
+    for rank in range(schedule.ranks if schedule.gradients else 0):
+        messages, found = RankMessages(schedule, sizes, rank), {False: {}, True: {}}
+        for task in schedule.tasks(rank):
+            for message in messages.of(task):
+                if message.purpose != "weights" and schedule.how != "columns":
+                    key = (message.peer, message.sending != task.backward)
+                    found[task.backward][key] = found[task.backward].get(key, 0) + message.bytes
+        assert found[False] == found[True]
+
+
+@given(sized())
+def test_sums_by_columns_begin_with_a_trade_for_columns(case):
+    _, schedule, sizes = case
+    for way in range(schedule.ways if schedule.how == "columns" else 0):
+        messages = RankMessages(schedule, sizes, way)
+        for task in (t for t in schedule.tasks(way) if t.kind == "run"):
+            for layer in task.layers:
+                bounds = column_bounds(sizes.widths.message[layer], schedule.ways)
+                trades = messages.exchanges(task, layer)
+                features = layer == 0 and schedule.programs[0].reads_features
+                assert len(trades) == (1 if features else 2)
+                for sent in (m for m in trades[0] if len(trades) == 2 and m.sending):
+                    columns = bounds[sent.peer + 1] - bounds[sent.peer]
+                    assert sent.bytes == sizes.nodes[way] * columns * 8  # own rows, its columns
+                for sent in (m for m in trades[-1] if m.sending):
+                    columns = bounds[way + 1] - bounds[way]
+                    assert sent.bytes == sizes.nodes[sent.peer] * columns * 8
 
 
 @given(schedules())

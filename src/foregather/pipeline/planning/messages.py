@@ -91,12 +91,15 @@ class RankMessages:
                     yield from exchange
 
     def exchanges(self, task: Task, layer: int) -> list[list[Message]]:
-        """What ways exchange in one aggregation of a task: rows once; rows and columns twice."""
+        """What ways exchange in one aggregation of a task: rows once; rows and columns twice.
+
+        Gradients of sums are summed by columns too, so both passes trade for columns first.
+        """
         if self._schedule.how != "columns":
             return [self._rows(task, layer)]
         features = layer == 0 and self._schedule.programs[0].reads_features
         turns = [True] if features else [False, True]  # columns of features are there
-        return [self._trade(layer, turn != task.backward, task.backward) for turn in turns]
+        return [self._trade(layer, to_rows, task.backward) for to_rows in turns]
 
     def _boundary(self, task: Task) -> Message:
         """Rows of a chunk and its skip tensors, or their gradients."""
