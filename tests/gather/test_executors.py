@@ -1,15 +1,18 @@
 """Every executor keeps the protocol: plans in order, right rows, the bytes that were announced."""
 
+import ast
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+import foregather
 from foregather import Features, Graph, InputError
 from foregather.dist import FeatureBlock
 from foregather.dist.baselines.fetch_paper import IDS, ROWS, PaperFetcher, PaperPlanner
@@ -24,6 +27,7 @@ from foregather.gather.disk import DiskFeatures
 from foregather.gather.executor import DiskExecutor, Executor
 from foregather.gather.feature_file import FeatureFile
 from foregather.gather.repack import RepackFeatures
+from foregather.gather.store import Store
 from foregather.plan.cost import ASSUMED_DISK
 from foregather.plan.planner import Planner
 from foregather.plan.repack import RepackPlanner
@@ -31,6 +35,7 @@ from tests.dist.thread_wire import thread_wires
 
 ROWS_OF_ALL, WIDTH, SLOTS, STAGING = 2000, 40, 150, 60
 STARTS = np.array([0, 700, 1300, ROWS_OF_ALL])
+ROOT = Path(foregather.__file__).parent
 
 
 @pytest.fixture(scope="module")
@@ -247,3 +252,40 @@ def test_what_a_failed_step_leaves(graph, rows):
     with pytest.raises(InputError, match="cut"):
         fetcher.step()
     assert fetcher.steps_left == 0
+
+
+# ---- who decides ---------------------------------------------------------------------------------
+
+EXECUTORS = (
+    "gather/disk.py",
+    "gather/feature_reader.py",
+    "gather/repack.py",
+    "dist/features/block_reader.py",
+    "dist/features/planned_fetcher.py",
+)
+KINDS = {DiskFeatures, RepackFeatures, OwnDisk, PlannedFetcher, PaperFetcher, FeatureFile, Store}
+
+
+def named(tree, kind):
+    return {node.attr if isinstance(node, ast.Attribute) else node.id
+            for node in ast.walk(tree) if isinstance(node, kind)}  # fmt: skip
+
+
+def test_executors_do_not_plan():
+    for path in EXECUTORS:
+        tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+        names = named(tree, (ast.Name, ast.Attribute))
+        assert len(names) > 20
+        planning = {name for name in names if "Planner" in name} | names & {"choose", "cut_rounds"}
+        assert not planning, f"{path} uses {planning}"
+
+
+def test_nobody_asks_which_executor_or_source_it_has():
+    """Their classes are not told apart; a `Store` that a user gives for a block is input."""
+    kinds, found = {kind.__name__ for kind in KINDS}, set()
+    for path in ROOT.rglob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "isinstance":
+                asked = kinds & named(call.args[1], (ast.Name, ast.Attribute))
+                found |= {(str(path.relative_to(ROOT)), name) for name in asked}
+    assert found == {("dist/features/feature_block.py", "Store")}
