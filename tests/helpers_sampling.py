@@ -1,11 +1,15 @@
 """Helpers of the sampling tests: random graphs, and the draws of the core again in plain Python."""
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
 from foregather import Graph
+from foregather.sampling import Rows, Sampler
+from foregather.sampling.bulk import Sample
 from foregather.sampling.matrix import multiply
 
 MASK = (1 << 64) - 1
@@ -31,7 +35,14 @@ def exponential(bits: int) -> float:
     return -math.log(((bits >> 12) + 0.5) * 2.0**-52)
 
 
-def random_graph(nodes, edges, seed, weighted=False, wide=False, isolated=0):
+def random_graph(
+    nodes: int,
+    edges: int,
+    seed: int,
+    weighted: bool = False,
+    wide: bool = False,
+    isolated: int = 0,
+) -> Graph:
     """A graph with parallel edges, self-loops and `isolated` last nodes without any edge."""
     rng = np.random.default_rng(seed)
     index = rng.integers(0, max(nodes - isolated, 1), (2, edges))
@@ -43,7 +54,7 @@ def random_graph(nodes, edges, seed, weighted=False, wide=False, isolated=0):
     return Graph(nodes, edges, graph.indptr, indices, edge_weight=graph.edge_weight)
 
 
-def skewed_graph(seed, nodes, edges, skew=2, wide=False):
+def skewed_graph(seed: int, nodes: int, edges: int, skew: float = 2, wide: bool = False) -> Graph:
     """A graph whose first nodes have most of the edges, at both ends."""
     rng = np.random.default_rng(seed)
     pairs = (nodes * rng.random((2, edges)) ** skew).astype(np.int64)
@@ -64,14 +75,23 @@ graphs = st.builds(
 )
 
 
-def rows_of(graph, batches, seed=5, layer=0, threads=0):
+def drawn_graph(data: st.DataObject, most_nodes: int, most_edges: int) -> Graph:
+    """A skewed graph of any size up to these, its ids of 32 or 64 bits."""
+    nodes = data.draw(st.integers(1, most_nodes))
+    seed, edges = data.draw(st.integers(0, 10**6)), data.draw(st.integers(0, most_edges))
+    return skewed_graph(seed, nodes, edges, wide=data.draw(st.booleans()))
+
+
+def rows_of(
+    graph: Graph, batches: Sequence[Any], seed: int = 5, layer: int = 0, threads: int = 0
+) -> Rows:
     """P for the given frontiers, one a batch."""
     nodes = [np.asarray(ids, graph.indices.dtype) for ids in batches]
     keys = np.array([layer_key(seed, 0, b, layer) for b in range(len(nodes))], np.uint64)
     return multiply(graph, nodes, [0] * len(nodes), keys, layer, threads)
 
 
-def same_sample(a, b):
+def same_sample(a: Sample, b: Sample) -> bool:
     """Whether two samples have the same bits."""
     plain = all(
         getattr(a, name) == getattr(b, name)
@@ -87,7 +107,7 @@ def same_sample(a, b):
     )
 
 
-def assert_same(first, second):
+def assert_same(first: Sequence[Sample], second: Sequence[Sample]) -> None:
     """Two lists of samples are equal; the message names the array that differs."""
     assert len(first) == len(second)
     for one, other in zip(first, second, strict=True):
@@ -96,7 +116,19 @@ def assert_same(first, second):
         assert (one.batch, one.expand) == (other.batch, other.expand)
 
 
-def check_sample(graph, sample, seeds):
+def assert_free_of_threads_and_bulks(rule: Sampler, graph: Graph, seeds: Sequence[Any]) -> None:
+    """The same samples on any number of threads, and however batches are put together."""
+    want = list(rule.sample_bulk(graph, seeds, seed=3, epoch=2, threads=1))
+    for threads in (1, 2, 8):
+        for k in (1, 3, 8):
+            got: list[Sample] = []
+            for start in range(0, len(seeds), k):
+                keys = {"seed": 3, "epoch": 2, "first_batch": start, "threads": threads}
+                got += list(rule.sample_bulk(graph, seeds[start : start + k], **keys))
+            assert_same(got, want)
+
+
+def check_sample(graph: Graph, sample: Sample, seeds: Any) -> None:
     """The rules of `Sample` that hold for every sampler."""
     given = np.asarray(seeds, np.int64)
     node = sample.node.astype(np.int64)
@@ -120,6 +152,6 @@ def check_sample(graph, sample, seeds):
         assert not getattr(sample, name).flags.writeable
 
 
-def layer_spans(sample):
+def layer_spans(sample: Sample) -> list[tuple[int, int]]:
     ends = np.cumsum(sample.num_edges).tolist()
     return list(zip([0, *ends[:-1]], ends, strict=True))

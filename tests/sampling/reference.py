@@ -93,7 +93,9 @@ def sample_one(
             raise InputError(f"seeds hold node {v}, but the graph has {graph.num_nodes} nodes")
         local.setdefault(v, len(local))
     num_nodes, num_edges = [len(local)], []
-    row, col, edge = [], [], []
+    row: list[int] = []
+    col: list[int] = []
+    edge: list[int] = []
     first = 0
     for layer, fanout in enumerate(fanouts):
         targets = list(local)[0 if expand == "per-layer" else first :]
@@ -131,7 +133,7 @@ class ReferenceNeighbor(Sampler):
 
     num_neighbors: tuple[int, ...]
     replace: bool = False
-    expand: Expand = "once"  # type: ignore[assignment]
+    expand: Expand = "once"
 
     @property
     def num_layers(self) -> int:

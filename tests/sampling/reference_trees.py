@@ -18,7 +18,8 @@ def join(trees: list[Sample], layers: int, batch: int) -> Sample:
             for place in range(first, tree.num_nodes[hop]):
                 numbers[number, place] = len(numbers)
         num_nodes.append(len(numbers))
-    edges, num_edges = [], []
+    edges: list[Any] = []
+    num_edges = []
     for layer in range(layers):
         before = len(edges)
         for number, tree in enumerate(trees):

@@ -11,6 +11,7 @@ from foregather.sampling.bulk import Expand, Sample
 from tests.sampling.reference import (
     GOLDEN,
     MASK,
+    Pick,
     batch_key,
     derive,
     draw,
@@ -117,6 +118,23 @@ def choose_weighted(key: int, weights: Sequence[float], fanout: int, replace: bo
     return sorted([*taken, *(i for _, i in rest[: fanout - len(taken)])])
 
 
+def sample_each(
+    graph: Graph,
+    seeds: Sequence[Sequence[int]],
+    fanouts: Sequence[int],
+    pick: Pick,
+    expand: Expand,
+    position: tuple[int, int, int],
+) -> list[Sample]:
+    """One minibatch after the other; `position` is (seed, epoch, first batch)."""
+    seed, epoch, first_batch = position
+    return [
+        sample_one(graph, list(map(int, ids)), fanouts, pick, expand, key, number)
+        for number, ids in enumerate(seeds, first_batch)
+        for key in [batch_key(seed, epoch, number)]
+    ]
+
+
 def weighted_bulk(
     graph: Graph,
     seeds: Sequence[Sequence[int]],
@@ -135,18 +153,7 @@ def weighted_bulk(
         own = weights[graph.indptr[v] : graph.indptr[v + 1]]
         return choose_weighted(vertex_key(layer_key(key, layer), v), own, fanout, replace)
 
-    return [
-        sample_one(
-            graph,
-            list(map(int, ids)),
-            fanouts,
-            pick,
-            expand,
-            batch_key(seed, epoch, number),
-            number,
-        )
-        for number, ids in enumerate(seeds, first_batch)
-    ]
+    return sample_each(graph, seeds, fanouts, pick, expand, (seed, epoch, first_batch))
 
 
 def shared_number(layer: int, v: int) -> int:
@@ -193,22 +200,11 @@ def labor_bulk(
         if debias == "reference":
             layer = np.repeat(np.arange(len(fanouts)), sample.num_edges)
             sums: dict[tuple[int, int], float] = {}
-            for at, w in zip(zip(layer, sample.col, strict=True), weight, strict=True):
+            ends = list(zip(layer.tolist(), sample.col.tolist(), strict=True))
+            for at, w in zip(ends, weight, strict=True):
                 sums[at] = sums.get(at, 0.0) + w
-            pairs = zip(zip(layer, sample.col, strict=True), weight, strict=True)
-            weight = [w / (sums[at] or 1.0) for at, w in pairs]
+            weight = [w / (sums[at] or 1.0) for at, w in zip(ends, weight, strict=True)]
         return changed(sample, weight=np.array(weight, np.float32))
 
-    made = [
-        sample_one(
-            graph,
-            list(map(int, ids)),
-            fanouts,
-            pick,
-            expand,
-            batch_key(seed, epoch, number),
-            number,
-        )
-        for number, ids in enumerate(seeds, first_batch)
-    ]
+    made = sample_each(graph, seeds, fanouts, pick, expand, (seed, epoch, first_batch))
     return made if debias is None else [weigh(sample) for sample in made]

@@ -12,7 +12,11 @@ from foregather import _core
 from foregather.errors import InputError
 from foregather.graph import Graph
 from foregather.sampling import Labor, MatrixSampler, Neighbor
-from tests.helpers_sampling import assert_same, skewed_graph
+from tests.helpers_sampling import (
+    assert_free_of_threads_and_bulks,
+    assert_same,
+    skewed_graph,
+)
 from tests.sampling.reference import batch_key, layer_key
 from tests.sampling.reference_weighted import labor_bulk, shared_number
 from tests.sampling.test_bulk import GOLDEN, graph  # noqa: F401
@@ -81,14 +85,7 @@ def test_threads_and_bulk_size_change_nothing(expand, same):
     made = skewed_graph(1, 500, 9000, skew=3)
     seeds = [np.random.default_rng(b).integers(0, 500, 40) for b in range(8)]
     rule = Labor([6, 4, 3], expand=expand, layer_dependency=same)
-    want = list(rule.sample_bulk(made, seeds, seed=3, epoch=2, threads=1))
-    for threads in (1, 2, 8):
-        for k in (1, 3, 8):
-            got = []
-            for start in range(0, 8, k):
-                keys = {"seed": 3, "epoch": 2, "first_batch": start, "threads": threads}
-                got += list(rule.sample_bulk(made, seeds[start : start + k], **keys))
-            assert_same(got, want)
+    assert_free_of_threads_and_bulks(rule, made, seeds)
 
 
 @pytest.mark.parametrize("expand", ["once", "per-layer"])

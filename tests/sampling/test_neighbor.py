@@ -11,19 +11,19 @@ from foregather.errors import InputError
 from foregather.graph import Graph
 from foregather.sampling.matrix import MatrixSampler
 from foregather.sampling.neighbor import Neighbor
-from tests.helpers_sampling import assert_same, skewed_graph
+from tests.helpers_sampling import (
+    assert_free_of_threads_and_bulks,
+    assert_same,
+    drawn_graph,
+    skewed_graph,
+)
 from tests.sampling.reference import ReferenceNeighbor
 
 
 @given(data=st.data())
 def test_equals_the_reference(data):
-    nodes = data.draw(st.integers(1, 60))
-    graph = skewed_graph(
-        data.draw(st.integers(0, 10**6)),
-        nodes,
-        data.draw(st.integers(0, 600)),
-        wide=data.draw(st.booleans()),
-    )
+    graph = drawn_graph(data, 60, 600)
+    nodes = graph.num_nodes
     fanouts = data.draw(st.lists(st.sampled_from([-1, 1, 2, 5, 40, 70]), min_size=1, max_size=3))
     rule = {"replace": data.draw(st.booleans())}
     rule["expand"] = data.draw(st.sampled_from(["once", "per-layer"]))
@@ -77,15 +77,7 @@ def test_threads_and_bulk_size_change_nothing(expand):
     graph = skewed_graph(1, 500, 6000)
     seeds = [np.random.default_rng(b).integers(0, 500, 40) for b in range(8)]
     rule = Neighbor([6, 4, 3], expand=expand)
-    want = list(rule.sample_bulk(graph, seeds, seed=3, epoch=2, threads=1))
-    for threads in (1, 2, 8):
-        for k in (1, 3, 8):
-            got = []
-            for start in range(0, 8, k):
-                part = seeds[start : start + k]
-                keys = {"seed": 3, "epoch": 2, "first_batch": start, "threads": threads}
-                got += list(rule.sample_bulk(graph, part, **keys))
-            assert_same(got, want)
+    assert_free_of_threads_and_bulks(rule, graph, seeds)
 
 
 def test_results_outlive_the_next_bulk():

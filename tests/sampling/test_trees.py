@@ -19,7 +19,7 @@ from foregather.graph import Graph
 from foregather.sampling import FastGCN, Labor, Neighbor
 from foregather.sampling.bulk import Bulk
 from foregather.sampling.matrix import MatrixSampler
-from tests.helpers_sampling import assert_same, random_graph, skewed_graph
+from tests.helpers_sampling import assert_same, drawn_graph, random_graph, skewed_graph
 from tests.sampling.reference import ReferenceNeighbor
 from tests.sampling.reference_trees import join_all
 from tests.sampling.reference_weighted import labor_bulk, weighted_bulk
@@ -37,9 +37,8 @@ def assert_same_trees(got, want):
 @settings(max_examples=40)
 @given(data=st.data())
 def test_equals_the_reference(data):
-    nodes = data.draw(st.integers(1, 40))
-    edges, wide = data.draw(st.integers(0, 400)), data.draw(st.booleans())
-    graph = skewed_graph(data.draw(st.integers(0, 10**6)), nodes, edges, wide=wide)
+    graph = drawn_graph(data, 40, 400)
+    nodes = graph.num_nodes
     fanouts = data.draw(st.lists(st.sampled_from([-1, 1, 2, 5, 40]), min_size=1, max_size=3))
     replace = data.draw(st.booleans())
     pairs = st.tuples(st.integers(0, nodes - 1), st.integers(0, 2**62))

@@ -11,7 +11,7 @@ from foregather import _core
 from foregather.errors import InputError
 from foregather.graph import Graph
 from foregather.sampling import RandomWalk, induced_subgraphs, random_walks
-from tests.helpers_sampling import assert_same, skewed_graph
+from tests.helpers_sampling import assert_same, drawn_graph, skewed_graph
 from tests.sampling.reference import batch_key, induce_one, walk_one
 
 LEAST = 1e-4  # p-value; seeds are fixed
@@ -29,11 +29,8 @@ def assert_subgraph(graph, sample, nodes):
 
 @given(data=st.data())
 def test_equals_the_reference(data):
-    nodes = data.draw(st.integers(1, 50))
-    wide = data.draw(st.booleans())
-    graph = skewed_graph(
-        data.draw(st.integers(0, 10**6)), nodes, data.draw(st.integers(0, 400)), wide=wide
-    )
+    graph = drawn_graph(data, 50, 400)
+    nodes = graph.num_nodes
     length, walks = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 3))
     ids = st.lists(st.integers(0, nodes - 1), max_size=10)
     seeds = [np.array(s, np.int64) for s in data.draw(st.lists(ids, min_size=1, max_size=4))]

@@ -14,7 +14,12 @@ from foregather import _core
 from foregather.errors import InputError
 from foregather.graph import Graph
 from foregather.sampling import MatrixSampler, Neighbor
-from tests.helpers_sampling import assert_same, skewed_graph
+from tests.helpers_sampling import (
+    assert_free_of_threads_and_bulks,
+    assert_same,
+    drawn_graph,
+    skewed_graph,
+)
 from tests.sampling.reference_weighted import alias, weighted_bulk
 from tests.sampling.test_bulk import GOLDEN, graph  # noqa: F401
 
@@ -37,13 +42,8 @@ def rows_of(degree):
 
 @given(data=st.data())
 def test_equals_the_reference(data):
-    nodes = data.draw(st.integers(1, 40))
-    made = skewed_graph(
-        data.draw(st.integers(0, 10**6)),
-        nodes,
-        data.draw(st.integers(0, 400)),
-        wide=data.draw(st.booleans()),
-    )
+    made = drawn_graph(data, 40, 400)
+    nodes = made.num_nodes
     spread = data.draw(st.sampled_from([0, 1, 6]))
     weights = random_weights(1, made, spread, data.draw(st.sampled_from([0, 0.3])))
     fanouts = data.draw(st.lists(st.sampled_from([-1, 1, 2, 5, 40, 70]), min_size=1, max_size=3))
@@ -118,14 +118,7 @@ def test_threads_and_bulk_size_change_nothing(expand, replace):
     weights = random_weights(3, made, 2)
     seeds = [np.random.default_rng(b).integers(0, 500, 40) for b in range(8)]
     rule = Neighbor([6, 4, 3], replace=replace, expand=expand, weights=weights)
-    want = list(rule.sample_bulk(made, seeds, seed=3, epoch=2, threads=1))
-    for threads in (1, 2, 8):
-        for k in (1, 3, 8):
-            got = []
-            for start in range(0, 8, k):
-                keys = {"seed": 3, "epoch": 2, "first_batch": start, "threads": threads}
-                got += list(rule.sample_bulk(made, seeds[start : start + k], **keys))
-            assert_same(got, want)
+    assert_free_of_threads_and_bulks(rule, made, seeds)
 
 
 @pytest.mark.parametrize("expand", ["once", "per-layer"])

@@ -92,6 +92,15 @@ def finished(graph, tmp_path_factory):
     return run
 
 
+def changed_copy(source, place, name, change):
+    """A copy of a folder with one file changed, and the folder beside it that nobody may touch."""
+    outside = place / "outside"
+    outside.mkdir(parents=True)
+    copy = shutil.copytree(source, place / "copy")
+    change(copy / name, outside)
+    return copy, outside
+
+
 def attempt(command, capsys):
     """The exit code; an exception of any kind goes through and fails the test."""
     with soon():
@@ -114,11 +123,7 @@ def test_run_folders(graph, finished, tmp_path, capsys):
                 if (tried + number) % EACH:
                     continue
                 place = tmp_path / str(tried)
-                outside = place / "outside"
-                outside.mkdir(parents=True)
-                run = place / "r"
-                shutil.copytree(finished, run)
-                change(run / name, outside)
+                run, outside = changed_copy(finished, place, name, change)
                 before = facts_of(outside)
                 flags = {
                     "report": ["report", str(run), "--batches", "0"],
@@ -140,14 +145,11 @@ def test_graph_folders(graph, tmp_path, capsys):
                 if (tried + number) % EACH:
                     continue
                 place = tmp_path / str(tried)
-                outside = place / "outside"
-                outside.mkdir(parents=True)
-                shutil.copytree(graph, place / "g")
-                change(place / "g" / name, outside)
+                folder, outside = changed_copy(graph, place, name, change)
                 before = facts_of(outside)
-                flags = [command, str(place / "g")]
+                flags = [command, str(folder)]
                 if command == "train":
-                    flags = ["train", "--graph", str(place / "g"), "--run", str(place / "r")]
+                    flags = ["train", "--graph", str(folder), "--run", str(place / "r")]
                     flags += ["--train.epochs", "1", "--train.final", "sampled"]
                 code = attempt([*flags, "--json"], capsys)
                 refused += code == 2

@@ -21,11 +21,10 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
-from foregather.sampling.bulk import Bulk, Expand, Sample, to_samples
+from foregather.sampling.bulk import Bulk, Sample, to_samples
 from foregather.sampling.kernel_cache import GraphCache
-from foregather.sampling.sampler import Sampler
 from foregather.sampling.seeds import flatten
-from foregather.sampling.subgraph import Kernel, make_kernel, whole_number
+from foregather.sampling.subgraph import Kernel, SubgraphSampler, make_kernel, whole_number
 
 __all__ = ["Saint"]
 
@@ -44,7 +43,7 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Saint(Sampler):
+class Saint(SubgraphSampler):
     """Induced subgraphs of nodes that are drawn, or visited by walks.
 
     A minibatch has one layer, with all edges between its nodes; a model uses them all in each of
@@ -95,16 +94,6 @@ class Saint(Sampler):
             object.__setattr__(self, name, whole_number(name, getattr(self, name), 1))
         if self.split is not None and self.kind != "walk":
             raise InputError(f"split is {self.split!r}, but kind {self.kind!r} has no roots")
-
-    @property
-    def num_layers(self) -> int:
-        """1: the edges of a subgraph are not divided into layers."""
-        return 1
-
-    @property
-    def expand(self) -> Expand:
-        """Always "once"."""
-        return "once"
 
     def sample_bulk(
         self,

@@ -15,7 +15,8 @@ from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.graph.integrity.check_topology import walkable
-from foregather.sampling.bulk import Bulk, to_samples
+from foregather.sampling.bulk import Bulk, Expand, to_samples
+from foregather.sampling.sampler import Sampler
 from foregather.sampling.seeds import flatten
 
 __all__ = ["induced_subgraphs"]
@@ -25,6 +26,20 @@ Kernel = _core.SubgraphKernel32 | _core.SubgraphKernel64
 Kind = Literal["given", "walk", "node", "edge"]
 
 _KINDS: tuple[Kind, ...] = ("given", "walk", "node", "edge")  # as in walk.hpp
+
+
+class SubgraphSampler(Sampler):
+    """A sampler whose minibatches are induced subgraphs."""
+
+    @property
+    def num_layers(self) -> int:
+        """1: the edges of a subgraph are not divided into layers."""
+        return 1
+
+    @property
+    def expand(self) -> Expand:
+        """Always "once"."""
+        return "once"
 
 
 def induced_subgraphs(graph: Graph, nodes: Sequence[Array], *, threads: int = 0) -> Bulk:

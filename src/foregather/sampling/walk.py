@@ -16,11 +16,10 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.graph.graph import Graph
 from foregather.graph.integrity.check_topology import walkable
-from foregather.sampling.bulk import Bulk, Expand, to_samples
+from foregather.sampling.bulk import Bulk, to_samples
 from foregather.sampling.kernel_cache import GraphCache
-from foregather.sampling.sampler import Sampler
 from foregather.sampling.seeds import flatten
-from foregather.sampling.subgraph import Kernel, make_kernel, whole_number
+from foregather.sampling.subgraph import Kernel, SubgraphSampler, make_kernel, whole_number
 
 __all__ = ["RandomWalk", "random_walks"]
 
@@ -66,7 +65,7 @@ def random_walks(
 
 
 @dataclass(frozen=True)
-class RandomWalk(Sampler):
+class RandomWalk(SubgraphSampler):
     """The induced subgraph of the nodes that random walks from the seeds visit.
 
     A minibatch has one layer, with all edges between its nodes; a model uses them all in each of
@@ -89,16 +88,6 @@ class RandomWalk(Sampler):
     def __post_init__(self) -> None:
         for name in ("length", "walks"):
             object.__setattr__(self, name, whole_number(name, getattr(self, name), 1))
-
-    @property
-    def num_layers(self) -> int:
-        """1: the edges of a subgraph are not divided into layers."""
-        return 1
-
-    @property
-    def expand(self) -> Expand:
-        """Always "once"."""
-        return "once"
 
     def sample_bulk(
         self,
