@@ -17,6 +17,7 @@ from torch_geometric.nn import SAGEConv
 from torch_geometric.utils import trim_to_layer
 
 from foregather import Graph, InputError
+from tests.some import some
 
 PYG_CAN_SAMPLE = any(find_spec(name) for name in ("pyg_lib", "torch_sparse"))
 SCRIPT = """
@@ -75,7 +76,7 @@ class Sage(torch.nn.Module):
         """Layer by layer over all nodes, each with all its neighbours."""
         for number, conv in enumerate(self.convs):
             parts = []
-            for batch in loader:
+            for batch in some(loader):
                 rows = conv(x[batch.n_id], batch.edge_index)[: batch.batch_size]
                 parts.append(rows if number == len(self.convs) - 1 else rows.relu())
             x = torch.cat(parts)
@@ -112,7 +113,7 @@ def run(module: str):
 def check_batches(data, split, loader):
     """What PyG documents of a batch."""
     seen = []
-    for batch in loader:
+    for batch in some(loader):
         n_id, e_id = batch.n_id, batch.e_id
         documented = {"x", "y", "edge_index", "edge_attr", "train_mask", "name", "n_id", "e_id"}
         documented |= {"input_id", "batch_size", "num_sampled_nodes", "num_sampled_edges"}
@@ -168,7 +169,7 @@ def test_seeds_come_from_torch_unless_given():
 def test_disjoint_batches_keep_the_contract():
     data, split = example(200)
     loader = ours(data, input_nodes=split["train"][:80], disjoint=True, seed=1)
-    for batch in loader:
+    for batch in some(loader):
         assert torch.equal(data.edge_index[:, batch.e_id], batch.n_id[batch.edge_index])
         for name in ("x", "y", "train_mask"):
             assert torch.equal(batch[name], data[name][batch.n_id]), name

@@ -14,6 +14,7 @@ from foregather.dist.sampling.row_requests import inquiry_of
 from foregather.dist.transport.ledger import Entry, Ledger, added, show, total
 from foregather.sampling import Labor, Neighbor
 from tests.dist import cases
+from tests.some import some
 
 OWNER_PICKS = [cases.SAMPLERS[name] for name in ("labor", "labor-dependent", *cases.BY_WEIGHT)]
 
@@ -148,7 +149,7 @@ def formula(graph, sampler, samples_of, size, c):
 @pytest.mark.parametrize("size", [2, 4, 8])
 def test_bytes_and_messages_are_the_formula(results, size):
     checked = dict.fromkeys(("uniform", "by owner"), 0)
-    for (name, c, topology, bulk, rule), parts in results(size).items():
+    for (name, c, topology, bulk, rule), parts in some(results(size).items()):
         sampler = cases.SAMPLERS[rule]
         node_wise = isinstance(sampler, (Neighbor, Labor))
         if "wide" in name and sampler not in OWNER_PICKS:
@@ -176,7 +177,7 @@ def test_bytes_and_messages_are_the_formula(results, size):
 @pytest.mark.parametrize("size", [2, 4])
 @pytest.mark.parametrize("rule", ["once", "labor", "labor-dependent", *cases.BY_WEIGHT])
 def test_a_rehearsal_sends_what_ranks_send(results, size, rule):
-    for (name, c, topology, bulk, other), parts in results(size).items():
+    for (name, c, topology, bulk, other), parts in some(results(size).items()):
         if (topology, other) != ("owner", rule) or name == "empty":
             continue
         graph = cases.graph(name)
@@ -256,7 +257,7 @@ def test_paper_mode_moves_whole_rows(results, size):
     """Rows of 4-byte columns, 12 bytes a row and 32 a message; ids of 4 bytes and 8 a message."""
     graph = cases.graph("plain")
     degree = np.diff(graph.indptr)
-    for (name, c, topology, bulk, rule), parts in results(size).items():
+    for (name, c, topology, bulk, rule), parts in some(results(size).items()):
         if (name, topology, rule) != ("plain", "paper", "per-layer"):
             continue
         blocks = size // c

@@ -12,6 +12,7 @@ from torch_geometric.loader import NodeLoader
 from foregather import InputError
 from foregather.interop.pyg import NeighborLoader, PygSampler, from_pyg
 from foregather.sampling import Neighbor
+from tests.some import some
 
 OURS = {"seed_id", "share"}  # what our batches have beside PyG's
 
@@ -150,7 +151,7 @@ def test_other_byte_orders_and_compressed_rows():
     edges = torch.randint(0, 30, (2, 90))
     data = Data(x=np.arange(60, dtype=">f4").reshape(30, 2), edge_index=edges)
     data.counts = torch.rand(30, 5).relu().to_sparse_csr()
-    for batch in NeighborLoader(data, [3], batch_size=7):
+    for batch in some(NeighborLoader(data, [3], batch_size=7)):
         assert batch.x[:, 0].tolist() == (2 * batch.n_id).tolist()
         assert batch.counts.layout == torch.sparse_csr
         assert torch.equal(batch.counts.to_dense(), data.counts.to_dense()[batch.n_id])
@@ -162,7 +163,7 @@ def test_what_is_replaced_later_is_what_arrives():
     loader = NeighborLoader(data, [3], batch_size=10)
     assert all((batch.x == 0).all() for batch in loader)
     data.x, data.new = torch.ones(30, 2), torch.arange(30)
-    for batch in loader:
+    for batch in some(loader):
         assert (batch.x == 1).all() and torch.equal(batch.new, batch.n_id)
     data.names = ["a"] * 30
     with pytest.raises(InputError, match="names is a list"):
@@ -184,7 +185,7 @@ def test_a_class_of_the_user_stays_its_own():
 
     data = Mine(edge_index=torch.randint(0, 30, (2, 90)), num_nodes=30)
     data.wide = torch.arange(60).view(2, 30)
-    for batch in NeighborLoader(data, [3], batch_size=10):
+    for batch in some(NeighborLoader(data, [3], batch_size=10)):
         assert type(batch) is Mine and torch.equal(batch.wide[0], batch.n_id)
 
 

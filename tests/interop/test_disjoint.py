@@ -16,6 +16,7 @@ from foregather.loader.loader import Loader
 from foregather.sampling import FastGCN, Labor, Neighbor
 from tests.loader.graphs import grouped
 from tests.sampling.reference_trees import join_all
+from tests.some import some
 
 NODES, EDGES = 60, 400
 
@@ -116,7 +117,7 @@ def test_contract_and_reference(options, fanouts):
 def test_whole_neighbourhoods_are_pygs():
     """With fan-out -1 each tree has the nodes and edges of PyG's own k_hop_subgraph."""
     data = example()
-    for batch in loader_of(data, (-1, -1), batch_size=13):
+    for batch in some(loader_of(data, (-1, -1), batch_size=13)):
         check(data, batch, batch.input_id)
         for row, (nodes, edges) in split(batch):
             subset, _, _, mask = k_hop_subgraph(
@@ -142,7 +143,7 @@ def test_fan_outs_are_kept_in_every_tree():
     data = example()
     degree = torch.bincount(data.edge_index[1], minlength=NODES)
     for replace in (False, True):
-        for batch in loader_of(data, (4, 3), replace=replace):
+        for batch in some(loader_of(data, (4, 3), replace=replace)):
             edges = torch.bincount(batch.edge_index[1], minlength=batch.num_nodes)
             expanded = sum(batch.num_sampled_nodes[:-1])
             for at in range(expanded):
@@ -245,7 +246,7 @@ def test_bidirectional():
     data = example()
     drawn = loader_of(data, batch_size=20)
     made = loader_of(data, batch_size=20, subgraph_type="bidirectional")
-    for one, batch in zip(drawn, made, strict=True):
+    for one, batch in some(zip(drawn, made, strict=True)):
         assert torch.equal(one.n_id, batch.n_id) and torch.equal(one.batch, batch.batch)
         sampled = {tuple(pair) for pair in one.edge_index.t().tolist()}
         pairs = [tuple(pair) for pair in batch.edge_index.t().tolist()]

@@ -15,6 +15,7 @@ from foregather import Graph, InputError
 from foregather.interop.pyg import NeighborLoader
 from foregather.loader.loader import Loader
 from foregather.sampling import Labor
+from tests.some import some
 
 
 def example(nodes: int = 50, edges: int = 300) -> Data:
@@ -143,7 +144,7 @@ def test_kinds_of_subgraphs(kind, fanouts):
     data = example()
     drawn = NeighborLoader(data, fanouts, batch_size=10, seed=3, subgraph_type="directional")
     made = NeighborLoader(data, fanouts, batch_size=10, seed=3, subgraph_type=kind)
-    for one, batch in zip(drawn, made, strict=True):
+    for one, batch in some(zip(drawn, made, strict=True)):
         assert torch.equal(one.n_id, batch.n_id) and torch.equal(batch.x, data.x[batch.n_id])
         assert torch.equal(batch.edge_attr, batch.e_id) and "num_sampled_edges" not in batch
         pairs = {tuple(pair) for pair in batch.n_id[batch.edge_index].t().tolist()}
@@ -201,7 +202,7 @@ def test_factors_of_a_sampler_are_not_overwritten():
     data.edge_weight = torch.rand(300)
     loader = NeighborLoader(data, sampler=Labor([3]), batch_size=25, seed=0)
     inside = Loader(Graph.from_pyg(data), sampler=Labor([3]), batch_size=25, seed=0)
-    for batch, other in zip(loader, inside, strict=True):
+    for batch, other in some(zip(loader, inside, strict=True)):
         assert torch.equal(batch.edge_weight, other.edge_weight)
         assert not torch.equal(batch.edge_weight, data.edge_weight[batch.e_id])
     data.heavy = torch.rand(300) + 0.1

@@ -11,6 +11,7 @@ from foregather import Graph, InputError
 from foregather.interop.pyg import PygFeatureStore, PygGraphStore, PygSampler, from_pyg
 from foregather.sampling import Labor
 from tests.sampling.reference import ReferenceNeighbor
+from tests.some import some
 
 SAMPLER = ReferenceNeighbor((3, 2))
 
@@ -67,7 +68,7 @@ def test_stores_under_node_loader(tmp_path):
         batch_size=8,
         filter_per_worker=False,
     )
-    for batch in loader:
+    for batch in some(loader):
         assert torch.equal(batch.x, data.x[batch.n_id])
         assert torch.equal(batch.y, data.y[batch.n_id])
         sources = graph.indices[batch.e_id].astype(np.int64)

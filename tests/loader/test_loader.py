@@ -24,6 +24,7 @@ from foregather.loader.prefetch import THREAD_NAME
 from foregather.sampling import FastGCN, Full, Ladies
 from tests.loader.graphs import grouped, same_batch, small_graph
 from tests.sampling.reference import ReferenceNeighbor
+from tests.some import some
 
 GRAPH = small_graph()
 ONCE = ReferenceNeighbor((4, 3, 2))
@@ -87,7 +88,7 @@ def test_contract(replace):
 
 
 def test_yields_data_of_pyg_with_the_same_fields():
-    for data, batch in zip(plain_as_pyg(), plain(), strict=True):
+    for data, batch in some(zip(plain_as_pyg(), plain(), strict=True)):
         assert type(data) is Data
         data.validate()
         for name in ("x", "y", "edge_index", "n_id", "e_id", "input_id"):
@@ -105,7 +106,7 @@ def plain_as_pyg(**options) -> Loader:
 def test_trimming_changes_nothing_for_the_seeds(edge_index):
     torch.manual_seed(0)
     convs = [SAGEConv(6, 8), SAGEConv(8, 8), SAGEConv(8, 3)]
-    for batch in plain_as_pyg(edge_index=edge_index):
+    for batch in some(plain_as_pyg(edge_index=edge_index)):
         whole, edges = batch.x, batch.edge_index
         trimmed, fewer = batch.x, batch.edge_index
         for layer, conv in enumerate(convs):
@@ -122,7 +123,7 @@ def test_per_layer_graphs():
     sampler = ReferenceNeighbor((3, 2), expand="per-layer")
     torch.manual_seed(0)
     convs = [SAGEConv(6, 8), SAGEConv(8, 3)]
-    for batch in plain(sampler=sampler, norm="gcn"):
+    for batch in some(plain(sampler=sampler, norm="gcn")):
         assert batch.edge_index is None and len(batch.layers) == 2
         x = batch.x
         for conv, layer in zip(convs, batch.layers, strict=True):
@@ -154,7 +155,7 @@ def test_labels_of_seeds_and_no_features():
         graph, sampler=ReferenceNeighbor((2,)), batch_size=9, contents=BatchContents(pyg=False)
     )
     assert batch.x is None and batch.y is None and batch.input_id.tolist() == [0, 1, 2]
-    for batch in plain(labels="seeds"):
+    for batch in some(plain(labels="seeds")):
         np.testing.assert_array_equal(batch.y, GRAPH.labels[batch.seed_id])
 
 
@@ -174,15 +175,13 @@ def test_gcn_normalisation_is_the_whole_graphs(weighted):
     edge_index = torch.from_numpy(np.stack([graph.indices.astype(np.int64), targets]))
     given = None if graph.edge_weight is None else torch.from_numpy(graph.edge_weight)
     _, expected = gcn_norm(edge_index, given, 50, add_self_loops=False)
-    for batch in Loader(
-        graph, sampler=Full(2), batch_size=9, contents=BatchContents(norm="gcn", pyg=False)
-    ):
+    contents = BatchContents(norm="gcn", pyg=False)
+    for batch in some(Loader(graph, sampler=Full(2), batch_size=9, contents=contents)):
         torch.testing.assert_close(batch.edge_weight, expected[batch.e_id])
     for expand in ("once", "per-layer"):
         rule = ReferenceNeighbor((4, 3), expand=expand)
-        for batch in Loader(
-            graph, sampler=rule, batch_size=9, contents=BatchContents(norm="gcn", pyg=False)
-        ):
+        contents = BatchContents(norm="gcn", pyg=False)
+        for batch in some(Loader(graph, sampler=rule, batch_size=9, contents=contents)):
             # the sampled edges of a target stand for all it has in the graph
             target, end = targets[batch.e_id], 0
             for count in batch.num_sampled_edges if expand == "per-layer" else [len(target)]:
@@ -191,7 +190,7 @@ def test_gcn_normalisation_is_the_whole_graphs(weighted):
                 share = (graph.in_degree() / np.maximum(sampled, 1))[target[layer]]
                 wanted = expected[batch.e_id[layer]] * torch.from_numpy(share.astype("f4"))
                 torch.testing.assert_close(batch.edge_weight[layer], wanted)
-    for batch in Loader(graph, sampler=ONCE, batch_size=9, contents=BatchContents(pyg=False)):
+    for batch in some(Loader(graph, sampler=ONCE, batch_size=9, contents=BatchContents(pyg=False))):
         if weighted:
             assert torch.equal(batch.edge_weight, given[batch.e_id])
         else:
@@ -375,7 +374,7 @@ def test_a_batch_is_not_kept():
 
 def test_two_loops_at_once():
     loader = plain(shuffle=False)
-    for a, b in zip(loader, plain(shuffle=False), strict=True):
+    for a, b in some(zip(loader, plain(shuffle=False), strict=True)):
         assert same_batch(a, b)
 
 

@@ -13,6 +13,7 @@ from foregather.plan.curve import miss_curve
 from foregather.plan.planner import file_geometry, plan_bulk
 from tests.plan.simulate import NONE
 from tests.plan.traces import random_bulk, random_geometry, random_trace
+from tests.some import some
 
 
 def bulk_of(num_rows=3000, steps=20, size=150, seed=0):
@@ -64,9 +65,7 @@ def test_bulks_are_priced_with_the_next_in_sight():
     """As they are carried out: the prediction is the sum of plans that see one bulk ahead."""
     bulks, geometry = [bulk_of(seed=k) for k in range(3)], file_geometry(3000, 512)
     choice = choose(bulks, geometry, 300)
-    for way in choice.alternatives:
-        if way.caching != "row":
-            continue
+    for way in some(way for way in choice.alternatives if way.caching == "row"):
         own = file_geometry(3000, 512, way.block_bytes)
         planner = _core.Planner(own, 300, way.merge_gap, max(1 << 20, way.block_bytes))
         plans = [
