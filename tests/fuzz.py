@@ -85,7 +85,8 @@ def child(name: str, first: int, last: int) -> tuple[int, int, list[tuple[int, s
                 process.join()
                 why = f"{used:.0f} s of the processor and no end"
                 return at.value + 1 - first, 0, [(at.value, why)]
-        return receive.recv()
+        answer: tuple[int, int, list[tuple[int, str]]] = receive.recv()
+        return answer
     except EOFError:  # it ended without a word
         process.join()
         return at.value + 1 - first, 0, [(at.value, f"the process ended with {process.exitcode}")]
@@ -121,7 +122,7 @@ def fuzz(
             ran, refused, failures = child(name, start, stop)
             count.executions += ran
             count.refused += refused
-            count.failures += [tuple(failure) for failure in failures]
+            count.failures += [(number, why) for number, why in failures]
             if keep is not None:
                 text = json.dumps({name: asdict(value) for name, value in done.items()})
                 keep.with_suffix(".partial").write_text(text)

@@ -11,6 +11,7 @@ import random
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -88,7 +89,7 @@ def with_digest(damaged: bytes) -> bytes:
         return damaged
 
 
-def with_checksum(tensors: dict, checksum: Callable[[str, dict], str]) -> Mend:
+def with_checksum(tensors: dict[str, Any], checksum: Callable[[str, dict[str, Any]], str]) -> Mend:
     """A checkpoint around a damaged description of its state."""
     from safetensors.torch import save
 

@@ -53,7 +53,7 @@ def source_cases(folder: Path) -> dict[str, Case]:
     text = b"# c\n1 2\n3 4\n" * 9
     packed.write_bytes(gzip.compress(text, mtime=0))
     stored, compressed = folder / "arrays.npz", folder / "packed.npz"
-    arrays = {
+    arrays: dict[str, Any] = {
         "edge_index": pairs,
         "x": rng.random((20, 3), np.float32),
         "y": np.arange(20) % 3,

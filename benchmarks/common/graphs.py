@@ -7,8 +7,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import svds
 
-from common.skip import skip
 from foregather import Graph
+
+from .skip import skip
 
 __all__ = ["NAMES", "data_folder", "load_graph", "narrow"]
 
@@ -67,10 +68,10 @@ def narrow(words: sp.csr_matrix, columns: int) -> np.ndarray:
     """Rows of sum 1; or their projection on the first singular vectors, with unit variance."""
     words = sp.diags(1 / np.maximum(np.asarray(words.sum(1)).ravel(), 1e-9)) @ words
     if not columns:
-        return words.toarray().astype("f4")
+        return np.asarray(words.toarray(), "f4")
     left, values, _ = svds(words, columns, v0=np.ones(min(words.shape)), solver="arpack")
     x = left * values
-    return (x / x.std()).astype("f4")
+    return np.asarray(x / x.std(), "f4")
 
 
 def _features(name: str, z: dict[str, np.ndarray], columns: int) -> np.ndarray:
@@ -79,9 +80,9 @@ def _features(name: str, z: dict[str, np.ndarray], columns: int) -> np.ndarray:
         return narrow(sp.csr_matrix(parts, shape=z["x_shape"]), columns)
     if "x" in z:
         x = z["x"].astype("f4")
-        return (x - x.mean(0)) / np.maximum(x.std(0), 1e-6)
+        return np.asarray((x - x.mean(0)) / np.maximum(x.std(0), 1e-6))
     surrogate = data_folder() / f"{name}_surrogate_x.npz"
     if not surrogate.exists():
         raise SystemExit(f"{name} has no features")
     x = np.load(surrogate)["x"].astype("f4")
-    return x / x.std()
+    return np.asarray(x / x.std())

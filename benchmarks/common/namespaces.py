@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 __all__ = ["Namespaces", "why_not"]
 
@@ -117,7 +118,7 @@ class Namespaces:
 
     def remove(self) -> None:
         """Removes everything, whatever of it is there."""
-        quiet = {"capture_output": True, "check": False}
+        quiet: dict[str, Any] = {"capture_output": True, "check": False}
         for rank in range(self.size):
             subprocess.run(["ip", "link", "del", self.link(rank)], **quiet)
             subprocess.run(["ip", "netns", "del", self.name(rank)], **quiet)

@@ -130,7 +130,12 @@ def batch_matrix(edge_index: torch.Tensor, weight: torch.Tensor | None, nodes: i
     return torch.sparse_csr_tensor(starts, edge_index[0][order], value, (nodes, nodes))
 
 
-class WeightedSAGE(SAGEConv):
+#: Nodes by the name of their part; and the loss of a step, from the model.
+Split = dict[str, torch.Tensor]
+LossOf = Callable[[Any], torch.Tensor]
+
+
+class WeightedSAGE(SAGEConv):  # type: ignore[misc]  # PyG has no types here
     """PyG's SAGEConv, whose mean may be a weighted sum that a sampler made right on average."""
 
     def forward(
@@ -138,13 +143,15 @@ class WeightedSAGE(SAGEConv):
     ) -> torch.Tensor:
         """Rows of all nodes."""
         if weight is None:
-            return super().forward(x, edge_index)
+            plain: torch.Tensor = super().forward(x, edge_index)
+            return plain
         if edge_index.layout == torch.sparse_csr:  # which has the weights
             mean = edge_index @ x
         else:
             rows = x[edge_index[0]] * weight[:, None]
             mean = torch.zeros_like(x).index_add_(0, edge_index[1], rows)
-        return self.lin_l(mean) + self.lin_r(x)
+        made: torch.Tensor = self.lin_l(mean) + self.lin_r(x)
+        return made
 
 
 class Net(torch.nn.Module):
@@ -153,7 +160,7 @@ class Net(torch.nn.Module):
     def __init__(self, kind: str, widths: list[int]) -> None:
         super().__init__()
         pairs = itertools.pairwise(widths)
-        make: Callable = (
+        make: Callable[[int, int], torch.nn.Module] = (
             WeightedSAGE if kind == "SAGE" else lambda a, b: GCNConv(a, b, normalize=False)
         )
         self.convs = torch.nn.ModuleList(make(a, b) for a, b in pairs)
@@ -179,7 +186,7 @@ def forever(loader: Iterable[Any]) -> Iterator[Any]:
         yield from loader
 
 
-def full_steps(task: Task, kind: str, train: torch.Tensor) -> Callable:
+def full_steps(task: Task, kind: str, train: torch.Tensor) -> LossOf:
     edges = task.matrices[kind]
 
     def loss(model: Net) -> torch.Tensor:
@@ -188,7 +195,9 @@ def full_steps(task: Task, kind: str, train: torch.Tensor) -> Callable:
     return loss
 
 
-def train(task: Task, kind: str, layers: int, plan: Plan, seed: int, split, loss_of) -> float:
+def train(
+    task: Task, kind: str, layers: int, plan: Plan, seed: int, split: Split, loss_of: LossOf
+) -> float:
     """Test accuracy in percent at the best validation accuracy."""
     return train_model(task, kind, layers, plan, seed, split, loss_of)[0]
 
@@ -199,10 +208,10 @@ def train_model(
     layers: int,
     plan: Plan,
     seed: int,
-    split,
-    loss_of,
-    model=None,
-    edges=None,
+    split: Split,
+    loss_of: LossOf,
+    model: torch.nn.Module | None = None,
+    edges: object = None,
 ) -> tuple[float, torch.nn.Module]:
     """The same, and the model after the last step; `model` and `edges` replace the usual ones."""
     if model is None:
@@ -215,13 +224,13 @@ def train_model(
     for step in range(1, plan.steps + 1):
         model.train()
         optimizer.zero_grad()
-        loss_of(model).backward()
+        loss_of(model).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         if step % plan.every == 0:
             model.eval()
             with torch.no_grad():
                 scores = model(task.x, edges)
-            pair = tuple(score(scores, task.y, split[name]) for name in ("val", "test"))
+            pair = (score(scores, task.y, split["val"]), score(scores, task.y, split["test"]))
             best = max(best, pair, key=lambda pair: pair[0])
     return best[1], model
 

@@ -1,13 +1,16 @@
 """What the ranks sample in the tests: graphs, samplers and seeds, the same in every process."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from foregather import Graph
-from foregather.sampling import FastGCN, Full, Labor, Ladies, Neighbor
+from foregather.dist import Grid
+from foregather.sampling import FastGCN, Full, Labor, Ladies, MatrixSampler, Neighbor
 
 SEED, EPOCH = 11, 2
 
-SAMPLERS = {
+SAMPLERS: dict[str, MatrixSampler] = {
     "once": Neighbor([4, 3, 2]),
     "per-layer": Neighbor([4, 3, 2], expand="per-layer"),
     "replace": Neighbor([3, 3], replace=True, expand="per-layer"),
@@ -28,12 +31,12 @@ EVERY_BULK = ("once", "per-layer", "ladies", "fastgcn")
 PAPER = ("once", "per-layer", "replace", "whole", "ladies", "ladies-reference", *BY_WEIGHT)
 
 
-def impatient(grid, seconds):
+def impatient(grid: Grid, seconds: float) -> None:
     """All ranks are there, however long that took: from now on silence is an error sooner."""
     grid.timeout = grid.watch.timeout = seconds
 
 
-def graph(name):
+def graph(name: str) -> Graph:
     """Small graphs with hubs, parallel edges, self-loops and isolated nodes."""
     if name == "empty":
         return Graph.from_edge_index(np.empty((2, 0), np.int64), 5)
@@ -50,7 +53,7 @@ def graph(name):
     return Graph(nodes, edges, made.indptr, indices, edge_weight=made.edge_weight)
 
 
-def seeds(graph, batches):
+def seeds(graph: Graph, batches: Iterable[int]) -> list[np.ndarray]:
     """Seeds of each minibatch, by its number: uneven, one with repeats, one with none."""
     made = []
     for batch in batches:
@@ -61,14 +64,14 @@ def seeds(graph, batches):
     return made
 
 
-def deal(bulk, size, rank):
+def deal(bulk: int, size: int, rank: int) -> list[int]:
     """Numbers of a rank's minibatches: rank, rank + size, ..."""
     return list(range(rank, bulk, size))
 
 
-def matrix(size):
+def matrix(size: int) -> list[tuple[str, int, str, int, str]]:
     """All cases of a world: (graph, replication, topology, bulk size, sampler)."""
-    found = []
+    found: list[tuple[str, int, str, int, str]] = []
     for c in (c for c in (1, 2) if size % c == 0):
         for name in SAMPLERS:
             modes = ["owner"] + ["paper"] * (name in PAPER and size % (c * c) == 0)

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import time
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -19,6 +20,7 @@ from foregather import BatchContents, Loader
 from foregather.dist import Grid
 from foregather.dist.transport import wire
 from foregather.nn import SAGE
+from foregather.sampling.bulk import Sample
 from tests.dist import rank_train
 
 #: Moments at which a rank goes, in the order in which a program comes to them.
@@ -64,18 +66,19 @@ def disturb_exchange() -> None:
     """In the thread in which samples and rows cross."""
     whole, calls = wire.Wire.exchange, [0]
 
-    def exchange(self, parts, purpose):
+    def exchange(self: wire.Wire, parts: Any, purpose: Any) -> Any:
         calls[0] += 1
         in_step("exchange", calls[0] - 3)
         return whole(self, parts, purpose)
 
-    wire.Wire.exchange = exchange
+    wires: Any = wire.Wire
+    wires.exchange = exchange
 
 
 def train(grid: Grid) -> None:
     go("grid")
     graph = rank_train.train_graph()
-    options = {
+    options: dict[str, Any] = {
         "shuffle": True,
         "contents": BatchContents(labels="seeds", pyg=False),
         "threads": 1,
@@ -87,13 +90,14 @@ def train(grid: Grid) -> None:
     model.layers[0].register_full_backward_hook(lambda *_: in_step("backward", steps[0]))
     parallel = DistributedDataParallel(model)
     optimizer, steps = torch.optim.SGD(parallel.parameters(), lr=0.1), [0]
-    make = type(loader._maker.assembler).batch
+    assembler: Any = type(loader._maker.assembler)
+    make = assembler.batch
 
-    def batch_or_go(self, sample, *rest):
+    def batch_or_go(self: Any, sample: Sample, *rest: Any) -> Any:
         in_step("feed", sample.batch // grid.size)
         return make(self, sample, *rest)
 
-    type(loader._maker.assembler).batch = batch_or_go
+    assembler.batch = batch_or_go
     go("model")
     for _ in range(2):
         for batch in loader:

@@ -24,7 +24,7 @@ LEAST_DISK += 2 * longest_request(24)
 MEMORY |= {"disk few": LEAST_DISK + 5_000, "disk some": LEAST_DISK + 40_000}
 
 
-def matrix(stored):
+def matrix(stored: str) -> Features:
     """All rows; numbers of several magnitudes."""
     rng = np.random.default_rng(5)
     values = (rng.standard_normal((ROWS, WIDTH)) * 10.0 ** rng.integers(-3, 3, (ROWS, 1))).astype(
@@ -38,7 +38,7 @@ def matrix(stored):
     return Features(values.astype(stored))
 
 
-def batches(bulk, rank, size):
+def batches(bulk: int, rank: int, size: int) -> list[np.ndarray]:
     """Ids of a rank's minibatches: popular rows often, some minibatches empty, a rank with none."""
     if rank == size - 1 and size > 1 and bulk == 1:
         return []
@@ -51,9 +51,13 @@ def batches(bulk, rank, size):
     return made
 
 
-def options(size):
-    """All cases of a world: (replication, stored, where, memory, wire, mode, ahead)."""
-    found = []
+#: (replication, stored, where, memory, wire, mode, ahead)
+Option = tuple[int, str, str, str | None, str, str, bool]
+
+
+def options(size: int) -> list[Option]:
+    """All cases of a world."""
+    found: list[Option] = []
     for c in (c for c in (1, 2) if size % c == 0):
         found += [
             (c, "float32", "memory", memory, "exact", "planned", ahead)

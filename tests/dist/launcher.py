@@ -9,11 +9,12 @@ import json
 import os
 import signal
 import sys
+from typing import Any
 
 from tests.dist import rank as ranks
 
 
-def start(command):
+def start(command: dict[str, Any]) -> list[int]:
     pids = []
     for rank in range(command["processes"]):
         pid = os.fork()
@@ -41,7 +42,7 @@ def start(command):
     return pids
 
 
-def poll(pids):
+def poll(pids: list[int]) -> dict[int, int]:
     codes = {}
     for pid in pids:
         with contextlib.suppress(ChildProcessError):
@@ -51,11 +52,11 @@ def poll(pids):
     return codes
 
 
-def main():
+def main() -> None:
     print("ready", flush=True)
     for line in sys.stdin:
         command = json.loads(line)
-        made = start(command) if "start" in command else poll(command["poll"])
+        made: Any = start(command) if "start" in command else poll(command["poll"])
         print(json.dumps(made), flush=True)
     os.killpg(0, signal.SIGKILL)
 

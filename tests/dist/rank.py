@@ -7,19 +7,22 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
-from foregather import Features
+from foregather import Features, Graph
 from foregather.dist import DistSampler, FeatureBlock, FeatureExchange, Grid, Partition
 from foregather.dist.transport import rank_grid as grid_module
+from foregather.dist.transport.ledger import Ledger
 from foregather.errors import ForegatherError
-from foregather.sampling.bulk import Bulk
+from foregather.sampling.bulk import Bulk, Sample
 from tests.dist import (
     cases,
     ddp_program,
@@ -30,22 +33,27 @@ from tests.dist import (
     rank_train,
 )
 
-
-def option(name, default):
-    return type(default)(os.environ.get(name, default))
+T = TypeVar("T", int, float, str)
 
 
-def sampler_of(graph, grid, rule, topology="owner", **options):
+def option(name: str, default: T) -> T:
+    kind: Any = type(default)
+    return cast(T, kind(os.environ.get(name, default)))
+
+
+def sampler_of(
+    graph: Graph, grid: Grid, rule: str, topology: str = "owner", **options: Any
+) -> DistSampler:
     whole = topology == "replicated"
     part = graph if whole else Partition.of(graph, grid.num_rows, grid.row)
-    mode = "paper" if topology == "paper" else "owner"
+    mode: Literal["owner", "paper"] = "paper" if topology == "paper" else "owner"
     return DistSampler(cases.SAMPLERS[rule], part, grid, mode=mode, **options)
 
 
-def own_bulk(sampler, graph, bulk, pending=False):
+def own_bulk(sampler: DistSampler, graph: Graph, bulk: int, pending: bool = False) -> Any:
     grid = sampler.grid
     batches = cases.deal(bulk, grid.size, grid.rank)
-    call = sampler.sample_bulk_async if pending else sampler.sample_bulk
+    call: Callable[..., Any] = sampler.sample_bulk_async if pending else sampler.sample_bulk
     return call(
         cases.seeds(graph, batches),
         seed=cases.SEED,
@@ -55,13 +63,17 @@ def own_bulk(sampler, graph, bulk, pending=False):
     )
 
 
-def digests(made):
+def digests(made: Iterable[Sample]) -> dict[int, str]:
     return {sample.batch: Bulk([sample], 0, 0, 0).digest for sample in made}
 
 
-def same(folder):
+def same(folder: str) -> None:
     """All cases of a world; writes digests and ledgers."""
-    results, grids, channels, samplers, graphs = [], {}, {}, {}, {}
+    results: list[Any] = []
+    grids: dict[int, Grid] = {}
+    channels: dict[int, Any] = {}
+    samplers: dict[Any, DistSampler] = {}
+    graphs: dict[str, Graph] = {}
     for name, c, topology, bulk, rule in cases.matrix(option("WORLD_SIZE", 1)):
         if c not in grids:
             grids[c] = Grid(c, timeout=300)
@@ -86,7 +98,7 @@ def same(folder):
         grid.close()
 
 
-def overlap(folder):
+def overlap(folder: str) -> None:
     """Bulks in the background while this thread makes collectives of its own."""
     with Grid(timeout=300) as grid:
         graph = cases.graph("plain")
@@ -106,9 +118,10 @@ def overlap(folder):
         )
 
 
-def meshes(folder):
+def meshes(folder: str) -> None:
     """The groups of grids as meshes, made here and given, beside channels that are at work."""
-    size, rank, found = option("WORLD_SIZE", 1), option("RANK", 0), {}
+    size, rank = option("WORLD_SIZE", 1), option("RANK", 0)
+    found: dict[str, Any] = {}
     graph = cases.graph("plain")
     for c in (c for c in (1, 2) if size % c == 0):
         with Grid(c, timeout=300) as grid:
@@ -138,7 +151,7 @@ def meshes(folder):
     Path(folder, f"meshes{rank}.json").write_text(json.dumps(found))
 
 
-def sums_of(mesh):
+def sums_of(mesh: DeviceMesh) -> list[int]:
     """Sums of rank + 1 along each dimension."""
     sums = []
     for name in ("column", "row"):
@@ -148,7 +161,7 @@ def sums_of(mesh):
     return sums
 
 
-def forever(folder):
+def forever(folder: str) -> None:
     """Samples until something goes wrong."""
     graph = cases.graph(option("TEST_GRAPH", "plain"))
     with Grid(option("TEST_REPLICATION", 1), timeout=option("TEST_MEETING", 300.0)) as grid:
@@ -165,23 +178,25 @@ def forever(folder):
             time.sleep(0.01)
 
 
-def other_version(folder):
+def other_version(folder: str) -> None:
     if option("RANK", 0) == 1:
-        grid_module.version = lambda _: "0.0.1"
+        module: Any = grid_module
+        module.version = lambda _: "0.0.1"
     with Grid(timeout=300):
         pass
 
 
-def wide_features(graph, width):
+def wide_features(graph: Graph, width: int) -> Features:
     return Features(np.random.default_rng(1).random((graph.num_nodes, width), np.float32))
 
 
-def count(folder):
+def count(folder: str) -> None:
     """Fetches rows between two marks, so that others can count what crosses meanwhile."""
     graph = rank_train.train_graph()
     with Grid(timeout=300) as grid:
         sampler = sampler_of(graph, grid, "once")
-        starts = sampler.topology.row_starts
+        topology: Any = sampler.topology
+        starts = topology.row_starts
         block = FeatureBlock.of(wide_features(graph, 600), grid.num_rows, grid.row, starts)
         rows = FeatureExchange(grid, block, mode="paper")
         began = between_marks(folder, grid)
@@ -191,7 +206,7 @@ def count(folder):
         say_counted(folder, grid, [sampler.ledger, rows.ledger], began)
 
 
-def count_loader(folder):
+def count_loader(folder: str) -> None:
     """The same from before a Loader is made, whose sampler adds up weights over ranks first."""
     graph = rank_train.train_graph()
     graph = replace(graph, features=wide_features(graph, 4000))
@@ -200,11 +215,12 @@ def count_loader(folder):
         loader = rank_train.loader_of(graph, "fastgcn", 10, 2, grid=grid, mode="owner")
         for _ in loader:
             pass
-        loader.ranks.gather_ledger()  # all that was asked for has crossed by then
-        say_counted(folder, grid, [loader.ranks.sampler.ledger, loader.ranks.rows.ledger], began)
+        ranks = rank_train.ranks_of(loader)
+        ranks.gather_ledger()  # all that was asked for has crossed by then
+        say_counted(folder, grid, [ranks.sampler.ledger, ranks.rows.ledger], began)
 
 
-def between_marks(folder, grid):
+def between_marks(folder: str, grid: Grid) -> float:
     """Says that this rank is ready, and waits until the others count."""
     Path(folder, f"ready{grid.rank}").touch()
     while not Path(folder, "go").exists():
@@ -212,7 +228,7 @@ def between_marks(folder, grid):
     return time.monotonic()
 
 
-def say_counted(folder, grid, ledgers, began):
+def say_counted(folder: str, grid: Grid, ledgers: list[Ledger], began: float) -> None:
     """Writes what the ledgers have, and waits until the others have looked."""
     entries = [entry for ledger in ledgers for entry in ledger.entries().values()]
     totals = [sum(e.bytes for e in entries), sum(e.messages for e in entries)]
@@ -223,16 +239,16 @@ def say_counted(folder, grid, ledgers, began):
         time.sleep(0.02)
 
 
-def enter(namespace):
+def enter(namespace: str) -> None:
     """Moves this process, which has one thread, into a network namespace."""
     with open(f"/run/netns/{namespace}") as file:
         if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), 0):
             raise OSError(ctypes.get_errno(), "setns")
 
 
-def program(folder):
+def program(folder: str) -> None:
     """The program of a user, to the end of its process, as Python ends it."""
-    code = 0
+    code: Any = 0
     try:
         ddp_program.main()
     except SystemExit as stop:
@@ -240,14 +256,15 @@ def program(folder):
     except BaseException:
         code = 1
         sys.excepthook(*sys.exc_info())
-    threading._shutdown()
+    internals: Any = threading
+    internals._shutdown()
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
 
 
-def main(task, folder):
+def main(task: str, folder: str) -> int:
     if namespace := os.environ.get("TEST_NETNS"):
         enter(namespace)
     try:

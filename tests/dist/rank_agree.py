@@ -2,21 +2,24 @@
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
-from foregather import Features, ForegatherError, Loader
+from foregather import Features, ForegatherError, Graph, Loader
 from foregather.dist import Grid
-from foregather.sampling import Ladies, MatrixSampler
+from foregather.sampling import Ladies, MatrixSampler, Rows
 from foregather.train.rank_agreement import Together
 from foregather.train.settings import Settings, shared_facts
 from tests.dist import rank_train
 from tests.loader.graphs import grouped
 
-BASE = {
+BASE: dict[str, Any] = {
     "num_neighbors": [4, 3],
     "input_nodes": np.arange(40),
     "batch_size": 7,
@@ -34,8 +37,8 @@ class Scaled(MatrixSampler):
     layer_sizes: tuple[int, ...] = (3,)
     note: object = field(default=None, compare=False, repr=False)
 
-    def norm(self, p):
-        return self.scale[p.columns]
+    def norm(self, p: Rows) -> np.ndarray:
+        return np.asarray(self.scale[p.columns])
 
 
 class Plain(MatrixSampler):
@@ -43,27 +46,28 @@ class Plain(MatrixSampler):
 
     layer_sizes = (3,)
 
-    def __init__(self, rule):
+    def __init__(self, rule: object) -> None:
         self.rule = rule
 
 
-def other_graph(**changes):
+def other_graph(**changes: Callable[[Any], object]) -> Graph:
     graph = rank_train.train_graph()
-    return replace(graph, **{name: change(graph) for name, change in changes.items()})
+    made: dict[str, Any] = {name: change(graph) for name, change in changes.items()}
+    return replace(graph, **made)
 
 
-def scaled(at=399, **options):
+def scaled(at: int = 399, **options: Any) -> dict[str, Any]:
     scale = np.ones(400)
     scale[at] = 2.0
     return {"sampler": Scaled(scale, **options), "num_neighbors": None}
 
 
-def plain(rule):
+def plain(rule: object) -> dict[str, Any]:
     return {"sampler": Plain(rule), "num_neighbors": None}
 
 
 #: (what one rank is given, what the others are given beside BASE, what differs by name)
-CASES = {
+CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "input_nodes": ({"input_nodes": np.arange(1, 41)}, {}, "input nodes"),
     "as a mask": ({"input_nodes": np.arange(400) < 40}, {}, "input_id"),
     "order": ({"input_nodes": np.arange(40)[::-1]}, {}, "input nodes"),
@@ -105,7 +109,7 @@ CASES = {
     "a label": ({"graph": other_graph(labels=lambda g: g.labels + 1)}, {}, "graph (its digest)"),
 }
 #: What each rank may choose for itself.
-OWN = {
+OWN: dict[str, dict[str, Any]] = {
     "threads": {"threads": 1},
     "transform": {"transform": lambda batch: batch},
     "device": {"device": "cpu"},
@@ -114,7 +118,7 @@ OWN = {
 }
 
 
-def attempt(graph, grid, options):
+def attempt(graph: Graph, grid: Grid, options: dict[str, Any]) -> list[Any] | str:
     try:
         given = {"graph": graph, "grid": grid, **BASE, **options}
         loader = Loader(given.pop("graph"), **grouped(given))
@@ -125,10 +129,11 @@ def attempt(graph, grid, options):
         return f"{type(error).__name__}: {error}"
 
 
-def disagree(folder):
+def disagree(folder: str) -> None:
     """Every argument of a Loader in turn is another one on the last rank."""
     odd = int(os.environ["RANK"]) == int(os.environ["WORLD_SIZE"]) - 1
-    graph, found = rank_train.train_graph(), {}
+    graph = rank_train.train_graph()
+    found: dict[str, Any] = {}
     with Grid(timeout=300) as grid:
         for name, (other, rest, _) in CASES.items():
             found[name] = attempt(graph, grid, other if odd else rest)
@@ -143,7 +148,7 @@ def disagree(folder):
         Path(folder, f"disagree{grid.rank}.json").write_text(json.dumps(found))
 
 
-def refused(work):
+def refused(work: Callable[[], object]) -> str:
     try:
         work()
     except ForegatherError as error:
@@ -151,7 +156,7 @@ def refused(work):
     return "accepted"
 
 
-def positions(graph, odd, grid):
+def positions(graph: Graph, odd: bool, grid: Grid) -> dict[str, str]:
     """Loops that ranks begin at different places."""
     loader = Loader(graph, grid=grid, **grouped(BASE))
     found = {}
@@ -170,20 +175,20 @@ def positions(graph, odd, grid):
     return found
 
 
-def settings(odd, grid):
+def settings(odd: bool, grid: Grid) -> dict[str, str]:
     """Every setting of a run in turn is another one on the last rank."""
     together, found = Together(grid), {}
     for name in shared_facts(Settings()):
         section, _, key = name.partition(".")
         old = getattr(Settings(), section)
         value = getattr(old, key)
-        changed = replace(old, **{key: other_value(name, value)})
-        made = replace(Settings(), **{section: changed}) if odd else Settings()
-        found[name] = refused(lambda made=made: together.agree(shared_facts(made)))
+        other: Any = {section: replace(old, **{key: other_value(name, value)})}
+        made = replace(Settings(), **other) if odd else Settings()
+        found[name] = refused(partial(together.agree, shared_facts(made)))
     return found
 
 
-def other_value(name, value):
+def other_value(name: str, value: Any) -> Any:
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):
@@ -198,10 +203,11 @@ def other_value(name, value):
 class OwnWeights(torch.nn.Module):
     """Draws its weights from the rank."""
 
-    def __init__(self, in_channels, out_channels):
+    def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()
         torch.manual_seed(int(os.environ["RANK"]))
         self.layer = torch.nn.Linear(in_channels, out_channels)
 
-    def forward(self, x, edge_index):
-        return self.layer(x)
+    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = self.layer(x)
+        return made

@@ -5,9 +5,11 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch._dynamo  # what the first optimiser would import
 import torch.distributed.fsdp  # noqa: F401 - imported before the forks
+from torch import Tensor
 
 from foregather.cli.main import main
 from foregather.dist.rank_batches import RankBatches
@@ -16,7 +18,7 @@ from foregather.nn import SAGE
 from foregather.pipeline.engine import Engine
 
 
-def command(folder):
+def command(folder: str) -> None:
     """Runs the command line in TEST_COMMAND, and ends with its code.
 
     With TEST_LEDGER each rank's own ledger goes to a file there before its loader is closed. With
@@ -27,7 +29,7 @@ def command(folder):
     if "TEST_LEDGER" in os.environ:
         _keep_ledger(Path(os.environ["TEST_LEDGER"]))
     try:
-        code = main(json.loads(os.environ["TEST_COMMAND"]))
+        code: Any = main(json.loads(os.environ["TEST_COMMAND"]))
     except SystemExit as stop:
         code = stop.code
     sys.stdout.flush()
@@ -35,41 +37,43 @@ def command(folder):
     os._exit(code)
 
 
-def _disturb_full_graph(number, rank, epoch):
-    real = Engine._check_gradients
+def _disturb_full_graph(number: int, rank: int, epoch: int) -> None:
+    kind: Any = Engine
+    real = kind._check_gradients
 
-    def check(self, current):
+    def check(self: Engine, current: int) -> None:
         if current == epoch and rank == int(os.environ["RANK"]):
             signal.raise_signal(number)
         real(self, current)
 
-    Engine._check_gradients = check
+    kind._check_gradients = check
 
 
-def _keep_ledger(place):
-    real = RankBatches.close
+def _keep_ledger(place: Path) -> None:
+    kind: Any = RankBatches
+    real = kind.close
 
-    def close(self):
+    def close(self: Any) -> None:
         self.gather_ledger()
         sent = [total(part.ledger.entries()).bytes for part in (self.sampler, self.rows)]
         with open(place / f"ledger-{self.grid.rank}", "a", encoding="ascii") as file:
             file.write(f"{sum(sent)}\n")
         real(self)
 
-    RankBatches.close = close
+    kind.close = close
 
 
 class Disturbed(SAGE):
     """A model to which something happens on one rank in its 14th training step."""
 
-    def __init__(self, in_channels, out_channels, what=""):
+    def __init__(self, in_channels: int, out_channels: int, what: str = "") -> None:
         super().__init__([in_channels, 16, out_channels])
         self.calls = 0
         what, _, rank = os.environ.get("TEST_DISTURB", "").partition(" ")
         first = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0"
         self.what = what if first and rank == os.environ["RANK"] else ""
 
-    def forward(self, x, edge_index):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:  # type: ignore[override]
         self.calls += self.training
         if self.training and self.calls == 14:
             if self.what.isdigit():
@@ -80,8 +84,9 @@ class Disturbed(SAGE):
                 raise RuntimeError(f"the model has {self.what}")
         return super().forward(x, edge_index)
 
-    def _fill(self):
-        def full(descriptor):
+    def _fill(self) -> None:
+        def full(descriptor: object) -> None:
             raise OSError(28, "No space left on device")
 
-        os.fsync = full
+        module: Any = os
+        module.fsync = full

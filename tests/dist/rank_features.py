@@ -4,6 +4,7 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,12 +22,12 @@ from tests.dist import cases as sampling_cases
 from tests.dist import feature_cases as cases
 
 
-def save(folder, features):
+def save(folder: Path, features: Any) -> None:
     ptr, none = np.zeros(len(features) + 1, np.int64), np.empty(0, np.uint32)
     Graph(len(features), 0, ptr, none, features=features).save(folder)
 
 
-def block_of(stored, where, grid, folder):
+def block_of(stored: str, where: str, grid: Grid, folder: Path) -> FeatureBlock:
     whole = cases.matrix(stored)
     blocks, row = grid.num_rows, grid.row
     block = FeatureBlock.of(whole, blocks, row)
@@ -45,11 +46,22 @@ def block_of(stored, where, grid, folder):
     return FeatureBlock(block.row_starts, row, open_store(Graph.open(own), 30_000))
 
 
-def case(grid, channel, folder, stored, where, memory, wire, mode, ahead):
+def case(
+    grid: Grid,
+    channel: Any,
+    folder: Path,
+    stored: str,
+    where: str,
+    memory: str | None,
+    wire: Any,
+    mode: Any,
+    ahead: bool,
+) -> dict[str, Any]:
     block = block_of(stored, where, grid, folder)
     budget = None if memory is None else cases.MEMORY[memory]
     exchange = FeatureExchange(grid, block, memory=budget, wire=wire, mode=mode, channel=channel)
-    whole, found, off = cases.matrix(stored), [], 0.0
+    whole, off = cases.matrix(stored), 0.0
+    found: list[Any] = []
     if budget is not None:
         assert exchange.memory_bytes <= budget
     for bulk in range(cases.BULKS):
@@ -79,8 +91,9 @@ def case(grid, channel, folder, stored, where, memory, wire, mode, ahead):
     return {"ledger": found, "counts": counts, "off": off, "error": [error.largest, error.numbers]}
 
 
-def check_disk(exchange, block):
+def check_disk(exchange: FeatureExchange, block: FeatureBlock) -> None:
     """What was read is what was planned; no rows were read that nobody wanted twice."""
+    assert exchange.disk is not None
     read = exchange.disk.counters()
     assert read["bytes"] == read["planned_bytes"] > 0
     assert read["requests"] == read["planned_requests"] > 0
@@ -89,20 +102,22 @@ def check_disk(exchange, block):
     assert 0 < held < block.num_rows or len(block.row_starts) == 2, held
 
 
-def bound(wire, right):
+def bound(wire: str, right: torch.Tensor) -> np.ndarray:
     """Half a unit in the last place of float16; half a scale of the row for int8."""
     values = np.abs(right.numpy().astype(np.float64))
     if wire == "float16":
-        return np.maximum(values * 2.0**-11, 2.0**-25)
+        return np.asarray(np.maximum(values * 2.0**-11, 2.0**-25))
     return np.broadcast_to(values.max(axis=1, keepdims=True) / 127 * 0.5001, values.shape)
 
 
-def features(folder):
+def features(place: str) -> None:
     """All cases of a world; writes ledgers and counts."""
-    folder = Path(folder)
+    folder = Path(place)
     size, rank = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"])
-    results, grids = [], {}
-    for c, *options in cases.options(size):
+    results: list[Any] = []
+    grids: dict[int, Any] = {}
+    for option in cases.options(size):
+        c = option[0]
         if c not in grids:
             grid = Grid(c, timeout=300)
             grids[c] = grid, grid.channel()
@@ -110,13 +125,14 @@ def features(folder):
                 for stored in ("float32", "scaled"):
                     save(folder / stored, cases.matrix(stored))
             grid.agree("folders are written", "")
-        results.append(case(*grids[c], folder, *options))
+        grid, channel = grids[c]
+        results.append(case(grid, channel, folder, *option[1:]))
     (folder / f"features{rank}.json").write_text(json.dumps(results))
     for grid, _ in grids.values():
         grid.close()
 
 
-def overlapped(folder):
+def overlapped(folder: str) -> None:
     """Fetches read slowly and partly, while this thread makes collectives of its own."""
     with Grid(timeout=300) as grid:
         whole = cases.matrix("float32")
@@ -138,7 +154,7 @@ def overlapped(folder):
         Path(folder, f"overlapped{grid.rank}.json").write_text(json.dumps([float(total), read]))
 
 
-def fetch_forever(folder):
+def fetch_forever(folder: str) -> None:
     """Fetches until something goes wrong."""
     with Grid(timeout=300) as grid:
         sampling_cases.impatient(grid, 8.0)
@@ -151,14 +167,14 @@ def fetch_forever(folder):
                 time.sleep(0.01)
 
 
-def wrong_memory(folder):
+def wrong_memory(folder: str) -> None:
     """Ranks with different budgets are told so."""
     with Grid(timeout=300) as grid:
         block = FeatureBlock.of(cases.matrix("float32"), grid.num_rows, grid.row)
         FeatureExchange(grid, block, memory=cases.MEMORY["all"] + grid.rank)
 
 
-def too_large(folder):
+def too_large(folder: str) -> None:
     """A number that float16 cannot hold."""
     with Grid(timeout=300) as grid:
         sampling_cases.impatient(grid, 8.0)
@@ -169,9 +185,10 @@ def too_large(folder):
         next(exchange.fetch([np.arange(cases.ROWS)]))
 
 
-def epoch(folder):
+def epoch(folder: str) -> None:
     """An epoch of sampling and features in both modes; writes bytes and messages of all ranks."""
-    sampler_rule, graph, found = epoch_rule(), sampling_cases.graph("plain"), {}
+    sampler_rule, graph = epoch_rule(), sampling_cases.graph("plain")
+    found: dict[str, Any] = {}
     for c in [c for c in (1, 2) if int(os.environ["WORLD_SIZE"]) % (c * c) == 0]:
         grid = Grid(c, timeout=300)
         part = Partition.of(graph, grid.num_rows, grid.row)
@@ -186,7 +203,7 @@ def epoch(folder):
             exchange = FeatureExchange(
                 grid, block, memory=model.memory, mode="planned" if mode == "default" else "paper"
             )
-            bulks = []
+            bulks: list[Any] = []
             for number in range(model.epoch_bulks):
                 batches = model.numbers(grid.rank, number)
                 first = number * grid.size * model.bulk + grid.rank
@@ -203,11 +220,11 @@ def epoch(folder):
     Path(folder, f"epoch{grid.rank}.json").write_text(json.dumps(found))
 
 
-def epoch_rule():
+def epoch_rule() -> Neighbor:
     return Neighbor([4, 3, 2])
 
 
-def epoch_model(size, c):
+def epoch_model(size: int, c: int) -> Model:
     """An epoch of 11 minibatches: bulks and ranks do not come out even."""
     graph = sampling_cases.graph("plain")
     seeds = np.random.default_rng(8).permutation(graph.num_nodes)[:105]

@@ -3,9 +3,11 @@
 import json
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +24,10 @@ from foregather.sampling import (
     RandomWalk,
     Rows,
     Saint,
+    Sampler,
 )
+from foregather.sampling.bulk import Expand
+from foregather.sampling.rows import Columns
 from tests.dist.rank_train import DISK, digest, train_graph
 from tests.loader.graphs import grouped
 
@@ -32,7 +37,7 @@ class ByDegree(MatrixSampler):
     """The one of docs/howto/own_sampler.md."""
 
     layer_sizes: tuple[int, ...] = (4, 3)
-    expand: str = "once"
+    expand: Expand = "once"
 
     def norm(self, p: Rows) -> np.ndarray:
         return p.graph.in_degree()[p.columns].astype(np.float64) + 1.0
@@ -42,7 +47,7 @@ class ByDegree(MatrixSampler):
 
 
 #: What a sampler may ask of the graph of its rows, as a number for each entry of P.
-QUESTIONS = {
+QUESTIONS: dict[str, Callable[[Any], Any]] = {
     "num_nodes": lambda p: p.columns / p.graph.num_nodes,
     "num_edges": lambda p: p.edge / p.graph.num_edges,
     "in_degree": lambda p: p.graph.in_degree()[p.columns],
@@ -80,7 +85,7 @@ class EveryOther(Neighbor):
 class Inverse(Ladies):
     """The same of a sampler of layers."""
 
-    def norm(self, p: Rows):
+    def norm(self, p: Rows) -> Columns:
         return p.sum_columns(1.0 / (p.values * p.values))
 
 
@@ -91,7 +96,7 @@ class ByNumber(FastGCN):
         return Picks(np.flatnonzero(p.columns % 3 == 0))
 
 
-BUILT_IN = {
+BUILT_IN: dict[str, Sampler] = {
     "Neighbor": Neighbor([4, 3]),
     "Neighbor per layer": Neighbor([4, 3], expand="per-layer", replace=True),
     "Neighbor by weight": Neighbor([4, -1], weights=True),
@@ -104,7 +109,7 @@ BUILT_IN = {
     "Saint edge": Saint("edge", 30, coverage=3),
     "Saint walk": Saint("walk", 25, coverage=3, split="train"),
 }
-OWN = {
+OWN: dict[str, Sampler] = {
     "ByDegree": ByDegree(),
     "EveryOther": EveryOther([4, 3]),
     "Inverse": Inverse([9, 7]),
@@ -124,7 +129,7 @@ EVERY_WAY = [
 ]
 
 
-def is_telling(name, mode, topology, storage):
+def is_telling(name: str, mode: str, topology: str, storage: str) -> bool:
     """Whether a way is in the table that is always tried; FOREGATHER_EVERY_WAY=1 tries them all."""
     if topology == "replicated":
         return mode == "owner" and storage == "memory" and "Saint" in name
@@ -136,16 +141,16 @@ def is_telling(name, mode, topology, storage):
 WAYS = [way for way in EVERY_WAY if "FOREGATHER_EVERY_WAY" in os.environ or is_telling(*way)]
 
 
-def table_graph():
+def table_graph() -> Graph:
     return train_graph("weighted")
 
 
-def loader_of(graph, name, **options):
+def loader_of(graph: Graph, name: str, **options: Any) -> Loader:
     rest = {"shuffle": True, "seed": 3, "bulk": 2, "pyg": False, "threads": 1}
     return Loader(graph, None, "train", 20, sampler=SAMPLERS[name], **grouped(rest | options))
 
 
-def made_by(graph, name, **options):
+def made_by(graph: Graph, name: str, **options: Any) -> dict[str, str] | str:
     """Digests of an epoch by number of the batch; or why it is refused."""
     try:
         loader = loader_of(graph, name, **options)
@@ -159,18 +164,19 @@ def made_by(graph, name, **options):
     return found
 
 
-def advised(text, options):
+def advised(text: str, options: dict[str, Any]) -> dict[str, Any]:
     """The options as the first advice of a refusal has them."""
     advice = re.findall(r"use (\w+)='([\w-]+)'", text)
     return {**options, **dict(advice[:1])}
 
 
-def table(folder):
+def table(folder: str) -> None:
     """All ways; where one is refused, also the way that the refusal advises."""
-    graph, found = Graph.open(Path(folder, "graph")), []
+    graph = Graph.open(Path(folder, "graph"))
+    found: list[Any] = []
     with Grid(timeout=120) as grid:
         for name, mode, topology, storage in WAYS:
-            options = {"mode": mode, "topology": topology, "storage": storage}
+            options: dict[str, Any] = {"mode": mode, "topology": topology, "storage": storage}
             if storage in ("features", "disk"):
                 options["memory"] = DISK
             tries = [made_by(graph, name, grid=grid, **options)]

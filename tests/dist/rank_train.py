@@ -6,6 +6,7 @@ import os
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,12 +15,13 @@ from torch.nn.parallel import DistributedDataParallel
 
 from foregather import BudgetError, Features, ForegatherError, Graph, Loader
 from foregather.dist import Grid
+from foregather.dist.transport.ledger import Ledger
 from foregather.nn import SAGE
-from foregather.sampling import FastGCN, Ladies, Neighbor
+from foregather.sampling import FastGCN, Ladies, Neighbor, Sampler
 from tests.dist import cases, restarting
 from tests.loader.graphs import grouped
 
-RULES = {
+RULES: dict[str, Sampler] = {
     "once": Neighbor([4, 3]),
     "per-layer": Neighbor([3, 2], expand="per-layer"),
     "ladies": Ladies([9, 7]),
@@ -51,7 +53,7 @@ STORED = [
 WIDE_NODES, WIDE = 200_000, 128
 
 
-def train_graph(kind="plain"):
+def train_graph(kind: str = "plain") -> Graph:
     """The graph of cases.py with features, of edges too, and labels."""
     graph, rng = cases.graph(kind), np.random.default_rng(5)
     rows = rng.standard_normal((graph.num_nodes, 6)).astype(np.float32)
@@ -63,14 +65,26 @@ def train_graph(kind="plain"):
     )
 
 
-def loader_of(graph, rule, batch_size, bulk, **options):
-    rest = {"shuffle": True, "seed": 3, "labels": "seeds", "pyg": False, "threads": 0}
+def loader_of(graph: Graph, rule: str, batch_size: int, bulk: int, **options: Any) -> Loader:
+    rest: dict[str, Any] = {
+        "shuffle": True,
+        "seed": 3,
+        "labels": "seeds",
+        "pyg": False,
+        "threads": 0,
+    }
     return Loader(
         graph, None, "train", batch_size, sampler=RULES[rule], bulk=bulk, **grouped(rest | options)
     )
 
 
-def digest(batch):
+def ranks_of(loader: Loader) -> Any:
+    """The source of batches of a Loader over ranks."""
+    assert loader.ranks is not None
+    return loader.ranks
+
+
+def digest(batch: Any) -> list[Any]:
     state = hashlib.sha256()
     assert batch.edge_attr is not None
     for name in ("n_id", "x", "y", "e_id", "input_id", "seed_id", "edge_weight", "edge_attr"):
@@ -83,16 +97,21 @@ def digest(batch):
     return [batch.number, round(batch.share, 6), batch.batch_size, state.hexdigest()]
 
 
-def batches(folder):
+def batches(folder: str) -> None:
     """Two epochs of every loader, and one that is left early."""
     saved = Path(folder, "graph")
     graph = Graph.open(saved) if saved.exists() else train_graph()
-    found = {}
+    found: dict[str, Any] = {}
     for name, c, topology, mode, rule, size, bulk, memory in LOADERS:
         if int(os.environ["WORLD_SIZE"]) % (c * c):
             continue
         with Grid(c, timeout=300) as grid:
-            over = {"grid": grid, "topology": topology, "mode": mode, "memory": memory}
+            over: dict[str, Any] = {
+                "grid": grid,
+                "topology": topology,
+                "mode": mode,
+                "memory": memory,
+            }
             over["storage"] = "memory"  # so that the budget is for rows of others alone
             loader = loader_of(graph, rule, size, bulk, **over)
             epochs = [[digest(batch) for batch in loader] for _ in range(EPOCHS)]
@@ -104,7 +123,7 @@ def batches(folder):
             again = loader_of(graph, rule, size, bulk, **over)
             again.load_state_dict(state)
             resumed = [digest(batch) for batch in again]  # the rest of epoch 2
-            sent = loader.ranks.gather_ledger()
+            sent = ranks_of(loader).gather_ledger()
             crossed = [[*link, entry.bytes] for link, entry in sent.items()]
             found[name] = [*epochs, resumed, after, len(loader)]
             found[name] += [crossed, loader.counters(), loader.explain()]
@@ -114,13 +133,19 @@ def batches(folder):
     Path(folder, f"batches{os.environ['RANK']}.json").write_text(json.dumps(found))
 
 
-def stored(folder):
+def stored(folder: str) -> None:
     """Two epochs and a part from memory and from disk; the budgets that are enough."""
-    graph, found = Graph.open(Path(folder, "graph")), {}
+    graph = Graph.open(Path(folder, "graph"))
+    found: dict[str, Any] = {}
     for c in (c for c in (1, 2) if int(os.environ["WORLD_SIZE"]) % c == 0):
         with Grid(c, timeout=300) as grid:
             for storage, wire, rule, memory in STORED:
-                options = {"grid": grid, "memory": memory, "storage": storage, "wire": wire}
+                options: dict[str, Any] = {
+                    "grid": grid,
+                    "memory": memory,
+                    "storage": storage,
+                    "wire": wire,
+                }
                 loader = loader_of(graph, rule, 7, 3, **options)
                 made = [digest(batch) for batch in loader]
                 for number, batch in enumerate(loader):  # left early: epoch 1
@@ -128,9 +153,9 @@ def stored(folder):
                     if number == 1:
                         break
                 made += [digest(batch) for batch in loader]  # epoch 2
-                loader.ranks.rows.settle()  # all that was planned is read
+                ranks_of(loader).rows.settle()  # all that was planned is read
                 counters, text = loader.counters(), loader.explain()
-                assert loader.ranks.rows.memory_bytes <= memory
+                assert ranks_of(loader).rows.memory_bytes <= memory
                 loader.close()
                 found[f"{c} {storage} {wire}"] = [made, counters, text]
             for storage in ("disk", "auto"):
@@ -144,12 +169,12 @@ def stored(folder):
     Path(folder, f"stored{os.environ['RANK']}.json").write_text(json.dumps(found))
 
 
-def wide_rows(ids):
+def wide_rows(ids: np.ndarray) -> np.ndarray:
     """Feature rows of the graph that is larger than the budget."""
-    return (ids[:, None] % 4093 + np.arange(WIDE) / 256).astype(np.float32)
+    return np.asarray(ids[:, None] % 4093 + np.arange(WIDE) / 256, np.float32)
 
 
-def wide_graph(nodes=WIDE_NODES):
+def wide_graph(nodes: int = WIDE_NODES) -> Graph:
     rng = np.random.default_rng(2)
     made = Graph.from_edge_index(rng.integers(0, nodes, (2, 2 * nodes)), nodes)
     train = rng.permutation(nodes)[:4000]
@@ -157,7 +182,7 @@ def wide_graph(nodes=WIDE_NODES):
     return replace(made, features=rows, labels=labels, splits={"train": train})
 
 
-def peak(reset=False):
+def peak(reset: bool = False) -> int:
     """Bytes that were resident at once at most, since the last reset."""
     if reset:
         Path("/proc/self/clear_refs").write_text("5")
@@ -165,9 +190,10 @@ def peak(reset=False):
     return 1024 * int(next(line.split()[1] for line in lines if line.startswith("VmHWM")))
 
 
-def resident(folder):
+def resident(folder: str) -> None:
     """An epoch whose feature block is larger than the budget; what it took."""
-    graph, found = Graph.open(Path(folder, "graph")), {}
+    graph = Graph.open(Path(folder, "graph"))
+    found: dict[str, Any] = {}
     with Grid(timeout=300) as grid:
         for storage, memory in (("auto", "28MB"), ("memory", "28MB")):
             before = peak(reset=True)
@@ -179,19 +205,19 @@ def resident(folder):
         Path(folder, f"resident{grid.rank}.json").write_text(json.dumps(found))
 
 
-def messages(ledger):
+def messages(ledger: Ledger) -> int:
     return sum(entry.messages for link, entry in ledger.entries().items() if link[2] == "lengths")
 
 
-def sampled_ahead(folder):
+def sampled_ahead(folder: str) -> None:
     """How far sampling and fetching come while nobody takes the second batch."""
     graph = Graph.open(Path(folder, "graph"))
     with Grid(timeout=300) as grid:
-        options = {"grid": grid, "memory": DISK, "storage": "disk", "prefetch": 1}
+        options: dict[str, Any] = {"grid": grid, "memory": DISK, "storage": "disk", "prefetch": 1}
         loader = loader_of(graph, "once", 7, 1, **options)
         batches = iter(loader)
         first = digest(next(batches))
-        ranks, end = loader.ranks, time.monotonic() + 30
+        ranks, end = ranks_of(loader), time.monotonic() + 30
         while time.monotonic() < end:
             # two exchanges a layer and bulk for samples, one a bulk for features
             sampled, fetched = messages(ranks.sampler.ledger) // 4, messages(ranks.rows.ledger)
@@ -207,7 +233,7 @@ def sampled_ahead(folder):
         Path(folder, f"sampled{grid.rank}.json").write_text(json.dumps(found))
 
 
-def disk_lost(folder):
+def disk_lost(folder: str) -> None:
     """A rank whose own copy of the features is cut off while it trains."""
     rank = os.environ["RANK"]
     own = Path(folder, f"graph{rank}")
@@ -215,19 +241,21 @@ def disk_lost(folder):
     with Grid(timeout=300) as grid:
         cases.impatient(grid, 8.0)
         graph = Graph.open(own)
-        options = {"grid": grid, "memory": "24MB", "storage": "disk"}
+        options: dict[str, Any] = {"grid": grid, "memory": "24MB", "storage": "disk"}
         for number, _ in enumerate(loader_of(graph, "once", 50, 1, **options)):
             if number == 1 and rank == "1":
                 os.truncate(own / "features.npy", 8192)
 
 
-def rounded(folder):
+def rounded(folder: str) -> None:
     """Rows that cross rounded; a budget too small; a loader that was closed."""
-    graph, found = train_graph(), {}
+    graph = train_graph()
+    found: dict[str, Any] = {}
     with Grid(timeout=300) as grid:
+        assert graph.features is not None
         for wire in ("exact", "float16", "int8"):
             loader = loader_of(graph, "once", 7, 3, grid=grid, memory=MUCH, wire=wire)
-            low, high = loader.ranks.rows.features.row_starts[grid.row : grid.row + 2]
+            low, high = ranks_of(loader).rows.features.row_starts[grid.row : grid.row + 2]
             off = [0.0, 0.0]  # of rows of the own block, and of others
             for batch in loader:
                 far = np.abs(batch.x.numpy() - graph.features.data[batch.n_id]).max(axis=1)
@@ -235,7 +263,8 @@ def rounded(folder):
                 off = [max(off[0], *far[own].tolist()), max(off[1], *far[~own].tolist())]
             found[wire] = [float(value) for value in off]
             loader.close()
-        for name, options in (("small", {"memory": 100}), ("closed", None)):
+        tries: dict[str, Any] = {"small": {"memory": 100}, "closed": None}
+        for name, options in tries.items():
             try:
                 list(
                     loader
@@ -247,7 +276,7 @@ def rounded(folder):
         Path(folder, f"rounded{grid.rank}.json").write_text(json.dumps(found))
 
 
-def train(folder):
+def train(folder: str) -> None:
     """Trains under DDP; the union of the ranks' seeds is that of one rank's larger batch."""
     with Grid(timeout=300) as grid:
         graph = train_graph()
@@ -273,7 +302,7 @@ def train(folder):
         )
 
 
-def no_seeds(folder):
+def no_seeds(folder: str) -> None:
     """Fewer batches than ranks, and none at all."""
     with Grid(timeout=300) as grid:
         graph = train_graph()
@@ -284,12 +313,12 @@ def no_seeds(folder):
         Path(folder, f"none{grid.rank}.json").write_text(json.dumps([shares, nothing]))
 
 
-def undisturbed(folder):
+def undisturbed(folder: str) -> None:
     """The run of restarting.py in which nobody dies."""
     restarting.main(folder, "none")
 
 
-def loop_forever(folder):
+def loop_forever(folder: str) -> None:
     """Epochs of a Loader until something goes wrong."""
     with Grid(timeout=300) as grid:
         cases.impatient(grid, float(os.environ["TEST_TIMEOUT"]))
@@ -301,10 +330,13 @@ def loop_forever(folder):
                 print("under way", flush=True)
 
 
-def loop_over_copies(folder):
+def loop_over_copies(folder: str) -> None:
     """An epoch over a graph of which every rank has a copy, as on machines of their own."""
     graph = Graph.open(Path(folder, f"graph{os.environ['RANK']}"))
-    options = {"topology": os.environ["TEST_TOPOLOGY"], "storage": os.environ["TEST_STORAGE"]}
+    options: dict[str, Any] = {
+        "topology": os.environ["TEST_TOPOLOGY"],
+        "storage": os.environ["TEST_STORAGE"],
+    }
     with Grid(timeout=60) as grid:
         loader = loader_of(graph, "once", 7, 2, grid=grid, memory=DISK, **options)
         found = [digest(batch) for batch in loader]

@@ -1,5 +1,6 @@
 """thread_wire: the links of a column whose ranks are threads of one process."""
 
+from collections.abc import Sequence
 from queue import SimpleQueue
 
 import numpy as np
@@ -10,19 +11,23 @@ __all__ = ["ThreadWire", "thread_wires"]
 
 _PATIENCE = 300
 
+Bytes = np.ndarray
+#: By origin and destination: what is sent, with its purpose.
+Queues = list[list[SimpleQueue[tuple[str, Bytes]]]]
+
 
 class ThreadWire:
     """What an executor over ranks uses of a `Wire`; a ledger counts what is sent."""
 
-    def __init__(self, place, queues):
+    def __init__(self, place: int, queues: Queues) -> None:
         self.place, self._queues = place, queues
         self.ledger = Ledger(place)
 
     @property
-    def size(self):
+    def size(self) -> int:
         return len(self._queues)
 
-    def exchange(self, parts, purpose):
+    def exchange(self, parts: Sequence[Bytes], purpose: str) -> list[Bytes]:
         for to, part in enumerate(parts):
             if to != self.place:
                 self._queues[self.place][to].put((purpose, np.array(part)))
@@ -37,17 +42,24 @@ class ThreadWire:
             found.append(part)
         return found
 
-    def swap(self, outgoing, lengths, incoming, expected, purpose):
+    def swap(
+        self,
+        outgoing: Bytes,
+        lengths: Sequence[int],
+        incoming: Bytes,
+        expected: Sequence[int],
+        purpose: str,
+    ) -> None:
         assert lengths[self.place] == expected[self.place] == 0
         found = self.exchange(np.split(outgoing, np.cumsum(lengths)[:-1]), purpose)
         assert [len(part) for part in found] == list(expected)
         incoming[...] = np.concatenate(found)
 
-    def share(self, part, purpose):
+    def share(self, part: Bytes, purpose: str) -> list[Bytes]:
         return self.exchange([part] * self.size, purpose)
 
 
-def thread_wires(size):
+def thread_wires(size: int) -> list[ThreadWire]:
     """One for each rank."""
-    queues = [[SimpleQueue() for _ in range(size)] for _ in range(size)]
+    queues: Queues = [[SimpleQueue() for _ in range(size)] for _ in range(size)]
     return [ThreadWire(place, queues) for place in range(size)]

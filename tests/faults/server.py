@@ -54,7 +54,8 @@ def run_child(request: dict[str, Any], answer: int) -> None:
     os.chdir(request["root"])
     parsed = request["parsed"]
     if parsed is not None:
-        module._parse = lambda _: parsed
+        replaced: Any = module
+        replaced._parse = lambda _: parsed
     shim.shim_arm(request["kind"], request["number"])
     try:
         code = module.main(request["argv"])

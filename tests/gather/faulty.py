@@ -1,5 +1,7 @@
 """faulty: executors whose reads and writes meet faults, in place of those that a program makes."""
 
+from typing import Any
+
 from foregather import _core
 from foregather.gather.disk import DiskFeatures
 from foregather.gather.repack import RepackFeatures
@@ -10,26 +12,46 @@ __all__ = ["FaultyDisk", "FaultyRepack"]
 class FaultyDisk(DiskFeatures):
     """`DiskFeatures` whose reads meet `faults`."""
 
-    def __init__(self, *arguments, faults, **options):
+    def __init__(self, *arguments: Any, faults: Any, **options: Any) -> None:
         self.faults = faults
         super().__init__(*arguments, **options)
 
-    def _open(self, path, name, geometry, staging, backend, sums, slots=None):
+    def _open(
+        self,
+        path: str,
+        name: str,
+        geometry: _core.Geometry,
+        staging: int,
+        backend: str,
+        sums: Any,
+        slots: _core.Slots | None = None,
+    ) -> Any:
         return open_faulty(self, self.faults, path, name, geometry, staging, backend, sums, slots)
 
 
 class FaultyRepack(RepackFeatures):
     """`RepackFeatures` whose reads of the feature file and writes of scratch files meet faults."""
 
-    def __init__(self, *arguments, faults=None, write_faults=None, **options):
+    def __init__(
+        self, *arguments: Any, faults: Any = None, write_faults: Any = None, **options: Any
+    ) -> None:
         self.faults, self.write_faults = faults, write_faults
         super().__init__(*arguments, **options)
 
-    def _open(self, path, name, geometry, staging, backend, sums, slots=None):
+    def _open(
+        self,
+        path: str,
+        name: str,
+        geometry: _core.Geometry,
+        staging: int,
+        backend: str,
+        sums: Any,
+        slots: _core.Slots | None = None,
+    ) -> Any:
         met = self.faults if path == str(self.file.path) else None
         return open_faulty(self, met, path, name, geometry, staging, backend, sums, slots)
 
-    def _open_sweeper(self, staging, write_bytes):
+    def _open_sweeper(self, staging: int, write_bytes: int) -> Any:
         return _core.testing.sweeper(
             self.faults,
             self.write_faults,
@@ -44,7 +66,17 @@ class FaultyRepack(RepackFeatures):
         )
 
 
-def open_faulty(disk, faults, path, name, geometry, staging, backend, sums, slots):
+def open_faulty(
+    disk: DiskFeatures | RepackFeatures,
+    faults: Any,
+    path: str,
+    name: str,
+    geometry: _core.Geometry,
+    staging: int,
+    backend: str,
+    sums: Any,
+    slots: _core.Slots | None,
+) -> Any:
     return _core.testing.disk_gather(
         faults,
         path,

@@ -1,5 +1,9 @@
 """A slow, obvious planner: random plans that are feasible, with free riders, for tests only."""
 
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 
 from foregather import _core
@@ -8,7 +12,9 @@ NONE = 0xFFFFFFFF
 PAGE = 4096
 
 
-def geometry_of(path, num_rows, row_bytes, block_bytes=PAGE):
+def geometry_of(
+    path: Path, num_rows: int, row_bytes: int, block_bytes: int = PAGE
+) -> _core.Geometry:
     return _core.Geometry(
         num_rows=num_rows,
         row_bytes=row_bytes,
@@ -18,9 +24,9 @@ def geometry_of(path, num_rows, row_bytes, block_bytes=PAGE):
     )
 
 
-def make_plan(geometry, num_slots, **arrays):
+def make_plan(geometry: _core.Geometry, num_slots: int, **arrays: Any) -> _core.Plan:
     longs = {"num_rows", "hit_ptr", "request_ptr", "request_offset", "request_length", "copy_ptr"}
-    typed = {
+    typed: dict[str, Any] = {
         name: np.asarray(values, np.int64 if name in longs else np.uint32).reshape(-1)
         for name, values in arrays.items()
     }
@@ -30,13 +36,20 @@ def make_plan(geometry, num_slots, **arrays):
 class SlowPlanner:
     """Keeps the cache as a dict and decides at random what a real planner would decide well."""
 
-    def __init__(self, geometry, num_slots, seed=0, keep=0.5, gap=None):
+    def __init__(
+        self,
+        geometry: _core.Geometry,
+        num_slots: int,
+        seed: int = 0,
+        keep: float = 0.5,
+        gap: int | None = None,
+    ) -> None:
         self.geometry, self.num_slots, self.keep = geometry, num_slots, keep
         self.gap = gap  # blocks; None: at random
         self.random = np.random.default_rng(seed)
-        self.slots = {}  # slot -> row
+        self.slots: dict[int, int] = {}  # slot -> row
 
-    def span(self, row):
+    def span(self, row: int) -> tuple[int, int]:
         """First and last byte of the file, in whole blocks, that hold the row."""
         g = self.geometry
         first = g.payload + row * g.row_bytes
@@ -44,9 +57,9 @@ class SlowPlanner:
         end = -(-(first + g.row_bytes) // g.block_bytes) * g.block_bytes
         return begin, min(end, g.file_bytes)
 
-    def requests(self, rows):
+    def requests(self, rows: Iterable[int]) -> list[list[int]]:
         """Merged spans of the rows, sometimes over a gap."""
-        merged = []
+        merged: list[list[int]] = []
         gap = int(self.random.choice([0, 0, 1, 3])) if self.gap is None else self.gap
         for begin, end in sorted(self.span(row) for row in rows):
             if merged and begin - merged[-1][1] <= gap * self.geometry.block_bytes:
@@ -55,14 +68,14 @@ class SlowPlanner:
                 merged.append([begin, end])
         return merged
 
-    def rows_inside(self, begin, end):
+    def rows_inside(self, begin: int, end: int) -> range:
         g = self.geometry
         first = max(0, -(-(begin - g.payload) // g.row_bytes))
         last = min(g.num_rows, (end - g.payload) // g.row_bytes)
         return range(first, last)
 
-    def plan(self, batches):
-        a = {
+    def plan(self, batches: Iterable[Iterable[int]]) -> _core.Plan:
+        a: dict[str, list[int]] = {
             name: []
             for name in [
                 "num_rows",
@@ -80,7 +93,7 @@ class SlowPlanner:
             self.step([int(row) for row in batch], a)
         return make_plan(self.geometry, self.num_slots, **a)
 
-    def step(self, batch, a):
+    def step(self, batch: list[int], a: dict[str, list[int]]) -> None:
         where = {row: slot for slot, row in self.slots.items()}
         hits = {row for row in batch if row in where and self.random.random() < 0.95}
         position = {row: k for k, row in enumerate(batch)}
@@ -108,7 +121,7 @@ class SlowPlanner:
         a["request_ptr"].append(len(a["request_offset"]))
 
 
-def random_batches(num_rows, count, most, seed):
+def random_batches(num_rows: int, count: int, most: int, seed: int) -> list[np.ndarray]:
     """Batches of distinct rows; small ids are popular, so that rows come again."""
     random = np.random.default_rng(seed)
     batches = []

@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 # Each case runs in a fork of one process that has imported everything: it gets a graph of its own,
 # opened, and `cut`, which cuts one of its files behind the header.
@@ -44,7 +46,7 @@ print(json.dumps(results))
 """
 
 
-def run_cases(folder, cases):
+def run_cases(folder: Path, cases: dict[str, Any]) -> dict[str, list[Any]]:
     """What each case, (file to cut, code), ended with: exit code, standard output, error."""
     ran = subprocess.run(
         [sys.executable, "-c", CHILD, str(folder)],
@@ -53,4 +55,4 @@ def run_cases(folder, cases):
         text=True,
     )
     assert ran.returncode == 0, ran.stderr
-    return json.loads(ran.stdout)
+    return dict(json.loads(ran.stdout))

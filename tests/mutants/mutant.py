@@ -43,7 +43,9 @@ class Mutant:
         return text.replace(self.old, self.new)
 
 
-def mutants(file: str, tests: str, *rows: tuple[str, str, str] | tuple[str, str, str, str]):
+def mutants(
+    file: str, tests: str, *rows: tuple[str, str, str] | tuple[str, str, str, str]
+) -> list[Mutant]:
     """Mutants of one file that the same tests should notice: (name, old, new[, why the same])."""
     found = tuple(f"tests/{name}" for name in tests.split())
     return [Mutant(row[0], file, row[1], row[2], found, *row[3:]) for row in rows]

@@ -29,7 +29,7 @@ FILES = (
     "test/loader/test_prefetch.py",
     "test/nn/models/test_basic_gnn.py",
 )
-_LIFTED = ("WITH_PYG_LIB", "WITH_TORCH_SPARSE", "WITH_WEIGHTED_NEIGHBOR_SAMPLE")
+_LIFTED: tuple[str, ...] = ("WITH_PYG_LIB", "WITH_TORCH_SPARSE", "WITH_WEIGHTED_NEIGHBOR_SAMPLE")
 _LIFTED += ("WITH_EDGE_TIME_NEIGHBOR_SAMPLE",)
 _PACKAGES = {"pyg_lib", "torch_sparse"}
 

@@ -3,7 +3,9 @@
 import os
 import traceback
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +21,7 @@ from foregather.pipeline.planning.workload import Setting, rank_memory, workload
 from tests.pipeline.ranks import start
 
 NODES, EDGES, WIDTH, CLASSES, DEPTH = 3000, 24_000, 48, 10, 6
-MODELS = {
+MODELS: dict[str, Callable[[float], list[Any]]] = {
     "gcnii": lambda drop: gcnii_layers(WIDTH, WIDTH, CLASSES, DEPTH, dropout=drop),
     "resgcn": lambda drop: resgcn_layers(WIDTH, WIDTH, CLASSES, DEPTH, drop),
     "sage": lambda drop: sage_layers([WIDTH] * DEPTH + [CLASSES], drop),
@@ -48,7 +50,16 @@ def even_graph(nodes: int = NODES, edges: int = EDGES) -> Graph:
     )
 
 
-def compare(name, drop, split, mode, stages, ways, chunks, recompute="none") -> tuple[int, int]:
+def compare(
+    name: str,
+    drop: float,
+    split: Any,
+    mode: Any,
+    stages: int,
+    ways: int,
+    chunks: int,
+    recompute: Any = "none",
+) -> tuple[int, int]:
     """What the formula says for this rank, and the most bytes there were at once."""
     graph, layers = even_graph(), MODELS[name](drop)
     made = make_chunks(graph, chunks, "natural", 0, ways)
@@ -77,8 +88,9 @@ def bytes_of_arrays() -> int:
 
 def most_bytes(seen: profile) -> int:
     """The largest sum of bytes taken and not given back."""
-    assert seen.profiler is not None
-    events = [e for e in seen.profiler.kineto_results.events() if e.name() == "[memory]"]
+    assert seen.profiler is not None and seen.profiler.kineto_results is not None
+    found: Any = seen.profiler.kineto_results
+    events = [e for e in found.events() if e.name() == "[memory]"]
     sizes = [e.nbytes() for e in sorted(events, key=lambda e: e.start_ns())]
     return int(np.cumsum(sizes).max())
 
@@ -92,7 +104,7 @@ def warm_up() -> None:
 
 def all_memory(rank: int, port: int, folder: Path) -> None:
     """Every case of two ranks; results go to files."""
-    found: dict = {}
+    found: dict[Any, Any] = {}
     try:
         warm_up()
         start(rank, 2, port)

@@ -4,13 +4,19 @@ For each aggregation z = A_intra m + A_earlier m + A_later history. It knows not
 buffers, Functions or stages; slow and obvious.
 """
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 import torch
+from torch import Tensor
 
+from foregather import Graph
 from foregather.nn.layer import GraphLayer
+from foregather.pipeline.partition.chunks import Chunks
 
 
-def matrix(graph, norm: str) -> torch.Tensor:
+def matrix(graph: Graph, norm: str) -> Tensor:
     """The dense weighted adjacency matrix [target, source], by loops over edges."""
     n = graph.num_nodes
     pairs = [(v, int(u)) for v in range(n) for u in graph.indices[slice(*graph.indptr[v : v + 2])]]
@@ -28,11 +34,18 @@ def matrix(graph, norm: str) -> torch.Tensor:
 
 
 class OracleNear:
-    def __init__(self, oracle, m, history, place, factor):
+    def __init__(
+        self,
+        oracle: "Oracle",
+        m: Tensor,
+        history: Tensor,
+        place: Tensor | None,
+        factor: float,
+    ) -> None:
         self.rows, self.own, self.count = m, m, m.shape[0]
         self._oracle, self._history, self._place, self._factor = oracle, history, place, factor
 
-    def aggregate(self, norm="mean"):
+    def aggregate(self, norm: str = "mean") -> Tensor:
         a, m, place = self._oracle.matrices[norm], self.rows, self._place
         if place is None:
             return a @ m
@@ -44,21 +57,23 @@ class OracleNear:
             + (a * (source > target)) @ self._history
         )
 
-    def dense(self, part, *values):
+    def dense(self, part: Callable[..., Any], *values: Any) -> Any:
         return part(*values)
 
 
 class Oracle:
     """Layers on all nodes at once; `place` is each node's chunk position in the order, or None."""
 
-    def __init__(self, graph, layers):
+    def __init__(self, graph: Graph, layers: Sequence[Any]) -> None:
         self.graph, self.layers = graph, layers
         self.matrices = {norm: matrix(graph, norm) for norm in ("mean", "gcn")}
-        self.history: dict[int, torch.Tensor] = {}
-        self.messages: dict[int, torch.Tensor] = {}
+        self.history: dict[int, Tensor] = {}
+        self.messages: dict[int, Tensor] = {}
 
-    def forward(self, place=None, factor=1.0):
-        x, skips = torch.from_numpy(self.graph.features.data).double(), {}
+    def forward(self, place: Tensor | None = None, factor: float = 1.0) -> Tensor:
+        assert self.graph.features is not None
+        x = torch.from_numpy(self.graph.features.data).double()
+        skips: dict[str, Tensor] = {}
         for number, layer in enumerate(self.layers):
             near = None
             if layer.aggregates:
@@ -74,17 +89,17 @@ class Oracle:
                 skips[layer.gives] = x
         return x
 
-    def commit(self):
+    def commit(self) -> None:
         self.history = dict(self.messages)
 
-    def loss(self, place=None, factor=1.0):
+    def loss(self, place: Tensor | None = None, factor: float = 1.0) -> Tensor:
         train = torch.from_numpy(self.graph.split("train"))
         labels = torch.from_numpy(np.asarray(self.graph.labels, np.int64))
         scores = self.forward(place, factor)
         return torch.nn.functional.cross_entropy(scores[train], labels[train])
 
 
-def places(chunks, order) -> torch.Tensor:
+def places(chunks: Chunks, order: Any) -> Tensor:
     """The position in the order of each node's chunk."""
     position = np.empty(len(order), np.int64)
     position[order] = np.arange(len(order))

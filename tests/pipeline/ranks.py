@@ -5,7 +5,10 @@ import os
 import time
 import traceback
 import warnings
+from collections.abc import Callable
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -14,7 +17,9 @@ from foregather.pipeline import FullGraph, Meter, Runtime, Techniques, load_stat
 from tests.pipeline.cases import model, sgd, small_graph
 from tests.processes import free_port, python_path
 
-CASES = {  # name -> (model, dropout, mode, options)
+CASES: dict[
+    str, tuple[str, float, Any, dict[str, Any]]
+] = {  # name -> (model, dropout, mode, options)
     "gcn-fast": ("gcn", 0.3, "fast", {}),
     "sage-fast": ("sage", 0.0, "fast", {"techniques": Techniques.published()}),
     "gcnii-fast": ("gcnii", 0.3, "fast", {"runtime": {"recompute": "all"}}),
@@ -43,7 +48,9 @@ _weight.grad = torch.zeros(1)
 torch.optim.Adam([_weight]).step()
 
 
-def run_case(name: str, group=None, timeout: float = 60.0) -> tuple[FullGraph, dict]:
+def run_case(
+    name: str, group: Any = None, timeout: float = 60.0
+) -> tuple[FullGraph, dict[str, Any]]:
     """One case on this rank's stage; with one stage, in this process."""
     kind, drop, mode, options = CASES[name]
     options = dict(options)
@@ -79,7 +86,7 @@ def start(rank: int, ranks: int, port: int) -> None:
 def all_cases(rank: int, port: int, folder: Path) -> None:
     """Every case with 2, 3 and 4 stages, and what must be refused; results go to files."""
     start(rank, 4, port)
-    found: dict = {}
+    found: dict[Any, Any] = {}
     try:
         for stages in (2, 3, 4):
             group = dist.new_group(list(range(stages)))
@@ -100,7 +107,7 @@ def all_cases(rank: int, port: int, folder: Path) -> None:
     os._exit(0)
 
 
-def fault(group, stages: int) -> str:
+def fault(group: Any, stages: int) -> str:
     """Weights of the last layer but one become infinite: all ranks must say where."""
     layers = model("gcn")
     run = FullGraph(
@@ -116,7 +123,7 @@ def fault(group, stages: int) -> str:
     return "no error"
 
 
-def resume(group, folder: Path) -> torch.Tensor:
+def resume(group: Any, folder: Path) -> torch.Tensor:
     """Goes on from the saved state of a run in one stage; exact mode, so history plays no part."""
     state = torch.load(folder / "state.pt", weights_only=True)
     layers = model("gcnii", 0.3, seed=1)
@@ -130,7 +137,7 @@ def resume(group, folder: Path) -> torch.Tensor:
     return torch.cat([weights[name].flatten() for name in sorted(weights)])
 
 
-def differ(group, rank: int) -> str:
+def differ(group: Any, rank: int) -> str:
     """Rank 1 has another seed."""
     try:
         FullGraph(small_graph(), model("gcn"), CHUNKS, seed=rank == 1, runtime=Runtime(group=group))
@@ -139,7 +146,7 @@ def differ(group, rank: int) -> str:
     return "no error"
 
 
-def few_chunks(group, stages: int) -> str:
+def few_chunks(group: Any, stages: int) -> str:
     """Fewer chunks than stages."""
     try:
         FullGraph(small_graph(), model("gcnii"), stages - 1, runtime=Runtime(group=group))
@@ -148,7 +155,7 @@ def few_chunks(group, stages: int) -> str:
     return "no error"
 
 
-def more_stages_than_layers(group, stages: int) -> str:
+def more_stages_than_layers(group: Any, stages: int) -> str:
     """One layer less than there are stages."""
     try:
         FullGraph(small_graph(), model("gcn")[: stages - 1], CHUNKS, runtime=Runtime(group=group))
@@ -157,9 +164,12 @@ def more_stages_than_layers(group, stages: int) -> str:
     return "no error"
 
 
-def fewer_stages(rank: int, four, folder: Path) -> dict:
+def fewer_stages(rank: int, four: Any, folder: Path) -> dict[str, Any]:
     """A fast run in four stages is saved to a file and goes on in two."""
-    options = {"optimizer": lambda w: torch.optim.Adam(w, 0.05), "partition": "random"}
+    options: dict[str, Any] = {
+        "optimizer": lambda w: torch.optim.Adam(w, 0.05),
+        "partition": "random",
+    }
     path = folder / "four.safetensors"
     before = FullGraph(
         small_graph(), model("gcnii", 0.3), CHUNKS, "fast", runtime=Runtime(group=four), **options
@@ -207,7 +217,9 @@ def failing_pair(rank: int, port: int, folder: Path, how: str) -> None:
     os._exit(0)
 
 
-def launch(target, ranks: int, folder: Path, *arguments) -> list:
+def launch(
+    target: Callable[..., None], ranks: int, folder: Path, *arguments: Any
+) -> list[ForkServerProcess]:
     """Starts processes; the caller joins them. They have the environment of the first call."""
     folder.mkdir(parents=True, exist_ok=True)
     port = free_port()

@@ -4,6 +4,7 @@ import os
 import traceback
 import warnings
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -16,7 +17,8 @@ from tests.pipeline.cases import double, model, small_graph
 from tests.pipeline.ranks import start
 
 CHUNKS, ABREAST, EPOCHS = 8, 2, 3
-HYBRID = {  # name -> (model, dropout, mode, options)
+#: name -> (model, dropout, mode, options)
+HYBRID: dict[str, tuple[str, float, Any, dict[str, Any]]] = {
     "gcn-fast": ("gcn", 0.3, "fast", {}),
     "gcnii-fast": (
         "gcnii", 0.3, "fast",
@@ -36,11 +38,14 @@ GRIDS = [
 ]
 PARALLEL = [("nodes", 2), ("nodes", 4), ("columns", 2), ("columns", 3)]
 MODELS = ("gcn", "sage", "gcnii", "resgcn")
+#: Bytes and messages by peer and purpose.
+Sent = dict[tuple[int, str], list[int]]
 
 
-def announced(run, mode, techniques=None) -> dict:
+def announced(run: FullGraph, mode: str, techniques: Techniques | None = None) -> Sent:
     """What the schedules of all epochs have this rank send: bytes, messages by peer and purpose."""
-    engine, total = run.engine, {}
+    engine = run.engine
+    total: Sent = {}
     exact = mode == "exact" or run.chunks.ticks == 1
     how = engine.exact_how if exact else "chunkwise"
     schedules = [engine.schedule(how, epoch) for epoch in range(EPOCHS)]
@@ -57,7 +62,7 @@ def announced(run, mode, techniques=None) -> dict:
     return total
 
 
-def noted(run) -> dict:
+def noted(run: FullGraph) -> Sent:
     """The same of the ledger, but for words of agreement and for state."""
     return {
         (peer, purpose): [entry.bytes, entry.messages]
@@ -66,7 +71,9 @@ def noted(run) -> dict:
     }
 
 
-def train(kind, drop, mode, chunks, options, **runtime) -> dict:
+def train(
+    kind: str, drop: float, mode: Any, chunks: int, options: dict[str, Any], **runtime: Any
+) -> dict[str, Any]:
     """One run on this rank; what it found."""
     options = dict(options)
     options["runtime"] = Runtime(**options.get("runtime", {}), timeout=60.0, **runtime)
@@ -91,20 +98,21 @@ def train(kind, drop, mode, chunks, options, **runtime) -> dict:
     }
 
 
-def hybrid(name: str, **runtime) -> dict:
+def hybrid(name: str, **runtime: Any) -> dict[str, Any]:
     kind, drop, mode, options = HYBRID[name]
     return train(kind, drop, mode, CHUNKS, options, **runtime, abreast=ABREAST)
 
 
-def parallel(kind: str, drop: float, count: int, **runtime) -> dict:
+def parallel(kind: str, drop: float, count: int, **runtime: Any) -> dict[str, Any]:
     """Graph- or tensor-parallel where `runtime` says so, else the same chunks on one rank."""
     return train(kind, drop, "exact", count, {}, **runtime, abreast=count)
 
 
-def refused(group, ways: int) -> dict[str, str]:
+def refused(group: Any, ways: int) -> dict[str, str]:
     """What cannot be run, and what each is told."""
-    found, base = {}, {"group": group, "ways": ways, "timeout": 20.0}
-    tries = {
+    found: dict[str, str] = {}
+    base: dict[str, Any] = {"group": group, "ways": ways, "timeout": 20.0}
+    tries: dict[str, tuple[Any, int, dict[str, Any], dict[str, Any]]] = {
         "odd": (model("gcn"), 4, {**base, "ways": 3}, {}),
         "abreast": (model("gcn"), 4, {**base, "abreast": 3}, {}),
         "multiple": (model("gcn"), 5, base, {}),
@@ -122,7 +130,7 @@ def refused(group, ways: int) -> dict[str, str]:
     return found
 
 
-def other_seeds(group, rank: int) -> torch.Tensor:
+def other_seeds(group: Any, rank: int) -> torch.Tensor:
     """Ranks that made different layers: all must go on with those of the first."""
     run = FullGraph(
         small_graph(), model("gcn", seed=rank), 2, partition="random",
@@ -133,7 +141,7 @@ def other_seeds(group, rank: int) -> torch.Tensor:
     return torch.cat([weights[name].flatten() for name in sorted(weights)])
 
 
-def attention(group) -> str:
+def attention(group: Any) -> str:
     """A convolution that reads in-neighbours one by one, where columns are split."""
     from torch_geometric.nn import GATConv
 
@@ -147,7 +155,7 @@ def attention(group) -> str:
     return "no error"
 
 
-def fault(group) -> str:
+def fault(group: Any) -> str:
     """Rank 1 alone has an infinite feature row: all ranks must say where."""
     graph = small_graph()
     run = FullGraph(
@@ -155,6 +163,7 @@ def fault(group) -> str:
     )
     if dist.get_rank() == 1:
         own = run.chunks.order[run.chunks.span(run.engine.stage.reach.mine[0])]
+        assert graph.features is not None
         graph.features.data[own[0]] = float("inf")
     try:
         run.train_epoch()
@@ -163,7 +172,7 @@ def fault(group) -> str:
     return "no error"
 
 
-def plan_together(rank: int) -> dict:
+def plan_together(rank: int) -> dict[str, Any]:
     """All ranks measure, one plans, all train by it; then one rank has layers that do not fit."""
     options, text = planned(small_graph(), model("resgcn"), mode="fast", partition="random")
     loss = FullGraph(small_graph(), model("resgcn"), **options).train_epoch().loss
@@ -179,7 +188,7 @@ def plan_together(rank: int) -> dict:
 def all_ways(rank: int, port: int, folder: Path) -> None:
     """Every case; results go to files."""
     start(rank, 8, port)
-    found: dict = {}
+    found: dict[Any, Any] = {}
     try:
         for stages, ways, names in GRIDS:
             group = dist.new_group(list(range(stages * ways)))

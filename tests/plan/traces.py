@@ -4,6 +4,7 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
+from foregather import _core
 from tests.plan.simulate import geometry
 
 Rows = npt.NDArray[np.uint32]
@@ -29,7 +30,7 @@ def random_trace(
     return [random_bulk(rng, num_rows, int(rng.integers(0, 7)), most) for _ in range(bulks)]
 
 
-def random_geometry(rng: np.random.Generator):
+def random_geometry(rng: np.random.Generator) -> _core.Geometry:
     """Any row size, block size and payload, often such that rows straddle blocks."""
     return geometry(
         int(rng.choice([1, 2, 30, 150])),
@@ -40,7 +41,7 @@ def random_geometry(rng: np.random.Generator):
 
 
 @st.composite
-def small_bulks(draw) -> tuple[int, int, list[list[list[int]]]]:
+def small_bulks(draw: st.DrawFn) -> tuple[int, int, list[list[list[int]]]]:
     """(rows, slots, bulks): small enough for exhaustive search."""
     rows = draw(st.integers(1, 6))
     slots = draw(st.integers(0, 4))

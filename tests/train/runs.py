@@ -1,7 +1,12 @@
 """Small runs that tests of several files train."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from foregather.graph.synthetic import synthesize
 from foregather.train.run import Run
@@ -15,13 +20,13 @@ from foregather.train.settings import (
 )
 
 
-def small_folder(tmp_path_factory):
+def small_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("runs") / "small"
     synthesize(path, 2000, degree=8, features=16, classes=5, seed=0)
     return path
 
 
-def settings_of(graph, run, **changes):
+def settings_of(graph: Path, run: Path | str, **changes: Any) -> Settings:
     made = Settings(
         graph=str(graph),
         run=str(run),
@@ -33,10 +38,10 @@ def settings_of(graph, run, **changes):
     return replace(made, **changes)
 
 
-def train(settings, say=print):
+def train(settings: Settings, say: Callable[[str], None] = print) -> Any:
     with Run.create(settings, say) as run:
         return conduct(run)
 
 
-def records(run):
+def records(run: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]

@@ -41,7 +41,7 @@ class LayerWise(MatrixSampler):
     """What Ladies and FastGCN share: everything but p."""
 
     whole_weights: ClassVar[bool] = True
-    layer_sizes: tuple[int, ...]
+    layer_sizes: Sequence[int]
     debias: Debias
 
     def _check(self) -> None:
@@ -177,7 +177,7 @@ class Ladies(LayerWise):
         debias: how edges are weighted, see `Debias`.
     """
 
-    layer_sizes: tuple[int, ...]
+    layer_sizes: Sequence[int]
     debias: Debias = "exact"
 
     def __post_init__(self) -> None:
@@ -203,7 +203,7 @@ class FastGCN(LayerWise):
         debias: how edges are weighted, see `Debias`.
     """
 
-    layer_sizes: tuple[int, ...]
+    layer_sizes: Sequence[int]
     debias: Debias = "exact"
 
     def __post_init__(self) -> None:
