@@ -138,8 +138,8 @@ PYTHON = [
         ("choice: repacking at any gain", "_REPACK_MARGIN = 1.5", "_REPACK_MARGIN = 1.0"),
         (
             "choice: the dearest",
-            "best = min(ways, key=_seconds).block_bytes",
-            "best = max(ways, key=_seconds).block_bytes",
+            "best = _best(ways).block_bytes",
+            "best = ranked(ways)[-1].block_bytes",
         ),
         (
             "choice: bulks do not see the next",
