@@ -3,7 +3,7 @@ VENV ?= .venv
 PYTHON ?= python3
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check -q
-CPP := $(wildcard csrc/*/*.cpp csrc/*/*.hpp csrc/tests/*/*.cpp)
+CPP := $(wildcard csrc/*/*.[ch]pp csrc/*/*/*.[ch]pp)
 CORE := CMakeLists.txt $(CPP)
 
 .PHONY: help quickstart test test-slow lint format sanitize coverage bench docs stubs clean

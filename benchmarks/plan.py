@@ -97,7 +97,7 @@ def reads(report: Report, nodes: int) -> None:
         "Requests and bounds are per 100 accesses. The block bound supposes that a block takes the "
         "memory of one row, so "
         "with large blocks or much memory it comes down to reading every touched block once. The "
-        "priced bound (csrc/plan/priced_bound.hpp) counts a slot for every row: no "
+        "priced bound (csrc/plan/bounds/priced_bound.hpp) counts a slot for every row: no "
         "plan with this memory reads fewer blocks than that."
     )
     table = []

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "plan/bound.hpp"
+#include "plan/bounds/bound.hpp"
 #include "plan/miss.hpp"
 #include "plan/plan.hpp"
 

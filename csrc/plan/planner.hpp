@@ -20,7 +20,7 @@
 #include <span>
 #include <vector>
 
-#include "plan/bound.hpp"
+#include "plan/bounds/bound.hpp"
 #include "plan/plan.hpp"
 
 namespace foregather {

@@ -60,9 +60,9 @@ NB_MODULE(_core, m) {
   python::bind_gather(m);
   python::bind_hash(m);
   python::bind_layerwise(m);
-  python::bind_matrix(m, testing);
+  python::bind_sampling_verbs(m, testing);
   python::bind_memory_probe(testing);
-  python::bind_arrivals(m);
+  python::bind_fastgcn_draw(m);
   python::bind_call_planner(m);
   python::bind_plan(m);
   python::bind_planner(m, testing);

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "parallel/pool.hpp"
-#include "sampling/choose.hpp"
-#include "sampling/fastgcn_draw.hpp"
-#include "sampling/numbering.hpp"
+#include "sampling/layerwise/fastgcn_draw.hpp"
+#include "sampling/numbering/numbering.hpp"
+#include "sampling/picking/choose.hpp"
 
 namespace foregather {
 namespace {

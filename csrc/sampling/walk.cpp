@@ -4,7 +4,7 @@
 #include <string>
 
 #include "parallel/pool.hpp"
-#include "sampling/draw.hpp"
+#include "sampling/picking/draw.hpp"
 
 namespace foregather {
 namespace {

@@ -27,8 +27,8 @@
 #include "base/types.hpp"
 #include "parallel/buffer.hpp"
 #include "sampling/keys.hpp"
-#include "sampling/relabel.hpp"
-#include "sampling/sample.hpp"
+#include "sampling/nodewise/sample.hpp"
+#include "sampling/numbering/relabel.hpp"
 
 namespace foregather {
 

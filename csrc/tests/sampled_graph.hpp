@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "sampling/expand.hpp"
+#include "sampling/nodewise/expand.hpp"
 
 namespace foregather {
 

@@ -26,7 +26,7 @@ CORE = [
         ("random: unit from 52 bits", "(bits >> 11) * 0x1.0p-53", "(bits >> 12) * 0x1.0p-52"),
     ),
     *mutants(
-        "csrc/sampling/pick.hpp",
+        "csrc/sampling/picking/pick.hpp",
         _PICKS,
         (
             "picks: a draw taken twice is not replaced (word)",
@@ -50,7 +50,7 @@ CORE = [
         ),
     ),
     *mutants(
-        "csrc/sampling/short_row.hpp",
+        "csrc/sampling/picking/short_row.hpp",
         _WEIGHTS,
         ("short rows: tiny weights get no unit", "std::max<std::int32_t>(1, units)", "units"),
         (
@@ -61,7 +61,7 @@ CORE = [
         ("short rows: zero weights get a unit", "if (w > 0) sum += std::max", "sum += std::max"),
     ),
     *mutants(
-        "csrc/sampling/alias.cpp",
+        "csrc/sampling/picking/alias.cpp",
         _WEIGHTS,
         (
             "alias: guard for weights of zero left out",
@@ -87,7 +87,7 @@ CORE = [
         ("alias: NaN weights accepted", "if (!(w >= 0 && std::isfinite(w))) {", "if (w < 0) {"),
     ),
     *mutants(
-        "csrc/sampling/choose.hpp",
+        "csrc/sampling/picking/choose.hpp",
         "sampling/test_matrix.py sampling/test_edges_of_draws.py sampling/test_layerwise.py",
         (
             "choose: ties by place, not by vertex",
@@ -107,7 +107,7 @@ CORE = [
         ("choose: one more than asked", "found.resize(s);", "found.resize(s + 1);"),
     ),
     *mutants(
-        "csrc/sampling/layerwise_worker.hpp",
+        "csrc/sampling/layerwise/layerwise_worker.hpp",
         "sampling/test_layerwise.py",
         (
             "layer-wise: weights are not divided by inclusion",
@@ -127,7 +127,7 @@ CORE = [
         ("layer-wise: all layers share a key", "layer_key(batch, layer);", "layer_key(batch, 0);"),
     ),
     *mutants(
-        "csrc/sampling/labor.cpp",
+        "csrc/sampling/nodewise/labor.cpp",
         "sampling/test_labor.py",
         (
             "labor: a vertex at the limit is taken",
@@ -142,7 +142,7 @@ CORE = [
         ),
     ),
     *mutants(
-        "csrc/sampling/trees.hpp",
+        "csrc/sampling/nodewise/trees.hpp",
         "sampling/test_trees.py",
         (
             "trees: keyed by their place in the minibatch, not by input row",
@@ -195,7 +195,7 @@ CORE = [
         ),
     ),
     *mutants(
-        "csrc/sampling/draw.cpp",
+        "csrc/sampling/picking/draw.cpp",
         "sampling/test_saint.py",
         (
             "saint: nodes by norm, not by squared norm",
@@ -265,7 +265,7 @@ CORE = [
         ),
     ),
     *mutants(
-        "csrc/plan/bound.cpp",
+        "csrc/plan/bounds/bound.cpp",
         _PLANS,
         (
             "bound: several rows of a block count apart",

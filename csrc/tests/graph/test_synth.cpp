@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/half.hpp"
-#include "graph/synth.hpp"
+#include "graph/synthetic/synth.hpp"
 #include "tests/check.hpp"
 
 using namespace foregather;

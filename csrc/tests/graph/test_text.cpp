@@ -3,8 +3,8 @@
 #include <string>
 
 #include "base/hash.hpp"
-#include "graph/strings.hpp"
-#include "graph/text.hpp"
+#include "graph/text/strings.hpp"
+#include "graph/text/text.hpp"
 #include "tests/check.hpp"
 
 using namespace foregather;

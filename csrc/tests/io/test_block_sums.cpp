@@ -3,8 +3,8 @@
 #include <string_view>
 #include <vector>
 
-#include "io/block_sums.hpp"
-#include "io/crc32c.hpp"
+#include "io/checksums/block_sums.hpp"
+#include "io/checksums/crc32c.hpp"
 #include "tests/check.hpp"
 
 using namespace foregather;

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/random.hpp"
-#include "io/disk_gather.hpp"
-#include "io/probe_ways.hpp"
-#include "plan/call_planner.hpp"
+#include "io/files/probe_ways.hpp"
+#include "io/gathering/disk_gather.hpp"
+#include "plan/baselines/call_planner.hpp"
 #include "tests/check.hpp"
 
 using namespace foregather;

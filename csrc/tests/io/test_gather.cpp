@@ -5,7 +5,7 @@
 
 #include "base/half.hpp"
 #include "base/random.hpp"
-#include "io/gather.hpp"
+#include "io/gathering/gather.hpp"
 #include "tests/check.hpp"
 
 using namespace foregather;

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/random.hpp"
-#include "io/probe_ways.hpp"
-#include "io/reader.hpp"
+#include "io/files/probe_ways.hpp"
+#include "io/reading/reader.hpp"
 #include "tests/check.hpp"
 
 using namespace foregather;

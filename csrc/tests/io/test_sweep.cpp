@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "base/random.hpp"
-#include "io/disk_gather.hpp"
-#include "io/probe_ways.hpp"
-#include "io/scratch_file.hpp"
-#include "io/sweep.hpp"
+#include "io/files/probe_ways.hpp"
+#include "io/files/scratch_file.hpp"
+#include "io/gathering/disk_gather.hpp"
+#include "io/repacking/sweep.hpp"
 #include "plan/planner.hpp"
 #include "tests/check.hpp"
 

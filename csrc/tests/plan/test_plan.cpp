@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "base/random.hpp"
-#include "io/repack.hpp"
+#include "io/repacking/repack.hpp"
+#include "plan/baselines/policies.hpp"
+#include "plan/bounds/priced_bound.hpp"
 #include "plan/planner.hpp"
-#include "plan/policies.hpp"
-#include "plan/priced_bound.hpp"
 #include "tests/check.hpp"
 
 using namespace foregather;

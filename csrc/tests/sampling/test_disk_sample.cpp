@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "plan/block_pass.hpp"
-#include "sampling/disk_sample.hpp"
+#include "sampling/on_disk/disk_sample.hpp"
 #include "tests/check.hpp"
 
 using namespace foregather;

@@ -6,9 +6,9 @@
 
 #include "base/random.hpp"
 #include "base/types.hpp"
-#include "sampling/choose.hpp"
-#include "sampling/fastgcn_block_draw.hpp"
-#include "sampling/fastgcn_draw.hpp"
+#include "sampling/layerwise/fastgcn_block_draw.hpp"
+#include "sampling/layerwise/fastgcn_draw.hpp"
+#include "sampling/picking/choose.hpp"
 #include "tests/check.hpp"
 
 using namespace foregather;

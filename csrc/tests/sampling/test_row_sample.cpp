@@ -4,8 +4,8 @@
 
 #include "base/varint.hpp"
 #include "sampling/keys.hpp"
-#include "sampling/pick.hpp"
-#include "sampling/row_sample.hpp"
+#include "sampling/owners/row_sample.hpp"
+#include "sampling/picking/pick.hpp"
 #include "tests/check.hpp"
 
 using namespace foregather;

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "sampling/keys.hpp"
-#include "sampling/sample.hpp"
+#include "sampling/nodewise/sample.hpp"
 #include "tests/check.hpp"
 #include "tests/sampled_graph.hpp"
 

@@ -8,8 +8,8 @@
 
 #include "base/exact_math.hpp"
 #include "sampling/keys.hpp"
-#include "sampling/layerwise.hpp"
-#include "sampling/numbering.hpp"
+#include "sampling/layerwise/layerwise.hpp"
+#include "sampling/numbering/numbering.hpp"
 #include "sampling/sampling_verbs.hpp"
 #include "tests/check.hpp"
 

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "sampling/labor.hpp"
-#include "sampling/sample.hpp"
-#include "sampling/trees.hpp"
+#include "sampling/nodewise/labor.hpp"
+#include "sampling/nodewise/sample.hpp"
+#include "sampling/nodewise/trees.hpp"
 #include "tests/check.hpp"
 
 using namespace foregather;

@@ -3,8 +3,8 @@
 #include <set>
 #include <vector>
 
-#include "sampling/draw.hpp"
 #include "sampling/keys.hpp"
+#include "sampling/picking/draw.hpp"
 #include "sampling/walk.hpp"
 #include "tests/check.hpp"
 #include "tests/sampled_graph.hpp"

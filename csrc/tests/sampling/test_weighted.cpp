@@ -3,8 +3,8 @@
 #include <cmath>
 #include <vector>
 
-#include "sampling/labor.hpp"
-#include "sampling/sample.hpp"
+#include "sampling/nodewise/labor.hpp"
+#include "sampling/nodewise/sample.hpp"
 #include "tests/check.hpp"
 #include "tests/sampled_graph.hpp"
 

@@ -1,6 +1,6 @@
 """synthetic: makes a graph from a recipe, streamed into a folder or as arrays in memory.
 
-The core computes any range of nodes from the recipe alone (csrc/graph/synth.hpp says
+The core computes any range of nodes from the recipe alone (csrc/graph/synthetic/synth.hpp says
 how), so chunks are made in order, written behind, and forgotten: memory does not grow with the
 graph, and neither threads nor chunk sizes change a byte.
 """

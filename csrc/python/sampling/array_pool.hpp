@@ -1,0 +1,80 @@
+// ArrayPool: result arrays of bulk samplers, lent to Python and used again.
+//
+// A sampler takes arrays from its pool, fills them and hands them to Python as read-only NumPy
+// views. They come back when the last view is gone, so a steady state allocates nothing. The pool
+// outlives the sampler as long as anything is on loan.
+#pragma once
+
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "python/arrays.hpp"
+#include "sampling/nodewise/sample.hpp"
+
+namespace foregather::python {
+
+using Minibatches = nb::typed<nb::list, nb::typed<nb::tuple, nb::any, nb::ellipsis>>;
+
+// Result arrays are lent to Python and come back for the next bulk when the last view is gone.
+template <typename Id>
+class ArrayPool : public std::enable_shared_from_this<ArrayPool<Id>> {
+ public:
+  std::unique_ptr<SampleArrays<Id>> take() {
+    std::lock_guard<std::mutex> hold(lock_);
+    if (free_.empty()) return std::make_unique<SampleArrays<Id>>();
+    auto arrays = std::move(free_.back());
+    free_.pop_back();
+    return arrays;
+  }
+  void give(std::unique_ptr<SampleArrays<Id>> arrays) {
+    std::lock_guard<std::mutex> hold(lock_);
+    if (free_.size() < kMost) free_.push_back(std::move(arrays));
+  }
+
+ private:
+  static constexpr std::size_t kMost = 256;
+  std::mutex lock_;
+  std::vector<std::unique_ptr<SampleArrays<Id>>> free_;
+};
+
+template <typename Id>
+struct Loan {
+  std::shared_ptr<ArrayPool<Id>> pool;
+  std::unique_ptr<SampleArrays<Id>> arrays;
+  ~Loan() { pool->give(std::move(arrays)); }
+};
+
+template <typename T>
+nb::ndarray<nb::numpy, const T, nb::ndim<1>> lend(const T* data, std::int64_t count,
+                                                  nb::handle owner) {
+  return nb::ndarray<nb::numpy, const T, nb::ndim<1>>(data, {static_cast<std::size_t>(count)},
+                                                      owner);
+}
+
+// (node, num_nodes, row, col, num_edges, edge, seed_position or None, weight or None, tree or None)
+template <typename Id>
+nb::tuple hand_over(std::shared_ptr<ArrayPool<Id>> pool, std::unique_ptr<SampleArrays<Id>> arrays) {
+  auto* loan = new Loan<Id>{std::move(pool), std::move(arrays)};
+  nb::capsule owner(loan, [](void* p) noexcept { delete static_cast<Loan<Id>*>(p); });
+  const SampleArrays<Id>& a = *loan->arrays;
+  std::int64_t edges = 0;
+  for (std::int64_t count : a.num_edges) edges += count;
+  nb::object repeated = nb::none();
+  if (!a.seed_position.empty()) {
+    repeated = nb::cast(
+        lend(a.seed_position.data(), static_cast<std::int64_t>(a.seed_position.size()), owner));
+  }
+  nb::object weight = nb::none();
+  if (a.weighted) weight = nb::cast(lend(a.weight.data(), edges, owner));
+  nb::object tree = nb::none();
+  if (a.in_trees) tree = nb::cast(lend(a.tree.data(), a.num_nodes.back(), owner));
+  return nb::make_tuple(lend(a.node.data(), a.num_nodes.back(), owner), a.num_nodes,
+                        lend(a.row.data(), edges, owner), lend(a.col.data(), edges, owner),
+                        a.num_edges, lend(a.edge.data(), edges, owner), repeated, weight, tree);
+}
+
+}  // namespace foregather::python

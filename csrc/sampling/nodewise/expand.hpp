@@ -1,0 +1,320 @@
+// Expand: from the frontier of a layer to its edges in local numbers; what the node-wise samplers
+// (Neighbor, Labor) share. A sampler brings only its Draw: which edges of a row are taken.
+//
+// One minibatch is the work of one thread. Its loop is a pipeline over small blocks of rows: ask
+// for what the draws of the next block read; draw positions and prefetch the ids they point to;
+// read the ids of the block before and prefetch their entries in the relabelling table; renumber
+// the block before that. So every access that misses the caches was asked for some hundred
+// instructions earlier.
+//
+// A Draw has
+//     std::int64_t likely(row)       edges the row will about give, for the room taken at first
+//     std::int64_t most(row)         edges the row gives at most
+//     bool whole(row)                whether all edges are taken, as they lie
+//     std::uint32_t operator()(row, edge)   writes ascending positions in the graph, says how many
+//     void ask(row)                  prefetches what operator() reads, inlined by force (see
+//                                    prefetch_range); only called if kAsks
+//     void weigh(row, edge, count, weight)  weights of the edges taken; only called if weighs()
+// and constants kAsks and kReads (operator() reads the ids itself, so they need no prefetch).
+//
+// Memory: 4 bytes a vertex of the graph for each thread (relabel.hpp), 12 bytes a frontier row, and
+// the results. Everything is kept and used again for the next minibatch.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/types.hpp"
+#include "parallel/buffer.hpp"
+#include "parallel/pool.hpp"
+#include "sampling/numbering/relabel.hpp"
+
+namespace foregather {
+
+/// Topology as in types.hpp; a view, the caller keeps the arrays.
+template <typename Id>
+struct Topology {
+  std::span<const std::int64_t> indptr;
+  std::span<const Id> indices;
+  std::int64_t num_nodes() const { return static_cast<std::int64_t>(indptr.size()) - 1; }
+};
+
+/// One sampled minibatch; see Sample in Python for what the arrays mean.
+template <typename Id>
+struct SampleArrays {
+  Buffer<Id> node;
+  Buffer<std::uint32_t> row, col;
+  Buffer<std::int64_t> edge;
+  Buffer<float> weight;                     ///< only if `weighted`
+  bool weighted = false;                    ///< whether the edges have weights
+  std::vector<std::int64_t> num_nodes;      ///< L + 1, cumulative
+  std::vector<std::int64_t> num_edges;      ///< L
+  std::vector<std::int64_t> seed_position;  ///< empty when no seed was repeated
+  Buffer<std::uint32_t> tree;               ///< of each node; only if `in_trees`
+  bool in_trees = false;                    ///< whether seeds have trees of their own (trees.hpp)
+
+  /// Room for `nodes` and `edges` in all; the first `known` and `drawn` are kept.
+  void make_room(std::int64_t nodes, std::int64_t known, std::int64_t edges, std::int64_t drawn) {
+    const auto all = static_cast<std::size_t>(edges), kept = static_cast<std::size_t>(drawn);
+    node.reserve(static_cast<std::size_t>(nodes) + 1, static_cast<std::size_t>(known));
+    row.reserve(all, kept);
+    col.reserve(all, kept);
+    edge.reserve(all, kept);
+    if (weighted) weight.reserve(all, kept);
+  }
+};
+
+/// Asks for the cache lines of `count` elements, which need not begin with a line. Inlined by
+/// force: to GCC a function that only prefetches has no effect, and calls of it are dropped.
+template <typename T>
+[[gnu::always_inline]] inline void prefetch_range(const T* first, std::size_t count) {
+  constexpr std::size_t kLine = 64 / sizeof(T);
+  for (std::size_t i = 0; i < count; i += kLine) __builtin_prefetch(first + i);
+  if (count > 0) __builtin_prefetch(first + count - 1);
+}
+
+/// A row of the frontier.
+template <typename Id>
+struct FrontierRow {
+  Id node;
+  std::int64_t begin;  ///< position of its first edge
+  std::uint32_t degree;
+};
+
+/// The state of one thread: relabelling table and scratch.
+template <typename Id>
+class Expansion {
+ public:
+  /// Begins a minibatch with its seeds. Throws InputError for a seed that is not a vertex.
+  void start(const Topology<Id>& graph, std::span<const std::int64_t> seeds, bool weighted,
+             SampleArrays<Id>& out);
+  /// Samples the rows of the vertices with local ids from `first` on.
+  template <typename Draw>
+  void layer(const Topology<Id>& graph, std::int64_t first, Draw& draw, SampleArrays<Id>& out);
+
+  /// Vertices met so far.
+  std::int64_t known() const { return local_.known(); }
+  /// Bytes held between calls.
+  std::size_t bytes() const {
+    return local_.bytes() + start_.bytes() + degree_.bytes() + wide_.bytes();
+  }
+
+ private:
+  static constexpr std::int64_t kAhead = 24;  // rows ahead whose indptr is asked for
+  static constexpr std::int64_t kBlock = 16;  // rows of a pipeline block
+  static constexpr std::int64_t kAsk = 3;     // blocks ahead that a Draw is asked for
+
+  // A block of the pipeline: its edges are [first, last) of the minibatch.
+  struct Block {
+    std::int64_t first = 0, last = 0;
+  };
+
+  template <typename Draw>
+  std::int64_t find_rows(const Topology<Id>& graph, std::int64_t first, std::int64_t last,
+                         Draw& draw, const SampleArrays<Id>& out);
+  template <typename Draw>
+  Block draw_block(const Topology<Id>& graph, std::int64_t from, std::int64_t to, std::int64_t at,
+                   Draw& draw, SampleArrays<Id>& out);
+  void read_block(const Topology<Id>& graph, Block block, SampleArrays<Id>& out);
+  void renumber_block(Block block, SampleArrays<Id>& out);
+  FrontierRow<Id> row(std::int64_t i, const SampleArrays<Id>& out) const {
+    const auto at = static_cast<std::size_t>(i - first_);
+    return {out.node[static_cast<std::size_t>(i)], start_[at], degree_[at]};
+  }
+
+  Relabel local_;
+  std::int64_t drawn_ = 0;  ///< edges of the layers before
+  std::int64_t first_ = 0;  ///< local id of the first row of the layer
+  Buffer<std::int64_t> start_;
+  Buffer<std::uint32_t> degree_;
+  Buffer<Id> wide_;  ///< 64-bit ids on their way to renumbering; 32-bit ones wait in `row`
+};
+
+/// Throws InputError unless seed number i is one of `nodes` vertices.
+inline void check_seed(std::size_t i, std::int64_t seed, std::int64_t nodes) {
+  if (seed < 0 || seed >= nodes) {
+    throw InputError("seed " + std::to_string(i) + " is node " + std::to_string(seed) +
+                     ", but the graph has " + std::to_string(nodes) + " nodes (ids are 0 to N-1)");
+  }
+}
+
+template <typename Id>
+void Expansion<Id>::start(const Topology<Id>& graph, std::span<const std::int64_t> seeds,
+                          bool weighted, SampleArrays<Id>& out) {
+  const std::int64_t n = graph.num_nodes();
+  local_.begin(n);
+  drawn_ = 0;
+  out.weighted = weighted;
+  out.in_trees = false;
+  out.node.reserve(seeds.size() + 1);
+  out.num_nodes.clear();
+  out.num_edges.clear();
+  out.seed_position.clear();
+  for (std::size_t i = 0; i < seeds.size(); ++i) {
+    check_seed(i, seeds[i], n);
+    const std::int64_t before = local_.known();
+    const std::uint32_t id = local_.insert(seeds[i]);
+    if (id < before && out.seed_position.empty()) {  // the first repeat: all before were in order
+      out.seed_position.resize(seeds.size());
+      for (std::size_t j = 0; j < i; ++j) out.seed_position[j] = static_cast<std::int64_t>(j);
+    }
+    out.node[id] = static_cast<Id>(seeds[i]);
+    if (!out.seed_position.empty()) out.seed_position[i] = id;
+  }
+  out.num_nodes.push_back(local_.known());
+}
+
+// Reads where the rows of the frontier are; returns about how many edges they give.
+template <typename Id>
+template <typename Draw>
+std::int64_t Expansion<Id>::find_rows(const Topology<Id>& graph, std::int64_t first,
+                                      std::int64_t last, Draw& draw, const SampleArrays<Id>& out) {
+  const auto rows = static_cast<std::size_t>(last - first);
+  start_.reserve(rows);
+  degree_.reserve(rows);
+  first_ = first;
+  const std::int64_t* indptr = graph.indptr.data();
+  const Id* node = out.node.data();
+  std::int64_t total = 0;
+  for (std::int64_t i = first; i < last; ++i) {
+    if (i + kAhead < last) __builtin_prefetch(&indptr[node[i + kAhead]]);
+    const std::int64_t begin = indptr[node[i]], degree = indptr[node[i] + 1] - begin;
+    start_[static_cast<std::size_t>(i - first)] = begin;
+    degree_[static_cast<std::size_t>(i - first)] = static_cast<std::uint32_t>(degree);
+    total += draw.likely(row(i, out));
+  }
+  return total;
+}
+
+template <typename Id>
+template <typename Draw>
+typename Expansion<Id>::Block Expansion<Id>::draw_block(const Topology<Id>& graph,
+                                                        std::int64_t from, std::int64_t to,
+                                                        std::int64_t at, Draw& draw,
+                                                        SampleArrays<Id>& out) {
+  const Id* indices = graph.indices.data();
+  std::int64_t* edge = out.edge.data();
+  std::uint32_t* col = out.col.data();
+  Block made{at, at};
+  for (std::int64_t i = from; i < to; ++i) {
+    const FrontierRow<Id> own = row(i, out);
+    std::uint32_t count = own.degree;
+    if (draw.whole(own)) {
+      for (std::uint32_t p = 0; p < count; ++p) edge[at + p] = own.begin + p;
+      prefetch_range(indices + own.begin, count);
+    } else {
+      count = draw(own, edge + at);
+      for (std::uint32_t p = 0; p < count && !Draw::kReads; ++p) {
+        __builtin_prefetch(&indices[edge[at + p]]);
+      }
+    }
+    for (std::uint32_t p = 0; p < count; ++p) col[at + p] = static_cast<std::uint32_t>(i);
+    if (out.weighted) draw.weigh(own, edge + at, count, out.weight.data() + at);
+    at += count;
+  }
+  made.last = at;
+  return made;
+}
+
+template <typename Id>
+void Expansion<Id>::read_block(const Topology<Id>& graph, Block block, SampleArrays<Id>& out) {
+  const Id* indices = graph.indices.data();
+  const std::int64_t* edge = out.edge.data();
+  if constexpr (sizeof(Id) > 4) {
+    wide_.reserve(static_cast<std::size_t>(block.last - drawn_),
+                  static_cast<std::size_t>(block.first - drawn_));
+  }
+  for (std::int64_t e = block.first; e < block.last; ++e) {
+    const Id v = indices[edge[e]];
+    local_.prefetch(static_cast<std::int64_t>(v));
+    if constexpr (sizeof(Id) > 4) {
+      wide_[static_cast<std::size_t>(e - drawn_)] = v;
+    } else {
+      out.row[static_cast<std::size_t>(e)] = v;
+    }
+  }
+}
+
+template <typename Id>
+void Expansion<Id>::renumber_block(Block block, SampleArrays<Id>& out) {
+  std::uint32_t* row = out.row.data() + block.first;
+  const auto count = static_cast<std::size_t>(block.last - block.first);
+  if constexpr (sizeof(Id) > 4) {
+    local_.number(wide_.data() + (block.first - drawn_), count, out.node.data(), row);
+  } else {
+    local_.number(row, count, out.node.data(), row);
+  }
+}
+
+template <typename Id>
+template <typename Draw>
+void Expansion<Id>::layer(const Topology<Id>& graph, std::int64_t first, Draw& draw,
+                          SampleArrays<Id>& out) {
+  const std::int64_t last = known();
+  const std::int64_t likely = find_rows(graph, first, last, draw, out);
+  out.make_room(last + likely, last, drawn_ + likely, drawn_);
+  auto ask = [&](std::int64_t from) __attribute__((always_inline)) {
+    if constexpr (Draw::kAsks) {
+      for (std::int64_t i = from; i < std::min(from + kBlock, last); ++i) draw.ask(row(i, out));
+    }
+  };
+  std::int64_t at = drawn_;
+  Block reading{at, at}, renumbering{at, at};
+  for (std::int64_t block = 0; block < kAsk; ++block) ask(first + block * kBlock);
+  for (std::int64_t i = first; i < last; i += kBlock) {
+    const std::int64_t end = std::min(i + kBlock, last);
+    std::int64_t most = 0;
+    for (std::int64_t j = i; j < end; ++j) most += draw.most(row(j, out));
+    // Edges of the blocks before that wait for renumbering may all be new vertices.
+    const std::int64_t nodes = known() + (at - renumbering.first) + most;
+    local_.require_room(nodes);
+    out.make_room(nodes, known(), at + most, at);
+    ask(i + kAsk * kBlock);
+    const Block drawing = draw_block(graph, i, end, at, draw, out);
+    at = drawing.last;
+    read_block(graph, reading, out);
+    renumber_block(renumbering, out);
+    renumbering = reading;
+    reading = drawing;
+  }
+  read_block(graph, reading, out);
+  renumber_block(renumbering, out);
+  renumber_block(reading, out);
+  out.num_nodes.push_back(known());
+  out.num_edges.push_back(at - drawn_);
+  drawn_ = at;
+}
+
+/// Throws InputError unless ptr cuts the seeds into `count` minibatches.
+inline void check_cuts(std::span<const std::int64_t> seeds, std::span<const std::int64_t> ptr,
+                       std::size_t count) {
+  if (ptr.size() != count + 1 || ptr.front() != 0 ||
+      ptr.back() != static_cast<std::int64_t>(seeds.size()) ||
+      !std::is_sorted(ptr.begin(), ptr.end())) {
+    throw InputError("ptr does not cut the seeds into minibatches");
+  }
+}
+
+/// Samples minibatches first_batch, first_batch + 1, ... on `threads` threads. Minibatch i has the
+/// seeds seeds[ptr[i] .. ptr[i + 1]) and goes to *out[i]. `workers` holds at least `threads`
+/// states.
+template <typename Id, typename Worker, typename Rule>
+void sample_bulk(const Topology<Id>& graph, const Rule& rule, std::span<const std::int64_t> seeds,
+                 std::span<const std::int64_t> ptr, std::uint64_t seed, std::uint64_t epoch,
+                 std::uint64_t first_batch, int threads, std::span<Worker> workers,
+                 std::span<SampleArrays<Id>* const> out) {
+  check_cuts(seeds, ptr, out.size());
+  parallel_tasks(static_cast<std::int64_t>(out.size()), threads, [&](std::int64_t i, int worker) {
+    const auto k = static_cast<std::size_t>(i);
+    workers[static_cast<std::size_t>(worker)].sample(
+        graph, rule,
+        seeds.subspan(static_cast<std::size_t>(ptr[k]),
+                      static_cast<std::size_t>(ptr[k + 1] - ptr[k])),
+        seed, epoch, first_batch + k, *out[k]);
+  });
+}
+
+}  // namespace foregather
