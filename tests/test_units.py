@@ -60,3 +60,11 @@ def test_formats():
         "1 epoch",
         "2,000 epochs",
     ]
+    assert [format_number(1, noun) for noun in ("batch", "class")] == ["1 batch", "1 class"]
+    assert [format_number(2, noun) for noun in ("batch", "class", "community", "way", "array")] == [
+        "2 batches",
+        "2 classes",
+        "2 communities",
+        "2 ways",
+        "2 arrays",
+    ]

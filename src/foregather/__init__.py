@@ -1,4 +1,4 @@
-"""foregather: gather, decided beforehand. Graph neural networks beyond RAM and one machine.
+"""foregather: trains graph neural networks on graphs larger than RAM or one machine.
 
 The names below are loaded when they are first used; importing the package does no work.
 """

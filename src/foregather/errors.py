@@ -1,4 +1,4 @@
-"""Errors: what can go wrong, as one base class and its kinds.
+"""Errors: one base class and its subclasses.
 
 Every message says what was given, what was expected and what to do. The command line prints the
 message as one sentence and exits with code 2.
@@ -29,10 +29,10 @@ class FormatError(ForegatherError, ValueError):
 
 
 class BudgetError(ForegatherError, MemoryError):
-    """The memory budget cannot hold the work; the message says the minimum.
+    """The memory budget is too small; the message states the minimum.
 
     Attributes:
-        least: that minimum in bytes, where it is known.
+        least: that minimum in bytes, if known.
     """
 
     least: int | None = None
@@ -51,4 +51,4 @@ class RankError(ForegatherError, RuntimeError):
 
 
 class NumericError(ForegatherError, ArithmeticError):
-    """Training met NaN or infinity; the message names where it came up first."""
+    """Training produced NaN or infinity; the message says where it appeared first."""

@@ -1,8 +1,8 @@
-"""files: small files written whole or not at all, and readers that open what they were told to.
+"""files: small files written completely or not at all, and readers that open only regular files.
 
-A folder may come from a stranger. What is read of one is a regular file inside it: no link is
-followed below the folder, and a pipe or a device is refused before it is waited for. What is
-written gets its name at the end, so a link that lies under that name is replaced, never followed.
+A folder may come from a stranger. Only regular files inside it are read: no link below the folder
+is followed, and a pipe or a device is refused before it can block. A written file gets its name at
+the end, so a link of that name is replaced, never followed.
 """
 
 import errno
@@ -34,12 +34,14 @@ __all__ = [
 _STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _MAKE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_SHOWN = 50  # characters of a name in that of its partial file: names end at 255 bytes
+_SHOWN = (
+    50  # characters of a name kept in the name of its partial file: names have at most 255 bytes
+)
 _PARTIAL = re.compile(r"\..+\.[0-9a-f]{16}\.partial", re.DOTALL)
 
 
 def storage_error(error: OSError, path: Path | str, doing: str) -> StorageError:
-    """An OSError as one sentence about our file."""
+    """Turns an OSError into a one-sentence error about our file."""
     name = Path(path).name
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return StorageError(
@@ -53,7 +55,7 @@ def storage_error(error: OSError, path: Path | str, doing: str) -> StorageError:
 
 
 def absolute(path: str | os.PathLike[str]) -> Path:
-    """A path that means the same after `os.chdir`; links and `..` in it stay as they were given.
+    """Returns an absolute path, valid after `os.chdir`; links and `..` in it are kept.
 
     Raises:
         StorageError: the path is relative, and the working folder is gone.
@@ -62,8 +64,8 @@ def absolute(path: str | os.PathLike[str]) -> Path:
         return Path(path).absolute()
     except OSError as error:
         raise StorageError(
-            f"{os.fspath(path)!r} begins at the working folder, which was removed; change to "
-            "another folder, or name the path from the root on"
+            f"{os.fspath(path)!r} is relative to the working folder, which was removed; change to "
+            "another folder, or pass an absolute path"
         ) from error
 
 
@@ -75,10 +77,11 @@ def open_regular(path: Path, folder: Path | None = None) -> BinaryIO:
 
     Args:
         path: the file.
-        folder: above it; no name below this folder may be a link. None: the file's own folder.
+        folder: a folder above the file; nothing below it may be a link. None: the file's own
+            folder.
 
     Raises:
-        FormatError: the file, or a folder on the way to it, is a link; or it is no regular file.
+        FormatError: the file, or a folder on the way to it, is a link; or it is not a regular file.
         StorageError: it is missing or cannot be opened.
     """
     base = path.parent if folder is None else folder
@@ -95,7 +98,7 @@ def open_regular(path: Path, folder: Path | None = None) -> BinaryIO:
     except OSError as error:
         if error.errno == errno.ELOOP or _has_link(base, (*steps, name)):
             raise FormatError(
-                f"{shown} is a link, or lies behind one, which could show any file of this "
+                f"{shown} is a link, or lies behind one, and could expose any file of this "
                 "machine; put the file itself there"
             ) from error
         if error.errno in (errno.ENXIO, errno.ENODEV):  # a socket, a device without a driver
@@ -118,18 +121,18 @@ def _not_regular(name: str) -> FormatError:
 
 
 def _has_link(base: Path, parts: tuple[str, ...]) -> bool:
-    """Whether a name on the way is a link; said only, never relied on."""
+    """Whether a part of the path is a link; used for messages only."""
     ways = (base.joinpath(*parts[:count]) for count in range(1, len(parts) + 1))
     return any(os.path.islink(way) for way in ways)
 
 
 def read_regular(path: Path, most: int, folder: Path | None = None) -> bytes:
-    """All of a regular file that is no larger than anything of its kind.
+    """Reads a whole regular file, refusing one larger than `most`.
 
     Args:
         path: the file.
-        most: bytes that it may have.
-        folder: as of `open_regular`.
+        most: the largest size in bytes that such a file can have.
+        folder: as in `open_regular`.
 
     Raises:
         FormatError: as `open_regular`, or it is larger.
@@ -150,10 +153,10 @@ def read_regular(path: Path, most: int, folder: Path | None = None) -> bytes:
 
 
 def is_there(path: Path) -> bool:
-    """Whether anything has this name: a file, a folder, a link, even one that leads nowhere.
+    """Whether anything has this name: a file, a folder or a link, even a dangling one.
 
     Raises:
-        StorageError: that cannot be told, for example in a folder that may not be looked into.
+        StorageError: this cannot be determined, for example in a folder without read permission.
     """
     try:
         os.lstat(path)
@@ -162,13 +165,13 @@ def is_there(path: Path) -> bool:
     except OSError as error:
         raise StorageError(
             f"cannot look for {path.name} in {path.parent.name or path.parent}: {error.strerror}; "
-            "get leave to read that folder"
+            "get permission to read that folder"
         ) from error
     return True
 
 
 def is_regular(path: Path) -> bool:
-    """Whether a regular file has this name; a link to one is none."""
+    """Whether a regular file has this name; a link to one does not count."""
     try:
         return stat.S_ISREG(os.lstat(path).st_mode)
     except OSError:
@@ -179,7 +182,7 @@ def is_regular(path: Path) -> bool:
 
 
 def check_writable(path: Path) -> None:
-    """Raises what `write_safely` would raise now; its folder is made, and nothing else is left.
+    """Raises what `write_safely` would raise now; creates the folder and leaves nothing else.
 
     Raises:
         StorageError: the file could not be written.
@@ -198,10 +201,10 @@ def check_writable(path: Path) -> None:
 
 
 def write_safely(path: Path, data: bytes) -> None:
-    """Writes a file so that after a crash it is the old one or the new one, whole.
+    """Writes a file so that after a crash it is either the old or the new one, complete.
 
-    The bytes go to a new file beside it, which then takes its name: a link of that name is
-    replaced, and no file that others made is written to.
+    The bytes go to a new file next to it, which is then renamed: a link of that name is replaced,
+    and no existing file is written to.
 
     Raises:
         StorageError: the disk is full or refuses, and nothing was changed; or the name is that of
@@ -232,12 +235,12 @@ def _is_special(path: Path) -> bool:
     """Whether a folder, a pipe or a device has this name, or is behind a link of this name."""
     try:
         return not stat.S_ISREG(os.stat(path).st_mode)
-    except OSError:  # nothing, or a link to nothing
+    except OSError:  # nothing, or a dangling link
         return False
 
 
 def make_inside(path: Path) -> None:
-    """Makes a folder inside one of ours, unless it is there; never behind a link.
+    """Makes a folder inside one of ours if it does not exist; never behind a link.
 
     Raises:
         FormatError: a link or something else has this name.
@@ -252,7 +255,7 @@ def make_inside(path: Path) -> None:
 
 
 def check_inside(path: Path) -> None:
-    """Sees to it that this is a folder and no link to one.
+    """Checks that this is a folder and not a link to one.
 
     Raises:
         FormatError: it is something else, or missing.
@@ -269,7 +272,7 @@ def check_inside(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Makes the names in a folder outlast a crash."""
+    """Makes the names in a folder durable."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(folder)
@@ -280,7 +283,7 @@ def sync_folder(path: Path) -> None:
 def clear_partial(folder: Path) -> None:
     """Removes what a killed `write_safely` left in a folder of ours; nothing else has such names.
 
-    What cannot be removed stays: it is in nobody's way.
+    Leftovers that cannot be removed are harmless and stay.
     """
     try:
         names = os.listdir(folder)

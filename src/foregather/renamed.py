@@ -1,7 +1,7 @@
 """renamed: modules of release 0.1 under their old names, for one more release.
 
-An import of an old name gives the module of the new name, with a DeprecationWarning. Names that
-are imported from a room (`from foregather.sampling import Neighbor`) have not changed.
+Importing an old name returns the module of the new name, with a DeprecationWarning. Names that are
+imported from a room (`from foregather.sampling import Neighbor`) have not changed.
 """
 
 import importlib
@@ -145,19 +145,19 @@ RENAMED = {
 
 
 class _NewName(Loader):
-    """Loads a module by putting that of the new name in its place."""
+    """Loads a module by substituting the one with the new name."""
 
     def __init__(self, new: str) -> None:
         self.new = new
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """As usual: an empty module, which is replaced below."""
+        """Returns the default empty module, which `exec_module` replaces."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Puts the module of the new name where the import looks for the old one."""
+        """Registers the module of the new name under the old name."""
         old = module.__name__
         warnings.warn(
-            f"{old} is called {self.new} now; the old name goes with the next release",
+            f"{old} is now called {self.new}; the old name will be removed in the next release",
             DeprecationWarning,
             stacklevel=2,
         )
@@ -165,12 +165,12 @@ class _NewName(Loader):
 
 
 class _Finder(MetaPathFinder):
-    """Asked last, so only for what is not found otherwise."""
+    """The last finder, so it is only asked for modules that were not found otherwise."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Where an old name leads to."""
+        """Returns the spec for an old name."""
         new = RENAMED.get(fullname.removeprefix("foregather."))
         if new is None or not fullname.startswith("foregather."):
             return None
@@ -178,6 +178,6 @@ class _Finder(MetaPathFinder):
 
 
 def install() -> None:
-    """Lets old names be imported; once."""
+    """Installs the finder for old names, once."""
     if not any(type(finder).__name__ == _Finder.__name__ for finder in sys.meta_path):
         sys.meta_path.append(_Finder())

@@ -1,8 +1,8 @@
-"""targets: where results may be written: never into a graph, nor over a part of a run.
+"""targets: checks where results may be written: never into a graph or over a part of a run.
 
-A command that makes a file asks here before its work begins, so that hours are not spent on what
-cannot be kept. What is asked for by name and with `--overwrite` is replaced; what a graph or a run
-consists of never is, whoever asks.
+A command that writes a file checks its target here before it starts, so that hours are not spent on
+a result that cannot be saved. A named file is replaced with `--overwrite`; a part of a graph or a
+run never is.
 """
 
 import os
@@ -17,7 +17,7 @@ __all__ = ["check_file", "check_replaced", "check_target"]
 GRAPH_MARK = b'"foregather-graph"'
 _MOST_BYTES = 256 << 20  # of a meta.json
 _RUN_MARKS = ("config.toml", "environment.json")
-#: What a run folder consists of; files of the user's own may lie beside it.
+#: The files of a run folder; the user may keep other files next to them.
 RUN_PARTS = frozenset(
     [
         *_RUN_MARKS,
@@ -30,22 +30,23 @@ RUN_PARTS = frozenset(
 def check_target(path: str | os.PathLike[str], part_of_run: bool = False) -> None:
     """Refuses to write a file or folder inside a graph folder, or over a part of a run.
 
-    Links on the way are followed; a link of the target's own name is not: it would be replaced.
+    Links in the path are followed; a link of the target's own name is not, because it would be
+    replaced.
 
     Args:
-        path: what would be made.
-        part_of_run: it may be a part of a run, which the caller is writing.
+        path: the file or folder to be made.
+        part_of_run: the target may be a part of a run, which the caller is writing.
 
     Raises:
-        StorageError: the target lies there.
+        StorageError: the target is inside a graph or part of a run.
     """
     target = Path(path)
     parts = [target.name]
     for folder in (found := Path(os.path.realpath(target.parent)), *found.parents):
         if _is_graph(folder):
             raise StorageError(
-                f"{target.name} would lie in {folder.name}, which is a graph, and nothing is "
-                "written into one; name a target elsewhere"
+                f"{target.name} would be inside {folder.name}, which is a graph folder, and "
+                "nothing is written into one; choose another target"
             )
         run = all(is_regular(folder / name) for name in _RUN_MARKS)
         if run and parts[-1] in RUN_PARTS and not part_of_run:
@@ -57,10 +58,10 @@ def check_target(path: str | os.PathLike[str], part_of_run: bool = False) -> Non
 
 
 def check_file(path: str | os.PathLike[str], overwrite: bool) -> None:
-    """Refuses a file to make, before the work: what is there is kept unless `overwrite` is given.
+    """Checks a file to be written: an existing one is kept unless `overwrite` is given.
 
     Raises:
-        StorageError: as `check_target`; or it exists, or is no file.
+        StorageError: as `check_target`; or it exists, or is not a file.
     """
     target = Path(path)
     check_target(target)
@@ -73,7 +74,7 @@ def check_file(path: str | os.PathLike[str], overwrite: bool) -> None:
 
 
 def check_replaced(path: Path) -> None:
-    """Only a file, or a link itself, is replaced.
+    """Refuses to replace anything but a file or a link.
 
     Raises:
         StorageError: a folder, a pipe or a device has this name.

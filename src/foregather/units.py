@@ -14,14 +14,14 @@ _BINARY = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _NUMBER = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?(?:e[0-9]+)?)\s*([A-Za-z]*)")
 
 
-_MOST = 1 << 62  # bytes or things: what a signed 64-bit number holds, and room to add
+_MOST = 1 << 62  # bytes or items: fits a signed 64-bit number, with room to add
 
 
 def to_whole(value: Any, name: str, least: int = 0, most: int | None = None) -> int:
-    """A whole number of a range, also one of NumPy's; 1.5, "1", True and None are none.
+    """Returns a whole number in a range, NumPy's included; refuses 1.5, "1", True and None.
 
     Raises:
-        InputError: it is none, or out of the range.
+        InputError: it is not a whole number, or out of range.
     """
     try:
         number = None if isinstance(value, bool) else operator.index(value)
@@ -34,7 +34,7 @@ def to_whole(value: Any, name: str, least: int = 0, most: int | None = None) -> 
 
 
 def _power(most: int) -> str:
-    """2^64 - 1 is easier to read than its digits."""
+    """Writes 2^64 - 1 and the like as a power, which is easier to read than the digits."""
     power = (most + 1).bit_length() - 1
     return f"2^{power} - 1" if most + 1 == 1 << power and power > 16 else str(most)
 
@@ -102,5 +102,11 @@ def format_count(count: int) -> str:
 
 
 def format_number(count: int, noun: str) -> str:
-    """A count with its noun, which ends in s unless there is one: "1 epoch", "2 epochs"."""
-    return f"{format_count(count)} {noun}{'' if count == 1 else 's'}"
+    """A count with its noun, in the plural unless the count is one: "1 batch", "2 batches"."""
+    if count == 1:
+        return f"1 {noun}"
+    if noun.endswith(("s", "x", "tch", "sh")):
+        return f"{format_count(count)} {noun}es"
+    if noun.endswith("y") and not noun.endswith(("ay", "ey", "oy", "uy")):
+        return f"{format_count(count)} {noun[:-1]}ies"
+    return f"{format_count(count)} {noun}s"

@@ -69,7 +69,7 @@ def test_a_file_stands_for_its_folder(tmp_path):
 @pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="no /dev/shm here")
 def test_memory_file_system():
     command = Doctor(Path("/dev/shm"))
-    assert "lives in memory" in command.show(command.run())
+    assert "is in memory" in command.show(command.run())
 
 
 def test_refusals_are_findings(tmp_path, monkeypatch):

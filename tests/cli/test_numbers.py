@@ -20,7 +20,7 @@ def graph(tmp_path_factory):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("train-full G --rate nan", "--rate is 'nan', expected a number that is finite"),
+        ("train-full G --rate nan", "--rate is 'nan', expected a finite number"),
         ("train-full G --rate inf", "--rate is 'inf'"),
         ("train-full G --rate=-1", "--rate is -1.0, expected a number above 0"),
         ("train-full G --rate 0", "--rate is 0.0, expected a number above 0"),
@@ -90,7 +90,7 @@ def test_no_memory_is_one_sentence(error, graph, monkeypatch, capsys):
     monkeypatch.setattr("foregather.cli.info.describe", refuse)
     assert main(["info", str(graph)]) == 2
     err = capsys.readouterr().err
-    assert "has not enough memory for what was asked" in err and err.count("\n") == 1
+    assert "does not have enough memory for this command" in err and err.count("\n") == 1
     monkeypatch.setattr("foregather.cli.info.describe", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):  # a bug stays one
         main(["info", str(graph)])

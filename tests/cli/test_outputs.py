@@ -99,7 +99,10 @@ def test_nothing_is_written_into_a_graph(run, made, monkeypatch, line, target):
     code, _, err = run(*(arg.replace("OUT", target) for arg in INSIDE[line]))
     assert code == 2 and err.count("\n") == 1, err
     assert contents(made / "g") == before
-    assert "which is a graph, and nothing is written into one" in err or "not a graph folder" in err
+    assert (
+        "which is a graph folder, and nothing is written into one" in err
+        or "not a graph folder" in err
+    )
 
 
 @pytest.mark.parametrize(
@@ -129,9 +132,11 @@ def test_files_of_ones_own_may_lie_beside_a_run(run, made, monkeypatch):
 def test_what_python_saves_stays_out_of_graphs_too(made):
     graph = Graph.open(made / "g")
     bulk = Neighbor([2]).sample_bulk(graph, [np.arange(5)], seed=0)
-    with pytest.raises(StorageError, match="features.npy would lie in g, which is a graph"):
+    with pytest.raises(
+        StorageError, match="features.npy would be inside g, which is a graph folder"
+    ):
         bulk.save(made / "g" / "features.npy")
-    with pytest.raises(StorageError, match="inner would lie in g, which is a graph"):
+    with pytest.raises(StorageError, match="inner would be inside g, which is a graph folder"):
         graph.save(made / "g" / "inner")
 
 
@@ -139,7 +144,7 @@ def test_a_damaged_graph_and_folders_above_are_seen_too(tmp_path):
     folder = tmp_path / "g"
     (folder / "deep" / "deeper").mkdir(parents=True)
     (folder / "meta.json").write_text('{"format": "foregather-graph", cut')
-    with pytest.raises(StorageError, match="would lie in g, which is a graph"):
+    with pytest.raises(StorageError, match="would be inside g, which is a graph folder"):
         check_target(folder / "deep" / "deeper" / "new")
     (folder / "meta.json").write_text('{"format": "another"}')
     check_target(folder / "deep" / "deeper" / "new")
@@ -244,7 +249,7 @@ def test_quickstart_replaces_only_what_it_made(run, tmp_path):
         before = contents(folder)
         code, _, err = start(run, folder)
         assert code == 2 and err.count("\n") == 1, err
-        assert f"{name} is there and is not what quickstart made, so it is kept" in err
+        assert f"{name} exists and was not made by quickstart, so it is kept" in err
         assert contents(folder) == before
     assert first["plots"][1].endswith("accuracy.png")
 

@@ -63,14 +63,14 @@ def test_large_grids_are_labelled(folder, capsys):
     text = capsys.readouterr().out
     assert "modelled: 8 of 128 ranks and 1 of 1 bulks were rehearsed" in text
     assert main(["plan", folder, *OPTIONS, "--ranks", "6", "--replication", "2"]) == 0
-    assert "paper      does not have this grid" in capsys.readouterr().out
+    assert "paper      cannot use this grid" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("more", "says"),
     [
         (["--ranks", "4", "--link", "fast"], "expected a bandwidth and a latency"),
-        (["--ranks", "4", "--replication", "3"], "divides the ranks"),
+        (["--ranks", "4", "--replication", "3"], "divides the number of ranks"),
         (["--ranks", "0"], "at least one rank"),
         (["--ranks", "4", "--split", "none"], "has no split"),
         (["--ranks", "4", "--rank-memory", "1MB"], "needs at least"),

@@ -45,7 +45,7 @@ def test_show_says_when_edges_were_capped(tmp_path):
     command = Synth(tmp_path / "g", "4", degree=3, features=0, classes=2)
     facts = command.run()
     assert facts["edges_capped"] > 0
-    assert "fewer than asked" in command.show(facts)
+    assert "fewer than requested" in command.show(facts)
     assert "features  none" in command.show(facts)
 
 

@@ -65,7 +65,7 @@ def test_a_setting_of_a_run_that_differs_on_one_rank(found):
 def test_a_sampler_that_cannot_be_compared_says_what_to_add(found):
     for part in some(found):
         assert part["lambda"].startswith("InputError: sampler is a Plain with .rule, a lambda,")
-        assert "or give Plain a __repr__ that says all it depends on" in part["lambda"]
+        assert "or give Plain a __repr__ that includes everything it depends on" in part["lambda"]
 
 
 @pytest.mark.skipif(is_too_old(), reason="runs over ranks need torch 2.9")

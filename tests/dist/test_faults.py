@@ -88,7 +88,7 @@ def test_a_port_that_is_taken(slow):
 
 def test_a_rank_that_never_starts(slow):
     for text in errors(slow["missing"], [0, 1]):
-        assert text.startswith("RankError: rank 2 did not come to port")
+        assert text.startswith("RankError: rank 2 did not arrive at port")
 
 
 def test_a_rank_with_bad_seeds_says_so_and_the_others_name_it(launcher, tmp_path):
@@ -136,4 +136,4 @@ def test_samplers_that_need_the_whole_graph(launcher, tmp_path):
     options = {"TEST_SAMPLER": "fastgcn", "TEST_TOPOLOGY": "paper"}
     with World(launcher, 1, "forever", tmp_path, **options) as world:
         (text,) = errors(world, [0])
-        assert "mode 'paper' has Neighbor and Ladies, not FastGCN" in text
+        assert "mode 'paper' supports Neighbor and Ladies, not FastGCN" in text

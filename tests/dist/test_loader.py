@@ -168,10 +168,10 @@ def test_rounded_rows_small_budgets_and_closed_loaders(launcher, tmp_path):
 def test_arguments_that_do_not_go_with_a_grid():
     graph = rank_train.train_graph()
     for options, message in (
-        ({"memory": "auto"}, "memory='auto' do not go with grid="),
+        ({"memory": "auto"}, "memory='auto' do not work with grid="),
         ({"memory": "1GB", "mode": "paper"}, "keeps no rows of other ranks"),
         ({"memory": "1GB", "storage": "disk"}, "the graph is in memory; save it"),
-        ({"storage": "features"}, "say with memory= how much each rank may use"),
+        ({"storage": "features"}, "set each rank's budget with memory="),
     ):
         with pytest.raises(InputError, match=message):
             rank_train.loader_of(graph, "once", 8, 2, grid=object(), **options)

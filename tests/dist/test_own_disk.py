@@ -121,7 +121,7 @@ def test_parts_of_a_file(graph, whole):
     assert (len(part), part.first_row, part.file_bytes) == (100, 1000, file.file_bytes)
     assert part.geometry().payload == 4096 + 1000 * WIDTH
     assert part.stored().scale is None and np.array_equal(part.scale, whole.scale)
-    with pytest.raises(InputError, match="expected borders from 0 to 100"):
+    with pytest.raises(InputError, match="expected bounds from 0 to 100"):
         part.span(0, 101)
     with pytest.raises(InputError, match="read by plan"):
         FeatureBlock.on_disk(graph, 3, 1, STARTS).take(np.array([950]))

@@ -185,7 +185,7 @@ def test_the_command(tmp_path, capsys):
     starts = Graph.open(out).meta["partition"]["row_starts"]
     assert np.array_equal(np.diff(starts), facts["nodes"])
     assert main(["partition", str(tmp_path / "graph"), "--parts", "4"]) == 2
-    assert "no folder to write was given" in capsys.readouterr().err
+    assert "no target folder was given" in capsys.readouterr().err
 
 
 def test_metis_order_cuts_few_edges():

@@ -336,7 +336,7 @@ def test_errors_name_the_rank(graph, runs, tmp_path):
     assert not (tmp_path / "s").exists()
     with runs.start(2, settings_of(graph), "r") as world:
         assert world.wait(600) == [2, 2]
-        assert "exists already; go on with --resume" in world.output(0)
+        assert "already exists; continue with --resume" in world.output(0)
 
 
 def test_a_rank_whose_disk_is_full_stops_nobody(graph, runs):

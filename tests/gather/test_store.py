@@ -211,7 +211,7 @@ def test_several_under_one_budget(tmp_path):
     assert stores["features"].memory_bytes > stores["edge_features"].memory_bytes
     given = open_stores(graph, 60_000, split={"features": 1, "edge_features": 9})
     assert given["features"].num_slots < stores["features"].num_slots
-    with pytest.raises(InputError, match="a positive share for each of"):
+    with pytest.raises(InputError, match="one positive share for each of"):
         open_stores(graph, 60_000, split={"features": 1})
     with pytest.raises(BudgetError, match="features, edge_features need at least"):
         open_stores(graph, 10_000)

@@ -260,7 +260,7 @@ def test_a_table_that_is_wrong_is_told_from_an_array_that_is(folder):
     table = np.load(folder / "features.crc")
     found = f"{_core.xxh64(table.view(np.uint8)):016x}"
     edit(folder, lambda text: entry_of(text).update(checksums=[found]))
-    with pytest.raises(FormatError, match=r"features.crc is wrong about block 1 \(rows 42 to 85\)"):
+    with pytest.raises(FormatError, match=r"features.crc does not match block 1 \(rows 42 to 85\)"):
         verify(folder)
     add_checks(folder)
     verify(folder)

@@ -39,7 +39,7 @@ def swap(path) -> None:
 @pytest.mark.parametrize(
     ("name", "edit", "message"),
     [
-        ("indices.npy", flip, "indices.npy of g.fg was written to behind the open loader"),
+        ("indices.npy", flip, "indices.npy of g.fg was written to while a loader had it open"),
         ("features.npy", truncate, r"features.npy of g.fg went from \d+ to \d+ bytes"),
         ("labels.npy", swap, "labels.npy of g.fg was replaced by another file"),
         ("splits/train.npy", os.remove, "splits/train.npy of g.fg was removed"),

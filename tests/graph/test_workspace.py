@@ -116,7 +116,7 @@ def with_pipe_as_mark(tmp_path, partial):
 def test_what_we_did_not_make_is_refused(tmp_path, prepare):
     prepare(tmp_path, tmp_path / "g.partial")
     before = tree(tmp_path)
-    with pytest.raises(StorageError, match=r"^g\.partial is there and was not made by"):
+    with pytest.raises(StorageError, match=r"^g\.partial exists and was not made by"):
         make(tmp_path / "g")
     assert tree(tmp_path) == before
 
@@ -148,7 +148,7 @@ def test_what_a_kill_left_at_the_start_is_taken_over(tmp_path, length):
 @pytest.mark.parametrize("name", [".", "..", "/"])
 def test_targets_without_a_name(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(StorageError, match="has no name of its own"):
+    with pytest.raises(StorageError, match="has no file name"):
         make(name)
 
 

@@ -376,11 +376,11 @@ def test_samplers_with_weights_and_gcn_sums():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"subgraph_type": "induced"}, "disjoint=True and subgraph_type='induced' do not go"),
-        ({"directed": False}, "subgraph_type='induced' do not go together"),
-        ({"memory": "1GB"}, "disjoint=True is for a graph in memory.* memory= is given"),
+        ({"subgraph_type": "induced"}, "disjoint=True does not work with subgraph_type='induced'"),
+        ({"directed": False}, "does not work with subgraph_type='induced'"),
+        ({"memory": "1GB"}, "disjoint=True needs a graph in memory.* memory= was given"),
         ({"grid": object()}, "disjoint=True is for a graph in memory.* grid= is given"),
-        ({"expand": "per-layer"}, "disjoint trees are for expand='once'"),
+        ({"expand": "per-layer"}, "disjoint trees need expand='once'"),
         ({"disjoint": "yes"}, "disjoint is 'yes', expected one of False, True"),
         ({"disjoint": None}, "disjoint is None, expected one of False, True"),
     ],

@@ -109,7 +109,7 @@ def test_a_sampler_of_torch_deals_the_seeds():
             NeighborLoader(data, [3], sampler=sampler, **options)
     with pytest.raises(InputError, match="sampler holds 60 at position 0"):
         next(iter(NeighborLoader(data, [3], sampler=[60])))
-    with pytest.raises(InputError, match="a place in it cannot be saved"):
+    with pytest.raises(InputError, match="so neither can a position in it"):
         loader.state_dict()
 
 
@@ -175,7 +175,7 @@ def test_kinds_of_subgraphs_with_repeats_and_models():
     assert next(iter(old)).num_edges == batch.num_edges
     with pytest.raises(InputError, match="for a PyG Data in memory"):
         NeighborLoader(Graph.from_pyg(data), [-1], subgraph_type="induced")
-    with pytest.raises(InputError, match="goes with num_neighbors alone"):
+    with pytest.raises(InputError, match="only works with num_neighbors"):
         NeighborLoader(data, sampler=Labor([2]), subgraph_type="induced")
 
 

@@ -115,5 +115,5 @@ def test_empty_and_bare():
 
 def test_what_a_graph_has_no_place_for_is_named():
     data = Data(x=X, edge_index=EDGES, pos=torch.rand(3, 3), kind=torch.arange(4), name="n")
-    with pytest.warns(UserWarning, match="a Graph has no place for kind, pos; look them up"):
+    with pytest.warns(UserWarning, match="a Graph cannot hold kind, pos; look them up"):
         Graph.from_pyg(data)

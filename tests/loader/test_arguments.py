@@ -20,13 +20,16 @@ from tests.loader.test_loader import GRAPH, ONCE, plain, plain_as_pyg
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"time_attr": "t"}, "time_attr='t' of PyG is not supported; samples do not look at time"),
+        (
+            {"time_attr": "t"},
+            "time_attr='t' of PyG is not supported; temporal sampling is not supported",
+        ),
         ({"num_workers": 4}, "num_workers=4 .* use threads= and prefetch="),
         ({"weight_attr": "w"}, "weight_attr='w' .* use weight_attr='edge_weight'"),
         ({"weight_attr": "edge_weight"}, "set weights= on the sampler"),
         ({"subgraph_type": "induced"}, "subgraph_type"),
         ({"disjoint": True}, "disjoint trees are sampled by Neighbor and Labor"),
-        ({"disjoint": True, "memory": "1GB"}, "disjoint=True .* memory= is given; leave memory"),
+        ({"disjoint": True, "memory": "1GB"}, "disjoint=True .* memory= was given; leave memory"),
         ({"disjoint": 2}, "disjoint is 2, expected one of False, True"),
         ({"input_time": torch.zeros(3)}, "input_time"),
         ({"num_neighbors": [2]}, "both given"),
@@ -70,7 +73,7 @@ def test_other_arguments():
 
 
 def test_memory_is_judged_beforehand():
-    with pytest.raises(BudgetError, match="7 batches a bulk and 2 ahead need") as caught:
+    with pytest.raises(BudgetError, match="7 batches per bulk and 2 ahead need") as caught:
         plain(memory=2000)
     minimum = int(re.search(r"need .* \((\d+) bytes\)", str(caught.value)).group(1))
     assert len(list(plain(memory=minimum))) == 7  # what the message says is enough
@@ -118,7 +121,7 @@ def test_weight_attr_samples_by_the_weights_of_the_graph():
 @pytest.mark.parametrize("given", [5, 2.5, "10,5", b"ab"])
 def test_fan_outs_that_are_no_list(given):
     graph = Graph.from_edge_index(np.array([[0, 1], [1, 0]]))
-    with pytest.raises(InputError, match=r"num_neighbors is .*, expected fan-outs, one a layer"):
+    with pytest.raises(InputError, match=r"num_neighbors is .*, expected fan-outs, one per layer"):
         Loader(graph, given)
 
 

@@ -61,7 +61,7 @@ def test_states():
     loader = Loader(small_graph(), [2], batch_size=16)
     good = loader.state_dict()
     for state in (None, 3, [1], "epoch"):
-        with pytest.raises(InputError, match=r"expected what state_dict\(\) gave"):
+        with pytest.raises(InputError, match=r"expected the result of state_dict"):
             loader.load_state_dict(state)
     with pytest.raises(InputError, match="the state was saved with"):
         loader.load_state_dict({})
@@ -96,7 +96,7 @@ def test_a_torch_dataloader_cannot_hold_a_loader(workers, kind):
     for size in (None, 2):
         with pytest.raises(InputError, match="cannot be the dataset of a torch DataLoader; loop"):
             list(DataLoader(loader, batch_size=size, num_workers=workers))
-    with pytest.raises(InputError, match="is looped over and has no items"):
+    with pytest.raises(InputError, match="is iterable and has no items"):
         loader[0]
     assert len(list(loader)) == len(loader)
 

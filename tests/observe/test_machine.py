@@ -34,7 +34,7 @@ def test_place(tmp_path):
     assert 0 <= place["free"] <= place["total"]
     assert place["filesystem"] != "unknown"
     assert describe_place("/proc")["filesystem"] == "proc"
-    with pytest.raises(InputError, match="nowhere cannot be looked at"):
+    with pytest.raises(InputError, match="nowhere cannot be inspected"):
         describe_place(tmp_path / "nowhere")
 
 

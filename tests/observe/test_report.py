@@ -45,7 +45,7 @@ def test_the_page_has_everything_and_asks_for_nothing(run):
     assert len(page) < 2_000_000
     for title in (
         "Loss", "Accuracy", "Where the training thread was", "Reads against the lower bound",
-        "Miss curve: reads a batch against the cache", "Pipeline of the first batches",
+        "Miss curve: reads per batch by cache size", "Pipeline of the first batches",
     ):  # fmt: skip
         assert f'aria-label="{title}"' in page
     assert "default-src 'none'" in page and "<script" not in page
@@ -85,7 +85,7 @@ def test_hostile_text_is_escaped(run, tmp_path):
     assert "<script" not in page and "&lt;script&gt;" in page
     assert "<script" not in line_chart(bad, bad, bad, {bad: [(1, 2)]})
     assert "<script" not in timeline(bad, {bad: [(bad, 0.0, 1.0)]})
-    with pytest.raises(FormatError, match="not the folder of a run"):
+    with pytest.raises(FormatError, match="not a run folder"):
         read_run(tmp_path)
 
 

@@ -316,7 +316,7 @@ def test_impossible_options_are_refused():
             _core.Planner(g, slots, **options)
     with pytest.raises(InputError, match="one for each of 5 rows"):
         _core.Planner(g, 1).set_popularity(np.zeros(4, np.uint16))
-    with pytest.raises(InputError, match="0 or more"):
+    with pytest.raises(InputError, match="at least 0 per row"):
         Planner(g, 1, popularity=[-1, 0, 0, 0, 0])
 
 

@@ -151,7 +151,7 @@ def test_a_file_that_changed_is_refused(own_folder):
         with pytest.raises(StorageError, match="open the topology again"):
             topology.sample_bulk(rule, seeds, seed=1)
         file.unlink()
-        with pytest.raises(StorageError, match="is gone"):
+        with pytest.raises(StorageError, match="was removed"):
             topology.sample_bulk(rule, seeds, seed=1)
     with pytest.raises(FormatError, match="missing"):
         DiskTopology(own_folder, LEAST)

@@ -43,7 +43,7 @@ def test_corner_cases():
     sample = Full(2).sample_bulk(one, [np.array([0, 0]), np.array([], np.int64)], seed=0)[0]
     assert sample.num_nodes == (1, 1, 1)
     assert sample.seed_position.tolist() == [0, 0]
-    with pytest.raises(InputError, match="num_layers is 0, expected a number from 1 on"):
+    with pytest.raises(InputError, match="num_layers is 0, expected at least 1"):
         Full(0)
     with pytest.raises(InputError, match="expand is 'twice'"):
         Full(1, "twice")

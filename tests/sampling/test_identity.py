@@ -154,7 +154,7 @@ def test_a_text_of_its_own_is_taken_where_attributes_have_none():
     assert identity_of(Said(lambda x: x)) == "Said(<lambda>)"
     itself: list[Any] = []
     itself.append(itself)
-    with pytest.raises(InputError, match="which holds itself"):
+    with pytest.raises(InputError, match="which contains itself"):
         identity_of(Plain(itself))
 
 

@@ -320,8 +320,8 @@ def test_bad_options_are_refused(kind):
     for options, message in (
         (((),), "expected one whole number for each layer"),
         (((1.5,),), "expected one whole number for each layer"),
-        (((4, 0),), "expected numbers from 1 on"),
-        (((4, -2),), "expected numbers from 1 on"),
+        (((4, 0),), "expected numbers of at least 1"),
+        (((4, -2),), "expected numbers of at least 1"),
         (((4,), "exactly"), 'expected "exact", "reference" or None'),
     ):
         with pytest.raises(InputError, match=message):

@@ -356,9 +356,9 @@ def test_bad_arguments_are_refused():
         p.sample_rows(2, np.full(len(p.columns), np.nan))
     with pytest.raises(InputError, match="weights hold -1"):
         p.sum_columns(np.full(len(p.columns), -1))
-    with pytest.raises(InputError, match="one number for each entry"):
+    with pytest.raises(InputError, match="one number per entry"):
         p.sample_rows(2, np.ones(3))
-    with pytest.raises(InputError, match="only known without replacement"):
+    with pytest.raises(InputError, match="debias needs replace=False"):
         p.sample_rows(2, replace=True, debias=True)
     with pytest.raises(InputError, match="cannot be picked with replacement"):
         p.sample_rows(-1, replace=True)

@@ -199,7 +199,7 @@ def test_what_cannot_be_is_refused():
     with pytest.raises(InputError, match="seed 2 is node 30, but the graph has 30 nodes"):
         Neighbor([2]).sample_trees(graph, [[0], [1, 2, 30]], [[0], [0, 1, 2]], seed=0)
     for rows in ([[0, 1]], [[0, 1], [2]], [[0, 1, -1]]):
-        with pytest.raises(InputError, match="rows does not have a number from 0 on for each"):
+        with pytest.raises(InputError, match="rows must hold one number of at least 0 per seed"):
             Neighbor([2]).sample_trees(graph, one, rows, seed=0)
     with pytest.raises(InputError, match="Neighbor and Labor, not by Own"):
         Own([2]).sample_trees(graph, one, one, seed=0)

@@ -212,7 +212,7 @@ def test_a_program_with_weights_of_another_graph(count):
 
 @pytest.mark.parametrize("weights", ["edge_weight", [[1.0, 2.0]], [True, False]])
 def test_weights_of_a_wrong_kind(weights):
-    with pytest.raises(InputError, match="expected one number for each edge"):
+    with pytest.raises(InputError, match="expected one number per edge"):
         Neighbor([2], weights=weights)
 
 

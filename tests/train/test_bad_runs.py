@@ -87,7 +87,7 @@ CASES = {
     ),
     "-5": (
         lambda f: {"labels": with_label(f, -5)},
-        "the labels hold -5, expected classes from 0 on",
+        "the labels hold -5, expected classes of at least 0",
     ),
 }
 

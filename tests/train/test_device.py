@@ -37,7 +37,7 @@ def test_found(monkeypatch, name, count, rank, found):
     [
         ("gpu", 1, "train.device is 'gpu', expected auto, cpu, cuda or cuda:N"),
         ("cuda:x", 1, "expected auto, cpu, cuda or cuda:N"),
-        ("cuda", 0, "train.device is 'cuda', but there is no CUDA device here.*take cpu or auto"),
+        ("cuda", 0, "train.device is 'cuda', but there is no CUDA device here.*use cpu or auto"),
         ("cuda:2", 2, "train.device is 'cuda:2', but there are only 2 CUDA devices here"),
     ],
 )

@@ -198,12 +198,12 @@ def test_a_folder_of_others_is_neither_cleared_nor_used(graph, tmp_path):
     theirs = tmp_path / "r.partial"
     theirs.mkdir()
     (theirs / "thesis.tex").write_text("years")
-    with pytest.raises(StorageError, match=r"r\.partial is there and was not made by"):
+    with pytest.raises(StorageError, match=r"r\.partial exists and was not made by"):
         Run.create(settings)
     assert (theirs / "thesis.tex").read_text() == "years" and not (tmp_path / "r").exists()
     shutil.move(theirs, tmp_path / "elsewhere")
     theirs.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(StorageError, match=r"r\.partial is there and was not made by"):
+    with pytest.raises(StorageError, match=r"r\.partial exists and was not made by"):
         Run.create(settings)
     assert os.listdir(tmp_path / "elsewhere") == ["thesis.tex"]
     theirs.unlink()

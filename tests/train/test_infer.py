@@ -145,13 +145,13 @@ def test_only_its_own_scratch_folder_is_cleared(tmp_path):
     graph, model = random_graph(), SAGE([WIDTH, 8, CLASSES])
     (tmp_path / "s.npy.scratch").mkdir()
     (tmp_path / "s.npy.scratch" / "mine").touch()
-    with pytest.raises(StorageError, match="s.npy.scratch is there and was not made by"):
+    with pytest.raises(StorageError, match="s.npy.scratch exists and was not made by"):
         infer(model, graph, tmp_path / "s.npy")
     assert (tmp_path / "s.npy.scratch" / "mine").exists()
     (tmp_path / "far").mkdir()
     (tmp_path / "far" / "mine").touch()
     (tmp_path / "t.npy.scratch").symlink_to(tmp_path / "far")
-    with pytest.raises(StorageError, match="t.npy.scratch is there and was not made by"):
+    with pytest.raises(StorageError, match="t.npy.scratch exists and was not made by"):
         infer(model, graph, tmp_path / "t.npy", overwrite=True)
     assert (tmp_path / "far" / "mine").exists() and not (tmp_path / "t.npy").exists()
 
@@ -194,4 +194,4 @@ def test_command(tmp_path, capsys):
     assert "accuracy  train" in capsys.readouterr().out
     assert np.load(scores).shape == (300, CLASSES)
     assert main(["infer", str(tmp_path / "g"), str(tmp_path / "g"), str(scores)]) == 2
-    assert "not the folder of a run" in capsys.readouterr().err
+    assert "not a run folder" in capsys.readouterr().err

@@ -139,7 +139,7 @@ def test_a_signal_leaves_a_resumable_checkpoint(folder, tmp_path, number, capsys
         with pytest.raises(SystemExit, match=str(128 + number)):
             main(["train", str(tmp_path / "c.toml")])
     said = capsys.readouterr().err
-    assert "a checkpoint was written; go on with: foregather train --resume" in said
+    assert "a checkpoint was written; continue with: foregather train --resume" in said
     newest = list_checkpoints(tmp_path / "a" / "checkpoints")[0]
     assert newest.name == "checkpoint-00000001-00000006.safetensors"  # epochs have 12 batches
     assert said.strip().endswith("--trust-code"), "the model is code"
@@ -172,12 +172,12 @@ def test_a_damaged_checkpoint_falls_back(folder, tmp_path, damage):
     with Run.resume(tmp_path / "b", say=heard.append) as run:
         assert len(run.trainer.history) == 2
         conduct(run)
-    assert newest.name in heard[0] and "the one before it is used" in heard[0]
+    assert newest.name in heard[0] and "the previous one is used" in heard[0]
     assert heard[1] == f"resumed from {before.name}"
     assert_same(tmp_path / "a", tmp_path / "b")
     for path in list_checkpoints(tmp_path / "b" / "checkpoints"):
         damage(path)
-    with pytest.raises(FormatError, match="no checkpoint that can be read"):
+    with pytest.raises(FormatError, match="no readable checkpoint"):
         Run.resume(tmp_path / "b", say=heard.append)
 
 
@@ -195,7 +195,7 @@ def test_a_full_disk_while_checkpointing(folder, tmp_path, monkeypatch):
         monkeypatch.setattr(os, "fsync", full)
         conduct(run)
     assert any("no space left on the disk" in text for text in heard)
-    assert any("training goes on" in text for text in heard)
+    assert any("training continues" in text for text in heard)
     assert not list((tmp_path / "b" / "checkpoints").glob("*.partial"))
     assert_same(tmp_path / "a", tmp_path / "b")
 
@@ -229,7 +229,7 @@ def test_a_file_system_that_is_really_full(folder, tmp_path):
 
         def hear(text):
             heard.append(text)
-            if "training goes on" in text:  # others take what little is left
+            if "training continues" in text:  # others take what little is left
                 with open(place / "filler", "ab", buffering=0) as file, suppress(OSError):
                     while file.write(bytes(512)) == 512:
                         pass
@@ -238,7 +238,7 @@ def test_a_file_system_that_is_really_full(folder, tmp_path):
         settings = replace(settings, train=replace(settings.train, epochs=12))
         with pytest.raises(StorageError, match="no space left on the disk"):
             train(settings, hear)
-        assert any("training goes on" in text for text in heard)
+        assert any("training continues" in text for text in heard)
         mount = ["mount", "-o", "remount,size=64M", str(place)]
         subprocess.run(mount, check=True, capture_output=True)
         with Run.resume(place / "r", say=heard.append) as run:
@@ -261,9 +261,9 @@ def test_resume_refuses_other_settings_and_graphs(folder, tmp_path):
         Run.resume(tmp_path / "a", replace(settings, graph=str(tmp_path / "other")))
     smaller = MemorySettings("60MB", "features")
     Run.resume(tmp_path / "a", replace(settings, memory=smaller)).close()
-    with pytest.raises(FormatError, match="not the folder of a run"):
+    with pytest.raises(FormatError, match="not a run folder"):
         Run.resume(tmp_path / "other")
-    with pytest.raises(StorageError, match="go on with --resume"):
+    with pytest.raises(StorageError, match="continue with --resume"):
         Run.create(settings)
     with Run.resume(tmp_path / "a"), pytest.raises(StorageError, match="by another process"):
         Run.resume(tmp_path / "a")
@@ -279,7 +279,7 @@ def test_flags_beside_resume(folder, tmp_path, capsys):
     assert main([*resume[:1], f"--resume={tmp_path / 'a'}", "--train.epochs", "9", "--json"]) == 2
     assert "train.epochs was 3 and is 9" in capsys.readouterr().err
     assert main(["train", "--resume", str(tmp_path), "--json"]) == 2
-    assert "is not the folder of a run" in capsys.readouterr().err
+    assert "is not a run folder" in capsys.readouterr().err
 
 
 def test_patience_without_validation_never_stops(folder, tmp_path):

@@ -1,1 +1,1 @@
-"""cli: the command line; one module a command."""
+"""cli: the command line; one module per command."""

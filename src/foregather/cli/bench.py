@@ -29,7 +29,7 @@ _PLOTTED = (("misses", "rows missed"), ("requests", "requests"), ("bytes", "byte
 
 @dataclass(frozen=True)
 class Bench:
-    """Compare cache policies: misses, requests, bytes and predicted seconds against memory."""
+    """Compare cache policies: misses, requests, bytes and predicted seconds by memory."""
 
     what: Annotated[Literal["cache"], tyro.conf.Positional]
     """What to compare."""
@@ -38,15 +38,15 @@ class Bench:
     nodes: str = "200k"
     """Nodes of the synthetic graph (power law, communities, shuffled ids)."""
     row_bytes: int = 512
-    """Bytes of a feature row, where the graph has no features."""
+    """Bytes of a feature row, if the graph has no features."""
     fanouts: tuple[int, ...] = (10, 5)
     """Neighbours kept at each layer."""
     batch_size: int = 256
-    """Seeds of a batch."""
+    """Seeds per batch."""
     bulk: int = 64
-    """Batches of a bulk."""
+    """Batches per bulk."""
     bulks: int = 3
-    """Bulks of the trace."""
+    """Bulks in the trace."""
     memory: tuple[float, ...] = (0.05, 0.1, 0.25, 0.5)
     """Cache sizes, as shares of the feature bytes."""
     block: str = "16KiB"
@@ -56,17 +56,17 @@ class Bench:
     seed: int = 0
     """Random seed of the trace."""
     plot: Path | None = None
-    """Draw the table to this file (.png, .pdf or .svg); one panel a quantity."""
+    """Draw the table to this file (.png, .pdf or .svg); one panel per quantity."""
     json: bool = False
-    """Print JSON for programs."""
+    """Print the facts as JSON."""
 
     def run(self) -> dict[str, Any]:
-        """Samples the trace and plans it by every policy."""
+        """Samples the trace and plans it with every policy."""
         for name in self.policies:
             find_policy(name)
         if not self.memory or not all(0 <= share <= 1 for share in self.memory):
             raise InputError(f"memory is {self.memory}, expected shares from 0 to 1")
-        parse_count(self.nodes)  # refused also where a graph is given
+        parse_count(self.nodes)  # refused even if a graph is given
         check_figure(self.plot)
         graph = self._graph()
         row_bytes, disk = self.row_bytes, None
@@ -122,7 +122,7 @@ class Bench:
         return trace
 
     def show(self, facts: dict[str, Any]) -> str:
-        """The table for people."""
+        """Returns the table as text."""
         rows = max(1, facts["rows"])
         lines = [
             f"{format_count(facts['rows'])} rows of {facts['row_bytes']} bytes from "
@@ -141,9 +141,13 @@ class Bench:
                 f"{bound['memory_share']:>7.0%} {'bound':8} {100 * bound['rows'] / rows:>8.1f} "
                 f"{100 * bound['blocks'] / rows:>9.1f}"
             )
-        lines.append("seconds are the whole trace on the disk, predicted from its calibration")
+        lines.append(
+            "seconds: disk time for the whole trace, predicted from the disk's calibration"
+        )
         if facts["disk"] == "assumed":
-            lines.append("the disk was not measured: default figures; run foregather doctor")
+            lines.append(
+                "the disk was not measured, so default figures are used; run foregather doctor"
+            )
         if "plot" in facts:
             lines.append(f"drawn to {facts['plot']}")
         return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""foregather convert: what people already have becomes a graph folder, in bounded memory."""
+"""foregather convert: converts existing data to a graph folder, in bounded memory."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,29 +21,29 @@ class Convert:
     dst: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DST")]
     """The graph folder to make."""
     memory: str = "2GB"
-    """Memory the process may use; of more than the machine has, what it has."""
+    """Memory the process may use; at most what the machine has is used."""
     undirected: bool = False
-    """Add the reverse of each edge, then drop repeated pairs. Done without asking for data sets
+    """Add the reverse of each edge, then drop repeated pairs. Done by default for data sets
     that are undirected by definition but stored one way."""
     directed: bool = False
     """Never add reverse edges, whatever the data set."""
     self_loops: bool = False
-    """Add an edge from each node to itself where there is none."""
+    """Add an edge from each node to itself if there is none."""
     dedup: bool = False
     """Keep the first of several edges with the same source and target."""
     dtype: Literal["auto", "float32", "float16", "int8", "source"] = "auto"
-    """Storage of node features; auto keeps float16 and makes all else float32."""
+    """Storage of node features; auto keeps float16 and converts everything else to float32."""
     ids: Literal["auto", "dense", "sparse", "string"] = "auto"
-    """dense: integers as they are; sparse: integers renumbered; string: text numbered."""
+    """dense: integers used unchanged; sparse: integers renumbered; string: text numbered."""
     nodes: str | None = None
-    """Number of nodes, where the source does not say it."""
+    """Number of nodes, if the source does not state it."""
     columns: tuple[str, str] | None = None
     """Source and target column of a table, by name or position."""
     weight: str | None = None
     """Weight column of a table, by name or position."""
     header: Literal["auto", "yes", "no"] = "auto"
-    """Whether the first line of an edge list is a header; auto looks, and asks where it could be an
-    edge as well."""
+    """Whether the first line of an edge list is a header; auto detects it, and refuses a line that
+    could be an edge as well."""
     features: Path | None = None
     """A .npy or .npz with the node features; those of the source are left out."""
     splits: bool = True
@@ -60,7 +60,7 @@ class Convert:
         from foregather.graph.convert import ReadOptions, convert
 
         if self.undirected and self.directed:
-            raise InputError("--undirected and --directed exclude each other; give one of them")
+            raise InputError("--undirected and --directed exclude each other; pass one of them")
         reading = ReadOptions(
             ids=self.ids,
             num_nodes=None if self.nodes is None else parse_count(self.nodes),
@@ -84,7 +84,7 @@ class Convert:
         )
 
     def show(self, facts: dict[str, Any]) -> str:
-        """The summary for people."""
+        """Returns the summary as text."""
         lines = [
             f"{facts['graph']}: {format_count(facts['num_nodes'])} nodes, "
             f"{format_count(facts['num_edges'])} edges from {facts['source']}"

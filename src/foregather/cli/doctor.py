@@ -1,4 +1,4 @@
-"""doctor: says what this machine offers and what limits it, and measures one disk.
+"""doctor: reports what this machine offers and what limits it, and measures one disk.
 
 Every line of the report is a check with a verdict, good or limited, and a limited one says what to
 do. A refusal (no io_uring, no O_DIRECT, read-only folder, full disk) is a finding, never a failure.
@@ -31,16 +31,16 @@ _QUICK_SIZE = 256 << 20
 _EXTRAS = {"torch-geometric": "pyg", "pyarrow": "parquet"}
 _SMALL_QUEUE = 32  # below this a disk queue cannot hold the reads io_uring keeps in flight
 _SMALL_LOCKED = 64 << 20  # below this a staging buffer cannot be pinned
-_SLOW = 5000  # reads a second; solid-state disks do ten times more
+_SLOW = 5000  # reads per second; solid-state disks do ten times more
 
 Check = dict[str, str]
 
 
 @dataclass(frozen=True)
 class Doctor:
-    """Report versions, memory, cores and ways of reading, and measure a disk.
+    """Report versions, memory, cores and read backends, and measure a disk.
 
-    The measured rates are stored for later runs, which choose block size and depth by them.
+    The measured rates are stored for later runs, which use them to choose block size and depth.
     """
 
     path: Annotated[Path, tyro.conf.Positional] = Path(".")
@@ -53,7 +53,7 @@ class Doctor:
     """Print the facts as JSON."""
 
     def run(self) -> dict[str, Any]:
-        """Looks, probes and measures; refusals become checks."""
+        """Inspects, probes and measures; refusals become checks."""
         if not self.path.exists():
             raise InputError(f"{self.path.name} does not exist; name a folder on the disk to test")
         folder = self.path if self.path.is_dir() else self.path.parent
@@ -82,10 +82,10 @@ class Doctor:
         try:
             return found, str(found.save()), []
         except ForegatherError as error:
-            return found, None, [_limited("stored", str(error), "this result is shown only here")]
+            return found, None, [_limited("stored", str(error), "this result was not stored")]
 
     def show(self, facts: dict[str, Any]) -> str:
-        """The report for people."""
+        """Returns the report as text."""
         width = max(len(check["what"]) for check in facts["checks"])
         lines = []
         for check in facts["checks"]:
@@ -112,9 +112,9 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _least_versions() -> dict[str, str]:
-    """The lowest version this installation of foregather asks for, by package.
+    """Returns the minimum version of each package that this installation requires.
 
-    Empty where that cannot be looked up: the folder of packages may not be readable to this user.
+    Empty if it cannot be looked up: the package folder may not be readable for this user.
     """
     found = {}
     try:
@@ -152,7 +152,7 @@ def _check_machine(machine: dict[str, Any]) -> list[Check]:
     checks = [_good("kernel", machine["kernel"])]
     cores = f"{cpu['cores_allowed']} of {cpu['cores_total']} ({cpu['model']})"
     if cpu["cores_allowed"] < (cpu["cores_total"] or 0):
-        advice = "an affinity mask or container holds the rest back; threads keep to these"
+        advice = "an affinity mask or container restricts the process to these"
         checks.append(_limited("cores", cores, advice))
     else:
         checks.append(_good("cores", cores))
@@ -160,7 +160,7 @@ def _check_machine(machine: dict[str, Any]) -> list[Check]:
         checks.append(_good("simd", " ".join(cpu["simd"])))
     else:
         found = " ".join(cpu["simd"]) or "none of interest"
-        checks.append(_limited("simd", found, "everything works, copies and casts are slower"))
+        checks.append(_limited("simd", found, "everything works, but copies and casts are slower"))
     amount = f"{_bytes(memory['available'])} available of {_bytes(memory['total'])}"
     if memory["cgroup_limit"]:
         found = f"{amount}, limited to {_bytes(memory['cgroup_limit'])} by its control group"
@@ -176,13 +176,13 @@ def _check_machine(machine: dict[str, Any]) -> list[Check]:
     if locked is None or locked >= _SMALL_LOCKED or os.geteuid() == 0:  # root may lock any amount
         checks.append(_good("locked memory", "enough to pin read buffers"))
     else:
-        advice = "raise ulimit -l; until then every read pins its own pages, at some CPU"
+        advice = "raise ulimit -l; until then every read pins its own pages, which costs some CPU"
         checks.append(_limited("locked memory", f"at most {_bytes(locked)}", advice))
     return checks
 
 
 def _check_reading(folder: Path) -> tuple[dict[str, Any], list[Check]]:
-    """What `probe_reader` found, and the checks from it."""
+    """Runs `probe_reader`; returns its result and the checks derived from it."""
     try:
         reader: dict[str, Any] = dict(_core.probe_reader(str(folder)))
         reader["backend"] = first_backend(reader["backends"])
@@ -214,9 +214,9 @@ def _check_disk(disk: dict[str, Any], calibration: Calibration | None) -> list[C
         checks.append(_limited("disk queue", f"{queue} requests", advice))
     if disk["filesystem"] in MEMORY_FILESYSTEMS:
         advice = "test a folder on the disk that will hold the graph"
-        checks.append(_limited("disk", f"{disk['filesystem']} lives in memory", advice))
+        checks.append(_limited("disk", f"{disk['filesystem']} is in memory", advice))
     if calibration is not None and calibration.iops < _SLOW:
-        found = f"{format_count(round(calibration.iops))} reads a second"
+        found = f"{format_count(round(calibration.iops))} reads per second"
         advice = "a hard drive, or a throttled volume; graphs train faster from a solid-state disk"
         checks.append(_limited("disk rate", found, advice))
     return checks
@@ -241,6 +241,6 @@ def _table(found: Calibration) -> list[str]:
         f"one 4 KiB read alone takes {found.latency * 1e6:.0f} us",
         f"sequential: read {format_bytes(found.sequential_read)}/s, "
         f"write {format_bytes(found.sequential_write)}/s",
-        f"up to {format_bytes(found.break_even_bytes)} a read costs what a small one costs",
+        f"a read of up to {format_bytes(found.break_even_bytes)} costs as much as a small one",
         *(f"note: {note}" for note in found.notes),
     ]

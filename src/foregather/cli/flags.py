@@ -1,7 +1,7 @@
-"""flags: looks at a command line before it is parsed, and says in one sentence what is wrong.
+"""flags: checks a command line before it is parsed, and says in one sentence what is wrong.
 
-Names of commands and flags, choices and numbers are checked against the commands' own fields. What
-is right is left to the parser.
+Names of commands and flags, choices and numbers are checked against the commands' own fields. Valid
+ones are left to the parser.
 """
 
 import dataclasses
@@ -18,8 +18,8 @@ from foregather.units import to_whole
 
 __all__ = ["check_arguments", "commands_of", "flags_of"]
 
-_MOST = 1 << 64  # seeds reach up to there, and nothing goes beyond
-#: Whole numbers that mean the same in all commands, by the last part of the flag: from, to.
+_MOST = 1 << 64  # the largest seed; nothing is larger
+#: Ranges of whole numbers that mean the same in all commands, by the last part of the flag.
 _RANGES = {
     "threads": (0, (1 << 31) - 1),
     "batches": (0, (1 << 62) - 1),
@@ -64,11 +64,11 @@ def _name(note: Any) -> Any:
 
 
 def check_arguments(arguments: Sequence[str], commands: Mapping[str, type]) -> None:
-    """Raises for a command line that cannot be meant.
+    """Refuses an invalid command line.
 
     Raises:
-        InputError: the command or a flag is not there, or a value is none of the choices or no
-            number; the message has what was given, what is expected, and the nearest name.
+        InputError: the command or a flag does not exist, or a value is not one of the choices or
+            not a number; the message says what was given, what was expected, and the closest name.
     """
     if not arguments or {"-h", "--help"} & set(arguments) or arguments[0].startswith("-"):
         return
@@ -101,7 +101,7 @@ def _kind(flag: str, flags: Mapping[str, Any], command: str) -> Any:
 
 
 def _inside(flag: str, flags: Iterable[str]) -> str:
-    """The nearest flag by the part after its section."""
+    """Finds the closest flag by the part after its section."""
     by_last = {name.split(".")[-1]: f"--{name}" for name in reversed([*flags])}
     near = difflib.get_close_matches(flag.split(".")[-1], list(by_last), 1, 0.6)
     return f"did you mean {by_last[near[0]]}?" if near else ""
@@ -159,7 +159,7 @@ def _check_one(flag: str, kind: Any, value: str) -> None:
         except ValueError:
             raise InputError(f"{flag} is {value!r}, expected {_wanted(kind)}") from None
         if not math.isfinite(number):
-            raise InputError(f"{flag} is {value!r}, expected a number that is finite")
+            raise InputError(f"{flag} is {value!r}, expected a finite number")
         if kind is int and not abs(number) < _MOST:
             raise InputError(f"{flag} is {value!r}, expected a whole number below 2^64")
         name = flag.lstrip("-").replace("_", "-").rpartition(".")[2]

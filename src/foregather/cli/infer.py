@@ -1,4 +1,4 @@
-"""infer: exact scores of every node of a graph with the model of a run: `foregather infer`."""
+"""infer: computes exact scores of every node of a graph with a run's model: `foregather infer`."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -7,25 +7,25 @@ from typing import Annotated, Any
 import tyro
 
 from foregather.observe.report import NOT_SCORED
-from foregather.units import format_bytes, format_count
+from foregather.units import format_bytes, format_count, format_number
 
 __all__ = ["Infer"]
 
 
 @dataclass(frozen=True)
 class Infer:
-    """Write the scores of all nodes, by every edge of the graph, layer by layer from disk."""
+    """Write exact scores of all nodes, using every edge of the graph, layer by layer from disk."""
 
     run_folder: Annotated[Path, tyro.conf.Positional]
     """The run whose best model is used."""
     graph: Annotated[Path, tyro.conf.Positional]
-    """The graph folder; it may be another one than that of the run."""
+    """The graph folder; it may differ from that of the run."""
     out: Annotated[Path, tyro.conf.Positional]
-    """The array file to make (.npy): float32, a row for each node, a column for each class."""
+    """The array file to make (.npy): float32, one row per node, one column per class."""
     memory: str | None = None
-    """Bytes (2GB) for graph, cache and batches; None: what the run was trained with."""
+    """Bytes (2GB) for graph, cache and batches; None: the run's own budget."""
     batch_size: int | None = None
-    """Targets that are computed together; None: what the budget holds."""
+    """Targets that are computed together; None: as many as the budget holds."""
     overwrite: bool = False
     """Replace OUT."""
     trust_code: bool = False
@@ -34,7 +34,7 @@ class Infer:
     """Print the facts as JSON."""
 
     def run(self) -> dict[str, Any]:
-        """Infers, and scores the splits where there are labels."""
+        """Infers, and scores the splits that have labels."""
         from foregather.graph.graph import Graph
         from foregather.graph.on_disk.npy import map_array
         from foregather.observe.progress import peak_memory
@@ -60,10 +60,10 @@ class Infer:
         return facts | {"peak_memory": peak_memory()}
 
     def show(self, facts: dict[str, Any]) -> str:
-        """What was written, for people."""
+        """Returns the summary as text."""
         lines = [
             f"wrote     {facts['out']}: {format_count(facts['nodes'])} rows, "
-            f"{facts['sweeps']} sweeps over the graph by {facts['way']}",
+            f"{format_number(facts['sweeps'], 'sweep')} over the graph by {facts['way']}",
             f"moved     {format_bytes(facts['bytes'])} read by plan, "
             f"{format_bytes(facts['written'])} written; peak {format_bytes(facts['peak_memory'])}",
         ]

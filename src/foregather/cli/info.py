@@ -11,7 +11,7 @@ from foregather.graph.graph import Graph
 from foregather.graph.integrity.checks import CHECKED, UNCHECKED
 from foregather.graph.integrity.verify import verify
 from foregather.observe.plots import check_figure
-from foregather.units import format_bytes, format_count
+from foregather.units import format_bytes, format_count, format_number
 
 __all__ = ["Info"]
 
@@ -25,9 +25,9 @@ class Info:
     plot: Path | None = None
     """Draw the degree distribution to this file (.png, .pdf or .svg)."""
     verify: bool = False
-    """Check every byte and every id too."""
+    """Also check every byte and every id."""
     json: bool = False
-    """Print JSON for programs."""
+    """Print the facts as JSON."""
 
     def run(self) -> dict[str, Any]:
         """Opens, describes and, on request, verifies and draws."""
@@ -43,7 +43,7 @@ class Info:
         return facts
 
     def show(self, facts: dict[str, Any]) -> str:
-        """One fact a line."""
+        """Returns the facts as text, one per line."""
         lines = [
             f"{facts['name']}  (digest {facts['digest']})",
             f"  nodes        {format_count(facts['num_nodes'])}  ({facts['ids']} ids)",
@@ -88,7 +88,7 @@ def _node_lines(facts: dict[str, Any]) -> list[str]:
     if features is not None:
         lines.append(
             f"  features     {features['width']} x {features['dtype']}, "
-            f"{format_bytes(features['row_bytes'])} a row"
+            f"{format_bytes(features['row_bytes'])} per row"
         )
     if labels is not None:
         classes = "" if labels["num_classes"] is None else f"{labels['num_classes']} classes, "
@@ -102,6 +102,7 @@ def _node_lines(facts: dict[str, Any]) -> list[str]:
 
 def _verified_line(report: dict[str, Any]) -> str:
     return (
-        f"  verified     {format_bytes(report['checksummed_bytes'])} in {report['chunks']} chunks, "
-        f"{format_count(report['num_edges'])} edges: nothing wrong"
+        f"  verified     {format_bytes(report['checksummed_bytes'])} in "
+        f"{format_number(report['chunks'], 'chunk')}, "
+        f"{format_number(report['num_edges'], 'edge')}: nothing wrong"
     )

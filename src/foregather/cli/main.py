@@ -1,7 +1,7 @@
 """main: parses the command line, runs one command, prints its summary or JSON.
 
-A ForegatherError is one sentence on stderr and exit code 2; an interrupt is exit code 130, a
-termination 143, and both leave nothing half-made behind.
+A ForegatherError prints one sentence to stderr and exits with code 2; an interrupt exits with code
+130, a termination with 143, and both leave nothing half-made behind.
 """
 
 import json
@@ -38,8 +38,8 @@ __all__ = ["main"]
 _ABOUT = "Train graph neural networks on graphs that have outgrown RAM or one machine."
 
 _NO_MEMORY = (
-    "this machine has not enough memory for what was asked; ask for less (nodes, columns, layers, "
-    "batch size), or limit what is held with memory"
+    "this machine does not have enough memory for this command; reduce its size (nodes, columns, "
+    "layers, batch size), or set a budget with memory"
 )
 
 Command = (
@@ -63,8 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
     try:
         code = _run(argv)
-        sys.stdout.flush()  # here, where a reader that went away can still be noticed
-    except BrokenPipeError:  # as in `| head`: end quietly, as a signal would have done
+        sys.stdout.flush()  # here, where a closed pipe can still be noticed
+    except BrokenPipeError:  # as in `| head`: exit quietly, as with SIGPIPE
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     return code
@@ -86,7 +86,7 @@ def _run(argv: Sequence[str] | None) -> int:
                 text = json.dumps(facts, indent=1, default=_plain) if facts else ""
             else:
                 text = command.show(command.run())
-        if text:  # of several ranks only the first has something to say
+        if text:  # with several ranks only the first prints
             print(text)
     except BrokenPipeError:
         raise
@@ -109,12 +109,12 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _is_memory(error: BaseException) -> bool:
-    """Whether the machine has no memory for an array, as Python, NumPy or torch says it."""
+    """Whether this is an out-of-memory error of Python, NumPy or torch."""
     return isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error)
 
 
 def _as_ours(error: ForegatherError | OSError) -> ForegatherError:
-    """The error; one of the system that nobody closer to it has put in words gets some here."""
+    """Returns the error; a bare system error is turned into a sentence here."""
     if isinstance(error, ForegatherError):
         return error
     names = [str(name) for name in (error.filename, error.filename2) if name is not None]
@@ -139,8 +139,10 @@ def _parse(arguments: list[str]) -> Any:
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """Around a command: a termination ends it as an error does, so that it cleans up."""
-    if threading.current_thread() is not threading.main_thread():  # others cannot be told
+    """Makes SIGTERM raise inside a command, so that it cleans up."""
+    if (
+        threading.current_thread() is not threading.main_thread()
+    ):  # other threads cannot set handlers
         yield
         return
     before = signal.signal(signal.SIGTERM, _terminate)

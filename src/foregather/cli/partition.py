@@ -12,7 +12,7 @@ from foregather.dist.renumber import Order, metis_order, renumber
 from foregather.dist.sampling.partition import Balance, cut_rows
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
-from foregather.units import format_count
+from foregather.units import format_count, format_number
 
 __all__ = ["PartitionCommand"]
 
@@ -30,18 +30,18 @@ class PartitionCommand:
     order: Order = "natural"
     """natural keeps the order of nodes; metis cuts few edges (needs foregather[metis])."""
     balance: Balance = "edges"
-    """What blocks of the natural order have equally much of."""
+    """What blocks of the natural order are balanced by."""
     dry_run: bool = False
-    """Only say how good the cut is."""
+    """Only report the quality of the cut."""
     overwrite: bool = False
     """Replace an existing folder."""
     json: bool = False
-    """Print JSON for programs."""
+    """Print the facts as JSON."""
 
     def run(self) -> dict[str, Any]:
         """Cuts, measures and, unless it is a dry run, writes."""
         if self.out is None and not self.dry_run:
-            raise InputError("no folder to write was given; name one, or use --dry-run")
+            raise InputError("no target folder was given; name one, or use --dry-run")
         graph = Graph.open(self.path)
         if self.order == "metis":
             order, starts = metis_order(graph, self.parts)
@@ -63,9 +63,9 @@ class PartitionCommand:
         return facts
 
     def show(self, facts: dict[str, Any]) -> str:
-        """A line for each block, then the sums."""
+        """Returns one line per block, then the totals."""
         lines = [
-            f"{facts['name']} in {facts['parts']} blocks, order {facts['order']}",
+            f"{facts['name']} in {format_number(facts['parts'], 'block')}, order {facts['order']}",
             f"  {'block':>5} {'nodes':>14} {'edges':>16} {'cut':>16} {'halo':>14}",
         ]
         columns = (facts[name] for name in ("nodes", "edges", "cut", "halo"))
@@ -76,7 +76,7 @@ class PartitionCommand:
             )
         lines += [
             f"  cut        {facts['cut_share']:.1%} of edges come from another block",
-            f"  halo       {facts['halo_share']:.2f} remote nodes for each node",
+            f"  halo       {facts['halo_share']:.2f} remote nodes per node",
             f"  balance    {facts['balance_nodes']:.2f} nodes, {facts['balance_edges']:.2f} edges "
             "(largest block over mean)",
         ]

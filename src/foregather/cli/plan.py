@@ -1,4 +1,4 @@
-"""plan: what training will read at several budgets, before it runs: `foregather plan GRAPH`."""
+"""plan: predicts what training will read at several budgets: `foregather plan GRAPH`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,47 +20,48 @@ __all__ = ["Plan"]
 
 @dataclass(frozen=True)
 class Plan:
-    """Print what is kept in memory at several budgets, what an epoch reads, and the runner-up."""
+    """Print, for several budgets, what stays in memory, what an epoch reads, and the runner-up."""
 
     path: Annotated[Path, tyro.conf.Positional]
     """The graph folder."""
     memory: tuple[str, ...] = ("auto", "0.5GB", "1GB", "2GB", "4GB")
-    """Budgets to plan for; auto: most of what this machine has free."""
+    """Budgets to plan for; auto: most of this machine's free memory."""
     fanouts: tuple[int, ...] = (10, 10)
     """Neighbours kept at each layer; -1 for all."""
     batch_size: int = 1024
-    """Input nodes of a batch."""
+    """Input nodes per batch."""
     split: str = "train"
-    """Which nodes are trained on."""
+    """The split to train on."""
     batches: int = 64
-    """Plan only so many batches of an epoch; 0 plans all."""
+    """Plan only this many batches of an epoch; 0 plans all."""
     seed: int = 0
     """Random seed of the samples."""
     plot: Path | None = None
-    """Draw requests against memory to this file (.png, .pdf or .svg)."""
+    """Draw requests by memory to this file (.png, .pdf or .svg)."""
     ranks: int = 1
-    """Forecast what crosses between so many ranks instead (both modes; see docs/howto/ranks.md)."""
+    """Forecast the traffic between this many ranks instead (both modes; see
+    docs/howto/ranks.md)."""
     replication: int = 1
     """With --ranks: how many ranks hold the same block."""
     link: str = "25GB/s,2us"
     """With --ranks: bandwidth and latency of a rank's link."""
     bulk: int = 8
-    """With --ranks: batches that a rank samples together."""
+    """With --ranks: batches that a rank samples at once."""
     rank_memory: str = "1GB"
-    """With --ranks: a rank's budget for feature rows of others."""
+    """With --ranks: a rank's budget for other ranks' feature rows."""
     rank_room: str = "auto"
-    """With --ranks: all that a rank may hold; auto: most of what this machine has free."""
+    """With --ranks: total memory of a rank; auto: most of this machine's free memory."""
     rehearse: tuple[int, int] = (2, 2)
-    """With --ranks: grid rows and bulks that are counted and stand for all."""
+    """With --ranks: grid rows and bulks that are counted and extrapolated."""
     explain: bool = False
-    """Show the ways of reading that were considered at each budget."""
+    """Show the ways of reading considered at each budget."""
     json: bool = False
-    """Print JSON for programs."""
+    """Print the facts as JSON."""
 
     def run(self) -> dict[str, Any]:
         """Samples and plans at each budget."""
         if self.batches < 0 or not self.memory:
-            raise InputError("give at least one budget, and 0 or more batches")
+            raise InputError("pass at least one budget, and 0 or more batches")
         from foregather.loader.arguments import called_fanouts
         from foregather.observe.usable_memory import usable_memory
         from foregather.sampling.neighbor import check_fanouts
@@ -93,7 +94,7 @@ class Plan:
         from foregather.observe.usable_memory import usable_memory
 
         if min(self.ranks, *self.rehearse) < 1:
-            raise InputError("give at least one rank, one grid row and one bulk to rehearse")
+            raise InputError("pass at least one rank, one grid row and one bulk to rehearse")
         facts = forecast_facts(
             graph,
             fanouts=self.fanouts,
@@ -120,7 +121,7 @@ class Plan:
         return Loader(graph, list(self.fanouts), **fixed, **options)
 
     def _ways(self, graph: Graph, memory: int) -> list[dict[str, Any]]:
-        """The choice, the runner-up and the others."""
+        """Lists the choice, the runner-up and the others."""
         from foregather.loader.memory.ways import prospects
         from foregather.plan.candidate import rank_words
 
@@ -167,7 +168,7 @@ class Plan:
         return facts
 
     def show(self, facts: dict[str, Any]) -> str:
-        """The table for people."""
+        """Returns the table as text."""
         if "ranks" in facts:
             from foregather.cli.plan_ranks import show_forecast
 
@@ -181,15 +182,15 @@ class Plan:
             if "explain" in point:
                 lines += ["", point["explain"], ""]
         lines.append(
-            "ratio: blocks read / the fewest that any policy could read with this memory; "
-            "s/batch: predicted seconds of the disk"
+            "ratio: blocks read / the fewest any policy could read with this memory; s/batch: "
+            "predicted disk seconds"
         )
         for point in facts["points"]:
             head = f"memory {format_bytes(point['memory'])}:"
             lines += ["", f"{head:<48}{'bytes':>9} {'seconds':>10} {'peak':>9}"]
             lines += [way["line"] for way in point["ways"]]
         lines.append(
-            "bytes, seconds of the disk: of an epoch (in memory: read once); peak: beside the "
+            "bytes and disk seconds are per epoch (in memory: read once); peak is without the "
             "interpreter, torch and the model"
         )
         if "plot" in facts:
@@ -201,7 +202,7 @@ def _cells(point: dict[str, Any]) -> str:
     if "error" in point:
         return str(point["error"])
     if point.get("in_memory"):
-        return "everything fits: nothing is read by plan"
+        return "everything fits: nothing is read from disk during training"
     if "requests" not in point:
         return f"{point['topology']:>9} no feature rows are read"
     return (
@@ -214,7 +215,7 @@ def _cells(point: dict[str, Any]) -> str:
 
 def _draw(points: list[dict[str, Any]], path: Path) -> None:
     read = [point for point in points if "requests" in point]
-    figure, axes = new_figure("Reads of an epoch against memory", "memory (GB)", "a batch")
+    figure, axes = new_figure("Reads per epoch by memory", "memory (GB)", "a batch")
     x = [point["memory"] / 1e9 for point in read]
     for name, label in (("blocks", "blocks read"), ("block_bound", "lower bound")):
         axes.plot(x, [p[name] / max(1, p["batches"]) for p in read], marker="o", label=label)

@@ -1,7 +1,7 @@
-"""plan_ranks: what training over many ranks moves, before there are any: `foregather plan --ranks`.
+"""plan_ranks: forecasts the traffic of training over many ranks: `foregather plan --ranks`.
 
-Bytes and messages are counted with the real graph for some ranks and stand for all; seconds are a
-model of the links. The text says which is which.
+Bytes and messages are counted with the real graph for some ranks and extrapolated to all; seconds
+come from a model of the links. The output says which is which.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from foregather.loader.memory.layout import held_bytes, topology_bytes
 from foregather.plan.candidate import Candidate, cheapest, rank_words, ranked
 from foregather.plan.line import Line
 from foregather.sampling.neighbor import Neighbor
-from foregather.units import format_bytes, format_count
+from foregather.units import format_bytes, format_count, format_number
 
 __all__ = ["forecast_facts", "show_forecast"]
 
@@ -88,7 +88,7 @@ class TopologyCandidate(Candidate):
 def _layouts(
     graph: Graph, made: Forecast, blocks: int, memory: int, room: int
 ) -> list[dict[str, Any]]:
-    """Both places of the topology, the cheaper that fits first."""
+    """Lists both placements of the topology, the cheaper one that fits first."""
     block = -(-held_bytes(graph) // blocks)
     lists = topology_bytes(graph)
     peaks = {"replicated": block - lists // blocks + lists + memory, "partitioned": block + memory}
@@ -129,10 +129,11 @@ def _costs(made: Forecast, mode: str) -> dict[str, Any]:
 
 
 def show_forecast(facts: dict[str, Any]) -> str:
-    """The table for people."""
+    """Returns the table as text."""
     head = f"{'':<10} {'mode':<8} {'bytes':>10} {'messages':>14} {'seconds':>10}"
     lines = [
-        f"an epoch of {format_count(facts['batches'])} batches over {facts['ranks']} ranks, "
+        f"an epoch of {format_number(facts['batches'], 'batch')} over "
+        f"{format_number(facts['ranks'], 'rank')}, "
         f"replication {facts['replication']}",
         head,
     ]
@@ -143,7 +144,9 @@ def show_forecast(facts: dict[str, Any]) -> str:
                 f"{format_count(cost['messages']):>14} {cost['seconds']:>10.3g}"
             )
     if not facts["paper"]:
-        lines.append("paper      does not have this grid: replication² must divide the ranks")
+        lines.append(
+            "paper      cannot use this grid: replication² must divide the number of ranks"
+        )
     lines.append(f"{'':<10} {'topology':<11} {'bytes':>10} {'seconds':>10} {'peak of a rank':>16}")
     for one in facts["layouts"]:
         lines.append(
@@ -156,7 +159,7 @@ def show_forecast(facts: dict[str, Any]) -> str:
     else:
         lines.append(
             f"modelled: {seen['ranks']} of {facts['ranks']} ranks and {seen['bulks']} of "
-            f"{facts['epoch_bulks']} bulks were rehearsed and stand for all; seconds are those of "
-            "the links alone"
+            f"{facts['epoch_bulks']} bulks were rehearsed and extrapolated; seconds are for the "
+            "links alone"
         )
     return "\n".join(lines)

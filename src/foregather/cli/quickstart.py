@@ -23,12 +23,12 @@ class Quickstart:
     """Make a small graph, verify and describe it, train an MLP and GraphSAGE on it, and plot."""
 
     folder: Annotated[Path, tyro.conf.Positional] = Path("quickstart")
-    """Where the graph and the plots go; what quickstart made there before is replaced, and nothing
-    else."""
+    """Where the graph and the plots go; files that quickstart made there before are replaced,
+    nothing else."""
     nodes: str = "20k"
     """Nodes of the graph."""
     epochs: int = 10
-    """Training epochs of each model."""
+    """Training epochs per model."""
     seed: int = 0
     """Seed of the graph and of the training."""
     json: bool = False
@@ -89,7 +89,7 @@ class Quickstart:
         }
 
     def show(self, facts: dict[str, Any]) -> str:
-        """The summary for people."""
+        """Returns the summary as text."""
         accuracy = facts["accuracy"]
         return "\n".join(
             [
@@ -169,7 +169,7 @@ def _train_one(model: "nn.Module", graph: "Graph", epochs: int, seed: int) -> di
 
 
 def _scorer(graph: "Graph") -> "Callable[[nn.Module], dict[str, float]]":
-    """Accuracy by split with every edge of the graph taking part."""
+    """Returns a function that computes the accuracy by split with every edge of the graph."""
     import numpy as np
     import torch
 

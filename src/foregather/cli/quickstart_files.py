@@ -1,7 +1,7 @@
-"""quickstart_files: what `foregather quickstart` made in its folder, so that it replaces no more.
+"""quickstart_files: records what `foregather quickstart` made, so that it replaces nothing else.
 
-A mark in the folder names each thing that was made and its digest. A graph or a picture that is not
-in it, or has been changed or put there since, is somebody's own.
+A mark in the folder lists each file that was made and its digest. A graph or a picture that is not
+listed, or was changed since, belongs to the user.
 """
 
 import hashlib
@@ -20,14 +20,14 @@ _MOST_PICTURE = 1 << 26
 
 
 class QuickstartFiles:
-    """The things that quickstart makes in a folder.
+    """The files that quickstart makes in a folder.
 
     Args:
         folder: where they go.
         names: `graph` and the pictures.
 
     Raises:
-        StorageError: one of them is there and quickstart did not make it.
+        StorageError: one of them exists and quickstart did not make it.
     """
 
     def __init__(self, folder: Path, names: tuple[str, ...]) -> None:
@@ -39,7 +39,7 @@ class QuickstartFiles:
                 self._check(path)
 
     def add(self, name: str) -> None:
-        """Marks a thing that was just made.
+        """Records a file that was just made.
 
         Raises:
             StorageError: the mark cannot be written.
@@ -61,13 +61,13 @@ class QuickstartFiles:
             same = False
         if not same:
             raise StorageError(
-                f"{self.folder}/{path.name} is there and is not what quickstart made, so it is "
-                "kept; name another folder: foregather quickstart OTHER"
+                f"{self.folder}/{path.name} exists and was not made by quickstart, so it is kept; "
+                "name another folder: foregather quickstart OTHER"
             )
 
 
 def _digest(path: Path) -> str:
-    """Names the contents of a graph or a picture."""
+    """Identifies the contents of a graph or a picture."""
     if path.is_dir() and not path.is_symlink():
         return str(read_meta(path, with_tables=False).text["digest"])
     return hashlib.sha256(read_regular(path, _MOST_PICTURE)).hexdigest()

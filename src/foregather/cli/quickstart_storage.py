@@ -14,10 +14,10 @@ _EPOCHS = 3
 
 
 def compare_storage(graph: "Graph", seed: int) -> dict[str, dict[str, Any]]:
-    """Trains GraphSAGE twice: feature rows in memory, and read from disk by plan.
+    """Trains GraphSAGE twice: with feature rows in memory, and read from disk.
 
     Returns:
-        By place: loss and seconds of each epoch, and what was read.
+        By storage: loss and seconds of each epoch, and what was read.
     """
     from foregather.loader.options import BatchContents
 
@@ -32,7 +32,7 @@ def compare_storage(graph: "Graph", seed: int) -> dict[str, dict[str, Any]]:
 
 
 def _least(graph: "Graph", options: dict[str, Any]) -> int:
-    """What sampling, batches and planning need, whatever the cache."""
+    """The memory that sampling, batches and planning need without a cache."""
     from foregather.loader.loader import Loader
 
     try:

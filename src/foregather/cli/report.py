@@ -18,12 +18,15 @@ __all__ = ["Report"]
 
 @dataclass(frozen=True)
 class Report:
-    """Write report.html: accuracy, where time went, reads against the lower bound, the timeline."""
+    """Write report.html.
+
+    Accuracy, where the time went, reads and their lower bound, the timeline.
+    """
 
     run_folder: Annotated[Path, tyro.conf.Positional]
     """The folder of the run."""
     out: Path | None = None
-    """The page; None: report.html in the folder. A file that is no report is not replaced."""
+    """The page; None: report.html in the folder. A file that is not a report is not replaced."""
     batches: int = 32
     """Batches that the miss curve is planned for; 0 leaves it out."""
     json: bool = False
@@ -40,7 +43,7 @@ class Report:
             try:
                 facts["curve"] = self._curve()
             except (ForegatherError, MemoryError, OverflowError) as error:
-                said = f"no miss curve: {error}"  # the graph is elsewhere: the rest is worth it
+                said = f"no miss curve: {error}"  # the graph is elsewhere: the rest is still useful
         page = write_report(self.run_folder, facts)
         out = self.out or self.run_folder / "report.html"
         data = page.encode()
@@ -71,7 +74,7 @@ class Report:
         return settings.train.method == "full-graph"
 
     def _curve(self) -> list[dict[str, Any]]:
-        """Plans some batches with caches of several sizes; kept beside the run."""
+        """Plans some batches with caches of several sizes; the result is kept in the run folder."""
         from foregather.graph.graph import Graph
         from foregather.loader.disk.epoch_plan import epoch_curve
         from foregather.train.from_settings import make_loader
@@ -89,7 +92,7 @@ class Report:
         return points
 
     def show(self, facts: dict[str, Any]) -> str:
-        """Where it is."""
+        """Returns where the page is."""
         lines = [f"wrote     {facts['report']}, {format_bytes(facts['bytes'])}"]
         if facts["note"]:
             lines.append(f"note      {facts['note']}")

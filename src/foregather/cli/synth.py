@@ -34,7 +34,7 @@ class Synth:
     """Number of nodes: 20k, 10M, 1.1e8."""
 
     degree: float = 16.0
-    """Mean number of sources of a node."""
+    """Mean number of sources per node."""
 
     edges: str | None = None
     """Number of edges, instead of --degree: 160M, 1.6B."""
@@ -46,10 +46,10 @@ class Synth:
     """Number of classes."""
 
     dtype: str = "float32"
-    """Stored features: float32, float16, or int8 (with a scale for each column)."""
+    """Stored features: float32, float16, or int8 (with one scale per column)."""
 
     ids: str = "shuffled"
-    """shuffled: neighbours lie far apart on disk (the hard case); natural: communities together."""
+    """shuffled: neighbours are far apart on disk (the hard case); natural: communities together."""
 
     skew: int = 4
     """1, 2, 4 or 8: power-law exponent of the degrees none, 3, 2.33 or 2.14."""
@@ -64,13 +64,13 @@ class Synth:
     """Share of labels replaced by a random class."""
 
     signal: float = 1.75
-    """How far the features tell the classes apart, beside noise of 1; more helps MLPs catch up."""
+    """How well features separate the classes, relative to noise of 1; more helps MLPs catch up."""
 
     split: tuple[float, float, float] = (0.6, 0.2, 0.2)
-    """Shares of train, valid and test; what they leave is in no split."""
+    """Shares of train, valid and test; the rest is in no split."""
 
     seed: int = 0
-    """Another seed, another graph."""
+    """Random seed of the graph."""
 
     threads: int = 0
     """Threads to compute with; 0 for all. The graph does not depend on it."""
@@ -91,7 +91,7 @@ class Synth:
         return {"graph": str(self.dst), **facts}
 
     def show(self, facts: dict[str, Any]) -> str:
-        """What was made, what it took, and what to do next."""
+        """Returns the summary as text, with what to do next."""
         features = f"{facts['features']} x {facts['dtype']}" if facts["features"] else "none"
         splits = ", ".join(f"{name} {format_count(n)}" for name, n in facts["splits"].items())
         lines = [
@@ -107,7 +107,7 @@ class Synth:
         ]
         if facts["edges_capped"]:
             lines.append(
-                f"  note      {format_count(facts['edges_capped'])} edges fewer than asked: "
+                f"  note      {format_count(facts['edges_capped'])} edges fewer than requested: "
                 "the largest nodes have every other node as a source"
             )
         lines.append(f"next: foregather info {facts['graph']}")

@@ -1,4 +1,4 @@
-"""train: trains a model on a graph folder as a config file or flags say: `foregather train`."""
+"""train: trains a model on a graph folder, configured by a file or flags: `foregather train`."""
 
 import itertools
 import os
@@ -29,19 +29,19 @@ class Train:
     Under torchrun (torchrun --nproc-per-node 4 -m foregather train ...) it trains on all ranks.
 
     Sections of the config file are the prefixes of the flags: `lr` of `[optimizer]` is
-    --optimizer.lr. Flags win over the file.
+    --optimizer.lr. Flags override the file.
     """
 
     config: Annotated[Path | None, tyro.conf.Positional] = None
     """A config file (.toml)."""
     settings: Annotated[Settings, tyro.conf.arg(name="")] = field(default_factory=Settings)
     options: tuple[str, ...] = ()
-    """Options of a class of your own: model.heads=2 sampler.name=text."""
+    """Options of your own class: model.heads=2 sampler.name=text."""
     resume: Path | None = None
-    """Go on with the run in this folder, to the same weights as if it had never stopped."""
+    """Resume the run in this folder; the final weights are as if it had never stopped."""
     trust_code: bool = False
     """With --resume: run the code that the run's config names (module:Class); only if you trust who
-    made it. Code that you name yourself, by flags or your own config, needs no such word."""
+    made it. Code that you name yourself, by flags or your own config, does not need it."""
     said: Annotated[tuple[str, ...] | None, tyro.conf.Suppress] = None
     json: bool = False
     """Print the summary as JSON."""
@@ -76,8 +76,8 @@ class Train:
         return Run.create(settings, say, grid)
 
     def show(self, facts: dict[str, Any]) -> str:
-        """The summary for people."""
-        if not facts:  # of several ranks only the first has something to say
+        """Returns the summary as text."""
+        if not facts:  # with several ranks only the first prints
             return ""
         epochs = format_number(facts["epochs"], "epoch")
         lines = [f"run       {facts['run']}: {epochs}, {facts['seconds']:.1f} s"]
@@ -96,15 +96,15 @@ class Train:
         return "\n".join(lines)
 
 
-_SCORED = {"exact": "exact: by every edge", "sampled": "sampled, an estimate"}
+_SCORED = {"exact": "exact: with every edge", "sampled": "sampled, an estimate"}
 
 
 def say_nothing(text: str) -> None:
-    """For --json: standard output is for the program that reads it."""
+    """Discards messages: with --json, standard output is reserved for the JSON."""
 
 
 def settings_default(arguments: list[str]) -> "Train | None":
-    """What the flags of `train` stand beside: a config file, or that of the run to resume.
+    """Returns the defaults for the flags of `train`: a config file, or that of the run to resume.
 
     Raises:
         InputError: the file has an unknown key or a wrong value.
@@ -122,6 +122,6 @@ def settings_default(arguments: list[str]) -> "Train | None":
 
 
 def _said(arguments: list[str]) -> tuple[str, ...]:
-    """Settings that the caller gave by flags."""
+    """Returns the settings that the caller gave by flags."""
     flags = (text.partition("=")[0] for text in arguments if text.startswith("--"))
     return tuple(flag.removeprefix("--").replace("-", "_") for flag in flags)

@@ -2,7 +2,7 @@
 
 The flags fill the settings of a run with `train.method = "full-graph"`; folder, checkpoints,
 signals and metrics are those of `foregather train`. Under `torchrun` every rank runs the same
-command; only the first one speaks.
+command; only the first one prints.
 """
 
 import itertools
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 
 __all__ = ["TrainFull", "full_default"]
 
-_MOST = 1 << 31  # epochs, layers, columns, chunks or ranks that nobody has
-_MOST_RATE = 3e38  # what a weight of 32 bits can hold
-_MOST_SECONDS = 10**7  # what a timeout of torch can be
+_MOST = 1 << 31  # an implausible number of epochs, layers, columns, chunks or ranks
+_MOST_RATE = 3e38  # the largest float32 weight
+_MOST_SECONDS = 10**7  # the longest timeout that torch accepts
 
 
 @dataclass(frozen=True)
 class TrainFull:
-    """Train on all nodes and edges in every epoch, by node chunks; stages under torchrun.
+    """Train on all nodes and edges in every epoch, in node chunks; in stages under torchrun.
 
     Everything about the run goes to one folder, from which it can be resumed.
     """
@@ -56,7 +56,7 @@ class TrainFull:
     model: str = "resgcn"
     """The layers: gcn, sage, gcnii, resgcn, or module:function of your own that makes them."""
     depth: int = 8
-    """How many aggregations."""
+    """Number of aggregations."""
     width: int = 64
     """Hidden columns."""
     dropout: float = 0.5
@@ -66,25 +66,25 @@ class TrainFull:
     mode: Literal["exact", "bounded", "fast"] = "exact"
     """How exact an epoch is."""
     ways: int = 1
-    """Ranks that share a stage, where chunks are given."""
+    """Ranks per stage, if --chunks is given."""
     split: Literal["nodes", "columns"] = "nodes"
-    """What ways share out, where chunks are given."""
+    """What the ways of a stage divide, if --chunks is given."""
     memory: str | None = None
-    """Limit of a rank for the planner, beside the graph: 8GB."""
+    """Memory limit per rank for the planner, without the graph: 8GB."""
     recompute: Literal["none", "dense", "all"] = "none"
-    """What is recomputed in the backward pass, where chunks are given."""
+    """What is recomputed in the backward pass, if --chunks is given."""
     boundary: Literal["bfloat16"] | None = None
-    """Send half the bytes between stages, with rounding."""
+    """Halve the bytes between stages, with rounding."""
     initial_again: bool = False
-    """Run the first layer of GCNII again on each stage in place of sending its rows."""
+    """Run the first layer of GCNII again on each stage instead of sending its rows."""
     epochs: int = 100
     """How many."""
     rate: float = 0.01
     """Learning rate of Adam."""
     seed: int = 0
-    """Of weights, chunks, orders and dropout."""
+    """Random seed of weights, chunks, orders and dropout."""
     timeout: float = 300.0
-    """Seconds after which a silent rank is an error."""
+    """Seconds until a silent rank is an error."""
     validate: int = 0
     """Validate every so many epochs, and deliver the best weights; 0: the last ones."""
     patience: int = 0
@@ -103,14 +103,14 @@ class TrainFull:
     overwrite: bool = False
     """Replace the file of --save."""
     timeline: Path | None = None
-    """Draw the planner's stage x chunk timeline to this file, where it chooses."""
+    """Draw the planner's stage x chunk timeline to this file, if it chooses."""
     explain: bool = False
-    """Show all that the planner considered."""
+    """Show everything that the planner considered."""
     json: bool = False
-    """Print JSON for programs."""
+    """Print the facts as JSON."""
 
     def run(self) -> dict[str, Any]:
-        """Trains; facts on the first rank, nothing on the others."""
+        """Trains; returns facts on the first rank, nothing on the others."""
         from foregather.train.run_loop import conduct
 
         self._check()
@@ -122,7 +122,7 @@ class TrainFull:
             return self._finish(run, conduct(run))
 
     def _check(self) -> None:
-        """Refuses numbers that nothing can be trained with."""
+        """Refuses numbers that cannot be trained with."""
         least = {"epochs": 0, "depth": 1, "width": 1, "chunks": 0, "ways": 1}
         for name, first in (least | {"validate": 0, "patience": 0}).items():
             if not first <= getattr(self, name) < _MOST:
@@ -138,7 +138,7 @@ class TrainFull:
         if not 0 < self.rate <= _MOST_RATE:
             raise InputError(f"--rate is {self.rate}, expected a number above 0, to {_MOST_RATE}")
         if self.memory is not None:
-            parse_size(self.memory)  # refused also where chunks are given
+            parse_size(self.memory)  # refused even if --chunks is given
         if not 0 < self.timeout <= _MOST_SECONDS:
             raise InputError(f"--timeout is {self.timeout}, expected up to {_MOST_SECONDS} seconds")
 

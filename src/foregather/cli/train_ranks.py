@@ -1,7 +1,7 @@
 """train_ranks: carries `train` and `train-full` through on one of several ranks.
 
-A rank that fails ends its process at once, with its own number in the message: the others are
-waiting for it in a collective and only learn from its end that it will not come.
+A rank that fails exits at once, with its own number in the message: the others are waiting for it
+in a collective and only learn from its exit that it will not join.
 """
 
 import json as text_format
@@ -31,10 +31,10 @@ def count_ranks() -> int:
 
 
 def restarted_run(run: str) -> Path | None:
-    """The run to go on with where torchrun started the ranks again after it had begun.
+    """Returns the run to resume if torchrun restarted the ranks.
 
     Raises:
-        InputError: torchrun may do so, but the run has no name to find it by.
+        InputError: torchrun may restart ranks, but the run has no name to find it by.
     """
     if int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")) == 0:
         return None
@@ -53,12 +53,12 @@ def train_over_ranks(
     json: bool,
     finish: "Callable[[Run, dict[str, Any]], dict[str, Any]] | None" = None,
 ) -> dict[str, Any]:
-    """Trains to the end on this rank; the summary on rank 0, nothing on the others.
+    """Trains to the end on this rank; returns the summary on rank 0, nothing on the others.
 
     Args:
         begin: makes the run, or resumes it.
         settings: of the run.
-        json: whether errors are told as JSON too.
+        json: whether errors are printed as JSON too.
         finish: what all ranks do after training, with the summary; returns it.
     """
     from foregather.dist import Grid
@@ -106,7 +106,7 @@ def _fail(rank: int, error: ForegatherError, json: bool, grid: "Grid | None" = N
 
 
 def _tell(error: Exception, grid: "Grid | None") -> None:
-    """Tells torchrun, and the ranks that do not know yet, why this one ends."""
+    """Tells torchrun and the other ranks why this one exits."""
     from foregather.dist.transport.last_word import record
 
     record(error)
@@ -117,4 +117,4 @@ def _tell(error: Exception, grid: "Grid | None") -> None:
 def _end(code: int) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # an ordinary end would first wait for threads that wait for other ranks
+    os._exit(code)  # a normal exit would first join threads that wait for other ranks

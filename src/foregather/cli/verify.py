@@ -1,4 +1,4 @@
-"""verify: is every byte of a graph folder as it was written: `foregather verify FOLDER`."""
+"""verify: checks that every byte of a graph folder is as written: `foregather verify FOLDER`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +9,7 @@ import tyro
 from foregather.graph.integrity.add_checks import add_checks
 from foregather.graph.integrity.checks import UNCHECKED
 from foregather.graph.integrity.verify import verify
-from foregather.units import format_bytes, format_count
+from foregather.units import format_bytes, format_number
 
 __all__ = ["Verify"]
 
@@ -23,9 +23,9 @@ class Verify:
     threads: int = 0
     """Threads to use; 0 uses all."""
     add_checks: bool = False
-    """Give the folder block checksums first, where it has none or they are damaged."""
+    """First add block checksums to the folder, if it has none or they are damaged."""
     json: bool = False
-    """Print JSON for programs."""
+    """Print the facts as JSON."""
 
     def run(self) -> dict[str, Any]:
         """Checks everything; the first problem is raised as an error."""
@@ -34,14 +34,15 @@ class Verify:
         return {"name": self.path.name, **verify(self.path, self.threads).as_dict()}
 
     def show(self, facts: dict[str, Any]) -> str:
-        """What was checked, and warnings."""
+        """Returns what was checked, and warnings."""
         lines = [
             f"{facts['name']}: nothing wrong",
-            f"  {len(facts['arrays'])} arrays, {format_bytes(facts['checksummed_bytes'])} in "
-            f"{facts['chunks']} chunks match their checksums",
-            f"  {format_count(facts['num_nodes'])} rows, {format_count(facts['num_edges'])} edges "
-            "in range and in order",
-            f"  {format_count(facts['blocks'])} block checksums match"
+            f"  {format_number(len(facts['arrays']), 'array')}: "
+            f"{format_bytes(facts['checksummed_bytes'])} in "
+            f"{format_number(facts['chunks'], 'chunk')} matched against checksums",
+            f"  {format_number(facts['num_nodes'], 'row')}, "
+            f"{format_number(facts['num_edges'], 'edge')} in range and in order",
+            f"  {format_number(facts['blocks'], 'block')} matched against checksums"
             if facts["blocks"] is not None
             else f"  {UNCHECKED}",
         ]

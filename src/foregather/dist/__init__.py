@@ -1,4 +1,4 @@
-"""dist: sampling and features across ranks: the same minibatches, whoever holds the rows.
+"""dist: sampling and features over ranks: the same minibatches, whichever rank holds the rows.
 
 The names below are loaded when they are first used.
 """

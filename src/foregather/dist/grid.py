@@ -1,4 +1,4 @@
-"""grid: the ranks of a run as a user has them: a RankGrid that a Loader can be given."""
+"""grid: the ranks of a run, as passed to a Loader by the user."""
 
 from foregather.dist.rank_batches import RankBatches
 from foregather.dist.transport.rank_grid import RankGrid
@@ -15,7 +15,7 @@ class Grid(RankGrid):
 
     Args:
         replication: c, the ranks that hold the same block row.
-        timeout: seconds after which a collective gives up.
+        timeout: seconds until a collective gives up.
         backend: of torch.distributed, if it is started here.
 
     Raises:
@@ -25,5 +25,5 @@ class Grid(RankGrid):
     """
 
     def batch_source(self, recipe: BatchRecipe, options: RankSetup) -> RankBatches:
-        """What a `Loader` makes its batches with; all ranks call this together."""
+        """Makes a `Loader`'s source of batches; a collective call."""
         return RankBatches(recipe, self, options)

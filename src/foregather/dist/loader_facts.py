@@ -1,7 +1,7 @@
-"""loader_facts: what the batches of a Loader depend on, as texts that ranks compare first.
+"""loader_facts: everything that a Loader's batches depend on, as texts that ranks compare.
 
-Threads, device, transform and the form of a batch (PyG's Data, `EdgeIndex`) are each rank's own:
-they change no value of a batch and nothing that crosses.
+Threads, device, transform and the form of a batch (PyG's Data, `EdgeIndex`) may differ between
+ranks: they change no value of a batch and nothing that is sent.
 """
 
 from typing import TYPE_CHECKING
@@ -31,7 +31,7 @@ def facts_of(maker: "BatchRecipe") -> dict[str, str]:
 
 
 def seed_facts(seeds: "Seeds") -> dict[str, str]:
-    """The input nodes and how they are dealt into batches."""
+    """The input nodes and how they are divided into batches."""
     return {
         "input nodes": f"{seeds.count} with digest {seeds.digest}",
         "input_id": "positions" if seeds.by_position else "node ids",

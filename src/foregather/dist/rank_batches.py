@@ -1,10 +1,10 @@
-"""rank_batches: makes this rank's batches of an epoch; what a Loader with a grid runs on.
+"""rank_batches: makes this rank's batches of an epoch, for a Loader with a grid.
 
-Minibatches are those of one rank: the epoch has the same batches, and step t takes the batches
-t p, ..., t p + p - 1, one a rank. Where the last step has fewer than p, the ranks that are left
-over take batches from the start of the epoch again, marked by `share` 0: every rank takes the same
-number of steps. Feature rows cross by plan: the bulk after the one that is fetched is sampled
-already, so the plan looks ahead, and the one after that is sampled meanwhile.
+Minibatches are those of one rank: the epoch has the same batches, and step t takes the batches t p,
+..., t p + p - 1, one per rank. If the last step has fewer than p, the remaining ranks take batches
+from the start of the epoch again, marked by `share` 0, so that every rank takes the same number of
+steps. Feature rows are exchanged according to a plan: the bulk after the current one is already
+sampled, so the plan looks ahead, and the one after that is sampled meanwhile.
 """
 
 from collections.abc import Generator, Iterator
@@ -40,16 +40,16 @@ Int = npt.NDArray[np.int64]
 
 
 class RankBatches:
-    """How a Loader makes its batches over ranks; all ranks make it and loop together.
+    """Makes a Loader's batches over ranks; creation and loops are collective.
 
     Args:
         recipe: graph, rule and input nodes.
         grid: the ranks.
-        options: how; the same on all ranks.
+        options: equal on all ranks.
 
     Raises:
         InputError: an option breaks its rule, or the ranks differ.
-        BudgetError: `memory` is too small; the message says the minimum.
+        BudgetError: `memory` is too small; the message states the minimum.
     """
 
     layout = None
@@ -69,7 +69,7 @@ class RankBatches:
         self.rows: FeatureExchange | None = None
         if graph.features is not None:
             self.rows = exchange_of(graph, starts, grid, options, threads)
-        #: Whether anything crosses: without, ranks loop independently of each other.
+        #: Whether ranks exchange anything; otherwise they loop independently.
         self._meets = topology == "partitioned" or self.rows is not None
         self._number, self._loops = grid.next_number(), 0
         self._closed = False
@@ -89,7 +89,7 @@ class RankBatches:
         return -(-len(seeds) // self.grid.size)
 
     def start(self, recipe: BatchRecipe, epoch: int, first: int, prefetch: int) -> Producer:
-        """What makes the batches of the steps `first` to the last, for one loop."""
+        """Makes a producer of the batches of steps `first` to the last, for one loop."""
         return RankProducer(self.batches(recipe, epoch, first, prefetch))
 
     def plan(self, recipe: BatchRecipe, epoch: int, batches: int | None) -> NoReturn:
@@ -99,12 +99,12 @@ class RankBatches:
             InputError: always.
         """
         raise InputError(
-            "over ranks a bulk is planned when all have asked for its rows; explain() says "
-            "what was planned and moved, and `foregather plan --ranks` forecasts an epoch"
+            "over ranks a bulk is planned when all have requested its rows; explain() says what "
+            "was planned and moved, and `foregather plan --ranks` forecasts an epoch"
         )
 
     def planned(self) -> None:
-        """Ranks plan bulk by bulk; `explain` says what was announced."""
+        """None: ranks plan bulk by bulk; see `explain`."""
 
     # ---- one epoch -----------------------------------------------------------------------------
 
@@ -113,9 +113,9 @@ class RankBatches:
     ) -> Generator[Any, None, None]:
         """Batches of the steps `first` to the last, made up to `prefetch` ahead.
 
-        A loop that is left early goes on, without a consumer, to where every rank is certain to
-        come: what one rank has asked of the others by then is answered, and nothing is left over
-        that a later loop could take for its own.
+        A loop that is left early continues, without a consumer, to a point that every rank is
+        certain to reach: requests made by then are answered, and nothing is left over that a later
+        loop could mistake for its own.
         """
         if self._closed:
             raise InputError("the loader was closed; make a new one on all ranks")
@@ -150,7 +150,7 @@ class RankBatches:
             made: _Begun | None = None
             for step in steps:
                 if made is not None:
-                    made.pending.result()  # one that fails has none behind it that would still send
+                    made.pending.result()  # after a failure no later one will send
                 made = self._sample(recipe, epoch, step)
                 begun.append(made.pending)
                 yield made
@@ -163,11 +163,11 @@ class RankBatches:
                 yield from self._finish(recipe, now, following)
                 del now, later, following
         except GeneratorExit:
-            wait(begun)  # other ranks count on this one
+            wait(begun)  # other ranks depend on this one
             raise
 
     def _sample(self, recipe: BatchRecipe, epoch: int, start: int) -> "_Begun":
-        """Begins to sample this rank's batches of the steps from `start` on."""
+        """Starts to sample this rank's batches of the steps from `start` on."""
         seeds, size = recipe.seeds, self.grid.size
         end = min(start + self.bulk, self.steps(seeds))
         numbers = [step * size + self.grid.rank for step in range(start, end)]
@@ -186,7 +186,7 @@ class RankBatches:
             del batch, own
 
     def share(self, seeds: Seeds, step: int) -> float:
-        """What this rank's mean loss counts in the step: its seeds over the mean of all ranks."""
+        """The weight of this rank's mean loss in the step: its seeds over the mean of all ranks."""
         size = self.grid.size
         counts = [
             max(0, min(seeds.batch_size, seeds.count - number * seeds.batch_size))
@@ -195,13 +195,13 @@ class RankBatches:
         own = counts[self.grid.rank] if self.grid.rank < len(counts) else 0
         return own * size / sum(counts)
 
-    # ---- what can be asked ---------------------------------------------------------------------
+    # ---- queries -------------------------------------------------------------------------------
 
     def gather_ledger(self) -> dict[Link, Entry]:
-        """What all ranks sent for samples and features; all ranks call this together."""
+        """What all ranks sent for samples and features; a collective call."""
         table = self.grid.gather_ledger(self.sampler.ledger)
         if self.rows is not None:
-            self.rows.settle()  # other ranks may still want rows of this one
+            self.rows.settle()  # other ranks may still need rows of this one
             table = added(table, self.grid.gather_ledger(self.rows.ledger))
         return table
 
@@ -210,11 +210,11 @@ class RankBatches:
         return count_crossed(self.sampler, self.rows)
 
     def explain(self) -> str:
-        """The grid, how rows cross, and what crossed so far, planned beside sent."""
+        """Describes the grid, how rows are exchanged, and what was planned and sent so far."""
         return explain_crossed(self.grid, self.sampler, self.rows)
 
     def close(self) -> None:
-        """Lets other ranks have what they count on, and ends threads; all ranks call this."""
+        """Serves other ranks' pending requests and ends threads; a collective call."""
         self._closed = True
         if self.rows is not None:
             self.rows.close()

@@ -1,8 +1,8 @@
-"""renumber: a graph folder in another order of nodes, so that each rank's block is consecutive.
+"""renumber: writes a graph folder in another node order, so that each rank's block is consecutive.
 
-The new folder is an ordinary graph; `mapping` has the id that each node had in the source (or in
-the source's own source, where that was renumbered before), and meta.json the borders of the blocks.
-Edges and feature rows are written a chunk at a time; arrays over nodes are held in memory.
+The new folder is an ordinary graph; `mapping` holds each node's id in the source (or in the
+source's own source, if that was renumbered), and meta.json the boundaries of the blocks. Edges and
+feature rows are written a chunk at a time; arrays over nodes are held in memory.
 """
 
 import os
@@ -24,13 +24,13 @@ __all__ = ["Order", "metis_order", "renumber"]
 Array = npt.NDArray[Any]
 Int = npt.NDArray[np.int64]
 Order = Literal["natural", "metis"]
-STEP = 4 << 20  # edges, or bytes of features, moved together
+STEP = 4 << 20  # edges, or bytes of features, moved at once
 
 
 def metis_order(graph: Graph, parts: int) -> tuple[Int, Int]:
     """Nodes ordered by METIS part, and where each part begins.
 
-    METIS wants an undirected graph without self-loops and is given that.
+    METIS gets an undirected graph without self-loops, as it requires.
 
     Raises:
         MissingDependencyError: pymetis is not installed.
@@ -71,7 +71,7 @@ def renumber(
     Args:
         graph: the source.
         order: a permutation of its nodes.
-        row_starts: borders of the blocks, for meta.json.
+        row_starts: boundaries of the blocks, for meta.json.
         dst: the folder to make.
         how: name of the order, for meta.json.
         overwrite: replace an existing folder.

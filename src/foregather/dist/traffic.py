@@ -1,4 +1,4 @@
-"""traffic: says what a Loader over ranks moved, what the plans announced beside what was sent."""
+"""traffic: reports what a Loader over ranks moved, planned and sent."""
 
 from typing import Any
 
@@ -22,12 +22,12 @@ def _by_purpose(ledger: Ledger) -> dict[str, dict[str, int]]:
 
 
 def count_crossed(sampler: DistSampler, rows: FeatureExchange | None) -> dict[str, Any]:
-    """What this rank used and sent so far.
+    """Counts what this rank used and sent so far.
 
     `sampling` and `features` are bytes and messages it sent, by purpose; `rows` counts feature
-    rows of its own block (local), from the cache (hits) and fetched (misses); `announced` is what
-    its plans said in bytes: requests it sends, and replies it gets. `disk` is there where the own
-    block is: what was read of it, see `OwnDisk.counters`.
+    rows of its own block (local), from the cache (hits) and fetched (misses); `announced` is the
+    planned bytes: requests it sends, and replies it receives. `disk` is present if the own block is
+    on disk: what was read of it, see `OwnDisk.counters`.
     """
     found: dict[str, Any] = {"sampling": _by_purpose(sampler.ledger)}
     if rows is not None:
@@ -37,7 +37,7 @@ def count_crossed(sampler: DistSampler, rows: FeatureExchange | None) -> dict[st
 
 
 def explain_crossed(grid: RankGrid, sampler: DistSampler, rows: FeatureExchange | None) -> str:
-    """The grid, how rows cross, and what this rank used and sent so far."""
+    """Describes the grid, how rows are exchanged, and what this rank used and sent so far."""
     counts = count_crossed(sampler, rows)
     sent = sum(entry["bytes"] for entry in counts["sampling"].values())
     lines = [

@@ -1,1 +1,1 @@
-"""gather: moves the bytes: executors over memory, disk and remote ranks."""
+"""gather: executors that move feature rows from memory and disk."""

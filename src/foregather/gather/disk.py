@@ -1,10 +1,10 @@
-"""disk: carries out plans on a feature file: reads ahead, fills the cache, yields batches.
+"""disk: executes plans on a feature file: reads ahead, fills the cache, returns batches.
 
-What comes out equals the gather from memory bit for bit, whatever the plan, the backend, the depth
-and the staging. Requests and bytes equal those of the plan. The memory is `memory_bytes`: slots,
-staging and block checksums, allocated once; outputs are the caller's. Where the file has block
-checksums, every block is compared with its own before a row of it goes anywhere; their table is
-metadata, read once and in no plan.
+The result equals the gather from memory bit for bit, whatever the plan, backend, depth and staging.
+Requests and bytes equal those of the plan. The memory is `memory_bytes`: slots, staging and block
+checksums, allocated once; outputs belong to the caller. If the file has block checksums, every
+block is compared with its own before any of its rows is used; the table is metadata, read once and
+not part of any plan.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ from foregather.units import parse_size
 
 __all__ = ["DEPTH", "STAGING", "DiskFeatures", "whole_pages"]
 
-#: Requests in flight, and bytes to read ahead into, where the caller does not say.
+#: Default number of requests in flight, and bytes to read ahead into.
 DEPTH = 64
 STAGING = 16 << 20
 _PAGE = 4096
@@ -32,12 +32,12 @@ def whole_pages(size: str | int) -> int:
 class DiskFeatures(FeatureReader):
     """The executor of plans on one feature file.
 
-    Plans are appended as they are made, several may wait; `step` then gives batch after batch.
-    Reading goes on by itself between two steps, over the borders of steps and plans, as far as
-    staging has room. After an error it is closed: a batch is right or it does not come.
+    Plans are appended as they are made, several may be queued; `step` then returns batch after
+    batch. Reading continues between steps, across steps and plans, as far as staging has room.
+    After an error the object is closed: a batch is correct or it is not returned.
 
     Args:
-        file: where the rows are.
+        file: the feature file.
         num_slots: rows the cache holds, in their stored dtype; the same as the planner's.
         staging: bytes for rows that were read and are not needed yet, for example "16MiB"; at
             least the largest request.
@@ -49,7 +49,7 @@ class DiskFeatures(FeatureReader):
 
     Raises:
         InputError: an argument is out of range.
-        StorageError: the file cannot be opened, or not in this way.
+        StorageError: the file cannot be opened with this backend.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class DiskFeatures(FeatureReader):
         return plan
 
     def append(self, plan: _core.Plan) -> None:
-        """Queues a plan; its reads begin at once.
+        """Queues a plan; its reads start at once.
 
         Raises:
             InputError: the plan is for another file or cache, or is not well formed.
@@ -93,7 +93,7 @@ class DiskFeatures(FeatureReader):
 
     @property
     def steps_left(self) -> int:
-        """Steps that were appended and not yet carried out."""
+        """Number of queued steps."""
         return self._core.steps_left
 
     @property
@@ -103,15 +103,15 @@ class DiskFeatures(FeatureReader):
 
     @property
     def pin_refusal(self) -> str:
-        """Why staging is not pinned for io_uring; empty where it is."""
+        """Why staging is not pinned for io_uring; empty if it is."""
         return self._core.pin_refusal
 
     def counters(self) -> dict[str, Any]:
-        """What was done so far.
+        """Returns the counters so far.
 
-        steps, rows, hits and riders (free riders kept) of finished steps; requests, bytes,
-        submissions and retries of finished reads, those ahead included; seconds in step() in all,
-        and of them waiting and copying.
+        They are steps, rows, hits and riders (free riders kept) of finished steps; requests, bytes,
+        submissions and retries of finished reads, including those ahead; total seconds in step(),
+        and the parts spent waiting and copying.
         """
         return self._core.counters()
 
@@ -126,5 +126,5 @@ class DiskFeatures(FeatureReader):
         """Nothing to end: plans need no work before their turn."""
 
     def close(self) -> None:
-        """Ends reading and frees the memory; a step that waits in another thread fails."""
+        """Stops reading and frees the memory; a step waiting in another thread fails."""
         self._core.close()

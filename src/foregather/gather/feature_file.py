@@ -1,8 +1,7 @@
-"""feature_file: what an executor has to know about a file of feature rows.
+"""feature_file: describes a file of feature rows to an executor.
 
 A `FeatureFile` was checked against the header of the file and against meta.json when it was made;
-that the file stays as it is, is for the executor to watch, and so is that its blocks match their
-checksums.
+the executor checks that the file does not change and that its blocks match their checksums.
 """
 
 import os
@@ -31,14 +30,14 @@ class FeatureFile:
 
     Attributes:
         path: the file.
-        name: what errors call it.
+        name: its name in errors.
         num_rows: rows in it.
         width: numbers in a row.
         dtype: the stored dtype.
         scale: float32 [width] with int8 rows: a row stands for row * scale. Otherwise None.
         first_row: the row of the file that is row 0 here.
-        rows_after: rows of the file behind the last one here.
-        checks: block checksums of the file; None where it has none.
+        rows_after: rows of the file after the last one here.
+        checks: block checksums of the file; None if it has none.
     """
 
     path: Path
@@ -52,14 +51,14 @@ class FeatureFile:
     checks: ArrayChecks | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "path", absolute(self.path))  # it is opened again for reading
+        object.__setattr__(self, "path", absolute(self.path))  # it is reopened for reading
 
     def __len__(self) -> int:
         return self.num_rows
 
     @classmethod
     def of(cls, graph: Graph, which: str = "features") -> "FeatureFile":
-        """The file of a graph's `features` or `edge_features`.
+        """Returns the file of a graph's `features` or `edge_features`.
 
         Raises:
             InputError: the graph is not from a folder, has no such features, or they have no
@@ -92,14 +91,14 @@ class FeatureFile:
         return made
 
     def span(self, first: int, last: int) -> "FeatureFile":
-        """Rows first to last - 1 of these: the same file, of which no other rows are read.
+        """Restricts this to rows first to last - 1 of the same file.
 
         Raises:
             InputError: there are no such rows.
         """
         if not 0 <= first <= last <= self.num_rows:
             raise InputError(
-                f"rows {first} to {last} of {self.name} were asked for, expected borders from 0 to "
+                f"rows {first} to {last} of {self.name} were requested, expected bounds from 0 to "
                 f"{self.num_rows}"
             )
         return replace(
@@ -127,7 +126,7 @@ class FeatureFile:
         return self.span(first, last)
 
     def stored(self) -> "FeatureFile":
-        """The same rows without their scale: what is gathered are the stored bytes."""
+        """The same rows without their scale, so that the stored bytes are gathered."""
         return replace(self, scale=None)
 
     def _check(self) -> None:
@@ -171,7 +170,7 @@ class FeatureFile:
         return np.dtype(np.float32) if self.scale is not None else self.dtype
 
     def load_sums(self) -> BlockSums | None:
-        """What the blocks of these rows must be, kept once loaded; None where nobody knows.
+        """Loads and caches the checksums of these rows' blocks; None if there are none.
 
         Raises:
             FormatError: the table of the file is damaged.
@@ -181,7 +180,7 @@ class FeatureFile:
 
     @property
     def sums_bytes(self) -> int:
-        """Bytes of memory that `load_sums` takes."""
+        """Bytes of memory that `load_sums` needs."""
         return 0 if self.checks is None else self.checks.load_bytes(*self._span())
 
     def _span(self) -> tuple[int, int]:
@@ -189,6 +188,6 @@ class FeatureFile:
         return first, first + self.num_rows * self.row_bytes
 
     def geometry(self, block_bytes: int = ALIGN) -> _core.Geometry:
-        """Where the rows lie, for a planner that reads in blocks of `block_bytes`."""
+        """The layout of the rows, for a planner that reads in blocks of `block_bytes`."""
         payload = ALIGN + self.first_row * self.row_bytes
         return _core.Geometry(self.num_rows, self.row_bytes, payload, self.file_bytes, block_bytes)

@@ -1,7 +1,7 @@
 """memory: gathers feature rows from memory (or a memory map) into one tensor.
 
-What comes out equals `features[ids]` bit for bit: the stored dtype, or float32 for int8 with a
-scale. Only a caller who passes a float32 `out` for float16 rows gets them converted, exactly.
+The result equals `features[ids]` bit for bit: the stored dtype, or float32 for int8 with a
+scale. Only if the caller passes a float32 `out` are float16 rows converted, exactly.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -39,12 +39,12 @@ def gather(
 
     Args:
         features: rows in memory or memory-mapped.
-        ids: which rows, in which order; repeats are allowed. Arrays of uint32 or int64 are used
-            as they are.
-        out: where to write, contiguous on the CPU: [len(ids), width] of the gathered dtype, or
+        ids: the rows, in order; duplicates are allowed. Arrays of uint32 or int64 are used without
+            a copy.
+        out: the destination, contiguous on the CPU: [len(ids), width] of the gathered dtype, or
             float32 for float16 rows. None makes a new tensor.
         threads: 0 uses all; the result is the same for any number.
-        pin: make the new tensor in page-locked memory, where CUDA is there; else ignored.
+        pin: allocate the new tensor in page-locked memory if CUDA is available; otherwise ignored.
 
     Raises:
         InputError: an id is out of range, or `out` does not fit.
@@ -63,13 +63,16 @@ def gather(
         raise InputError(f"out is {into.dtype}, expected {dtype}")
     if features.data.flags.c_contiguous and features.data.dtype.isnative:
         _core.gather_rows(features.data, rows, into, features.scale, threads)
-    else:  # a view with strides, or foreign byte order: NumPy knows how
+    else:  # a strided view, or foreign byte order: left to NumPy
         into[...] = features[rows]
     return out
 
 
 def row_ids(ids: Any, count: int) -> Array:
-    """Ids as the core takes them: as they are if it can read them, else checked and converted."""
+    """Returns ids as the core needs them.
+
+    Unchanged if it can read them, otherwise checked and converted.
+    """
     if (
         isinstance(ids, np.ndarray)
         and ids.dtype in (np.uint32, np.int64)

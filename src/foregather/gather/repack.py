@@ -1,11 +1,10 @@
-"""repack: carries out repacked bulks: sweeps the feature file, then reads the scratch file.
+"""repack: executes repacked bulks: sweeps the feature file, then reads the scratch file.
 
 A sweep runs where `prepare` is called, for instance in the thread that plans, while batches of the
-bulk before it are read. What comes out equals the gather from memory bit for bit, and bytes read
-and written are those of the plan. Blocks of both files are checked when they are read: those of a
-scratch file against sums that were taken as it was written. Scratch files have no name: none is
-ever left behind. Where there is no room for one, the bulk is read from the feature file row by row
-instead.
+previous bulk are read. The result equals the gather from memory bit for bit, and bytes read and
+written equal those of the plan. Blocks of both files are checked when they are read: those of a
+scratch file against sums computed as it was written. Scratch files have no name, so none is ever
+left behind. If there is no room for one, the bulk is read from the feature file row by row instead.
 """
 
 import errno
@@ -29,7 +28,7 @@ from foregather.plan.repack import Repacked
 
 __all__ = ["SWEEP_STAGING", "WRITE_BYTES", "RepackFeatures"]
 
-#: Bytes for the rows a sweep has read, and for those it has not written yet.
+#: Bytes for rows that a sweep has read, and for those waiting to be written.
 SWEEP_STAGING = 8 << 20
 WRITE_BYTES = 8 << 20
 
@@ -51,11 +50,11 @@ class RepackFeatures(FeatureReader):
     meanwhile. `prepare` sweeps a bulk before it is appended, in a thread that has the time.
 
     Args:
-        file: where the rows are.
+        file: the feature file.
         num_slots: rows the cache holds; the same as the planner's.
-        staging: bytes to read ahead into, of two bulks together.
+        staging: bytes to read ahead into, for two bulks together.
         sweep_staging: bytes to read ahead into while sweeping.
-        write_bytes: bytes for rows that wait to be written.
+        write_bytes: bytes for rows waiting to be written.
         backend: how the feature file is read; None takes the first that works.
         depth: requests in flight.
         dtype: of the output, as in `DiskFeatures`.
@@ -87,7 +86,7 @@ class RepackFeatures(FeatureReader):
         self._slots = _core.Slots(num_slots * file.row_bytes)
         self._sweeper = self._open_sweeper(whole_pages(sweep_staging), write_bytes)
         self._swept: dict[Repacked, _core.ScratchFile] = {}  # and not yet appended
-        #: Bulks that found no room for a scratch file, and why the last one did not.
+        #: Bulks without room for a scratch file, and the reason for the last one.
         self.refused, self.refusal = 0, ""
         self._lock = threading.Lock()  # of what follows
         self._readings: deque[_Reading] = deque()
@@ -109,14 +108,14 @@ class RepackFeatures(FeatureReader):
         )
 
     def prepare(self, plan: Repacked) -> Repacked:
-        """Sweeps a bulk into a scratch file; where there is no room for one, goes without.
+        """Sweeps a bulk into a scratch file, or does without one if there is no room.
 
         Returns:
             The plan, or its half by rows where there is no room.
 
         Raises:
-            StorageError: a read or a write failed, the feature file is not what it was, or
-                `cancel` was called.
+            StorageError: a read or a write failed, the feature file changed, or `cancel` was
+                called.
         """
         if plan.repack is None or plan in self._swept:
             return plan
@@ -135,7 +134,7 @@ class RepackFeatures(FeatureReader):
         return self.prepare(plan)
 
     def append(self, plan: Repacked) -> None:
-        """Queues a bulk; its reads begin at once. Bulks come in the order of their plans.
+        """Queues a bulk; its reads start at once. Bulks must come in the order of their plans.
 
         Raises:
             InputError: the plan is not that of a `RepackPlanner`, or for another file or cache.
@@ -172,7 +171,7 @@ class RepackFeatures(FeatureReader):
         return core
 
     def step_into(self, out: Array) -> None:
-        """The rows of the next batch into a NumPy array."""
+        """Writes the rows of the next batch into a NumPy array."""
         self._check_dtype(out)
         reading = self._current()
         if reading is None:
@@ -181,28 +180,27 @@ class RepackFeatures(FeatureReader):
 
     @property
     def steps_left(self) -> int:
-        """Steps that were appended and not yet carried out."""
+        """Number of queued steps."""
         return sum(reading.core.steps_left for reading in list(self._readings))
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of the cache, of staging, of what waits to be written and of block checksums.
+        """Bytes of the cache, staging, write buffers and block checksums.
 
-        Those of scratch files come on top: a thousandth of the rows that wait in them.
+        Checksums of scratch files come on top: a thousandth of the rows in them.
         """
         return self._memory
 
     @property
     def pin_refusal(self) -> str:
-        """Why staging is not pinned for io_uring; empty where it is, or nothing is read."""
+        """Why staging is not pinned for io_uring; empty if it is, or if nothing is read."""
         return next((reading.core.pin_refusal for reading in list(self._readings)), "")
 
     def counters(self) -> dict[str, Any]:
-        """What was done so far, as in `DiskFeatures`; requests and bytes are read by both halves.
+        """Returns the counters as in `DiskFeatures`, with requests and bytes of both halves.
 
-        Beside that: `sweeps`, `moves` (rows written), `writes` and `written` (bytes) of finished
-        sweeps with the seconds they took (`sweeping`), and bulks that were `refused` a scratch
-        file.
+        In addition: `sweeps`, `moves` (rows written), `writes` and `written` (bytes) of finished
+        sweeps with their seconds (`sweeping`), and bulks that were `refused` a scratch file.
         """
         with self._lock:
             facts = dict(self._finished)
@@ -220,11 +218,11 @@ class RepackFeatures(FeatureReader):
         return [f"{self.refused} bulks were read row by row: {self.refusal}"]
 
     def cancel(self) -> None:
-        """Ends a sweep that runs in another thread; nothing can be swept after it."""
+        """Ends a sweep running in another thread; no more sweeps are possible."""
         self._sweeper.cancel()
 
     def close(self) -> None:
-        """Ends reading and sweeping and frees the memory and the scratch files."""
+        """Stops reading and sweeping, and frees the memory and the scratch files."""
         self._closed = True
         self.cancel()
         while True:
@@ -241,7 +239,7 @@ class RepackFeatures(FeatureReader):
         return -1 if reading is None else reading.core.next_rows
 
     def _current(self) -> _Reading | None:
-        """The bulk whose batch comes next; those that are over give their scratch file back."""
+        """Returns the bulk of the next batch; finished bulks free their scratch file."""
         self._check_open()
         while self._readings and self._readings[0].core.steps_left == 0:
             self._retire(self._readings[0])

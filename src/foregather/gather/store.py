@@ -1,10 +1,10 @@
-"""store: feature rows of a folder by id, under a memory budget, where no future is known.
+"""store: feature rows of a folder by id, within a memory budget, without a plan.
 
 Every call is planned (`plan.call_planner`) and carried out (`gather.disk`) at once.
 
-A `Store` equals `features[ids]` bit for bit. It keeps rows that are asked for again (SIEVE) and
-reads the rest in sorted, merged, aligned blocks; its memory is what it was given, however many rows
-the file has. Where batches are known beforehand, a plan needs fewer reads: use the Loader.
+A `Store` equals `features[ids]` bit for bit. It caches rows that are requested again (SIEVE) and
+reads the rest in sorted, merged, aligned blocks; its memory is fixed, however many rows the file
+has. If batches are known in advance, a plan needs fewer reads: use the Loader.
 """
 
 import threading
@@ -31,7 +31,7 @@ __all__ = ["Store", "least_share", "most_share", "open_store", "open_stores"]
 Array = npt.NDArray[Any]
 
 _PAGE = 4096
-_GAP = 16 << 10  # read rather than skip, where the disk was not measured
+_GAP = 16 << 10  # read rather than skip, if the disk was not measured
 _MOST_REQUEST = 256 << 10
 _MOST_STAGING = 16 << 20
 
@@ -39,10 +39,10 @@ _MOST_STAGING = 16 << 20
 class Store:
     """Rows of one feature file by id, through a cache of fixed size.
 
-    Made by `open_store`. Calls may come from several threads; they take turns.
+    Made by `open_store`. Several threads may call it; their calls are serialised.
 
     Attributes:
-        file: where the rows are.
+        file: the feature file.
         num_slots: rows the cache holds.
     """
 
@@ -80,7 +80,7 @@ class Store:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The dtype of the rows that come out."""
+        """The dtype of the returned rows."""
         return self._disk.dtype
 
     @property
@@ -106,23 +106,23 @@ class Store:
 
     @property
     def backend(self) -> str:
-        """How the file is read."""
+        """The backend that reads the file."""
         return self._disk.backend
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of cache, staging, tables and block checksums; at most what it was given."""
+        """Bytes of cache, staging, tables and block checksums; at most the budget."""
         return self._disk.memory_bytes + self._planner.memory_bytes
 
     def __len__(self) -> int:
         return self.file.num_rows
 
     def __getitem__(self, ids: Any) -> Array:
-        """Rows as an array: a slice, or a list, array or tensor of ids.
+        """Returns rows as an array: a slice, or a list, array or tensor of ids.
 
         Raises:
             InputError: an id is not a whole number from 0 to num_rows - 1.
-            StorageError: a read failed, or the file is not what it was; then it is closed.
+            StorageError: a read failed, or the file changed; then it is closed.
         """
         if isinstance(ids, slice):
             ids = np.arange(*ids.indices(self.file.num_rows), dtype=np.int64)
@@ -136,7 +136,7 @@ class Store:
 
         Raises:
             InputError: an id is out of range, or `out` does not fit.
-            StorageError: a read failed, or the file is not what it was; then it is closed.
+            StorageError: a read failed, or the file changed; then it is closed.
         """
         import torch
 
@@ -170,7 +170,7 @@ class Store:
         return self._disk.counters()
 
     def close(self) -> None:
-        """Ends reading and frees the memory."""
+        """Stops reading and frees the memory."""
         self._disk.close()
 
     def __enter__(self) -> "Store":
@@ -190,16 +190,16 @@ def open_store(graph: Graph, memory: str | int, which: str = "features", **optio
 
     Args:
         graph: opened from a folder.
-        memory: bytes for cache, staging and tables, for example "1GB". What a call returns is the
-            caller's.
+        memory: bytes for cache, staging and tables, for example "1GB". Returned rows belong to the
+            caller.
         which: "features" or "edge_features".
         options: `backend`, `depth`, `dtype` and `threads` of `DiskFeatures`, and `gap`: bytes that
             are read rather than skipped between two rows (None takes the break-even of the disk
-            where `foregather doctor` has measured it).
+            if `foregather doctor` has measured it).
 
     Raises:
         InputError: the graph has no such features, or is not from a folder.
-        BudgetError: `memory` is below the minimum, which the message says.
+        BudgetError: `memory` is below the minimum, which the message states.
         StorageError: the file cannot be opened.
     """
     return open_stores(graph, memory, (which,), **options)[which]
@@ -218,14 +218,14 @@ def open_stores(
         graph: opened from a folder.
         memory: bytes for all of them.
         which: names of features.
-        split: the share of each, any positive numbers; None gives each a share in proportion to
-            the bytes of its rows, so that each keeps about as many rows. What a small file cannot
-            use goes to the others.
+        split: the share of each, any positive numbers; None gives each a share in proportion to the
+            bytes of its rows, so that each caches about as many rows. Memory that a small file
+            cannot use goes to the others.
         options: as in `open_store`.
 
     Raises:
         InputError: as `open_store`, or `split` does not name the same features.
-        BudgetError: `memory` is below the minimum, which the message says.
+        BudgetError: `memory` is below the minimum, which the message states.
         StorageError: a file cannot be opened.
     """
     files = {name: FeatureFile.of(graph, name) for name in which}
@@ -234,11 +234,11 @@ def open_stores(
         weights = {name: float(share) for name, share in split.items()}
         if set(weights) != set(files) or not all(share > 0 for share in weights.values()):
             raise InputError(
-                f"split is {dict(split)}, expected a positive share for each of {sorted(files)}"
+                f"split is {dict(split)}, expected one positive share for each of {sorted(files)}"
             )
     shares = _divide(files, weights, parse_size(memory))
     if options.get("gap") is None:
-        assert graph.path is not None  # FeatureFile.of has seen to it
+        assert graph.path is not None  # checked by FeatureFile.of
         measured = load_calibration(graph.path)
         options["gap"] = _GAP if measured is None else measured.break_even_bytes
     opened: dict[str, Store] = {}
@@ -256,7 +256,7 @@ def open_stores(
 
 
 def least_share(file: FeatureFile) -> int:
-    """Staging that any row fits in (it may begin anywhere in a block), checksums and one slot."""
+    """Staging that fits any row (it may start anywhere in a block), checksums and one slot."""
     return -(-file.row_bytes // _PAGE) * _PAGE + _PAGE + _slot_bytes(file) + file.sums_bytes
 
 
@@ -265,14 +265,14 @@ def _slot_bytes(file: FeatureFile) -> int:
 
 
 def most_share(file: FeatureFile) -> int:
-    """What serves as well as any more: every row in the cache."""
+    """The most memory that is useful: every row in the cache."""
     return _MOST_STAGING + file.num_rows * _slot_bytes(file) + least_share(file)
 
 
 def _divide(
     files: Mapping[str, FeatureFile], weights: Mapping[str, float], memory: int
 ) -> dict[str, int]:
-    """Shares of the budget: at least the minimum each, at most what a file can use."""
+    """Divides the budget: each file gets at least its minimum and at most what it can use."""
     least = {name: least_share(file) for name, file in files.items()}
     if memory < sum(least.values()):
         raise BudgetError(
@@ -302,7 +302,7 @@ def _divide(
 
 
 def _shares(file: FeatureFile, memory: int) -> tuple[int, int]:
-    """Bytes of staging and number of slots: an eighth, at most 16 MiB, is staging."""
+    """Returns bytes of staging (an eighth, at most 16 MiB) and the number of slots."""
     if memory < least_share(file):
         raise BudgetError(
             f"the memory is {memory} bytes, but {file.name} needs at least {least_share(file)}"

@@ -1,4 +1,4 @@
-"""graph: what exists: topology, features, labels and splits, in memory or in a folder."""
+"""graph: topology, features, labels and splits of a graph, in memory or in a folder."""
 
 from foregather.graph.features import Features
 from foregather.graph.graph import Graph

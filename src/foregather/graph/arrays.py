@@ -1,4 +1,4 @@
-"""arrays: what callers pass (tensors, arrays, lists) as NumPy arrays, checked.
+"""arrays: converts what callers pass (tensors, arrays, lists) to checked NumPy arrays.
 
 torch is never imported here: a tensor is recognised by its methods, and on the CPU it shares its
 memory with the array made from it.
@@ -49,7 +49,7 @@ def _tensor_array(value: Any, name: str) -> Array:
         if str(value.dtype) == "torch.bfloat16":  # NumPy has no such dtype
             value = value.float()
         array: Array = value.numpy()
-    except (TypeError, RuntimeError) as error:  # no data, quantized, or a dtype of torch alone
+    except (TypeError, RuntimeError) as error:  # no data, quantized, or a dtype that only torch has
         raise InputError(
             f"{name} is a tensor of {value.dtype} on {value.device}, which holds no plain numbers; "
             "convert it to float32 on the CPU"
@@ -62,9 +62,9 @@ def to_ids(value: Any, count: int, name: str, what: str = "nodes") -> Array:
 
     Args:
         value: a tensor, array or list; a boolean mask of `count` entries is accepted too.
-        count: how many things there are to name.
-        name: what the argument is called.
-        what: what is being named, for the message.
+        count: the number of valid ids.
+        name: the argument's name, for the message.
+        what: what the ids stand for, for the message.
 
     Raises:
         InputError: not whole numbers, wrong shape, or an id out of range.
@@ -89,5 +89,5 @@ def to_ids(value: Any, count: int, name: str, what: str = "nodes") -> Array:
 
 
 def id_dtype(num_nodes: int) -> np.dtype[Any]:
-    """How ids of a graph of that size are stored: uint32 while they fit, else int64."""
+    """The dtype of ids of a graph of that size: uint32 if they fit, otherwise int64."""
     return np.dtype(np.uint32 if num_nodes < 1 << 32 else np.int64)

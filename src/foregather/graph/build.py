@@ -1,8 +1,8 @@
 """build: the fields of a Graph in memory from edges in any order (an edge_index, or a PyG Data).
 
 The result is one definite graph: rows by target, sources ascending, equal edges in input order,
-whatever the number of threads. What is done to the edges is done in this order: reverse edges,
-self-loops, sorting, removal of duplicates; and of duplicates the first wins.
+whatever the number of threads. Edges are processed in this order: reverse edges are added, then
+self-loops, then edges are sorted and duplicates removed, keeping the first.
 """
 
 import warnings
@@ -44,8 +44,8 @@ def fields_from_edges(
     source, target = _narrow(pairs, nodes)
     ways = 2 if undirected else 1
     if undirected:
-        # An edge and its reverse are neighbours, as in the converter, so that of two equal edges
-        # the same one is kept.
+        # An edge and its reverse are adjacent, as in the converter, so that both keep the same one
+        # of two equal edges.
         pair = np.stack([source, target], axis=1)
         source = pair.reshape(-1)
         target = np.ascontiguousarray(pair[:, ::-1]).reshape(-1)
@@ -97,8 +97,8 @@ def _edge_array(edge_index: Any) -> Array:
         )
     if pairs.dtype.kind not in "iu":
         raise InputError(
-            f"edge_index holds {pairs.dtype}, expected whole numbers; NaN and fractions name no "
-            "node, so convert the ids to int64 first"
+            f"edge_index holds {pairs.dtype}, expected whole numbers; NaN and fractions are not "
+            "node ids, so convert the ids to int64 first"
         )
     return pairs
 
@@ -115,7 +115,7 @@ def _count_nodes(pairs: Array, num_nodes: int | None, given: Mapping[str, Array]
 
 
 def _narrow(pairs: Array, nodes: int) -> tuple[Array, Array]:
-    """The two rows in the dtype they are stored in, checked before they could wrap around."""
+    """Casts the two rows to the stored dtype, after checking that they cannot wrap around."""
     dtype = id_dtype(nodes)
     rows = [np.ascontiguousarray(row) for row in pairs]
     if rows[0].dtype != np.uint32:
@@ -205,7 +205,7 @@ def fields_from_pyg(data: Any, **options: Any) -> dict[str, Any]:
                 )
         raise InputError("the data has no edge_index; a Data with edge_index [2, edges] is needed")
     columns = {name: getattr(data, name, None) for name in ("x", "y", "edge_weight", "edge_attr")}
-    with warnings.catch_warnings():  # PyG warns where it has to guess the number
+    with warnings.catch_warnings():  # PyG warns when it has to guess the number
         warnings.simplefilter("ignore")
         num_nodes = getattr(data, "num_nodes", None)
     _name_left_out(data)
@@ -214,7 +214,7 @@ def fields_from_pyg(data: Any, **options: Any) -> dict[str, Any]:
 
 
 def _name_left_out(data: Any) -> None:
-    """Warns of attributes with a row for each node or edge that a Graph has no place for."""
+    """Warns about attributes with one row per node or edge that a Graph cannot hold."""
     known = {"edge_index", "x", "y", "edge_weight", "edge_attr", "num_nodes", "adj", "adj_t"}
     known |= {f"{name}_{suffix}" for name in _SPLIT_NAMES for suffix in ("mask", "idx")}
     is_node, is_edge = (getattr(data, name, None) for name in ("is_node_attr", "is_edge_attr"))
@@ -226,8 +226,8 @@ def _name_left_out(data: Any) -> None:
         names = [key for key in given if key not in known and (is_node(key) or is_edge(key))]
     if names:
         warnings.warn(
-            f"a Graph has no place for {', '.join(names)}; look them up by n_id or e_id of a "
-            "batch, or loop with foregather.interop.pyg.NeighborLoader, whose batches have them",
+            f"a Graph cannot hold {', '.join(names)}; look them up by n_id or e_id of a batch, or "
+            "loop with foregather.interop.pyg.NeighborLoader, whose batches have them",
             stacklevel=4,
         )
 
@@ -247,8 +247,8 @@ def _pyg_splits(data: Any) -> dict[str, Any]:
                 )
             if name in splits:
                 raise InputError(
-                    f"the data has {name}_mask and {name}_idx, which both say what the split "
-                    f"{name} is; leave one of them out"
+                    f"the data has {name}_mask and {name}_idx, which both define the split {name}; "
+                    "leave one of them out"
                 )
             splits[name] = value
     return splits

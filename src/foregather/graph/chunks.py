@@ -1,4 +1,4 @@
-"""chunks: walks a graph's edges and rows a piece at a time, for verify and describe.
+"""chunks: iterates over a graph's edges and rows piece by piece, for verify and describe.
 
 Pieces of arrays in memory are views, those of mapped files are read: memory use does not depend on
 the size of the graph, and a file that cannot be read is an error.
@@ -18,13 +18,13 @@ __all__ = ["EdgePiece", "edge_pieces", "row_of", "row_pieces"]
 Array = npt.NDArray[Any]
 
 _ROW_BYTES = 16 << 20
-_LOOK = 4096  # borders that are read at once, at the end of a search
+_LOOK = 4096  # row boundaries that are read at once, at the end of a search
 
 
 class EdgePiece(NamedTuple):
-    """The edges [start + skip, start + len(indices)), and the rows they lie in.
+    """The edges [start + skip, start + len(indices)), and the rows they belong to.
 
-    `skip` is 1 where the first edge is only there as the predecessor of the next.
+    `skip` is 1 if the first edge is only included as the predecessor of the next.
     """
 
     start: int
@@ -47,7 +47,7 @@ def edge_pieces(graph: GraphValue, step: int = EDGE_STEP) -> Iterator[EdgePiece]
 
 
 def row_of(indptr: npt.NDArray[np.int64], edge: int, side: Literal["left", "right"]) -> int:
-    """`np.searchsorted` of borders that may be mapped: they are read where it looks."""
+    """`np.searchsorted` on row boundaries that may be mapped: only the probed parts are read."""
     if not is_mapped(indptr):
         return int(np.searchsorted(indptr, edge, side=side))
     low, high = 0, len(indptr)

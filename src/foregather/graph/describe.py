@@ -1,8 +1,8 @@
 """describe: facts about a graph, for people and for `foregather info`.
 
-Everything is exact and read a chunk at a time; beside the chunk, memory holds one counter (8
-bytes) a node. Whether the graph is symmetric is decided by comparing fingerprints of all edges and
-of all reversed edges, which errs with a probability of about 2^-64.
+Everything is exact and read a chunk at a time; apart from the chunk, memory holds one counter (8
+bytes) per node. Whether the graph is symmetric is decided by comparing fingerprints of all edges
+and of all reversed edges, which is wrong with a probability of about 2^-64.
 """
 
 import os
@@ -168,11 +168,11 @@ def plot_degrees(facts_or_graph: Mapping[str, Any] | Graph, path: str | os.PathL
 
     Args:
         facts_or_graph: what `describe` returned, or a graph to describe first.
-        path: the picture to make; its ending chooses the format (png, pdf, svg).
+        path: the image to write; its extension chooses the format (png, pdf, svg).
 
     Raises:
         MissingDependencyError: matplotlib is not installed.
-        InputError: the ending is not one matplotlib knows.
+        InputError: matplotlib does not know the extension.
         StorageError: the file cannot be written.
     """
     facts = describe(facts_or_graph) if isinstance(facts_or_graph, Graph) else facts_or_graph

@@ -19,12 +19,12 @@ __all__ = ["Features", "column_scale", "quantize"]
 
 Array = npt.NDArray[Any]
 
-_MOST = 127  # -128 is not used, so that q and -q are both there
+_MOST = 127  # -128 is not used, so that every q has its -q
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Features:
-    """A matrix with one row for each node (or edge).
+    """A matrix with one row per node (or edge).
 
     Attributes:
         data: [rows, width], any numeric dtype, in memory or memory-mapped.
@@ -40,7 +40,7 @@ class Features:
                 f"features are {self.data.dtype} of shape {self.data.shape}, "
                 "expected numbers of shape [rows, width]"
             )
-        if self.data.dtype.itemsize > 8:  # neither a folder nor torch has such numbers
+        if self.data.dtype.itemsize > 8:  # neither a folder nor torch supports such numbers
             raise InputError(
                 f"features are {self.data.dtype}, expected numbers of at most 64 bits; cast them, "
                 "for example to float32"
@@ -48,7 +48,9 @@ class Features:
         if self.scale is None:
             return
         if self.data.dtype != np.int8:
-            raise InputError(f"a scale goes with int8 features, these are {self.data.dtype}")
+            raise InputError(
+                f"a scale is only valid for int8 features, these are {self.data.dtype}"
+            )
         if self.scale.dtype != np.float32 or self.scale.shape != (self.width,):
             raise InputError(
                 f"the scale is {self.scale.dtype} of shape {self.scale.shape}, "
@@ -120,7 +122,7 @@ class Features:
 
 
 def column_scale(largest: Array) -> npt.NDArray[np.float32]:
-    """The int8 scale of columns whose largest magnitudes are given: largest / 127.
+    """Computes the int8 scale of columns from their largest magnitudes: largest / 127.
 
     A column of zeros (or of numbers so small that the scale would lose its precision) gets scale
     1, so that its rows come back as zeros.
@@ -133,7 +135,7 @@ def column_scale(largest: Array) -> npt.NDArray[np.float32]:
 def quantize(chunk: Array, scale: npt.NDArray[np.float32]) -> npt.NDArray[np.int8]:
     """Rounds rows to int8: q = round(x / scale), symmetric in -127 to 127, ties to even.
 
-    With the scale of `column_scale` the error is at most half a scale a number.
+    With the scale of `column_scale` the error is at most half a scale per number.
 
     Raises:
         InputError: the rows hold NaN or infinity, which int8 cannot.

@@ -1,8 +1,8 @@
-"""graph: the Graph value, what exists: topology, features, labels and splits.
+"""graph: the `Graph` value: topology, features, labels and splits.
 
 A Graph is frozen and its arrays fit together. Topology is CSC: the in-neighbours of node v are
-`indices[indptr[v]:indptr[v + 1]]`, ascending. Arrays are in memory or memory-mapped; a run that
-computes reads those that are mapped into memory (`graph.load`).
+`indices[indptr[v]:indptr[v + 1]]`, ascending. Arrays are in memory or memory-mapped; computations
+first read mapped ones into memory (`graph.load`).
 """
 
 import os
@@ -20,10 +20,10 @@ __all__ = ["Graph"]
 
 
 def reopen(path: str, digest: str) -> "Graph":
-    """The graph of a folder, in another process or again.
+    """Reopens the graph of a folder, for unpickling.
 
     Raises:
-        FormatError: the folder holds another graph by now, or none.
+        FormatError: the folder now holds another graph, or none.
         StorageError: it cannot be opened.
     """
     graph = Graph.open(path)
@@ -36,7 +36,7 @@ def reopen(path: str, digest: str) -> "Graph":
 
 
 def rebuild(fields: dict[str, Any]) -> "Graph":
-    """The graph of these fields."""
+    """Makes a graph from its fields, for unpickling."""
     return Graph(**fields)
 
 
@@ -48,21 +48,21 @@ class Graph(GraphValue):
         num_edges: E, parallel edges counted.
         indptr: int64 [N + 1].
         indices: sources, uint32 [E] (int64 beyond 2^32 nodes), ascending inside a row.
-        features: one row for each node, or None.
+        features: one row per node, or None.
         edge_weight: float32 [E] in the order of `indices`, or None.
-        edge_features: one row for each edge in the order of `indices`, or None.
+        edge_features: one row per edge in the order of `indices`, or None.
         labels: [N] integers with -1 for missing, or [N, C] multi-label, or floats; or None.
         splits: node ids (int64) by name: train, valid, test.
         edge_ids: int64 [E], only for graphs made from an edge_index: the input position of each
             edge, -1 for a self-loop that was added.
         extra: further arrays of the folder: `mapping`, or `mapping_bytes` and `mapping_offsets`,
-            the ids of the source, and what others put there. They are not in batches.
+            the ids of the source, and any arrays added by others. They are not in batches.
         meta: facts: labels, features, undirected, self_loops, duplicates, provenance; for a graph
             from a folder everything in its meta.json.
         path: the folder that the graph is read from, or None; a copy with other topology or
-            features (`dataclasses.replace`) has none, one with other labels or splits has it still.
+            features (`dataclasses.replace`) has none, one with other labels or splits keeps it.
         checked: whether the folder has block checksums, so that every byte is checked when it is
-            read; `verify` of the command line adds them.
+            read; `foregather verify --add-checks` adds them.
     """
 
     __slots__ = ()
@@ -106,8 +106,8 @@ class Graph(GraphValue):
             splits: node ids or boolean masks by name.
             undirected: add the reverse of every edge, then remove duplicates.
             self_loops: add one to each node that has none (weight 1, features 0).
-            dedup: of edges with the same source and target keep the first.
-            threads: 0 uses all; the result is the same for any number.
+            dedup: keep only the first of several edges with the same source and target.
+            threads: 0 uses all cores; the result is the same for any number.
 
         Raises:
             InputError: ids out of range, not whole numbers, or shapes that do not fit.
@@ -146,13 +146,13 @@ class Graph(GraphValue):
         return save_graph(self, dst, overwrite)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A graph of a folder is pickled as its path and digest, any other by its arrays."""
+        """Pickles a graph from a folder as its path and digest, any other by its arrays."""
         if self._token.opened:
             return reopen, (str(self.path), self.digest)
         return rebuild, (plain_fields(self),)
 
     def __copy__(self) -> "Graph":
-        return self  # nothing of it can be changed
+        return self  # nothing in it can be changed
 
     def verify(self) -> Report:
         """Checks every byte and every id; see `foregather.graph.integrity.verify`."""
@@ -160,10 +160,10 @@ class Graph(GraphValue):
 
     @property
     def digest(self) -> str:
-        """Names the contents: equal graphs have equal digests, in memory and on disk.
+        """Identifies the contents: equal graphs have equal digests, in memory and on disk.
 
-        A graph in memory, or a changed copy of one from a folder, is hashed the first time (seconds
-        a few gigabytes).
+        A graph in memory, or a changed copy of one from a folder, is hashed on first use (seconds
+        for a few gigabytes).
         """
         if not self._digest:
             if self._token.opened:

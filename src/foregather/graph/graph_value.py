@@ -1,7 +1,7 @@
 """graph_value: the arrays of a graph, frozen and checked to fit together.
 
-Shapes and dtypes are checked on construction, in constant time. What reads, writes and checks
-graphs works on this value; `Graph` adds where graphs come from and go to.
+Shapes and dtypes are checked on construction, in constant time. Code that reads, writes and checks
+graphs works on this value; `Graph` adds how graphs are made and saved.
 """
 
 from collections.abc import Mapping
@@ -23,8 +23,8 @@ __all__ = ["EDGE_STEP", "AnyGraph", "GraphValue", "plain_fields"]
 
 Array = npt.NDArray[Any]
 
-EDGE_STEP = 4 << 20  # edges looked at together where all are read
-#: Arrays that are read from disk by the folder and its meta.json, wherever the value is.
+EDGE_STEP = 4 << 20  # edges processed at once when all are read
+#: Arrays that are read from disk through the folder and its meta.json.
 _READ_BY_PATH = frozenset(
     {"indptr", "indices", "edge_weight"}
     | {f"{one}{end}" for one in ("features", "edge_features") for end in ("", "_scale")}
@@ -33,13 +33,13 @@ _SAME_SPLIT = ("val", "valid", "validation")
 
 
 class _Referable:
-    """Lets a class with slots be referred to weakly."""
+    """Makes a class with slots weakly referenceable."""
 
     __slots__ = ("__weakref__",)
 
 
 class Token:
-    """One for a graph and all its twins; another for a graph with other arrays.
+    """The identity shared by a graph and its twins; a graph with other arrays has another one.
 
     Attributes:
         opened: the arrays are those of the folder that the graph was opened from.
@@ -53,7 +53,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class GraphValue(_Referable):
-    """The arrays of a directed graph; `Graph`, which users have, says what each of them is."""
+    """The arrays of a directed graph; `Graph`, the public class, documents each of them."""
 
     num_nodes: int
     num_edges: int
@@ -143,7 +143,7 @@ class GraphValue(_Referable):
                     f"split {name} is {ids.dtype} of shape {ids.shape}, expected a list of int64"
                 )
 
-    # ---- what can be asked -----------------------------------------------------------------
+    # ---- queries ---------------------------------------------------------------------------
 
     def in_degree(self) -> npt.NDArray[np.int64]:
         """Edges that end in each node, int64 [N]."""
@@ -161,10 +161,10 @@ class GraphValue(_Referable):
         return counts
 
     def split(self, name: str) -> npt.NDArray[np.int64]:
-        """Node ids of a split; val, valid and validation are one name.
+        """Node ids of a split; val, valid and validation are the same name.
 
         Raises:
-            InputError: there is no such split; the message lists those there are.
+            InputError: there is no such split; the message lists the existing ones.
         """
         same = _SAME_SPLIT if name in _SAME_SPLIT else (name,)
         for candidate in (name, *same):
@@ -217,7 +217,7 @@ class GraphValue(_Referable):
 
 
 def plain_fields(graph: GraphValue) -> dict[str, Any]:
-    """The fields that make an equal graph, in memory and of types that can be pickled."""
+    """The fields from which an equal graph can be built, in memory and picklable."""
     made = {one.name: _plain(getattr(graph, one.name)) for one in fields(graph) if one.init}
     for name in ("splits", "extra", "meta"):
         made[name] = {key: _plain(value) for key, value in made[name].items()}
@@ -230,5 +230,5 @@ def _plain(value: Any) -> Any:
     return fetch(value) if isinstance(value, np.ndarray) else value
 
 
-#: What is made of a graph is a graph of the same kind.
+#: Functions on graphs return a graph of the same class.
 AnyGraph = TypeVar("AnyGraph", bound=GraphValue)

@@ -3,8 +3,8 @@
 [N, 1] becomes [N]. One column of whole numbers from 0 on, integers or floats, is classes: the
 smallest signed integer that holds them, -1 where missing. Several columns of 0 and 1 are a
 multi-label matrix: uint8, or int8 where some entries are missing (-1). Anything else stays float.
-Missing is -1 among integers and NaN among floats; in a multi-label matrix either. Whether a label
-is missing never decides what the others are.
+Missing is -1 among integers and NaN among floats; in a multi-label matrix either. Missing labels
+never affect how the others are interpreted.
 """
 
 import re
@@ -19,7 +19,7 @@ from foregather.graph.arrays import to_ids
 __all__ = ["label_facts", "normalize_labels", "normalize_split"]
 
 Array = npt.NDArray[Any]
-_EXACT = 2.0**53  # floats below it hold every whole number
+_EXACT = 2.0**53  # floats represent every whole number below it
 _MOST = float(np.finfo(np.float32).max)
 
 
@@ -32,7 +32,9 @@ def normalize_labels(labels: Array, num_nodes: int) -> tuple[Array, dict[str, An
     if labels.dtype.kind not in "iufb":
         raise InputError(f"labels have dtype {labels.dtype}, expected integers or floats")
     if labels.ndim not in (1, 2) or labels.shape[0] != num_nodes:
-        raise InputError(f"labels have shape {labels.shape}, expected {num_nodes} rows, one a node")
+        raise InputError(
+            f"labels have shape {labels.shape}, expected {num_nodes} rows, one per node"
+        )
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim == 2:
@@ -60,7 +62,7 @@ def _from_matrix(labels: Array) -> Array:
 def _from_floats(labels: Array) -> Array:
     missing = np.isnan(labels)
     there = labels[~missing]
-    # beyond 2^53 every float is whole, so that says nothing of classes
+    # beyond 2^53 every float is whole, so that is no sign of classes
     whole = (there >= 0).all() and (there < _EXACT).all() and (there == np.floor(there)).all()
     if there.size and whole:
         return _classes(np.where(missing, -1, labels).astype(np.int64))

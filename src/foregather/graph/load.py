@@ -1,7 +1,7 @@
-"""load: the arrays of an opened graph read into memory, where a run computes on them.
+"""load: reads the arrays of an opened graph into memory, for computation.
 
-Each array is read once for a Graph, by calls that return errors, and shared by all who loaded it;
-it is given back when the last of them is gone. What is in memory already stays as it is.
+Each array is read once per Graph, by calls that can report errors, and shared by all its users; it
+is freed when the last of them is gone. Arrays already in memory are used as they are.
 """
 
 import os
@@ -24,7 +24,7 @@ Array = npt.NDArray[Any]
 #: "topology" is indptr, indices and edge weights; "indptr" is that alone.
 Part = Literal["topology", "indptr", "features", "edge_features", "labels"]
 ALL: tuple[Part, ...] = ("topology", "features", "edge_features", "labels")
-WALKED = "walked"  # what samplers walk; None: the graph as it is
+WALKED = "walked"  # the graph that samplers walk; None: this graph itself
 _FIELDS: dict[Part, tuple[str, ...]] = {
     "topology": ("indptr", "indices", "edge_weight"),
     "indptr": ("indptr",),
@@ -35,10 +35,10 @@ _FIELDS: dict[Part, tuple[str, ...]] = {
 
 
 def load(graph: AnyGraph, parts: Iterable[Part] = ALL) -> AnyGraph:
-    """The same graph with these parts in memory; itself where they are.
+    """Returns the same graph with these parts in memory; itself if they already are.
 
     Raises:
-        StorageError: a file cannot be read, or was cut.
+        StorageError: a file cannot be read, or was truncated.
         FormatError: a block does not match its checksum.
     """
     wanted = frozenset(part for part in parts if load_bytes(graph, [part]))
@@ -53,13 +53,13 @@ def load(graph: AnyGraph, parts: Iterable[Part] = ALL) -> AnyGraph:
 
 
 def load_if_fits(graph: AnyGraph, parts: Iterable[Part] = ALL) -> AnyGraph:
-    """The same, of a graph that may be larger than memory: it is then left as it is."""
+    """Like `load`, but returns the graph unchanged if it does not fit in memory."""
     parts = tuple(parts)
     return load(graph, parts) if fits(graph, parts) else graph
 
 
 def as_mapped(graph: AnyGraph) -> AnyGraph:
-    """The same graph; samplers walk its topology where it is, also where that is mapped."""
+    """Returns the same graph whose samplers walk the topology in place, even if it is mapped."""
     if load_bytes(graph, ["topology"]) == 0:
         return graph
     made = _twin(graph, {})
@@ -77,7 +77,7 @@ def load_bytes(graph: GraphValue, parts: Iterable[Part] = ALL) -> int:
 
 
 def fits(graph: GraphValue, parts: Iterable[Part] = ALL) -> bool:
-    """Whether these parts go into what the machine has free for each of its ranks."""
+    """Whether these parts fit into the machine's free memory per rank."""
     ranks = max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
     need = load_bytes(graph, parts)
     return need == 0 or need <= usable_memory() // ranks
@@ -98,7 +98,7 @@ def _held(value: Any) -> Any:
 
 
 def _twin(graph: AnyGraph, changes: dict[str, Any]) -> AnyGraph:
-    """The same graph with other arrays of the same numbers."""
+    """Returns the same graph with other arrays of equal contents."""
     made = replace(graph, **changes)
     for name in ("path", "checked", "_digest", "_token"):
         object.__setattr__(made, name, getattr(graph, name))

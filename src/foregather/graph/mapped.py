@@ -1,9 +1,9 @@
-"""mapped: array files mapped into memory to look at, and read into memory to compute with.
+"""mapped: array files, memory-mapped for inspection and read into memory for computation.
 
-A map is opened in no time, whatever its size, but a page that the disk cannot give ends the process
-(the core says which file that was). So what computes reads: `fetch` gives the numbers of any view
-of a map by calls that return errors, `hold` does so for a whole array and shares what it read among
-all who ask while any of them has it. Other arrays are passed through as they are.
+Opening a map takes no time, whatever its size, but a page that the disk cannot deliver ends the
+process (the core says which file it was). So computations read instead: `fetch` returns the
+contents of any view of a map through calls that can report errors, and `hold` does so for a whole
+array and shares it among all its users. Other arrays are passed through unchanged.
 """
 
 import os
@@ -26,11 +26,11 @@ __all__ = ["Mapped", "fetch", "hold", "is_mapped", "owner_of", "shows_file", "ta
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 
-_PART = 64 << 20  # bytes between two looks for an interrupt; the core's threads share a part
-_LONG = 1 << 30  # bytes from which a load is worth a bar
-_GAP = 32 << 10  # bytes read in vain to spare a call
+_PART = 64 << 20  # bytes between two checks for an interrupt; the core's threads share a part
+_LONG = 1 << 30  # size from which loading shows a progress bar
+_GAP = 32 << 10  # unneeded bytes read to save a call
 
-#: Reads payload bytes that begin at a byte of the file into an array.
+#: Reads payload bytes from a position in the file into an array.
 ReadPart = Callable[[int, Bytes], None]
 
 
@@ -39,8 +39,8 @@ class Mapped:
 
     Attributes:
         path: the file, for errors.
-        descriptor: the file as it was mapped, whatever has taken its name since.
-        read_part: how a part is read; by default unchecked.
+        descriptor: the mapped file, even if another file has its name now.
+        read_part: reads a part of the file; unchecked by default.
     """
 
     def __init__(self, file: BinaryIO, size: int, path: Path, name: str) -> None:
@@ -80,7 +80,7 @@ class Mapped:
         return view.flags.c_contiguous and self.position(view) + view.nbytes == self._size
 
     def read(self, view: Array) -> Array:
-        """A copy of a view without gaps, read from the file by several threads.
+        """Returns a copy of a contiguous view, read from the file by several threads.
 
         Raises:
             StorageError: it cannot be read, or ends early.
@@ -100,7 +100,7 @@ class Mapped:
         return made
 
     def read_gapped(self, view: Array) -> Array:
-        """A copy of a view with gaps: all is read from its first byte to its last."""
+        """Returns a copy of a view with gaps; reads everything from its first to its last byte."""
         steps = [(n - 1) * step for n, step in zip(view.shape, view.strides, strict=True)]
         low, high = (sum(f(0, s) for s in steps) for f in (min, max))
         start = self.position(view)
@@ -110,7 +110,7 @@ class Mapped:
         return made
 
     def hold(self, view: Array) -> Array:
-        """The same as `read`, read-only, and read once for all who hold it."""
+        """Like `read`, but read-only, and read once for all holders."""
         key = (self.position(view), view.dtype.str, view.shape)
         with self._lock:
             made = self._held.get(key)
@@ -122,7 +122,7 @@ class Mapped:
 
 
 def owner_of(view: Array) -> Mapped | None:
-    """The map that a view shows, or None."""
+    """The map that a view belongs to, or None."""
     base: Any = view
     while isinstance(base, np.ndarray):
         base = base.base
@@ -145,7 +145,7 @@ def shows_file(view: Array, folder: Path, entry: Mapping[str, Any]) -> bool:
 
 
 def fetch(view: Array) -> Array:
-    """The numbers of a view in memory: read anew where it is of a map, else the view itself.
+    """Returns the contents of a view in memory: read from the file if mapped, else the view itself.
 
     Raises:
         StorageError: the file cannot be read.
@@ -162,13 +162,13 @@ def fetch(view: Array) -> Array:
 
 
 def hold(array: Array) -> Array:
-    """The same for a whole array, shared with all others who hold it."""
+    """Like `fetch`, for a whole array that is shared with all its other holders."""
     owner = owner_of(array)
     return array if owner is None or array.size == 0 else owner.hold(array)
 
 
 def take(array: Array, ids: npt.NDArray[np.int64]) -> Array:
-    """Rows of an array, in the order of `ids`; those of a map are read, runs of them at once.
+    """Returns rows of an array in the order of `ids`; runs of mapped rows are read at once.
 
     Raises:
         StorageError: the file cannot be read.

@@ -1,6 +1,6 @@
 """recipe: the options of a synthetic graph, checked once and resolved to plain numbers.
 
-A `Recipe` that exists is valid: every bad option was refused with one sentence. Equal recipes give
+A `Recipe` that exists is valid: every bad option has been refused. Equal recipes give
 equal bytes on every machine.
 """
 
@@ -17,7 +17,7 @@ from foregather.units import format_count
 
 __all__ = ["GENERATOR", "Recipe"]
 
-#: Raised whenever the same recipe starts to give other bytes.
+#: Incremented whenever the same recipe starts to give different bytes.
 GENERATOR = 1
 _COMMUNITY = 512  # nodes; large enough that rows of usual degree find distinct sources in it
 
@@ -37,13 +37,14 @@ class Recipe:
         edges: number of edges.
         features: feature columns, 0 for none.
         classes: number of classes.
-        dtype: type of the stored features: float32, float16, or int8 with a scale a column.
-        ids: "shuffled" (neighbours lie far apart on disk) or "natural" (communities lie together).
+        dtype: type of the stored features: float32, float16, or int8 with one scale per column.
+        ids: "shuffled" (neighbours are far apart on disk) or "natural" (communities are
+            contiguous).
         skew: 1, 2, 4 or 8; degrees follow a power law of exponent none, 3, 2.33 or 2.14.
         mixing: share of the sources drawn from the whole graph; the rest come from the community.
         community: nodes of a community, or None for about 512 (8 times the degree if that is more).
         label_noise: share of labels replaced by a random class, which nothing can predict.
-        signal: norm of a class centroid, beside noise of unit variance in every column.
+        signal: norm of a class centroid; the noise has unit variance in every column.
         split: shares of train, valid and test.
         seed: any integer from 0 to 2^64 - 1.
     """
@@ -135,12 +136,12 @@ class Recipe:
 
     @property
     def num_edges(self) -> int:
-        """Edges asked for."""
+        """Number of edges requested."""
         return round(self.nodes * self.degree) if self.edges is None else self.edges
 
     @property
     def communities(self) -> int:
-        """Communities; at least one a class."""
+        """Number of communities; at least one per class."""
         usual = max(_COMMUNITY, 8 * self.num_edges // self.nodes)
         size = min(self.community or usual, self.nodes)
         return max(1, (2 * self.nodes + size) // (2 * size), self.classes)
@@ -175,7 +176,7 @@ class Recipe:
         )
 
     def provenance(self) -> dict[str, Any]:
-        """What meta.json says about where the graph came from: enough to make it again."""
+        """The provenance for meta.json: enough to regenerate the graph."""
         fields = asdict(self)
         del fields["degree"]
         fields.update(edges=self.num_edges, split=list(self.split), communities=self.communities)

@@ -1,8 +1,8 @@
 """synthetic: makes a graph from a recipe, streamed into a folder or as arrays in memory.
 
 The core computes any range of nodes from the recipe alone (csrc/graph/synthetic/synth.hpp says
-how), so chunks are made in order, written behind, and forgotten: memory does not grow with the
-graph, and neither threads nor chunk sizes change a byte.
+how), so chunks are made in order, written in the background, and dropped: memory does not grow with
+the graph, and neither threads nor chunk sizes change a byte.
 """
 
 import os
@@ -26,7 +26,7 @@ Array = npt.NDArray[Any]
 SPLITS = ("train", "valid", "test")
 _CHUNK = 16 << 20  # bytes made at a time; DEPTH + 2 such buffers exist
 _SMALL = 1 << 20  # nodes whose labels and splits are made at a time
-# binary16 has no C++ type everywhere, so the core writes its bits
+# not every compiler has a binary16 type, so the core writes the bits
 _STORED = {"float32": np.float32, "float16": np.uint16, "int8": np.int8}
 
 
@@ -61,7 +61,7 @@ def synthesize(
         options: further fields of `Recipe` (degree, edges, features, classes, dtype, ids, ...).
 
     Returns:
-        What was made (counts, bytes) and what it took (seconds, peak memory).
+        Counts and bytes of the graph, and the seconds and peak memory used.
 
     Raises:
         InputError: an option is out of its range.
@@ -140,7 +140,7 @@ def _scale(recipe: Recipe, core: Any) -> npt.NDArray[np.float32] | None:
 
 
 class _Job:
-    """One run of `synthesize`: makes chunks here, has them written behind."""
+    """One run of `synthesize`: makes chunks here and writes them in the background."""
 
     def __init__(
         self,

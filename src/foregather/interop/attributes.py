@@ -1,9 +1,9 @@
-"""attributes: what of a PyG Data belongs to nodes and what to edges, and the part of a subgraph.
+"""attributes: classifies the attributes of a PyG Data by node and edge, and slices them.
 
-PyG's own rule decides (`Data.is_node_attr`, `is_edge_attr`, `__cat_dim__`): an attribute with a
-row for each node is indexed by the nodes of the subgraph, one with a row for each edge by its
-edges, and what is left belongs to the whole graph and comes along as it is. What has a row for
-each node or edge but cannot be indexed is refused by name: nothing arrives unsliced.
+PyG's own rule decides (`Data.is_node_attr`, `is_edge_attr`, `__cat_dim__`): an attribute with one
+row per node is indexed by the nodes of the subgraph, one with one row per edge by its edges, and
+all others belong to the whole graph and are passed on unchanged. An attribute with one row per node
+or edge that cannot be indexed is refused by name: nothing arrives unsliced.
 """
 
 import copy
@@ -20,18 +20,18 @@ from foregather.errors import InputError
 
 __all__ = ["Attributes"]
 
-#: What an attribute has a row for; None: belongs to the whole graph.
+#: What the rows of an attribute belong to; None: it belongs to the whole graph.
 Role = Literal["node", "edge"] | None
-_CHOSEN = ("num_nodes", "edge_index")  # said by the subgraph itself
+_CHOSEN = ("num_nodes", "edge_index")  # set by the subgraph itself
 _ADJACENCY = ("adj", "adj_t")
 _COMPRESSED = (torch.sparse_csr, torch.sparse_bsr, torch.sparse_csc, torch.sparse_bsc)
 
 
 class Attributes:
-    """The attributes of a Data; looked at when made, and again where one was replaced since.
+    """The attributes of a Data, classified on creation and again when one was replaced.
 
     Raises:
-        InputError: an attribute has a row for each node or edge, and cannot be indexed.
+        InputError: an attribute has one row per node or edge, but cannot be indexed.
     """
 
     def __init__(self, data: Data) -> None:
@@ -41,12 +41,12 @@ class Attributes:
             self._find(name, value)
 
     def part(self, node: Tensor, edge: Tensor | None, known: Mapping[str, Tensor]) -> Data:
-        """A Data with the rows of these nodes and edges, in the order of the whole one.
+        """Returns a Data with the rows of these nodes and edges; attributes keep their order.
 
         Args:
             node: node ids.
             edge: edge ids, positions in `edge_index`; None leaves edge attributes out.
-            known: what is already there, by name; also attributes that the whole one lacks.
+            known: values that already exist, by name; may include attributes that the data lacks.
         """
         made = copy.copy(self.data)
         for name, value in _items(self.data):
@@ -65,7 +65,7 @@ class Attributes:
         return made
 
     def role(self, name: str) -> Role:
-        """What an attribute has a row for; None also where there is no such attribute."""
+        """What an attribute's rows belong to; None also if there is no such attribute."""
         return self._find(name, self.data[name])[0] if name in self.data else None
 
     def _find(self, name: str, value: Any) -> tuple[Role, int]:
@@ -81,9 +81,9 @@ def _items(data: Data) -> list[tuple[str, Any]]:
 
 
 def _classify(data: Data, name: str, value: Any) -> tuple[Role, int]:
-    """What an attribute has a row for, and along which dimension."""
-    vars(data._store).pop("_cached_attr", None)  # PyG's memory of this outlives a new num_nodes
-    with warnings.catch_warnings(record=True) as said:  # PyG warns where it has to guess num_nodes
+    """Determines what an attribute's rows belong to, and along which dimension."""
+    vars(data._store).pop("_cached_attr", None)  # PyG's cache of this outlives a new num_nodes
+    with warnings.catch_warnings(record=True) as said:  # PyG warns when it has to guess num_nodes
         warnings.simplefilter("always")
         node = bool(data.is_node_attr(name))
         role: Role = "node" if node else "edge" if data.is_edge_attr(name) else None
@@ -92,7 +92,8 @@ def _classify(data: Data, name: str, value: Any) -> tuple[Role, int]:
     guessed = any("infer 'num_nodes'" in str(warning.message) for warning in said)
     if isinstance(value, Tensor) and value.layout != torch.strided and name in _ADJACENCY:
         raise InputError(
-            f"{name} is a sparse tensor, and a batch has its own edges; leave it out of the data"
+            f"{name} is a sparse tensor, which cannot be sliced for a batch; leave it out of the "
+            "data"
         )
     if role is None:
         _refuse_rows(name, value, counts)
@@ -121,7 +122,7 @@ def _is_frame(value: Any) -> bool:
 
 
 def _refuse_rows(name: str, value: Any, counts: Mapping[Any, str]) -> None:
-    """What PyG takes for a value of the whole graph, though it has as many rows as nodes."""
+    """Refuses values that PyG assigns to the whole graph although they have one row per node."""
     if value is None or isinstance(value, (str, bytes, Mapping, Set, Tensor, np.ndarray)):
         return
     shape = getattr(value, "shape", None)
@@ -130,8 +131,8 @@ def _refuse_rows(name: str, value: Any, counts: Mapping[Any, str]) -> None:
     rows = shape[0] if isinstance(shape, tuple) and shape else None
     if rows in counts:
         raise InputError(
-            f"{name} is a {type(value).__name__} with a row for each {counts[rows]}, which PyG "
-            "hands on whole; make it a tensor or a NumPy array, or leave it out of the data"
+            f"{name} is a {type(value).__name__} with one row per {counts[rows]}, which PyG passes "
+            "on whole; make it a tensor or a NumPy array, or leave it out of the data"
         )
 
 
@@ -146,14 +147,14 @@ def _check_dtype(name: str, value: np.ndarray[Any, Any]) -> None:
 
 
 def _rows(value: Any, index: Tensor, dim: int) -> Any:
-    """The rows of a tensor, array, memory map or frame; arrays become tensors, as PyG has it."""
+    """Returns rows of a tensor, array, memory map or frame; arrays become tensors, as in PyG."""
     if isinstance(value, np.ndarray):
         taken = np.take(value, index.cpu().numpy(), axis=dim)
         return torch.from_numpy(np.asarray(taken, taken.dtype.newbyteorder("=")))
     index = index.to(value.device)
     if not isinstance(value, Tensor):
         return value[index]
-    if value.layout in _COMPRESSED:  # torch cannot index it; as coordinates it can
+    if value.layout in _COMPRESSED:  # torch cannot index it, but can in coordinate format
         rows = torch.index_select(value.to_sparse(layout=torch.sparse_coo), 0, index)
         return rows.to_sparse(layout=value.layout)
     return torch.index_select(value, dim, index)

@@ -1,4 +1,4 @@
-"""drawn: batches of positions that a sampler of torch deals out, for the drop-in NeighborLoader."""
+"""drawn: batches of positions drawn by a torch sampler, for the drop-in NeighborLoader."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +19,8 @@ class Drawn:
     """A sampler of torch.
 
     Attributes:
-        sampler: gives positions of input nodes, or whole batches of them.
-        whole: it gives batches.
+        sampler: yields positions of input nodes, or whole batches of them.
+        whole: it yields batches.
     """
 
     sampler: Any
@@ -28,10 +28,10 @@ class Drawn:
 
     @staticmethod
     def of(sampler: Any, batch_sampler: Any, options: dict[str, Any]) -> "Drawn | None":
-        """What was given, if anything.
+        """Returns the given sampler, if any.
 
         Raises:
-            InputError: both, or beside what they decide.
+            InputError: both were given, or options that they determine.
         """
         if sampler is None and batch_sampler is None:
             return None
@@ -47,7 +47,7 @@ class Drawn:
         return Drawn(sampler if batch_sampler is None else batch_sampler, batch_sampler is not None)
 
     def count(self, batch_size: int, drop_last: bool) -> int:
-        """Batches of an epoch, as far as the sampler says."""
+        """Number of batches per epoch, if the sampler knows it."""
         given = len(self.sampler)
         if self.whole:
             return given

@@ -1,8 +1,8 @@
-"""finish: from a batch of the engine to the batch that PyG's NeighborLoader would give.
+"""finish: turns a batch of the engine into the batch that PyG's NeighborLoader would return.
 
-The engine knows nodes, edges and (where it stores them exactly) feature rows; here they become a
-Data of the user's own class with every attribute of the whole graph, in PyG's order and under
-PyG's names. Runs in the thread that iterates, so autograd sees a learnable `x`.
+The engine knows nodes, edges and (if it stores them exactly) feature rows; here they become a Data
+of the user's own class with every attribute of the whole graph, in PyG's order and under PyG's
+names. This runs in the iterating thread, so autograd sees a learnable `x`.
 """
 
 from collections.abc import Callable
@@ -22,15 +22,16 @@ __all__ = ["Finish", "version_of"]
 
 
 class Finish:
-    """Gives a batch the attributes of the data.
+    """Adds the attributes of the data to a batch.
 
     Args:
-        data: the whole graph as PyG has it.
-        graph: the same as the engine has it.
-        stored: what of `data.x` the engine gathers ahead, until it is changed; None: nothing.
+        data: the whole graph as a PyG Data.
+        graph: the same as a Graph.
+        stored: the part of `data.x` that the engine gathers ahead, until it is changed; None:
+            nothing.
         subgraph: "directional", "bidirectional" or "induced".
         weights: `edge_weight` of a batch is the engine's, with the sampler's factors.
-        device: where batches go; None leaves attributes where those of the data are.
+        device: target device of batches; None keeps attributes on the device of the data.
         threads: for induced subgraphs.
         change: called with the SamplerOutput.
         transform: called with the finished batch.
@@ -57,7 +58,7 @@ class Finish:
         self.edge_ids = None if graph.edge_ids is None else torch.from_numpy(graph.edge_ids)
 
     def __call__(self, batch: Any) -> Any:
-        """The batch as PyG would give it."""
+        """Returns the batch as PyG would."""
         layered = getattr(batch, "edge_index", None) is None
         out, rows, weight = _output(batch), getattr(batch, "x", None), None
         if self.weights:
@@ -87,7 +88,7 @@ class Finish:
         return made if self.transform is None else self.transform(made)
 
     def _fill(self, out: Any, rows: Tensor | None, weight: Tensor | None) -> Any:
-        """A Data of what a SamplerOutput names; `rows` are those of `x`, if gathered already."""
+        """Builds a Data from a SamplerOutput; `rows` are those of `x`, if already gathered."""
         data, edge = self.attributes.data, out.edge
         if edge is not None and self.edge_ids is not None:
             edge = self.edge_ids[edge]
@@ -114,16 +115,19 @@ class Finish:
         return made
 
     def _is_current(self, x: Any) -> bool:
-        """Whether rows that were gathered ahead are those of `x` now.
+        """Whether rows gathered ahead still equal those of `x`.
 
-        From the first change in place on they are looked up here, as those of a learnable `x`:
-        when the engine gathered a row, before the change or after it, nobody can say.
+        After the first in-place change they are looked up here, like those of a learnable `x`,
+        because the engine may have gathered a row before or after the change.
         """
         same = x is self.stored and not x.requires_grad
         return bool(same and version_of(x) == self._version)
 
     def _layers(self, made: Any, batch: Any) -> None:
-        """What a sampler that expands per layer adds; seeds are in such a batch once."""
+        """Adds the layers of a sampler that expands per layer.
+
+        Such a batch holds each seed once.
+        """
         made.batch_size, made.seed_position = (
             batch.batch_size,
             getattr(batch, "seed_position", None),
@@ -142,15 +146,15 @@ class Finish:
 
 
 def version_of(x: Any) -> int | None:
-    """Torch's count of changes in place; None where it keeps none."""
+    """Torch's counter of in-place changes; None if it keeps none."""
     try:
         return int(x._version)
-    except (AttributeError, RuntimeError):  # no tensor, or one of inference mode
+    except (AttributeError, RuntimeError):  # not a tensor, or an inference-mode tensor
         return None
 
 
 def _output(batch: Any) -> Any:
-    """A batch of the engine as PyG's SamplerOutput, on the CPU."""
+    """Converts a batch of the engine to PyG's SamplerOutput, on the CPU."""
     edges = getattr(batch, "edge_index", None)
     row, col = (None, None) if edges is None else edges.cpu().as_subclass(Tensor)
     trees = getattr(batch, "batch", None)

@@ -1,8 +1,9 @@
-"""neighbor_loader: PyG's NeighborLoader by name and arguments, served by a foregather Loader.
+"""neighbor_loader: a drop-in replacement for PyG's NeighborLoader, backed by a foregather Loader.
 
 Batches hold what PyG's hold: every node attribute of the data by `n_id`, every edge attribute by
-`e_id`, the rest as it is; `data.edge_index[:, e_id] == n_id[edge_index]`. What would change results
-in silence is refused; what only says how batches are made (workers) is accepted and not needed.
+`e_id`, the rest unchanged; `data.edge_index[:, e_id] == n_id[edge_index]`. Arguments that would
+silently change results are refused; those that only say how batches are made (workers) are accepted
+but not needed.
 """
 
 import math
@@ -30,7 +31,8 @@ from foregather.sampling.sampler import Sampler
 
 __all__ = ["NeighborLoader"]
 
-#: How PyG makes its batches; ours are made in threads of this process, and do not depend on it.
+#: Options of PyG's workers; our batches are made in threads of this process and do not depend on
+#: them.
 _NOT_NEEDED = {
     "num_workers": 0,
     "persistent_workers": False,
@@ -44,51 +46,51 @@ _KINDS = ("directional", "bidirectional", "induced")
 
 
 class NeighborLoader(Loader, pyg_loader.NeighborLoader):  # type: ignore[misc]
-    """`torch_geometric.loader.NeighborLoader` with another engine: swap the import.
+    """`torch_geometric.loader.NeighborLoader` with another engine: change only the import.
 
-    Not the same random numbers as PyG: the same kind of sample. Batches depend on `seed` alone;
-    where it is not given it is torch's (`torch.manual_seed` before the loader is made). A seed
-    given twice has two rows in its batch, with the same neighbours.
+    The random numbers differ from PyG's; the distribution of samples is the same. Batches depend
+    only on `seed`, which defaults to torch's (`torch.manual_seed` before the loader is created). A
+    seed given twice has two rows in its batch, with the same neighbours.
 
     It is an instance of PyG's class, so PyG's `model.inference(loader)`, `ZipLoader`,
-    `CachedLoader` and `PrefetchLoader` take it. `loader(index)` is the batch of the input nodes at
-    these positions; its sample is keyed by them and by the epoch.
+    `CachedLoader` and `PrefetchLoader` accept it. `loader(index)` is the batch of the input nodes
+    at these positions; its sample is keyed by them and by the epoch.
 
     Args:
         data: a PyG Data, whose topology is converted once, or a Graph.
-        num_neighbors: fan-outs, one a layer, -1 for all.
+        num_neighbors: fan-outs, one per layer, -1 for all.
         input_nodes: node ids, a boolean mask, the name of a split, or None for all.
-        input_time: of PyG; refused, samples do not look at time yet.
+        input_time: PyG's argument; refused, because temporal sampling is not supported yet.
         replace: sample neighbours with replacement.
         subgraph_type: "directional" edges as drawn; "bidirectional" their reverses too (an edge
             that was not drawn has `e_id` and attributes of its reverse); "induced" all edges
-            between the nodes. The last two have no layers, so no counts of them.
-        disjoint: a tree for each input node, none shares a node with another; `batch.batch` numbers
-            them. The tree of an input node depends on its `input_id` and the epoch alone.
-        temporal_strategy: of PyG; "uniform" only.
-        time_attr: of PyG; refused.
-        weight_attr: the edge attribute that neighbours are drawn by.
+            between the nodes. The last two have no layers and thus no layer counts.
+        disjoint: a separate tree for each input node, sharing no nodes; `batch.batch` numbers them.
+            The tree of an input node depends on its `input_id` and the epoch alone.
+        temporal_strategy: PyG's argument; only "uniform".
+        time_attr: PyG's argument; refused.
+        weight_attr: the edge attribute to draw neighbours by.
         transform: called with each finished batch.
         transform_sampler_output: called with PyG's SamplerOutput of each batch, before attributes
             are looked up.
         is_sorted: not needed.
         filter_per_worker: not needed.
-        neighbor_sampler: of PyG; refused, pass `sampler`.
-        directed: False is subgraph_type="induced", PyG's old name.
-        seed: what order and samples are derived from; None takes torch's initial seed.
-        sampler: a Sampler of ours, in place of num_neighbors; or one of torch's, that deals out
-            the positions of input nodes (ImbalancedSampler, for one).
-        batch_sampler: of torch, deals out whole batches.
+        neighbor_sampler: PyG's argument; refused, pass `sampler`.
+        directed: PyG's old name: False means subgraph_type="induced".
+        seed: the random seed for order and samples; None takes torch's initial seed.
+        sampler: one of our Samplers, instead of num_neighbors; or one of torch's, which yields
+            positions of input nodes (such as ImbalancedSampler).
+        batch_sampler: a torch sampler that yields whole batches.
         options: other arguments of torch's DataLoader and of `Loader`. num_workers,
             persistent_workers, prefetch_factor, pin_memory, timeout and worker_init_fn are accepted
-            and not needed: there are no worker processes.
+            but not needed: there are no worker processes.
 
     Raises:
-        InputError: heterogeneous data, an attribute that cannot be sliced, or an argument that
-            asks for what is not there.
+        InputError: heterogeneous data, an attribute that cannot be sliced, or an argument that is
+            not supported.
     """
 
-    multiprocessing_context = None  # torch's name; there are no processes
+    multiprocessing_context = None  # torch's name; there are no worker processes
 
     def __init__(
         self,
@@ -129,7 +131,7 @@ class NeighborLoader(Loader, pyg_loader.NeighborLoader):  # type: ignore[misc]
             whole = 0 if replace else _least_fanout(num_neighbors)
             graph, stored = topology_of(data, weight_attr, weights, whole)
             if weight_attr is not None:
-                weight_attr = "edge_weight"  # what the column is called in the graph
+                weight_attr = "edge_weight"  # the column's name in the graph
         _check_kind(kind, data, weights, disjoint, options)
         super().__init__(
             graph,
@@ -181,23 +183,23 @@ class NeighborLoader(Loader, pyg_loader.NeighborLoader):  # type: ignore[misc]
         return super().__len__()
 
     def __call__(self, index: Any) -> Any:
-        """The batch of the input nodes at these positions."""
+        """Returns the batch of the input nodes at these positions."""
         out = self.collate_fn(index)
         return out if self.filter_per_worker else self.filter_fn(out)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
-    # ---- what PyG's other loaders call -----------------------------------------------------
+    # ---- used by PyG's other loaders -------------------------------------------------------
 
     def collate_fn(self, index: Any) -> Any:
-        """Samples for the input nodes at these positions; `filter_fn` makes the batch of it.
+        """Samples the input nodes at these positions; `filter_fn` turns the sample into a batch.
 
         Raises:
-            InputError: a position is not there, or the loader works over ranks.
+            InputError: a position does not exist, or the loader works over ranks.
         """
         if self._source.ranks is not None:
-            raise InputError("over ranks batches are made together; loop over the loader")
+            raise InputError("over ranks all ranks make batches together; loop over the loader")
         maker = self._maker
         position = to_ids(index, maker.seeds.count, "index", "input nodes")
         nodes, input_id = maker.seeds.at(np.ascontiguousarray(position, np.int64))
@@ -207,7 +209,7 @@ class NeighborLoader(Loader, pyg_loader.NeighborLoader):  # type: ignore[misc]
         return self.filter_fn(out) if self.filter_per_worker else out
 
     def filter_fn(self, out: Any) -> Any:
-        """The finished batch of what `collate_fn` made."""
+        """Returns the finished batch of a sample from `collate_fn`."""
         if self.device is not None:
             out = out.to(self.device, non_blocking=True)
         return out if self.transform is None else self.transform(out)
@@ -217,7 +219,7 @@ class NeighborLoader(Loader, pyg_loader.NeighborLoader):  # type: ignore[misc]
 
     @contextmanager
     def enable_multithreading(self, worker_threads: int | None = None) -> Iterator[None]:
-        """So many threads sample and gather inside the block; None for all."""
+        """Uses `num_threads` threads to sample and gather inside the block; None for all."""
         before = self._maker
         threads = int(worker_threads or 0)
         assembler = replaced(before.assembler, threads=threads)
@@ -235,12 +237,12 @@ class NeighborLoader(Loader, pyg_loader.NeighborLoader):  # type: ignore[misc]
             InputError: always.
         """
         raise InputError(
-            "enable_cpu_affinity ties worker processes to cores, and there are none; say with "
-            "threads= how many threads make batches, or start the program under taskset"
+            "enable_cpu_affinity binds worker processes to cores, but there are none; set the "
+            "number of threads with threads=, or start the program under taskset"
         )
         yield
 
-    # ---- what can be asked -----------------------------------------------------------------
+    # ---- queries ---------------------------------------------------------------------------
 
     @property
     def data(self) -> Any:
@@ -254,16 +256,19 @@ class NeighborLoader(Loader, pyg_loader.NeighborLoader):  # type: ignore[misc]
 
     @property
     def sampler(self) -> Any:
-        """Torch's sampler where one was given, else the rule that chooses neighbours."""
+        """Torch's sampler if one was given, otherwise the rule that chooses neighbours."""
         return self._maker.sampler if self._drawn is None else self._drawn.sampler
 
     @property
     def drop_last(self) -> bool:
-        """Whether a last batch that is smaller is left out."""
+        """Whether a smaller last batch is dropped."""
         return self._maker.seeds.drop_last
 
     def state_dict(self) -> dict[str, Any]:
-        """As `Loader.state_dict`; not with a sampler of torch, whose order cannot be kept."""
+        """As `Loader.state_dict`.
+
+        Not available with a torch sampler, whose order cannot be saved.
+        """
         self._refuse_place()
         return super().state_dict()
 
@@ -275,27 +280,27 @@ class NeighborLoader(Loader, pyg_loader.NeighborLoader):  # type: ignore[misc]
     def _refuse_place(self) -> None:
         if self._drawn is not None:
             raise InputError(
-                "torch's sampler draws a new order each epoch and cannot say which, so a place in "
-                "it cannot be saved; use shuffle=True, whose order is a function of the seed"
+                "torch's sampler draws a new order each epoch that cannot be saved, so neither "
+                "can a position in it; use shuffle=True, whose order is a function of the seed"
             )
 
 
 def _is_torch(sampler: Any) -> bool:
-    """Deals out positions: a torch Sampler, or anything that can be looped over."""
+    """Whether this yields positions: a torch Sampler, or any iterable."""
     return sampler is not None and hasattr(sampler, "__iter__")
 
 
 def _fanouts(num_neighbors: Any) -> Any:
     if isinstance(num_neighbors, dict) or isinstance(getattr(num_neighbors, "values", None), dict):
         raise InputError(
-            "num_neighbors is a dict, but the graph has one type of edges; give a list"
+            "num_neighbors is a dict, but the graph has one type of edges; pass a list"
         )
     values = getattr(num_neighbors, "values", num_neighbors)  # PyG's NumNeighbors
     return num_neighbors if callable(values) else values
 
 
 def _least_fanout(num_neighbors: Any) -> float:
-    """Rows of so many edges are taken whole in every layer; 0 where fan-outs are none."""
+    """Rows of up to this many edges are taken whole in every layer; 0 if there are no fan-outs."""
     fanouts = num_neighbors if isinstance(num_neighbors, (list, tuple)) else ()
     try:
         return min((math.inf if int(one) < 0 else int(one) for one in fanouts), default=0)
@@ -317,16 +322,16 @@ def _check_kind(
         return
     if kind == "induced" and disjoint:
         raise InputError(
-            "disjoint=True and subgraph_type='induced' do not go together, in PyG neither; use "
+            "disjoint=True does not work with subgraph_type='induced', in PyG neither; use "
             "'directional' or 'bidirectional'"
         )
     if not isinstance(data, Data) or options.get("grid") is not None or options.get("memory"):
         raise InputError(
-            f"subgraph_type is {kind!r}, which is for a PyG Data in memory; leave memory= and "
-            "grid= out, and pass the Data"
+            f"subgraph_type is {kind!r}, which needs a PyG Data in memory; leave out memory= and "
+            "grid=, and pass the Data"
         )
     if weights or options.get("expand", "once") != "once":
         raise InputError(
-            f"subgraph_type is {kind!r}, which goes with num_neighbors alone; leave sampler=, "
-            "norm= and expand= out"
+            f"subgraph_type is {kind!r}, which only works with num_neighbors; leave out sampler=, "
+            "norm= and expand="
         )

@@ -1,8 +1,8 @@
-"""pyg: foregather's samplers, features and topology in the sockets of PyTorch Geometric.
+"""pyg: adapters that plug foregather's samplers, features and topology into PyTorch Geometric.
 
-`NeighborLoader` takes the place of PyG's by its import alone. The rest is for code that must keep
-PyG's own loaders, which is slower: PyG asks for one batch at a time and cannot say which, so
-nothing can be decided beforehand.
+`NeighborLoader` replaces PyG's by changing only the import. The rest is for code that must keep
+PyG's own loaders, which is slower: PyG asks for one batch at a time without announcing the next, so
+nothing can be planned ahead.
 """
 
 from typing import Any
@@ -44,7 +44,7 @@ class PygSampler(BaseSampler):  # type: ignore[misc]
     """A foregather sampler for PyG's NodeLoader.
 
     PyG does not number its batches, so a sample is keyed by the seeds of the batch and by `epoch`:
-    the same for any number of workers. Where the batches do not change from epoch to epoch (no
+    the same for any number of workers. If the batches do not change from epoch to epoch (no
     shuffle), call `set_epoch` for new samples.
 
     `e_id` of the batches names edges of the `edge_index` the graph was made from, or positions in
@@ -53,16 +53,16 @@ class PygSampler(BaseSampler):  # type: ignore[misc]
 
     Args:
         sampler: any sampler with `expand="once"`; PyG has one edge_index for all layers.
-        graph: where to sample.
+        graph: the graph to sample.
         seed: seed of the run.
-        threads: of one batch, 0 for all.
+        threads: threads per batch, 0 for all.
 
-    Edge weights of a Data come with its batches, by `e_id`, as PyG does it. A sampler that gives
-    its edges factors (LABOR, for one) is refused: PyG has no place for them.
+    Edge weights of a Data are included in its batches, by `e_id`, as in PyG. A sampler that weights
+    its edges (such as LABOR) is refused: PyG cannot represent the weights.
 
     Raises:
-        InputError: the sampler expands per layer, or the graph has edge weights and edges that
-            have no `e_id` to find them by.
+        InputError: the sampler expands per layer, or the graph has edge weights and edges without
+            an `e_id` to find them by.
     """
 
     def __init__(self, sampler: Sampler, graph: Graph, seed: int = 0, threads: int = 1) -> None:
@@ -85,11 +85,11 @@ class PygSampler(BaseSampler):  # type: ignore[misc]
             self._permutation = torch.from_numpy(np.array(ids))
 
     def set_epoch(self, epoch: int) -> None:
-        """The epoch that samples are keyed by; call it before the loop starts its workers."""
+        """Sets the epoch that samples are keyed by; call it before the loop starts its workers."""
         self.epoch = epoch
 
     def sample_from_nodes(self, inputs: Any, **_: Any) -> Any:
-        """The SamplerOutput of a batch of seeds.
+        """Samples a batch of seeds.
 
         Raises:
             InputError: a seed is not a node, or is given twice; or edges have factors.
@@ -220,7 +220,7 @@ class PygGraphStore(GraphStore):  # type: ignore[misc]
         if attr.layout == EdgeLayout.COO:
             target = np.repeat(np.arange(graph.num_nodes), graph.in_degree())
             return _long(graph.indices), _long(target)
-        return None  # PyG makes CSR itself from what there is
+        return None  # PyG derives CSR itself
 
     def get_all_edge_attrs(self) -> list[Any]:
         """The one edge type, in CSC."""

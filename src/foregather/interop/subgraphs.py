@@ -1,9 +1,9 @@
-"""subgraphs: what the drop-in NeighborLoader makes of a sample: PyG's rows, and PyG's edges.
+"""subgraphs: converts a sample to PyG's rows and edges, for the drop-in NeighborLoader.
 
-A sample of ours holds a node once and the edges that were drawn. PyG gives a seed that was asked
-for twice two rows, and knows two more kinds of subgraphs: "bidirectional" has the reverse of each
-edge too, "induced" has all edges of the graph between the nodes. All functions here are pure, from
-one PyG `SamplerOutput` to another.
+Our samples hold each node once and the edges that were drawn. PyG gives a repeated seed two rows,
+and has two more kinds of subgraphs: "bidirectional" adds the reverse of each edge, "induced" has
+all edges of the graph between the nodes. All functions here are pure, from one PyG `SamplerOutput`
+to another.
 """
 
 import copy
@@ -19,9 +19,9 @@ __all__ = ["bidirectional", "induced", "repeat_seeds"]
 
 
 def repeat_seeds(out: Any, position: Tensor, distinct: int) -> tuple[Any, Tensor, Tensor]:
-    """A row for every seed given, where `position` says which node of the sample each one is.
+    """Gives every given seed its own row; `position` maps seeds to nodes of the sample.
 
-    A repeated seed gets the edges into it once more, so that a model gives both rows the same
+    The edges into a repeated seed are repeated too, so that a model gives both rows the same
     scores. Other edges go to and from the first row.
 
     Args:
@@ -30,7 +30,7 @@ def repeat_seeds(out: Any, position: Tensor, distinct: int) -> tuple[Any, Tensor
         distinct: seeds, each counted once.
 
     Returns:
-        The new output, and the place that each of its nodes and each of its edges had.
+        The new output, and the original position of each of its nodes and edges.
     """
     seeds = int(position.numel())
     rest = torch.arange(distinct, out.node.numel())
@@ -60,9 +60,9 @@ def repeat_seeds(out: Any, position: Tensor, distinct: int) -> tuple[Any, Tensor
 
 
 def bidirectional(out: Any) -> Any:
-    """Each edge and its reverse, once, by target and then source; layers are gone.
+    """Returns each edge and its reverse once, by target and then source, without layers.
 
-    An edge that was not drawn itself has the id of its reverse, as PyG has it.
+    An edge that was not drawn itself has the id of its reverse, as in PyG.
     """
     made = copy.copy(out)
     count, nodes = int(out.row.numel()), int(out.node.numel())
@@ -79,7 +79,7 @@ def bidirectional(out: Any) -> Any:
 
 
 def induced(out: Any, graph: Graph, threads: int) -> Any:
-    """All edges of the graph between the nodes, by target; layers are gone."""
+    """Returns all edges of the graph between the nodes, by target, without layers."""
     made = copy.copy(out)
     sample = induced_subgraphs(graph, [out.node.cpu().numpy()], threads=threads)[0]
     made.row, made.col, made.edge = (

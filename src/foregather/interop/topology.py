@@ -1,4 +1,4 @@
-"""topology: a PyG Data as the Graph that the drop-in NeighborLoader samples from."""
+"""topology: converts a PyG Data to the Graph that the drop-in NeighborLoader samples."""
 
 import warnings
 from typing import Any
@@ -18,21 +18,23 @@ __all__ = ["topology_of"]
 def topology_of(
     data: Any, weight_attr: str | None, weights: bool, whole: float = 0
 ) -> tuple[Graph, Any]:
-    """The graph, and the `x` that it stores exactly; any other is indexed like other attributes.
+    """Returns the graph, and the `x` that it stores exactly.
+
+    Any other `x` is indexed like an attribute.
 
     Args:
-        data: edges, and what is known about them.
+        data: the PyG Data.
         weight_attr: name of the edge attribute to draw by.
-        weights: batches get the engine's edge weights, so it has to know those of the data.
-        whole: up to so many edges into a node are taken whole, whatever they weigh.
+        weights: batches get the engine's edge weights, so the engine needs those of the data.
+        whole: up to this many edges into a node are all taken, whatever their weights.
 
     Raises:
-        InputError: not a Data of one type, or edges that are none.
+        InputError: not a Data of one type, or invalid edges.
     """
     if not isinstance(data, Data):
         raise InputError(
             f"data is a {type(data).__name__}, expected a PyG Data with one type of nodes, or a "
-            "Graph; several types, and stores, are for PyG's own loader"
+            "Graph; use PyG's own loader for several types and for stores"
         )
     for name in ("adj_t", "adj"):
         if name in data and "edge_index" not in data:
@@ -41,7 +43,7 @@ def topology_of(
                 "for example with torch_geometric.utils.to_edge_index"
             )
     edges = data.edge_index
-    if edges is None:  # as PyG has it: nodes without edges
+    if edges is None:  # as in PyG: nodes without edges
         edges = torch.empty(2, 0, dtype=torch.int64)
     if weight_attr is not None and weight_attr not in data:
         raise InputError(f"weight_attr is {weight_attr!r}, but the data has no such attribute")
@@ -54,16 +56,16 @@ def topology_of(
         warnings.simplefilter("ignore")
         nodes = data.num_nodes
     if nodes is None:
-        raise InputError("the data says nowhere how many nodes there are; set data.num_nodes")
+        raise InputError("the data does not say how many nodes there are; set data.num_nodes")
     return Graph.from_edge_index(edges, nodes, x=stored, edge_weight=weight), stored
 
 
 def _drawable(weight: Any, edge_index: Any, whole: float) -> Any:
-    """Weights to draw by: where none is above 0 but the row is taken whole, all are 1."""
+    """Returns the weights to draw by; all are 1 in a row that is taken whole and has only zeros."""
     values, edges = to_array(weight, "edge_weight"), to_array(edge_index, "edge_index")
     shape = (edges.shape[1],) if edges.ndim == 2 and edges.shape[0] == 2 else None
     if values.shape != shape or edges.dtype.kind not in "iu" or edges.min(initial=0) < 0:
-        return weight  # refused where the graph is made
+        return weight  # refused when the graph is made
     degree = np.bincount(edges[1])
     heavy = np.bincount(edges[1], values != 0)
     free = ((heavy == 0) & (degree <= whole))[edges[1]]
@@ -71,10 +73,10 @@ def _drawable(weight: Any, edge_index: Any, whole: float) -> Any:
 
 
 def _is_exact(x: Any) -> bool:
-    """Rows that a graph stores as they are, in memory of this process and without a gradient.
+    """Whether a graph stores these rows exactly, in this process's memory and without a gradient.
 
-    Torch counts the changes of a tensor, so that rows gathered before one are noticed. Nobody
-    counts those of a NumPy array, or of a tensor of inference mode.
+    Torch counts changes to a tensor, so outdated rows are noticed. Changes to a NumPy array or an
+    inference-mode tensor are not counted.
     """
     if not isinstance(x, Tensor) or x.ndim != 2 or x.layout != torch.strided:
         return False

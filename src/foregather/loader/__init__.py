@@ -1,1 +1,1 @@
-"""loader: from seeds to batches: Loader, and what makes its batches."""
+"""loader: from seeds to batches: the Loader and the sources of its batches."""

@@ -1,7 +1,7 @@
-"""arguments: what people who come from PyG pass to a Loader, understood or refused by name.
+"""arguments: checks the arguments of a Loader; accepts or refuses PyG's by name.
 
-An argument of PyG's loaders that asks for nothing special (its default) is accepted; one that asks
-for something a Loader does not do is refused with the nearest alternative. Nothing is ignored.
+An argument of PyG's loaders with its default value is accepted; one that requests something a
+Loader does not support is refused with the closest alternative. Nothing is ignored.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,12 +32,12 @@ __all__ = [
     "refuse",
 ]
 
-#: Batches made ahead; far beyond what hides any delay, and still no harm to count out.
+#: Maximum batches made ahead; far more than any delay needs.
 MOST_PREFETCH = 4096
 _MOST_THREADS = (1 << 31) - 1
-_TIME = "samples do not look at time yet; keep PyG's own loader where they must"
+_TIME = "temporal sampling is not supported yet; use PyG's own loader for it"
 
-#: PyG's argument -> (values that ask for nothing, what to do instead).
+#: PyG's argument -> (values that change nothing, what to do instead).
 _PYG: dict[str, tuple[tuple[Any, ...], str]] = {
     "input_time": ((None,), _TIME),
     "time_attr": ((None,), _TIME),
@@ -46,7 +46,7 @@ _PYG: dict[str, tuple[tuple[Any, ...], str]] = {
     "weight_attr": (
         (None, "edge_weight"),
         "use weight_attr='edge_weight', the weights of the graph, or "
-        "sampler=Neighbor(..., weights=an array with a number for each edge)",
+        "sampler=Neighbor(..., weights=an array with one number per edge)",
     ),
     "subgraph_type": (("directional",), "use subgraph_type='directional' (the default)"),
     "directed": ((True,), "leave it out; sampled edges point to their target"),
@@ -59,7 +59,7 @@ _PYG: dict[str, tuple[tuple[Any, ...], str]] = {
     "num_workers": ((0,), "use threads= and prefetch=; batches are made in a background thread"),
     "persistent_workers": ((False, True), ""),
     "prefetch_factor": ((None,), "use prefetch=, the batches made ahead"),
-    "pin_memory": ((False,), "use device=, which gathers into pinned memory where CUDA is there"),
+    "pin_memory": ((False,), "use device=, which gathers into pinned memory if CUDA is available"),
     "batch_sampler": ((None,), "use shuffle=, seed= and batch_size="),
     "generator": ((None,), "use seed="),
     "worker_init_fn": ((None,), "leave it out; there are no worker processes"),
@@ -71,7 +71,7 @@ _PYG: dict[str, tuple[tuple[Any, ...], str]] = {
 
 @contextmanager
 def called_fanouts(name: str) -> Iterator[None]:
-    """Errors about a sampler's `num_neighbors` name `name` instead, the argument the user gave."""
+    """Makes errors about a sampler's `num_neighbors` name the argument that the user gave."""
     try:
         yield
     except InputError as error:
@@ -81,7 +81,7 @@ def called_fanouts(name: str) -> Iterator[None]:
 
 
 def refuse(arguments: Mapping[str, Any], kind: type, also: Iterable[str] = ()) -> None:
-    """Raises for arguments of PyG that ask for what a Loader does not do.
+    """Refuses arguments of PyG that a Loader does not support.
 
     Args:
         arguments: by name.
@@ -109,10 +109,10 @@ def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
 
 
 def check_disjoint(disjoint: bool, sampler: Sampler, memory: Any, grid: Any) -> bool:
-    """Whether every seed gets a tree of its own.
+    """Whether every seed gets its own tree.
 
     Raises:
-        InputError: it is asked for with what cannot give it.
+        InputError: the other arguments do not allow it.
     """
     check_choice("disjoint", disjoint, (False, True))
     if not disjoint:
@@ -120,18 +120,18 @@ def check_disjoint(disjoint: bool, sampler: Sampler, memory: Any, grid: Any) -> 
     for name, given in (("memory", memory), ("grid", grid)):
         if given is not None:
             raise InputError(
-                f"disjoint=True is for a graph in memory, on one rank, and {name}= is given; leave "
-                f"{name} out, or use batch_size=1 for one tree a batch"
+                f"disjoint=True needs a graph in memory, on one rank, but {name}= was given; "
+                f"leave {name} out, or use batch_size=1 for one tree per batch"
             )
     check_trees(sampler)
     return True
 
 
 def has_edge_attr(graph: Graph, asked: bool | None) -> bool:
-    """Whether batches hold edge features: as asked, or None: where the graph has them.
+    """Whether batches hold edge features: as given, or for None if the graph has them.
 
     Raises:
-        InputError: they are asked for and not there.
+        InputError: they were requested but the graph has none.
     """
     if asked and graph.edge_features is None:
         raise InputError(
@@ -148,7 +148,7 @@ def make_sampler(
     expand: Expand,
     weight_attr: str | None = None,
 ) -> Sampler:
-    """The sampler given, or neighbour sampling by fan-outs, by the graph's weights if asked for.
+    """Returns the given sampler, or a `Neighbor` with these fan-outs, weighted if requested.
 
     Raises:
         InputError: both or neither are given, or options that belong to the other.
@@ -157,7 +157,7 @@ def make_sampler(
     check_choice("replace", replace, (False, True))
     if sampler is not None:
         if num_neighbors is not None:
-            raise InputError("num_neighbors and sampler are both given; give one of them")
+            raise InputError("num_neighbors and sampler are both given; pass one of them")
         if not isinstance(sampler, Sampler):
             raise InputError(f"sampler is a {type(sampler).__name__}, expected a Sampler")
         if weight_attr is not None:
@@ -171,7 +171,7 @@ def make_sampler(
         raise InputError("neither num_neighbors nor sampler is given; try num_neighbors=[10, 5]")
     if isinstance(num_neighbors, (str, bytes)) or not isinstance(num_neighbors, Iterable):
         raise InputError(
-            f"num_neighbors is {num_neighbors!r}, expected fan-outs, one a layer; try "
+            f"num_neighbors is {num_neighbors!r}, expected fan-outs, one per layer; try "
             "num_neighbors=[10, 5]"
         )
     weights = weight_attr is not None
@@ -179,7 +179,9 @@ def make_sampler(
 
 
 def check_norm(norm: str | None, sampler: Sampler) -> None:
-    """GCN's sums are kept by degree / edges sampled, which is right for uniform draws only.
+    """Refuses norm with weighted draws.
+
+    Scaling by degree / edges sampled is right only for uniform ones.
 
     Raises:
         InputError: the sampler draws by weight.
@@ -192,11 +194,11 @@ def check_norm(norm: str | None, sampler: Sampler) -> None:
 
 
 def check_engine(graph: Any, threads: Any, transform: Any, device: Any) -> None:
-    """Checks what a Loader works on and with.
+    """Checks graph, threads, transform and device.
 
     Raises:
-        InputError: no Graph, no number of threads, nothing that can be called, or a device that
-            torch does not know or cannot use here.
+        InputError: not a Graph, not a number of threads, not callable, or a device that torch does
+            not know or cannot use here.
     """
     if not isinstance(graph, Graph):
         raise InputError(
@@ -210,7 +212,7 @@ def check_engine(graph: Any, threads: Any, transform: Any, device: Any) -> None:
 
 
 def check_device(device: Any) -> None:
-    """Raises InputError for what is no device of torch, or cannot be used on this machine."""
+    """Raises InputError unless torch knows the device and can use it on this machine."""
     import torch
 
     try:
@@ -224,12 +226,12 @@ def check_device(device: Any) -> None:
     except (RuntimeError, AssertionError, ImportError) as error:
         told = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise InputError(
-            f"device is {device!r}, which torch cannot use here ({told}); take cpu, or None"
+            f"device is {device!r}, which torch cannot use here ({told}); use cpu, or None"
         ) from error
 
 
 def check_prefetch(prefetch: Any, name: str = "prefetch") -> None:
-    """Raises InputError for what is no number of batches, or more than is of use."""
+    """Raises InputError unless this is a sensible number of batches."""
     if to_whole(prefetch, name, 1) > MOST_PREFETCH:
         raise InputError(
             f"{name} is {prefetch}, expected 1 to {MOST_PREFETCH} batches made ahead: each is held "

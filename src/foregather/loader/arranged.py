@@ -1,7 +1,7 @@
-"""arranged: which source a Loader gets, what of its graph is in memory, how large a bulk is.
+"""arranged: decides a Loader's source, what part of its graph is in memory, and its bulk size.
 
-Without `memory=` the graph is loaded where it fits; under a budget, what does not fit is read from
-disk by plan.
+Without `memory=` the graph is loaded if it fits; with a budget, what does not fit is read from disk
+according to a plan.
 """
 
 import contextlib
@@ -29,15 +29,15 @@ DEFAULT_BULK = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arranged:
-    """What a Loader works with.
+    """The parts a Loader works with.
 
     Attributes:
         recipe: what batches are made of.
-        home: holds the parts of the graph that are in memory.
+        home: holds the in-memory parts of the graph.
         source: makes the batches.
         bulk: batches sampled together.
         turns: whether loops share a budget, and so take turns.
-        ranks: the source, where it is over ranks.
+        ranks: the source, if it is over ranks.
     """
 
     recipe: BatchRecipe
@@ -51,11 +51,11 @@ class Arranged:
 def arrange_over_ranks(
     graph: Graph, recipe: BatchRecipe, grid: GridOfRanks, options: RankSetup
 ) -> Arranged:
-    """Over ranks; all call this together.
+    """Arranges a Loader over ranks; a collective call.
 
     Raises:
         InputError: an option breaks its rule, or the ranks differ.
-        BudgetError: the memory is too small; the message says the minimum.
+        BudgetError: the memory is too small; the message states the minimum.
     """
     home = Home(graph, parts_over_ranks(recipe, options.topology))
     source = grid.batch_source(home.furnish(recipe), options)
@@ -70,19 +70,19 @@ def arrange_alone(
     prefetch: int,
     storage: Storage,
 ) -> Arranged:
-    """In this process.
+    """Arranges a Loader in this process.
 
     Args:
-        graph: as it was given.
-        recipe: what batches are made of, over the graph as it is mapped.
-        memory: the budget, "auto", or None for all that the machine has.
+        graph: as given.
+        recipe: what batches are made of, over the mapped graph.
+        memory: the budget, "auto", or None for all of the machine's memory.
         bulk: batches sampled together; "auto" chooses.
         prefetch: batches made ahead.
-        storage: what the user asked for.
+        storage: as requested by the user.
 
     Raises:
-        InputError: `storage` needs a budget, or asks for what this graph or sampler cannot give.
-        BudgetError: `memory` is below the minimum; the message says it.
+        InputError: `storage` needs a budget, or is not possible with this graph or sampler.
+        BudgetError: `memory` is below the minimum, which the message states.
     """
     asked = None if bulk == "auto" else int(bulk)
     if memory is not None:
@@ -92,7 +92,7 @@ def arrange_alone(
         raise InputError(f"storage is {storage!r}; say with memory= how much may be used")
     parts = parts_of(recipe)
     if not fits(graph, parts):
-        # read by plan; where that cannot be, used as it is mapped
+        # read according to a plan if possible, otherwise used as mapped
         if storage == "auto" and not recipe.disjoint:
             with contextlib.suppress(BudgetError, InputError):
                 return _under_budget(graph, recipe, usable_memory(), asked, prefetch, storage)
@@ -117,7 +117,7 @@ def _under_budget(
     parts, held, copied = parts_of(recipe), 0, 0
     if storage == "auto" and graph.path is not None:  # loaded, and all of it fits
         held = held_bytes(graph, recipe.assembler.edge_attr)
-    elif storage == "auto":  # of a changed copy of a graph from a folder no plan reads the rest
+    elif storage == "auto":  # the rest of a changed copy cannot be read from disk
         held = copied = load_bytes(graph, parts)
     if held >= memory or (held == copied and not fits(graph, parts)):
         parts = ()
@@ -132,7 +132,7 @@ def _under_budget(
 
 
 def _too_large(memory: int, held: int, error: BudgetError) -> BudgetError:
-    """What is said of a copy that does not fit, as it cannot be read by plan."""
+    """The error for a copy that does not fit, since it cannot be read from disk."""
     least = held + (error.least or 0)
     return refusal(
         f"memory is {format_bytes(memory)} ({memory} bytes), but this graph, a copy with other "

@@ -1,7 +1,7 @@
-"""batch_recipe: everything batches are made of, as one value without state.
+"""batch_recipe: everything that batches are made from, as one stateless value.
 
-It is what the background threads hold instead of the Loader, so that a Loader nobody refers to
-any more is collected, and its threads end.
+The background threads refer to it instead of the Loader, so that an unreferenced Loader is
+collected and its threads end.
 """
 
 from collections.abc import Iterator
@@ -34,18 +34,18 @@ Dealt = list[tuple[Ids, Ids]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BatchRecipe:
-    """The graph, the rule, the input nodes, and the form that batches take.
+    """The graph, the sampler, the input nodes, and the form of batches.
 
     Attributes:
-        graph: where to sample.
+        graph: the graph to sample.
         sampler: the rule.
         seeds: which input nodes make which batch.
         assembler: what a batch holds.
-        threads: of sampling.
+        threads: threads for sampling.
         edge_index: "tensor" or "EdgeIndex".
         pyg: finish batches as PyG's Data.
         budget: what batches are checked against, or None.
-        disjoint: every input node has a tree of its own, keyed by its `input_id`.
+        disjoint: every input node has its own tree, keyed by its `input_id`.
     """
 
     graph: Graph
@@ -59,25 +59,31 @@ class BatchRecipe:
     disjoint: bool = False
 
     def reading_edges(self, share: int) -> "BatchRecipe":
-        """The same, with edge features read from disk in `share` bytes; 0: there are none."""
+        """Returns the same recipe with edge features read from disk in `share` bytes.
+
+        0: there are none.
+        """
         if not share:
             return self
         edges = EdgeRows(self.graph, share, self.threads)
         return replaced(self, assembler=replaced(self.assembler, edge_rows=edges))
 
     def on(self, graph: Graph) -> "BatchRecipe":
-        """The same over the same graph with other arrays in memory."""
+        """Returns the same recipe over the same graph with other arrays in memory."""
         return replaced(self, graph=graph, assembler=self.assembler.on(graph))
 
     def deal(self, epoch: int, start: int, count: int) -> Dealt:
-        """Seeds of batches `start`, `start` + 1, ...: `count` of them, or what is left."""
+        """Returns the seeds of `count` batches from `start` on, or of those left."""
         end = min(start + count, len(self.seeds))
         return [self.seeds.batch(epoch, number) for number in range(start, end)]
 
     def sample(
         self, dealt: Dealt, epoch: int, start: int, topology: DiskTopology | None = None
     ) -> Bulk:
-        """Samples them, from the graph or from a topology on disk; the bits are the same."""
+        """Samples these batches from the graph or from a topology on disk.
+
+        The bits are the same.
+        """
         nodes = [nodes for nodes, _ in dealt]
         options: dict[str, Any] = {
             "seed": self.seeds.seed,
@@ -94,7 +100,7 @@ class BatchRecipe:
             return self.sampler.sample_bulk(self.graph, nodes, **options)
 
     def make(self, epoch: int, first: int, bulk: int) -> Iterator[Any]:
-        """Batches `first` to the last of an epoch, sampled `bulk` at a time, rows from memory."""
+        """Yields batches `first` to the last of an epoch, `bulk` at a time, rows from memory."""
         for start in range(first, len(self.seeds), bulk):
             dealt = self.deal(epoch, start, bulk)
             sampled = self.sample(dealt, epoch, start)
@@ -108,7 +114,7 @@ class BatchRecipe:
             del sampled, sample  # before the next bulk is made
 
     def finish(self, batch: Batch) -> Any:
-        """The batch in the form that was asked for."""
+        """Returns the batch in the requested form."""
         if self.edge_index == "EdgeIndex" and batch.edge_index is not None:
             edges = sorted_edge_index(batch.edge_index, batch.num_nodes)
             batch = replaced(batch, edge_index=edges)

@@ -53,26 +53,26 @@ class Loader:
     """Iterates over minibatches, with PyG's argument names.
 
     `for batch in loader` is one epoch; the next loop is the next epoch, also after a `break`. After
-    `load_state_dict` the first loop goes on inside the epoch. Sampling and gathering run ahead in
-    background threads, which end with the loop, however that ends.
+    `load_state_dict` the first loop continues inside the epoch. Background threads sample and
+    gather ahead; they end with the loop, however it ends.
 
-    Several loops: each yields its own batches, whatever others do. With `memory=` they take turns,
-    as the budget is for one: a loop inside another (an evaluation with `beside` in mid-epoch) costs
-    the outer one its cache and what was made ahead; for loops side by side make a Loader each. Over
-    ranks all must take turns in the same order, in one thread.
+    Several loops: each yields its own batches, whatever the others do. With `memory=` they take
+    turns, because the budget is for one: a loop inside another (an evaluation with `beside` in
+    mid-epoch) costs the outer one its cache and its prefetched batches; for concurrent loops make
+    one Loader each. Over ranks all must take turns in the same order, in one thread.
 
     Args:
-        graph: where to sample.
-        num_neighbors: fan-outs, one a layer, -1 for all; or give `sampler`.
+        graph: the graph to sample.
+        num_neighbors: fan-outs, one per layer, -1 for all; or pass `sampler`.
         input_nodes: the name of a split, a boolean mask, node ids (repeats allowed), or None for
             all nodes.
-        batch_size: input nodes of a batch.
+        batch_size: input nodes per batch.
         sampler: any Sampler, instead of num_neighbors, replace and expand.
         shuffle: a new order of the input nodes each epoch.
-        drop_last: leave out a last batch that is smaller.
+        drop_last: drop a smaller last batch.
         replace: sample neighbours with replacement.
         expand: "once" (PyG's rule, one edge_index) or "per-layer" (the papers' rule, `layers`).
-        disjoint: every seed has a tree of its own (`batch.batch` numbers them), so that a seed
+        disjoint: every seed has its own tree (`batch.batch` numbers them), so that a seed
             given twice has two; a tree is a pure function of (seed, epoch, its `input_id`),
             whatever else is in the batch. For a graph in memory.
         seed: what order and samples are derived from.
@@ -105,14 +105,14 @@ class Loader:
 
     Raises:
         InputError: an argument breaks its rule; the message says which.
-        BudgetError: `memory` does not hold one batch; the message says the minimum. In a loop: a
-            batch is so much larger than the first ones that `memory` would be exceeded.
+        BudgetError: `memory` does not hold one batch; the message states the minimum. In a loop: a
+            batch is so much larger than the first ones that it would exceed `memory`.
         FormatError: the folder of the graph changed since it was opened; also at the start of
             each loop, which reads it: then also for a block that does not match its checksum.
         StorageError: a file cannot be read; likewise.
     """
 
-    batch_sampler = None  # torch's name: none of its samplers deals; Lightning asks for it
+    batch_sampler = None  # torch's name: no torch sampler is used; Lightning reads it
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class Loader:
         check_norm(held.norm, rule)
         edges = has_edge_attr(graph, held.edge_attr)
         self._graph = graph
-        view = as_mapped(graph)  # nothing is loaded before it is known what fits
+        view = as_mapped(graph)  # nothing is loaded until it is known what fits
         recipe = BatchRecipe(
             view,
             rule,
@@ -162,8 +162,8 @@ class Loader:
             disjoint=check_disjoint(disjoint, rule, memory, grid),
         )
         self._stamp = Stamp.of(graph)
-        self._at = (0, 0, False)  # epoch and batch that come next, and whether a loop began there
-        self._mark = object()  # loops that began under another one do not move it any more
+        self._at = (0, 0, False)  # the next epoch and batch, and whether a loop started there
+        self._mark = object()  # loops started under another value no longer advance the position
         if grid is not None:
             setup = rank_setup(recipe, over, bulk, memory, storage, prefetch)
             made = arrange_over_ranks(graph, recipe, grid, setup)
@@ -174,14 +174,14 @@ class Loader:
         # loops under a budget, or over ranks, take turns; others share nothing
         self._turns = Turns(grid is not None) if made.turns else None
 
-    # ---- what can be asked -----------------------------------------------------------------
+    # ---- queries ---------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return self._source.steps(self._maker.seeds)
 
     @property
     def graph(self) -> Graph:
-        """Where batches come from."""
+        """The graph that batches are sampled from."""
         return self._graph
 
     data = graph  # PyG's name
@@ -203,17 +203,17 @@ class Loader:
 
     @property
     def batch_size(self) -> int:
-        """Input nodes of a batch."""
+        """Input nodes per batch."""
         return self._maker.seeds.batch_size
 
     @property
     def seed(self) -> int:
-        """What order and samples are derived from."""
+        """The random seed for order and samples."""
         return self._maker.seeds.seed
 
     @property
     def epoch(self) -> int:
-        """The epoch that is running, or comes next."""
+        """The current epoch, or the next one."""
         return self._at[0]
 
     @property
@@ -228,11 +228,11 @@ class Loader:
         if self._stamp is not None:
             self._stamp.check()
         epoch, first, begun = self._at
-        if begun and first > 0:  # a loop was left early: what follows is a new epoch
+        if begun and first > 0:  # a loop was left early: a new epoch follows
             epoch, first = epoch + 1, 0
         self._at = (epoch, first, True)
         maker = self._maker
-        self._home.furnish(maker)  # before there is a thread
+        self._home.furnish(maker)  # before a thread exists
         supply = Supply(lambda number: self._produce(maker, epoch, number), first, self._turns)
         return self._loop(supply, epoch, self._mark)
 
@@ -259,11 +259,11 @@ class Loader:
             self._at = (epoch + 1, 0, False)
 
     def _produce(self, maker: BatchRecipe, epoch: int, first: int) -> Producer:
-        """What makes the batches of a loop from `first` on."""
+        """Makes a producer of the batches of a loop from `first` on."""
         return self._source.start(self._home.furnish(maker), epoch, first, self.prefetch)
 
     def set_epoch(self, epoch: int) -> None:
-        """The next loop is this epoch, from its first batch."""
+        """Makes the next loop run this epoch, from its first batch."""
         self._go_to(to_whole(epoch, "epoch", 0, MOST_EPOCH), 0)
 
     def _go_to(self, epoch: int, batch: int) -> None:
@@ -273,7 +273,10 @@ class Loader:
     # ---- resuming --------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Where training is: the batch after the last one yielded, and what it depends on."""
+        """The position in training.
+
+        The batch after the last one yielded, and what it depends on.
+        """
         epoch, batch, _ = self._at
         if batch >= len(self) > 0:
             epoch, batch = epoch + 1, 0
@@ -281,10 +284,10 @@ class Loader:
         return {"epoch": epoch, "batch": batch, "seed": self.seed, **mine}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes to a saved position; the next loop yields exactly the batches that were left.
+        """Restores a saved position; the next loop yields exactly the remaining batches.
 
         Raises:
-            InputError: the state belongs to another graph, sampler, or way of making batches.
+            InputError: the state belongs to another graph, sampler, or batch options.
         """
         mine = identity(self._maker, self._source.ranks)
         epoch, batch, seed = read_position(state, mine, len(self))
@@ -292,10 +295,10 @@ class Loader:
         self._go_to(epoch, batch)
 
     def beside(self, input_nodes: Any, batch_size: int | None = None) -> "Loader":
-        """A loader of other input nodes, in their order, with the same sampler and the same memory.
+        """Returns a loader of other input nodes, in order, with the same sampler and memory.
 
-        Cache, topology on disk and budget are shared, so where there is a budget the two make
-        their batches in turns: see "Several loops" above.
+        Cache, topology on disk and budget are shared, so with a budget the two take turns: see
+        "Several loops" above.
 
         Args:
             input_nodes: as for a new loader.
@@ -316,54 +319,53 @@ class Loader:
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise InputError(
             "a Loader has threads and open files, which cannot be copied or pickled; save "
-            "state_dict(), and make the Loader anew where it is needed"
+            "state_dict(), and create a new Loader where it is needed"
         )
 
     # ---- memory and disk -------------------------------------------------------------------
 
     @property
     def layout(self) -> Layout | None:
-        """How `memory` is spent where the graph is read from disk; None where it is not."""
+        """How `memory` is divided if the graph is read from disk; otherwise None."""
         return self._source.layout
 
     def plan(self, epoch: int | None = None, batches: int | None = None) -> EpochPlan:
-        """What an epoch will move, before anything is read: samples and plans, and no more.
+        """Predicts what an epoch will read, by only sampling and planning it.
 
         Args:
-            epoch: which; None is the next.
-            batches: plan only so many, from the first on.
+            epoch: number of the epoch; None is the next.
+            batches: plan only this many, from the first.
 
         Raises:
-            InputError: the loader has no `memory=`, or all fits in memory: nothing is planned; or
-                it is over ranks, which plan together, bulk by bulk.
+            InputError: nothing is planned (no `memory=`, or all fits), or the loader is over ranks.
         """
         number = self.epoch if epoch is None else epoch
         return self._source.plan(self._home.furnish(self._maker), number, batches)
 
     def counters(self) -> dict[str, Any]:
-        """What was read or crossed so far, by part; empty where nothing is."""
+        """Counters of what was read or sent so far, by part; empty if there are none."""
         facts = self._source.counters()
         edges = self._maker.assembler.edge_rows
         return facts if edges is None else facts | {"edge_features": edges.counters()}
 
     def planned(self) -> "tuple[PlanSummary, PlanCost] | None":
-        """What the plans of the running or last epoch announce; None where nothing is planned."""
+        """The totals of the plans of the current or last epoch; None if nothing is planned."""
         return self._source.planned()
 
     def explain(self) -> str:
-        """The layout, the way of reading, predicted and measured, and what batches lack."""
+        """Describes layout, way of reading, predicted and measured reads, and what batches lack."""
         text, extra = self._source.explain(), ", ".join(sorted(self.graph.extra))
         return text if not extra else f"{text}\nnot in batches: {extra} (look them up by n_id)"
 
     @property
     def ranks(self) -> RankSource | None:
-        """What batches are made with over ranks, its ledger among it; None on one rank."""
+        """The source of batches over ranks, with its ledger; None on one rank."""
         return self._ranks
 
     def close(self) -> None:
-        """Frees the cache and ends reading; a loop that goes on begins with an empty cache.
+        """Frees the cache and stops reading; a loop that continues starts with an empty cache.
 
-        Over ranks all call it together, and no loop goes on.
+        Over ranks it is a collective call, and no loop may continue.
         """
         if self._turns is not None:
             self._turns.stop()

@@ -1,4 +1,4 @@
-"""loader_state: where a Loader is, as a few numbers that only fit the same batches."""
+"""loader_state: the position of a Loader as a few numbers, tied to what its batches depend on."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,11 +15,11 @@ _NOT_COMPARED = "not compared: "
 
 
 def identity(maker: BatchRecipe, ranks: int | None) -> dict[str, Any]:
-    """All that batches depend on besides the position and the seed."""
+    """Everything that batches depend on, except the position and the seed."""
     seeds = maker.seeds
     try:
         rule = f"{'disjoint ' if maker.disjoint else ''}{identity_of(maker.sampler)}"
-    except InputError as error:  # it can be trained with, but not found again
+    except InputError as error:  # training works, but the position cannot be restored
         rule = f"{_NOT_COMPARED}{error}"
     return {
         "graph": maker.graph.digest,
@@ -35,25 +35,25 @@ def identity(maker: BatchRecipe, ranks: int | None) -> dict[str, Any]:
 def read_position(
     state: Mapping[str, Any], mine: Mapping[str, Any], steps: int
 ) -> tuple[int, int, int]:
-    """Epoch, batch and seed of a saved state.
+    """Reads epoch, batch and seed of a saved state.
 
     Raises:
-        InputError: the state belongs to other batches, or is at a place that is not there.
+        InputError: the state belongs to other batches, or its position does not exist.
     """
     if not isinstance(state, Mapping):
-        raise InputError(f"the state is {state!r:.80}, expected what state_dict() gave")
+        raise InputError(f"the state is {state!r:.80}, expected the result of state_dict()")
     for name, value in mine.items():
         if str(value).startswith(_NOT_COMPARED):
             raise InputError(str(value).removeprefix(_NOT_COMPARED))
         if state.get(name) != value:
             raise InputError(
                 f"the state was saved with {name} {state.get(name)!r}, but this loader has "
-                f"{value!r}; make the loader as it was made then"
+                f"{value!r}; create the loader with the same arguments"
             )
     most = {"epoch": MOST_EPOCH, "batch": MOST_EPOCH, "seed": MOST_SEED}
     epoch, batch, seed = (
         to_whole(state.get(name), f"{name} of the state", 0, most[name]) for name in most
     )
     if batch > steps:
-        raise InputError(f"the state is at batch {batch} of epoch {epoch}, which is not there")
+        raise InputError(f"the state is at batch {batch} of epoch {epoch}, which does not exist")
     return epoch, batch, seed

@@ -1,4 +1,4 @@
-"""lookahead: bulks in their order, each with those that come after it in sight."""
+"""lookahead: yields bulks in order, each together with the following ones."""
 
 from collections import deque
 from collections.abc import Generator, Iterable
@@ -12,11 +12,11 @@ Made = TypeVar("Made")
 def bulks_with_lookahead(
     bulks: Iterable[Made], ahead: int = 1
 ) -> Generator[tuple[Made, ...], None, None]:
-    """Each bulk, followed by up to `ahead` later ones; every one is made once.
+    """Yields each bulk with up to `ahead` later ones; every bulk is made once.
 
     Args:
-        bulks: makes the next bulk (or begins to) when it is asked for one.
-        ahead: later bulks that are made before an earlier one is used.
+        bulks: makes (or starts making) the next bulk on request.
+        ahead: number of later bulks made before an earlier one is used.
     """
     window: deque[Made] = deque()
     for made in bulks:

@@ -1,11 +1,11 @@
-"""loop: where the batches of one loop over a Loader come from, and whose turn it is to make them.
+"""loop: supplies the batches of one loop over a Loader, and lets loops take turns.
 
 Every loop owns its producer, its plans and its steps; none of them is ever seen by another loop.
 Loops that share a budget (of a Loader with `memory=`, of loaders `beside` it, of ranks) take turns:
-one producer works at a time. A loop that asks for a batch out of its turn ends the producer of the
-other one and begins its own again where it was; batches are a pure function of their number, so
-they are the same as without. That costs the cache and what was made ahead, so it is for a loop
-inside another (an evaluation in mid-epoch), not for two side by side.
+one producer works at a time. A loop that requests a batch out of turn stops the other's producer
+and restarts its own where it left off; batches are a pure function of their number, so they do not
+change. That costs the cache and prefetched batches, so it is meant for a loop inside another (an
+evaluation in mid-epoch), not for two concurrent ones.
 """
 
 import os
@@ -17,7 +17,7 @@ from typing import Any, NoReturn, Protocol
 
 from foregather.errors import InputError
 
-_ASK = 0.05  # seconds between looks, where what wakes was taken by an interrupt
+_ASK = 0.05  # seconds between checks, in case an interrupt swallowed the wake-up
 
 __all__ = ["Producer", "Supply", "RankProducer", "Turns", "refuse_item", "refuse_workers"]
 
@@ -26,28 +26,28 @@ class Producer(Protocol):
     """Makes batches ahead; a `Feed`, or `RankProducer`."""
 
     def start(self) -> None:
-        """Begins; one of the others must follow, also where this was interrupted."""
+        """Starts; `close` or `end` must follow, even if this was interrupted."""
 
     def take(self) -> Any:
-        """The next batch, or None at the end."""
+        """Returns the next batch, or None at the end."""
 
     def close(self) -> None:
-        """Ends it, from any thread; may be called again."""
+        """Stops it, from any thread; may be called again."""
 
     def end(self) -> None:
-        """Ends it and waits until it has ended."""
+        """Stops it and waits until it has ended."""
 
 
 class Baton:
-    """A lock that no interrupt can leave locked or take away, as it is held by a value.
+    """A lock held by a value, which no interrupt can leave locked or release.
 
-    `drop` with the value may be called at any time, also twice, also by who never had it. In the
-    thread that has it others hold it too: a signal's handler may loop as well.
+    `drop` with the value may be called at any time, even twice, and even without holding it. It is
+    re-entrant within a thread, because a signal handler may loop as well.
     """
 
     def __init__(self) -> None:
-        self._owner: dict[str, tuple[int, int, object]] = {}  # setdefault is one step in C
-        self._free: SimpleQueue[None] = SimpleQueue()  # wakes who waits
+        self._owner: dict[str, tuple[int, int, object]] = {}  # setdefault is atomic in C
+        self._free: SimpleQueue[None] = SimpleQueue()  # wakes waiting threads
 
     def hold(self, value: object) -> None:
         """Waits until nobody else holds it."""
@@ -65,7 +65,7 @@ class Baton:
                 continue
 
     def drop(self, value: object) -> None:
-        """Lets it go, if it is held by this value."""
+        """Releases it if it is held by this value."""
         owner = self._owner.get("is")
         if owner is not None and owner[2] is value:
             self._owner.pop("is", None)
@@ -73,7 +73,7 @@ class Baton:
 
 
 class Turns:
-    """Who makes batches, of all loops that share a budget.
+    """Decides which of the loops that share a budget makes batches.
 
     Args:
         one_thread: refuse a loop in another thread while there is one (ranks, whose order of loops
@@ -81,14 +81,14 @@ class Turns:
     """
 
     def __init__(self, one_thread: bool = False) -> None:
-        #: Held while a batch is awaited, so that every turn yields one; never by a producer, nor
-        #: where a loop ends: that may happen in a producer's thread, by a garbage collection.
+        #: Held while waiting for a batch, so that every turn yields one; never by a producer, nor
+        #: when a loop ends: that may happen in a producer's thread, through garbage collection.
         self.baton = Baton()
         self.holder: Supply | None = None
         self.one_thread = one_thread
 
     def stop(self) -> None:
-        """Ends the producer that works; its loop begins another when it asks for a batch."""
+        """Stops the active producer; its loop starts another when it requests a batch."""
         held = object()
         try:
             try:
@@ -100,10 +100,10 @@ class Turns:
             self.baton.drop(held)  # again, if it was interrupted
 
     def pass_to(self, supply: "Supply") -> None:
-        """Ends the producer of another loop; the baton is held.
+        """Stops the producer of another loop; the caller holds the baton.
 
         Raises:
-            InputError: that loop belongs to another thread, and may not.
+            InputError: that loop belongs to another thread, which is not allowed.
         """
         other = self.holder
         if other is not None and self.one_thread and other.busy_elsewhere():
@@ -125,7 +125,7 @@ class Supply:
     """The batches of one loop.
 
     Args:
-        make: a producer of the batches from a number on, not yet started.
+        make: creates a producer of the batches from a number on, not yet started.
         first: the number of the first batch.
         turns: None for a loop that shares nothing.
     """
@@ -140,7 +140,7 @@ class Supply:
         self._ended = False
 
     def take(self) -> Any:
-        """The next batch, or None at the end."""
+        """Returns the next batch, or None at the end."""
         batch = self._running().take() if self._turns is None else self._take_in_turn(self._turns)
         self.number += 1
         return batch
@@ -163,16 +163,18 @@ class Supply:
             producer = self._running()
             batch = producer.take()
             if batch is not None or producer is self.producer:
-                return batch  # else it was ended meanwhile, by a signal's handler
+                return batch  # otherwise a signal handler ended it meanwhile
 
     def _running(self) -> Producer:
         if self.producer is None:
-            self.producer = self._make(self.number)  # known before it runs, so that it can be ended
+            self.producer = self._make(
+                self.number
+            )  # registered before it runs, so that it can be ended
             self.producer.start()
         return self.producer
 
     def busy_elsewhere(self) -> bool:
-        """Whether a loop that has not ended belongs to another thread, which lives."""
+        """Whether an unfinished loop belongs to another thread that is alive."""
         here = threading.current_thread()
         return not self._ended and self._thread is not here and self._thread.is_alive()
 
@@ -180,25 +182,25 @@ class Supply:
         """Ends the producer; may be called again, from any thread."""
         producer = self.producer
         if producer is not None:
-            producer.close()  # kept: the next turn waits for it, if this did not
+            producer.close()  # kept: the next turn waits for it if this one did not
         self._ended = True
 
 
 class RankProducer:
-    """A generator of batches that are made with other ranks, as a producer."""
+    """Wraps a generator of batches made with other ranks as a producer."""
 
     def __init__(self, batches: Generator[Any, None, None]) -> None:
         self._batches = batches
 
     def start(self) -> None:
-        """It begins with the first batch."""
+        """Does nothing: it starts with the first batch."""
 
     def take(self) -> Any:
-        """The next batch, or None at the end."""
+        """Returns the next batch, or None at the end."""
         return next(self._batches, None)
 
     def close(self) -> None:
-        """Ends it, with what other ranks count on."""
+        """Stops it, after doing what other ranks depend on."""
         self._batches.close()
 
     def end(self) -> None:
@@ -207,20 +209,23 @@ class RankProducer:
 
 
 def refuse_item(loader: object) -> NoReturn:
-    """InputError for a Loader that is asked for one of its batches, as a torch DataLoader does."""
+    """Raises InputError for a Loader that is indexed, as a torch DataLoader does."""
     raise InputError(
-        f"a {type(loader).__name__} is looped over and has no items, so it cannot be the dataset "
-        "of a torch DataLoader; loop over it itself: it makes batches in threads of its own"
+        f"a {type(loader).__name__} is iterable and has no items, so it cannot be the dataset of a "
+        "torch DataLoader; loop over it directly: it makes batches in its own threads"
     )
 
 
 def refuse_workers() -> None:
-    """InputError in one of several workers of a torch DataLoader: each would yield every batch."""
+    """Raises InputError in one of several torch DataLoader workers.
+
+    Each would yield every batch.
+    """
     torch_data = sys.modules.get("torch.utils.data")
     worker = None if torch_data is None else torch_data.get_worker_info()
     if worker is not None and worker.num_workers > 1:
         raise InputError(
             f"a Loader is looped over in each of {worker.num_workers} workers of a torch "
-            "DataLoader, which would yield every batch so many times; loop over the Loader "
-            "itself, which makes batches in threads of its own"
+            "DataLoader, each of which would yield every batch; loop over the Loader directly, "
+            "which makes batches in its own threads"
         )

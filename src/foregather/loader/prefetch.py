@@ -4,13 +4,13 @@ However the consumer ends (done, break, exception, KeyboardInterrupt, garbage co
 interpreter), the thread ends too. An exception of the producer is raised in the consumer with its
 own traceback, and its end is always announced.
 
-An interrupt may come between any two lines of the consumer's thread. So it holds no lock there, a
-thread that was started but never said so finds at its first step that it may not begin, and what
-ends a feed can be done again: it only sets flags, and waits for flags.
+An interrupt may arrive between any two lines of the consumer's thread. So that thread holds no
+lock; a producer thread whose start was interrupted finds at its first step that it may not begin;
+and ending a feed can be repeated, since it only sets flags and waits for flags.
 
-When the interpreter ends, only daemon threads are left to ask for more. They get nothing and sleep
-until the process is gone: to say that there is nothing left would be a lie, and a new producer
-would run into the end of the interpreter (torch aborts there).
+When the interpreter shuts down, only daemon threads are left to request more. They sleep until the
+process is gone: reporting the end of the data would be wrong, and a new producer would run into the
+shutdown (torch aborts there).
 """
 
 import atexit
@@ -28,9 +28,9 @@ __all__ = ["THREAD_NAME", "Feed", "ahead"]
 Item = TypeVar("Item")
 
 THREAD_NAME = "foregather-feed"
-_ASK = 0.05  # seconds between looks at a flag, where what wakes for it was taken by an interrupt
+_ASK = 0.05  # seconds between checks of a flag, in case an interrupt swallowed the wake-up
 _open: "set[Feed[Any]]" = set()
-_over = threading.Event()  # the interpreter ends
+_over = threading.Event()  # the interpreter is shutting down
 
 
 class Feed(Generic[Item]):
@@ -39,7 +39,7 @@ class Feed(Generic[Item]):
     Args:
         source: makes the items, none of them None; advanced and closed in the producer's thread.
         capacity: items made ahead.
-        cancel: called in any thread when the feed ends early, to hasten what is being made.
+        cancel: called in any thread when the feed ends early, to abort the current item.
     """
 
     def __init__(
@@ -47,30 +47,32 @@ class Feed(Generic[Item]):
     ) -> None:
         self._source: Iterator[Item] | None = source
         self._cancel = cancel
-        self._ready: SimpleQueue[tuple[Item] | None] = SimpleQueue()  # None: no more will come
-        self._room: SimpleQueue[None] = SimpleQueue()  # one for each item that may be made
+        self._ready: SimpleQueue[tuple[Item] | None] = SimpleQueue()  # None: end of items
+        self._room: SimpleQueue[None] = SimpleQueue()  # one per item that may be made
         for _ in range(capacity):
             self._room.put(None)
         self._stop = False  # the consumer has ended
-        self._fate: dict[str, str] = {}  # "begun" or "refused", by who comes first: one step in C
+        self._fate: dict[str, str] = {}  # "begun" or "refused", whichever comes first; atomic in C
         self._done = False  # the producer has ended
-        self._wake: SimpleQueue[None] = SimpleQueue()  # for who waits for that
+        self._wake: SimpleQueue[None] = SimpleQueue()  # wakes threads waiting for that
         self._error: BaseException | None = None
         self._process = os.getpid()
         self._starter = threading.get_ident()
         self._thread = threading.Thread(target=self._produce, daemon=True)
 
     def start(self) -> None:
-        """Lets the producer begin; `end` must follow, also where this was interrupted.
+        """Starts the producer; `end` must follow, even if this was interrupted.
 
         Raises:
-            StorageError: the system has no room for a thread.
+            StorageError: the system cannot start a thread.
         """
         _open.add(self)
         try:
             self._thread.start()
         except RuntimeError as error:
-            if isinstance(error.__context__, KeyboardInterrupt):  # it met the wait for the thread
+            if isinstance(
+                error.__context__, KeyboardInterrupt
+            ):  # interrupted while waiting for the thread
                 raise error.__context__ from None
             raise StorageError(f"a thread for the loader was refused: {error}") from error
         if _over.is_set():  # perhaps too late for _close_all to have seen it
@@ -87,7 +89,7 @@ class Feed(Generic[Item]):
         threading.current_thread().name = THREAD_NAME
         try:
             self._make_all()
-        except BaseException as error:  # whatever it is, the consumer has to see it
+        except BaseException as error:  # the consumer must see every error
             self._error = error
         finally:
             _open.discard(self)
@@ -110,7 +112,7 @@ class Feed(Generic[Item]):
                 del item
         finally:
             if isinstance(source, Generator):
-                source.close()  # here, where no interrupt comes
+                source.close()  # here, where no interrupt arrives
 
     # ---- the consumer's side -----------------------------------------------------------------
 
@@ -124,7 +126,7 @@ class Feed(Generic[Item]):
         if got is not None:
             self._room.put(None)
             return got[0]
-        self._ready.put(None)  # for who asks again
+        self._ready.put(None)  # for later calls
         _rest_at_the_end()
         if self._error is not None:
             error, self._error = self._error, None
@@ -135,21 +137,21 @@ class Feed(Generic[Item]):
         return None
 
     def close(self) -> None:
-        """Ends the producer after the item it is making; waits for it in the thread that began it.
+        """Ends the producer after its current item; waits for it in the thread that started it.
 
-        Any other thread may have come here by a garbage collection, in the middle of something that
-        the producer waits for: it does not wait.
+        Any other thread may be here through garbage collection, in the middle of something that the
+        producer waits for, so it does not wait.
         """
         if self._tell() and threading.get_ident() == self._starter:
             self._wait()
 
     def end(self) -> None:
-        """The same, and waits in any thread."""
+        """Like `close`, but waits in any thread."""
         if self._tell():
             self._wait()
 
     def _tell(self) -> bool:
-        """Says that no more is wanted; whether there is something to wait for."""
+        """Tells the producer to stop; returns whether there is something to wait for."""
         self._stop = True
         begun = self._fate.setdefault("is", "refused") == "begun"
         self._room.put(None)
@@ -162,7 +164,7 @@ class Feed(Generic[Item]):
         return begun and os.getpid() == self._process
 
     def _drop(self, begun: bool) -> None:
-        """Lets go of what was made and is not wanted."""
+        """Drops items that are no longer needed."""
         while not self._ready.empty():
             try:
                 self._ready.get_nowait()
@@ -189,7 +191,7 @@ def ahead(source: Iterator[Item], capacity: int) -> Generator[Item, None, None]:
             feed.start()
             while (item := feed.take()) is not None:
                 yield item
-                del item  # the consumer's copy is the only one while the next is awaited
+                del item  # keep no reference while waiting for the next item
         finally:
             feed.close()
     finally:
@@ -197,7 +199,10 @@ def ahead(source: Iterator[Item], capacity: int) -> Generator[Item, None, None]:
 
 
 def _rest_at_the_end() -> None:
-    """Does not return in a daemon thread once the interpreter ends; those of feeds are joined."""
+    """Never returns in a daemon thread once the interpreter shuts down.
+
+    Threads of feeds are joined.
+    """
     thread = threading.current_thread()
     if not _over.is_set() or thread.name == THREAD_NAME:
         return
@@ -211,5 +216,5 @@ def _close_all() -> None:
     _over.set()
     for feed in list(_open):
         feed.end()
-    if threading.active_count() > 1:  # daemon threads of the program, which may go on until the end
+    if threading.active_count() > 1:  # daemon threads of the program, which may run until the end
         _core.expect_leaks()

@@ -1,7 +1,6 @@
-"""rank_options: how a Loader works over ranks, as one value that goes all the way down.
+"""rank_options: the options of a Loader over ranks, as one value.
 
-A Loader does not know how ranks sample or exchange; it is given a grid, which makes its source of
-batches.
+A Loader does not know how ranks sample or exchange; the grid it gets makes its source of batches.
 """
 
 from dataclasses import dataclass
@@ -24,20 +23,20 @@ __all__ = [
     "rank_setup",
 ]
 
-#: Whether every rank holds all neighbour lists, or those of its block only.
+#: Whether every rank holds all neighbour lists, or only those of its block.
 Topology = Literal["partitioned", "replicated"]
 
-#: "owner": one request and one reply a layer and bulk, picks of `Neighbor` and `Labor` made by the
-#: owner of the row, and feature rows by plan. "paper": the staged 1.5D product of the publication
-#: and an all-to-allv of feature rows a minibatch, as a baseline.
+#: "owner": one request and one reply per layer and bulk, `Neighbor` and `Labor` sampled by the
+#: owner of the row, and planned feature rows. "paper": the staged 1.5D product of the paper and one
+#: all-to-allv of feature rows per minibatch, as a baseline.
 Mode = Literal["owner", "paper"]
 
-#: Where a rank's feature block is: "memory"; "features" or "disk": in its own disk store, read by
-#: plan (neighbour lists stay in memory, in blocks); "auto": in memory where `memory=` has room for
-#: it, beside what rows of other ranks need, and else on disk.
+#: Where a rank's feature block is: "memory"; "features" or "disk": in its own disk store, read
+#: according to a plan (neighbour lists stay in memory, in blocks); "auto": in memory if it fits in
+#: `memory=` together with what rows of other ranks need, otherwise on disk.
 BlockStorage = Literal["auto", "memory", "features", "disk"]
 
-#: What feature rows are while they cross: as stored, or float32 rows rounded.
+#: The format in which feature rows are sent: as stored, or float32 rows rounded.
 WireFormat = Literal["exact", "float16", "int8"]
 
 
@@ -64,9 +63,9 @@ class RankSetup(RankOptions):
 
     Attributes:
         storage: see `BlockStorage`.
-        bulk: batches of a rank sampled together.
+        bulk: batches sampled together on each rank.
         memory: bytes for feature rows; None decides by the size of the blocks.
-        prefetch: batches that a loop makes ahead; a loop that is left early goes on so far.
+        prefetch: batches that a loop makes ahead; a loop that is left early still makes these.
     """
 
     storage: BlockStorage = "auto"
@@ -75,7 +74,7 @@ class RankSetup(RankOptions):
     prefetch: int = 2
 
     def facts(self) -> dict[str, str]:
-        """As texts that ranks compare."""
+        """The options as texts that ranks compare."""
         return {
             "topology": self.topology,
             "mode": self.mode,
@@ -91,14 +90,14 @@ class RankSource(BatchSource, Protocol):
     """A source over ranks; see `dist.rank_batches`."""
 
     def gather_ledger(self) -> dict[Any, Any]:
-        """What all ranks sent; all ranks call this together."""
+        """What all ranks sent; a collective call."""
 
 
 class GridOfRanks(Protocol):
     """The ranks of a run; see `dist.Grid`."""
 
     def batch_source(self, recipe: BatchRecipe, options: RankSetup) -> RankSource:
-        """What a Loader makes its batches with; all ranks call this together."""
+        """Makes a Loader's source of batches; a collective call."""
 
 
 def rank_setup(
@@ -109,20 +108,20 @@ def rank_setup(
     storage: str,
     prefetch: int = 2,
 ) -> RankSetup:
-    """Checks what a Loader was given together with its grid.
+    """Checks the arguments of a Loader with a grid.
 
     Raises:
-        InputError: an argument does not go with a grid.
+        InputError: an argument does not work with a grid.
     """
     mode = ranks.mode
     if storage not in get_args(BlockStorage):
         raise InputError(
-            f"storage is {storage!r}, which does not go with grid=: neighbour lists of ranks are "
+            f"storage is {storage!r}, which does not work with grid=: neighbour lists of ranks are "
             "in memory; use storage='features'"
         )
     if bulk == "auto" or memory == "auto":
         raise InputError(
-            "bulk='auto' and memory='auto' do not go with grid=; give numbers, equal on all ranks"
+            "bulk='auto' and memory='auto' do not work with grid=; pass numbers, equal on all ranks"
         )
     if mode == "paper" and storage in ("features", "disk"):
         raise InputError(
@@ -131,7 +130,7 @@ def rank_setup(
         )
     if memory is not None and mode == "paper":
         raise InputError(
-            "mode is 'paper', which keeps no rows of other ranks; leave memory= out, or take "
+            "mode is 'paper', which keeps no rows of other ranks; leave memory= out, or use "
             "mode='owner'"
         )
     if memory is not None and recipe.graph.features is None:
@@ -150,7 +149,7 @@ def _check_disk(recipe: BatchRecipe, memory: str | int | None, storage: str) -> 
     graph = recipe.graph
     if memory is None:
         raise InputError(
-            f"storage is {storage!r}; say with memory= how much each rank may use (mode='owner')"
+            f"storage is {storage!r}; set each rank's budget with memory= (mode='owner')"
         )
     if graph.path is None:
         raise InputError(

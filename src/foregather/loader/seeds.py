@@ -1,4 +1,4 @@
-"""seeds: which input nodes make which batch of which epoch.
+"""seeds: decides which input nodes form which batch of which epoch.
 
 The order of an epoch is a keyed bijection of positions, a pure function of (seed, epoch, number of
 input nodes). So any batch can be computed without the others, nothing is stored, and a position in
@@ -27,18 +27,18 @@ Ids = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seeds:
-    """Input nodes and the rule that deals them into batches.
+    """Input nodes and the rule that divides them into batches.
 
     Attributes:
         nodes: node ids, int64, repeats allowed; None is all nodes of the graph.
         count: how many there are.
         by_position: `input_id` of a batch holds positions in the given list (PyG's rule for lists
             of ids); False: it holds the node ids (PyG's rule for masks and for None).
-        batch_size: input nodes of a batch.
+        batch_size: input nodes per batch.
         shuffle: a new order each epoch; False keeps the order given.
-        drop_last: leave out a last batch that is smaller.
+        drop_last: drop a smaller last batch.
         seed: seed of the run.
-        drawn: positions of each batch, where something else has dealt them; None deals them here.
+        drawn: positions of each batch, if chosen elsewhere; None chooses them here.
     """
 
     nodes: Ids | None
@@ -74,7 +74,7 @@ class Seeds:
         return Seeds(nodes, count, by_position, size, bool(shuffle), bool(drop_last), seed)
 
     def __len__(self) -> int:
-        """Batches of an epoch."""
+        """Batches per epoch."""
         if self.drawn is not None:
             return len(self.drawn)
         if self.drop_last:
@@ -83,14 +83,14 @@ class Seeds:
 
     @property
     def digest(self) -> str:
-        """Names the input nodes and their order; hashed the first time."""
+        """Identifies the input nodes and their order; hashed on first use."""
         if not self._digest:
             named = "all" if self.nodes is None else f"{_core.xxh64(self.nodes.view('u1')):016x}"
             self._digest.append(named)
         return self._digest[0]
 
     def batch(self, epoch: int, number: int) -> tuple[Ids, Ids]:
-        """Node ids and `input_id` of batch `number` of an epoch.
+        """Returns the node ids and `input_id` of batch `number` of an epoch.
 
         Raises:
             InputError: the epoch has no such batch.
@@ -109,7 +109,7 @@ class Seeds:
         return self.at(position)
 
     def at(self, position: Ids) -> tuple[Ids, Ids]:
-        """Node ids and `input_id` of the input nodes at these positions."""
+        """Returns the node ids and `input_id` of the input nodes at these positions."""
         nodes = position if self.nodes is None else self.nodes[position]
         return nodes, (position if self.by_position else nodes)
 

@@ -1,6 +1,6 @@
-"""source: what a Loader takes its batches from: memory, disk by plan, or ranks together.
+"""source: the interface between a Loader and its batches: memory, disk, or ranks.
 
-A Loader knows seeds, epochs and positions; a source knows how batches come about. There are three:
+A Loader knows seeds, epochs and positions; a source knows how batches are made. There are three:
 `MemorySource`, `OutOfCore` (`loader.disk`) and `RankBatches` (`foregather.dist`).
 """
 
@@ -22,27 +22,27 @@ __all__ = ["BatchSource", "MemorySource"]
 
 
 class BatchSource(Protocol):
-    """Makes the batches of loops, and says what that moves."""
+    """Makes the batches of loops, and counts what that moves."""
 
     @property
     def ranks(self) -> int | None:
-        """How many make batches together; None for this process alone."""
+        """The number of ranks that make batches together; None for this process alone."""
 
     @property
     def layout(self) -> "Layout | None":
-        """How a budget is spent where the graph is read from disk; None where it is not."""
+        """How a budget is divided if the graph is read from disk; otherwise None."""
 
     def steps(self, seeds: Seeds) -> int:
-        """Batches of an epoch, or steps where several ranks take one each."""
+        """Batches per epoch, or steps if several ranks take one each."""
 
     def start(self, recipe: BatchRecipe, epoch: int, first: int, prefetch: int) -> Producer:
-        """What makes the batches `first` to the last of an epoch, for one loop."""
+        """Makes a producer of the batches `first` to the last of an epoch, for one loop."""
 
     def plan(self, recipe: BatchRecipe, epoch: int, batches: int | None) -> "EpochPlan":
-        """What an epoch will move; InputError where nothing is planned beforehand."""
+        """Predicts what an epoch will read; InputError if nothing is planned."""
 
     def planned(self) -> "tuple[PlanSummary, PlanCost] | None":
-        """What the plans of the running or last epoch announce; None where nothing is planned."""
+        """The totals of the plans of the current or last epoch; None if nothing is planned."""
 
     def counters(self) -> dict[str, Any]:
         """What was read or crossed so far, by part."""
@@ -72,7 +72,7 @@ class MemorySource:
         return len(seeds)
 
     def start(self, recipe: BatchRecipe, epoch: int, first: int, prefetch: int) -> Producer:
-        """What makes the batches `first` to the last of an epoch, for one loop."""
+        """Makes a producer of the batches `first` to the last of an epoch, for one loop."""
         return Feed(recipe.make(epoch, first, self.bulk), prefetch)
 
     def plan(self, recipe: BatchRecipe, epoch: int, batches: int | None) -> "EpochPlan":

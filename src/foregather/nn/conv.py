@@ -1,8 +1,7 @@
-"""conv: a PyG convolution as a layer: it runs on the own rows and the in-neighbours' rows.
+"""conv: a PyG convolution as a layer, run on a chunk's own rows and its in-neighbours' rows.
 
 The convolution sees a small graph whose edges end in the own rows; results for other rows are
-dropped. What it would take from the whole graph (the degrees of `gcn_norm`) it gets as edge
-weights of the whole graph.
+dropped. Quantities of the whole graph (the degrees of `gcn_norm`) are passed to it as edge weights.
 """
 
 import inspect
@@ -21,19 +20,19 @@ _PAIR = ("SAGEConv", "GENConv", "GraphConv", "GINConv")  # take (sources, target
 
 
 class Conv(GraphLayer):
-    """A PyG convolution (GCNConv, SAGEConv, GATConv, GCN2Conv, GENConv and their like).
+    """A PyG convolution (GCNConv, SAGEConv, GATConv, GCN2Conv, GENConv and similar).
 
     Args:
-        conv: takes `(x, edge_index)` and, where it has them, `edge_weight`, `edge_attr` or `x_0`.
+        conv: takes `(x, edge_index)` and optionally `edge_weight`, `edge_attr` or `x_0`.
         then: applied to the result, row by row: `torch.relu`, or a module.
         gives: keep the result as a skip tensor of this name.
         initial: for convolutions with `x_0`: the name of the skip tensor to use.
-        edge_attr: give it the graph's edge features; None does so where `forward` names
-            `edge_attr`, unless it was made with `edge_dim=None`; False leaves them out.
+        edge_attr: pass it the graph's edge features; None does so if `forward` names `edge_attr`,
+            unless it was created with `edge_dim=None`; False leaves them out.
 
     Raises:
-        InputError: a convolution that keeps edges from call to call, or `improved` GCN, or one
-            that does not take the edge features it is to get.
+        InputError: a convolution that caches edges between calls, an `improved` GCN, or one that
+            does not take the edge features it should get.
     """
 
     def __init__(
@@ -48,9 +47,13 @@ class Conv(GraphLayer):
         takes = inspect.signature(conv.forward).parameters
         kind = type(conv).__name__
         if getattr(conv, "cached", False):
-            raise InputError(f"{kind} is made with cached=True, which keeps one chunk; set False")
+            raise InputError(
+                f"{kind} was created with cached=True, which would keep one chunk; set it to False"
+            )
         if getattr(conv, "improved", False):
-            raise InputError(f"{kind} is made with improved=True, which is not there; set False")
+            raise InputError(
+                f"{kind} was created with improved=True, which is not supported; set it to False"
+            )
         self.conv = conv
         self.then = then
         self.gives = gives
@@ -65,7 +68,7 @@ class Conv(GraphLayer):
 
     @property
     def takes_edge_attr(self) -> bool:
-        """Whether it is given edge features where the graph has some."""
+        """Whether it gets edge features if the graph has them."""
         return self._attr is not False
 
     def update(self, x: Tensor, near: Near | None, **skips: Tensor) -> Tensor:
@@ -92,7 +95,7 @@ class Conv(GraphLayer):
         edge_attr: Tensor | None = None,
         **skips: Tensor,
     ) -> Tensor:
-        """The rows of all nodes as PyG computes them; what `update` must equal."""
+        """Computes the rows of all nodes as PyG does; `update` must equal them."""
         arguments: dict[str, Tensor] = {}
         if self._weighted and edge_weight is not None:
             arguments["edge_weight"] = edge_weight
@@ -103,18 +106,18 @@ class Conv(GraphLayer):
         return out if self.then is None else self.then(out)
 
     def _edge_attr(self, rows: Tensor | None) -> dict[str, Tensor]:
-        """The argument, where the graph has edge features.
+        """Returns the edge_attr argument if the graph has edge features.
 
         Raises:
-            InputError: nobody knows whether the convolution takes them.
+            InputError: it is not known whether the convolution takes them.
         """
         if rows is None:
             return {}
         if self._attr is None:
             raise InputError(
-                f"forward of {type(self.conv).__name__} takes any keyword, so it does not show "
-                "whether it takes the edge features of this graph; give it as "
-                "Conv(..., edge_attr=True), or False to leave them out"
+                f"forward of {type(self.conv).__name__} takes any keyword, so it is not clear "
+                "whether it takes the edge features of this graph; wrap it as Conv(..., "
+                "edge_attr=True), or False to leave them out"
             )
         return {"edge_attr": rows}
 
@@ -129,7 +132,7 @@ class Conv(GraphLayer):
         if self._norm() is None:
             out: Tensor = self.conv(given, edge_index=edges, **arguments)
             return out
-        self._set_normalize(False)  # the weights are those of the whole graph already
+        self._set_normalize(False)  # the weights are already those of the whole graph
         try:
             out = self.conv(given, edge_index=edges, **arguments)
             return out
@@ -142,7 +145,7 @@ class Conv(GraphLayer):
 
 
 def _takes_edge_attr(conv: nn.Module, asked: bool | None) -> bool | None:
-    """Whether a convolution gets the graph's edge features; None: it does not show it."""
+    """Whether a convolution gets the graph's edge features; None if that is not known."""
     takes = inspect.signature(conv.forward).parameters
     loose = any(one.kind is one.VAR_KEYWORD for one in takes.values())
     if asked and "edge_attr" not in takes and not loose:
@@ -154,7 +157,7 @@ def _takes_edge_attr(conv: nn.Module, asked: bool | None) -> bool | None:
         return asked
     if "edge_attr" not in takes:
         return None if loose else False
-    # PyG's say by edge_dim what they were made for; those that have no such attribute (GENConv,
+    # edge_dim of PyG's convolutions says what they were made for; those without it (GENConv,
     # GINEConv, NNConv, a user's own) take what they are given
     made_for_none = getattr(conv, "edge_dim", 0) is None
     return not made_for_none or getattr(conv, "lin_edge", None) is not None

@@ -1,4 +1,4 @@
-"""drop: dropout that draws 16 bits a value; torch draws far more slowly on a CPU."""
+"""drop: dropout that draws 16 bits per value; torch's is far slower on a CPU."""
 
 import torch
 from torch import Tensor
@@ -11,12 +11,12 @@ _LOWEST = -(1 << 63)
 
 
 def dropout(x: Tensor, share: float, training: bool = True) -> Tensor:
-    """Zeroes each value with probability `share`; the others grow so that the mean stays.
+    """Zeroes each value with probability `share`; the others are scaled up to keep the mean.
 
     Args:
         x: values.
         share: from 0 to 1, rounded to a multiple of 1 / 65536 on a CPU.
-        training: False returns x as it is.
+        training: False returns x unchanged.
     """
     dropped = round(share * _STEPS)
     if not training or x.device.type != "cpu" or dropped in (0, _STEPS):

@@ -1,6 +1,6 @@
 """gcn: graph convolutional networks (Kipf and Welling) and GraphSAGE as lists of layers.
 
-A layer transforms before it aggregates where that makes the rows that travel narrower.
+A layer transforms before it aggregates if that makes the exchanged rows narrower.
 """
 
 import itertools
@@ -44,7 +44,7 @@ class GCNLayer(_Hidden):
         self.first = width_out < width_in
 
     def message(self, x: Tensor) -> Tensor:
-        """x, transformed already where that is narrower."""
+        """Returns x, already transformed if that is narrower."""
         return self.weight(x) if self.first else x
 
     def update(self, x: Tensor, near: Near | None, **skips: Tensor) -> Tensor:
@@ -75,7 +75,7 @@ class SAGELayer(_Hidden):
         self.first = width_out < width_in
 
     def message(self, x: Tensor) -> Tensor:
-        """x, transformed already where that is narrower."""
+        """Returns x, already transformed if that is narrower."""
         return self.neighbour(x) if self.first else x
 
     def update(self, x: Tensor, near: Near | None, **skips: Tensor) -> Tensor:

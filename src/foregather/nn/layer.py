@@ -1,8 +1,9 @@
-"""layer: what a layer of full-graph training is: a message of each row, and an update.
+"""layer: the interface of a layer for full-graph training: a message per row, and an update.
 
-A layer never sees the whole graph. `message` and the dense part of `update` treat every row by
-itself; rows meet only in `near`. So a layer gives the same result for one node chunk or for all
-nodes, and what must travel between stages (skip tensors) is declared and not discovered.
+A layer never sees the whole graph. `message` and the dense part of `update` treat every row
+independently; rows interact only through `near`. So a layer gives the same result for one node
+chunk or for all nodes, and tensors that must be sent between stages (skip tensors) are declared,
+not discovered.
 """
 
 from collections.abc import Callable
@@ -14,7 +15,7 @@ __all__ = ["Dense", "GraphLayer", "Near"]
 
 
 class Near(Protocol):
-    """What the update of a layer sees of the graph: the own rows and those of in-neighbours."""
+    """The part of the graph that a layer's update sees: its own rows and those of in-neighbours."""
 
     @property
     def rows(self) -> Tensor:
@@ -42,11 +43,11 @@ class Near(Protocol):
         """Edge feature rows in the order of `edges(None)`."""
 
     def dense(self, part: Callable[..., Tensor], *values: Tensor) -> Tensor:
-        """`part(*values)`, recomputed in the backward pass where that was asked for."""
+        """`part(*values)`, recomputed in the backward pass if requested."""
 
 
 class GraphLayer(nn.Module):
-    """Base of layers that can be run by node chunks and in stages.
+    """Base class of layers that can run in node chunks and stages.
 
     Attributes:
         aggregates: False for layers that never look at `near`.
@@ -59,7 +60,10 @@ class GraphLayer(nn.Module):
     gives: str | None = None
 
     def message(self, x: Tensor) -> Tensor:
-        """Rows that the in-neighbours' targets read; the layer's input unless overridden."""
+        """Returns the rows that targets read from their in-neighbours.
+
+        By default the layer's input.
+        """
         return x
 
     def update(self, x: Tensor, near: Near | None, **skips: Tensor) -> Tensor:
@@ -68,7 +72,7 @@ class GraphLayer(nn.Module):
 
 
 class Dense(GraphLayer):
-    """A layer that treats every row by itself: any module of rows.
+    """A layer that treats every row independently: any row-wise module.
 
     Args:
         module: takes and returns rows.

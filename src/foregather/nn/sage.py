@@ -75,7 +75,7 @@ class SAGE(nn.Module):
         if counted and len(num_sampled_edges or []) > len(self.layers):
             raise InputError(
                 f"the batch has {len(num_sampled_edges or [])} layers of neighbours, but the model "
-                f"has {len(self.layers)} and never sees the outer ones; give as many fan-outs as "
+                f"has {len(self.layers)} and never sees the outer ones; pass as many fan-outs as "
                 "the model has layers"
             )
         trim = counted and len(num_sampled_edges or []) == len(self.layers)
@@ -91,7 +91,7 @@ class SAGE(nn.Module):
 
 
 class MLP(nn.Module):
-    """The same stack without a graph: what the features alone can tell."""
+    """The same stack without a graph, as a baseline that uses only the features."""
 
     def __init__(self, widths: list[int], dropout: float = 0.5) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""observe: what is happening and what happened: progress, the machine, counters, plots.
+"""observe: progress bars, machine facts, disk calibration, traces, reports and plots.
 
-This room knows nothing of graphs; every other room may import it.
+This room knows nothing about graphs; every other room may import it.
 """

@@ -1,8 +1,8 @@
-"""Calibration: what a disk can do, measured once and kept for the planner.
+"""Calibration: the measured performance of a disk, stored for the planner.
 
 A calibration is a frozen value: random-read rates by block size, latency, sequential rates. Its
-cost model is monotone in both arguments, whatever noise the measurements hold. It is stored as
-JSON under the user's cache folder, one file a disk, and a damaged file is never trusted.
+cost model is monotone in both arguments, whatever the noise in the measurements. It is stored as
+JSON in the user's cache folder, one file per disk, and a damaged file is never trusted.
 """
 
 import bisect
@@ -33,7 +33,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class BlockRate:
-    """Random reads of one block size, at the depth that served them best."""
+    """Random reads of one block size, at the best queue depth."""
 
     block_bytes: int
     iops: float
@@ -41,7 +41,7 @@ class BlockRate:
 
     @property
     def bandwidth(self) -> float:
-        """Bytes a second."""
+        """Bytes per second."""
         return self.iops * self.block_bytes
 
 
@@ -59,42 +59,46 @@ class Calibration:
     latency: float
     """Seconds for one 4 KiB random read with nothing else in flight."""
     sequential_read: float
-    """Bytes a second."""
+    """Bytes per second."""
     sequential_write: float
-    """Bytes a second, the final sync included."""
+    """Bytes per second, including the final sync."""
     notes: tuple[str, ...] = ()
 
     @property
     def iops(self) -> float:
-        """The most requests a second, of any block size."""
+        """The most requests per second, at any block size."""
         return max(rate.iops for rate in self.rates)
 
     @property
     def bandwidth(self) -> float:
-        """The most bytes a second by random reads, of any block size."""
+        """The most bytes per second by random reads, at any block size."""
         return max(rate.bandwidth for rate in self.rates)
 
     @property
     def break_even_bytes(self) -> int:
-        """Bandwidth / IOPS: up to here a request costs what its being a request costs.
+        """Bandwidth / IOPS: up to this size a request has a constant cost.
 
-        Larger blocks, or merging two requests across a smaller gap than this, are free.
+        Reading more bytes up to it, or merging two requests across a smaller gap, is free.
         """
         return int(self.bandwidth / self.iops)
 
     def _times(self) -> list[float]:
-        """Seconds a request by block size; a larger read never takes less than a smaller one."""
+        """Seconds per request by block size.
+
+        A larger read never takes less time than a smaller one.
+        """
         times = [1 / rate.iops for rate in self.rates]
         for i in range(len(times) - 2, -1, -1):
-            # Reading more would have served too, so noise is never charged to the small block.
+            # A larger read would also have worked, so noise never makes the small block more
+            # expensive.
             times[i] = min(times[i], times[i + 1])
         return times
 
     def seconds(self, requests: int, block_bytes: int) -> float:
         """Time for `requests` random reads of `block_bytes` each, many in flight.
 
-        It is max(requests / IOPS, bytes / bandwidth) with both taken at that block size: seconds a
-        request are interpolated between the measured sizes, constant below the smallest, and
+        It is max(requests / IOPS, bytes / bandwidth) with both taken at that block size: seconds
+        per request are interpolated between the measured sizes, constant below the smallest, and
         proportional to the bytes above the largest.
 
         Raises:
@@ -128,7 +132,7 @@ class Calibration:
         """The reverse of `to_json`; checks every value.
 
         Raises:
-            FormatError: a field is missing, of the wrong type, or not a possible measurement.
+            FormatError: a field is missing, of the wrong type, or not a plausible measurement.
         """
         try:
             if facts["version"] != VERSION:
@@ -159,7 +163,7 @@ class Calibration:
             ) from error
 
     def save(self, path: str | os.PathLike[str] | None = None) -> Path:
-        """Writes JSON, atomically; by default where `load_calibration` looks for it.
+        """Writes JSON atomically; by default where `load_calibration` looks for it.
 
         Raises:
             StorageError: the folder cannot be written to.
@@ -235,7 +239,7 @@ def calibration_path(path: str | os.PathLike[str]) -> Path:
 
 
 def find_calibration(path: str | os.PathLike[str]) -> tuple[Calibration | None, str]:
-    """The stored calibration of the disk that holds `path`, and a note where one was ignored."""
+    """Returns the stored calibration of the disk of `path`, and a note if one was ignored."""
     file = calibration_path(path)
     if not file.exists():
         return None, ""

@@ -1,8 +1,8 @@
-"""Disk: measures what a disk can do, in seconds, with the reader that will use it.
+"""Disk: measures a disk within seconds, with the reader that will use it.
 
-The test file is nameless from the start, so nothing is left behind by an error, an interrupt or a
-kill; it holds random bytes, so no layer below can make it smaller. Time is a budget: a slow disk
-gets fewer requests, not more seconds.
+The test file has no name, so an error, an interrupt or a kill leaves nothing behind; it holds
+random bytes, so no layer below can compress it. Time is a budget: a slow disk gets fewer requests,
+not more seconds.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ __all__ = [
 
 BLOCKS = tuple(kib << 10 for kib in (4, 8, 16, 32, 64, 128, 256))
 SIZE = 10**9
-_LEAST = 32 << 20  # a smaller file says more about caches than about the disk
+_LEAST = 32 << 20  # a smaller file would measure caches rather than the disk
 _STEP = 4 << 20  # one sequential write
 _STREAM = 1 << 20  # one sequential read
 MEMORY_FILESYSTEMS = ("tmpfs", "ramfs", "devtmpfs", "hugetlbfs")
@@ -64,10 +64,10 @@ def calibrate(
     """Measures the disk that holds `folder`.
 
     Args:
-        folder: where the test file is made; must be writable.
-        seconds: about how long it may take in all.
+        folder: where the test file is created; must be writable.
+        seconds: approximate total duration.
         size: bytes of the test file; None means 1 GB, or half of what is free if that is less.
-        backend: "io_uring", "pread" or "buffered"; None means the first that works here.
+        backend: "io_uring", "pread" or "buffered"; None means the first that works.
 
     Raises:
         InputError: no such folder, or no time.
@@ -111,7 +111,7 @@ def calibrate(
 
 
 def first_backend(backends: dict[str, str | None]) -> str:
-    """The best backend that works, of a probe's answer.
+    """Returns the best working backend from a probe's result.
 
     Raises:
         StorageError: none works.
@@ -119,7 +119,7 @@ def first_backend(backends: dict[str, str | None]) -> str:
     for name, reason in backends.items():
         if reason is None:
             return name
-    raise StorageError(f"this folder cannot be read from in any way: {backends['buffered']}")
+    raise StorageError(f"no backend can read from this folder: {backends['buffered']}")
 
 
 def _file_size(folder: str | os.PathLike[str], size: int | None) -> int:
@@ -127,13 +127,13 @@ def _file_size(folder: str | os.PathLike[str], size: int | None) -> int:
     free = facts["disk"]["free"]
     wanted = min(SIZE, free // 2) if size is None else size
     if facts["disk"]["filesystem"] in MEMORY_FILESYSTEMS:
-        # The file itself takes memory there: never so much that others are pushed out.
+        # The file itself takes memory there, so keep it small.
         known = [facts["memory"]["available"], facts["memory"]["cgroup_limit"]]
         wanted = min([wanted, 256 << 20, *(amount // 8 for amount in known if amount)])
     wanted = wanted // _STEP * _STEP
     if wanted < _LEAST:
         raise StorageError(
-            f"a test file of {format_bytes(wanted)} was possible or asked for, but at least "
+            f"a test file of {format_bytes(wanted)} was possible or requested, but at least "
             f"{format_bytes(_LEAST)} are needed; free some space or choose another folder"
         )
     if free < 2 * wanted:
@@ -146,7 +146,7 @@ def _file_size(folder: str | os.PathLike[str], size: int | None) -> int:
 
 def _cache_notes(backend: str, filesystem: str) -> list[str]:
     if filesystem in MEMORY_FILESYSTEMS:
-        return [f"{filesystem} lives in memory: these are figures of memory, not of a disk"]
+        return [f"{filesystem} is a memory file system: these figures are for memory, not a disk"]
     if backend == "buffered":
         return [
             "direct reads are refused here: the page cache was dropped before each measurement, "
@@ -159,12 +159,15 @@ def _cache_notes(backend: str, filesystem: str) -> list[str]:
 
 
 def _write(file: BinaryIO, size: int, seconds: float, backend: str) -> tuple[int, float]:
-    """Fills the file with random bytes; (bytes written, bytes a second with the sync)."""
+    """Fills the file with random bytes.
+
+    Returns bytes written and bytes per second with the sync.
+    """
     step = aligned_buffer(_STEP)
     words = step.view(np.uint64)
     random = np.random.SFC64(0x0D15C)
     number = file.fileno()
-    if backend != "buffered":  # writing directly too leaves nothing in the page cache
+    if backend != "buffered":  # direct writes leave nothing in the page cache
         with contextlib.suppress(OSError):
             fcntl.fcntl(number, fcntl.F_SETFL, fcntl.fcntl(number, fcntl.F_GETFL) | os.O_DIRECT)
     written, taken = 0, 0.0
@@ -195,7 +198,7 @@ class _Bench:
         self._size = size
         self._backend = backend
         self._buffer = aligned_buffer(32 << 20)
-        self._buffer[::PAGE] = 0  # touched now, not in the first measurement
+        self._buffer[::PAGE] = 0  # touch it now, not in the first measurement
         self._random = np.random.default_rng(0x5EED)
         self.alignment = 1
         self.pin_refusal = ""
@@ -208,7 +211,7 @@ class _Bench:
         return reader
 
     def _run(self, reader: _core.BlockReader, blocks: npt.NDArray[np.int64], block: int) -> float:
-        """Reads those blocks; seconds."""
+        """Reads those blocks; returns the seconds."""
         count = len(blocks)
         places = np.arange(count, dtype=np.int64) % (self._buffer.size // block) * block
         if self._backend == "buffered":
@@ -218,7 +221,7 @@ class _Bench:
         return float(max(reader.counters()["seconds"] - before, 1e-9))
 
     def rate(self, block: int, depth: int, seconds: float) -> float:
-        """Random reads a second."""
+        """Measures random reads per second."""
         reader = self._open(depth)
         total = self._size // block
         count = 16
@@ -228,12 +231,12 @@ class _Bench:
             taken = self._run(reader, self._random.permutation(total)[:count], block)
             if taken > seconds / 4 or count == total:
                 read, used = read + count, used + taken
-            # A shorter run is start-up: it only tells how many reads a real one needs.
+            # A shorter run is warm-up: it only shows how many reads a real run needs.
             count = max(count, int(count * min(16.0, 0.5 * seconds / taken)))
         return read / used
 
     def random(self, seconds: float) -> tuple[BlockRate, ...]:
-        """Every block size at its best depth: the smallest that comes within 5 % of the best."""
+        """Measures every block size at its best depth: the smallest within 5 % of the best rate."""
         depths = (16, 32, 64, 128) if seconds >= 5 else (32, 128)
         each = 0.5 * seconds / (len(BLOCKS) * len(depths))
         rates = []
@@ -249,7 +252,7 @@ class _Bench:
         return tuple(rates)
 
     def stream(self, seconds: float) -> float:
-        """Sequential bytes a second."""
+        """Measures sequential bytes per second."""
         reader = self._open(16)
         total = self._size // _STREAM
         count = max(16, total // 8)

@@ -1,6 +1,7 @@
-"""Machine: what this process runs on, read from /proc and /sys without privileges.
+"""Machine: facts about the machine, read from /proc and /sys without privileges.
 
-Every fact is optional: what cannot be read is None, never an error. No heavy package is imported
+Every fact is optional: one that cannot be read is None, never an error. No heavy package is
+imported
 unless the caller asks about GPUs.
 """
 
@@ -75,8 +76,8 @@ def memory_limit(
         else:
             continue
         for top in tops:
-            # A limit of any group above holds too. Inside a container the path may not be visible;
-            # then the walk ends at the container's own top.
+            # Limits of all parent groups apply too. Inside a container the path may not be visible;
+            # then the walk ends at the container's root.
             here = top / inside.lstrip("/")
             for folder in (here, *here.parents):
                 limit = _read_int(folder / name)
@@ -112,7 +113,7 @@ def _mount(path: Path) -> tuple[str, str]:
         if len(fields) < 5 or len(tail) < 2:
             continue
         point = Path(re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields[4]))
-        # Of mounts on the same point the last one is on top.
+        # The last of several mounts on one point is on top.
         if len(point.parts) >= best and path.is_relative_to(point):
             best, found = len(point.parts), (tail[0], tail[1])
     return found
@@ -131,14 +132,14 @@ def describe_place(path: str | os.PathLike[str]) -> dict[str, Any]:
         space = os.statvfs(place)
     except OSError as error:
         raise InputError(
-            f"{place.name or place} cannot be looked at ({error.strerror}); name an existing folder"
+            f"{place.name or place} cannot be inspected ({error.strerror}); name an existing folder"
         ) from error
     filesystem, source = _mount(place)
     major, minor = os.major(device), os.minor(device)
     block = Path(f"/sys/dev/block/{major}:{minor}")
     with contextlib.suppress(OSError):
         block = block.resolve()
-    # A partition has no queue of its own; its disk, one folder up, has.
+    # A partition has no queue settings; its disk, one folder up, has them.
     queue = block / "queue" if (block / "queue").is_dir() else block.parent / "queue"
     scheduler = re.search(r"\[([\w-]+)\]", _read(queue / "scheduler") or "")
     return {
@@ -158,7 +159,7 @@ def describe_place(path: str | os.PathLike[str]) -> dict[str, Any]:
 def device_id(path: str | os.PathLike[str]) -> str:
     """A file-name-safe name for the disk that holds `path`.
 
-    It holds the host's name too: home folders are shared between machines, disks are not.
+    It includes the host name: home folders may be shared between machines, disks are not.
     """
     place = describe_place(path)
     name = f"{platform.node()}-{Path(place['source']).name}-{place['device']}"

@@ -1,4 +1,4 @@
-"""plots: figures drawn without a display and saved to files; matplotlib only when asked for."""
+"""plots: figures drawn without a display and saved to files; matplotlib is imported on use."""
 
 import io
 import os
@@ -32,12 +32,12 @@ def new_figure(title: str, x_label: str, y_label: str) -> tuple[Any, Any]:
 
 
 def check_figure(path: Path | None) -> None:
-    """Refuses a file to draw to before the work, None being none.
+    """Checks a plot's target before the work; None means no plot.
 
     Raises:
         MissingDependencyError: matplotlib is not installed.
-        InputError: the ending is not one matplotlib knows.
-        StorageError: it lies in a graph, is a part of a run, or is no file.
+        InputError: matplotlib does not know the file extension.
+        StorageError: it is inside a graph, part of a run, or not a file.
     """
     if path is None:
         return
@@ -58,11 +58,11 @@ def _unknown(path: Path) -> InputError:
 
 
 def save_figure(figure: Any, path: Path) -> None:
-    """Writes the figure, whole; its kind follows the file name.
+    """Writes the figure completely or not at all; the extension chooses the format.
 
     Raises:
-        InputError: the ending is not one matplotlib knows.
-        StorageError: the file lies in a graph, or cannot be written; what was there is still there.
+        InputError: matplotlib does not know the file extension.
+        StorageError: the file is inside a graph, or cannot be written; an existing file is kept.
     """
     check_target(path)
     drawn = io.BytesIO()

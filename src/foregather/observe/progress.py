@@ -30,10 +30,10 @@ def quiet() -> Iterator[None]:
 
 @functools.cache
 def bars() -> Any:
-    """The class of bars: tqdm's, with a lock of this process alone and no thread of its own.
+    """The progress bar class: tqdm's, with a process-local lock and without a monitor thread.
 
-    The lock of tqdm itself is shared with forked processes: one that is killed while it holds it
-    locks out all others for good.
+    tqdm's own lock is shared with forked processes: one that is killed while holding it blocks all
+    others forever.
     """
     from tqdm import tqdm
 
@@ -49,7 +49,7 @@ def bars() -> Any:
 
 
 def write_above(text: str) -> None:
-    """Writes a line to stderr, above the bars that are there."""
+    """Writes a line to stderr, above any bars."""
     bars().write(text, file=sys.stderr)
 
 
@@ -76,7 +76,7 @@ class Progress:
 def peak_memory() -> int:
     """Peak resident bytes of this process so far (file pages mapped in count too).
 
-    Not ru_maxrss: that one starts at what the parent process had when it forked.
+    Not ru_maxrss, which starts at the parent's value at the fork.
     """
     with open("/proc/self/status", encoding="ascii") as file:
         for line in file:

@@ -1,9 +1,8 @@
-"""report: what a training run came to, as one page that needs nothing else.
+"""report: the results of a training run as one self-contained page.
 
-The page holds its charts and its style, has no script, and forbids itself every request. What is
-read (metrics, settings, traces) is text from a disk, perhaps of a stranger: regular files of the
-folder only, no larger than such files get; it is escaped, nothing of it is run, and what is
-missing is left out.
+The page includes its charts and styles, has no script, and forbids all requests. Its inputs
+(metrics, settings, traces) are untrusted text: only regular files of the folder within a size limit
+are read, everything is escaped, nothing is executed, and missing parts are left out.
 """
 
 import html
@@ -49,7 +48,7 @@ pre {{ overflow-x: auto; padding: .5rem; border: 1px solid #8884; border-radius:
 
 
 def is_report(path: Path) -> bool:
-    """Whether a file is a page that `write_report` made."""
+    """Whether a file is a page made by `write_report`."""
     head = _HEAD.partition("{title}")[0].encode()
     try:
         with open_regular(path) as file:
@@ -59,14 +58,14 @@ def is_report(path: Path) -> bool:
 
 
 def read_run(folder: Path) -> dict[str, Any]:
-    """What the folder of a run holds, by name; parts that are missing or damaged are None.
+    """Reads the parts of a run folder, by name; missing or damaged parts are None.
 
     Raises:
         FormatError: it is not the folder of a run.
-        StorageError: a part of it is there and cannot be read.
+        StorageError: a part exists but cannot be read.
     """
     if not os.path.lexists(folder / "config.toml"):
-        raise FormatError(f"{folder} is not the folder of a run; name one that train made")
+        raise FormatError(f"{folder} is not a run folder; name one made by foregather train")
     config = read_regular(folder / "config.toml", _MOST_SMALL).decode(errors="replace")
     facts: dict[str, Any] = {"name": folder.name, "config": config}
     for name in ("summary", "environment", "trace", "curve"):
@@ -84,7 +83,7 @@ def read_run(folder: Path) -> dict[str, Any]:
 
 
 def _numbers(value: Any, needed: Sequence[str]) -> bool:
-    """Whether this is a table whose needed entries are there, and its known ones are numbers."""
+    """Whether this is a dict that has the required entries and whose known entries are numbers."""
     if not isinstance(value, dict) or not all(name in value for name in needed):
         return False
     stages = value.get("stages", {})
@@ -94,7 +93,10 @@ def _numbers(value: Any, needed: Sequence[str]) -> bool:
 
 
 def _read(path: Path) -> str | None:
-    """The text; None where there is none, or none of ours. What cannot be read is not left out."""
+    """Returns the text; None if there is none, or not one of ours.
+
+    A file that cannot be read is an error.
+    """
     if not os.path.lexists(path):
         return None
     try:
@@ -111,7 +113,7 @@ def _json(text: str | None) -> Any:
 
 
 def charts_of(facts: Mapping[str, Any]) -> dict[str, str]:
-    """The charts that the facts allow, as SVG by name."""
+    """Draws the charts for which there is data, as SVG by name."""
     records: Sequence[dict[str, Any]] = facts["records"]
     charts: dict[str, str] = {}
     if records:
@@ -123,7 +125,7 @@ def charts_of(facts: Mapping[str, Any]) -> dict[str, str]:
         }
         shown = {name: points for name, points in shown.items() if points}
         if shown:
-            charts["accuracy"] = line_chart("Accuracy", "epoch", "share right", shown, whole=True)
+            charts["accuracy"] = line_chart("Accuracy", "epoch", "accuracy", shown, whole=True)
         if stale := _staleness(records):
             title = "Staleness: history and gradient against the exact ones"
             charts["staleness"] = line_chart(title, "epoch", "error, cosine", stale, whole=True)
@@ -131,7 +133,7 @@ def charts_of(facts: Mapping[str, Any]) -> dict[str, str]:
         charts["stages"] = bar_chart("Where the training thread was", "epoch", "seconds", bars)
         behind = [_behind(record) for record in records]
         if any(behind):
-            title = "What was done beside it, ahead of time"
+            title = "Background threads, working ahead"
             charts["ahead"] = bar_chart(title, "epoch", "seconds of threads", behind)
     bounded = [record for record in records if "block_bound" in record and "blocks" in record]
     if bounded:
@@ -160,11 +162,11 @@ def _staleness(records: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[flo
 
 
 def save_charts(folder: Path, facts: Mapping[str, Any]) -> None:
-    """Writes the charts to `plots` of a run folder, each whole.
+    """Writes the charts to `plots` of a run folder, each completely or not at all.
 
     Raises:
-        FormatError: `plots` is no folder of the run's.
-        StorageError: the disk is full or refuses; charts that were there are still there.
+        FormatError: `plots` is not a folder of the run.
+        StorageError: the disk is full or not writable; existing charts are kept.
     """
     make_inside(folder / "plots")
     for name, chart in charts_of(facts).items():
@@ -172,7 +174,7 @@ def save_charts(folder: Path, facts: Mapping[str, Any]) -> None:
 
 
 def _stages(record: Mapping[str, Any]) -> dict[str, float]:
-    """Seconds of the thread that trains, by what it did."""
+    """Seconds of the training thread, by activity."""
     given = record.get("stages", {})
     names = ("wait", "forward", "backward", "step", "epoch", "evaluate")
     return {name: given[name] for name in names if name in given}
@@ -188,10 +190,10 @@ def _curve(points: Sequence[Mapping[str, float]]) -> str:
         "blocks read": [(p["memory"] / 1e6, p["blocks"]) for p in points],
         "lower bound": [(p["memory"] / 1e6, p["bound"]) for p in points if p["bound"] >= 0],
     }
-    title = "Miss curve: reads a batch against the cache"
+    title = "Miss curve: reads per batch by cache size"
     count = points[0].get("batches")
     of = f" (of {count} sampled)" if type(count) is int and 0 < count < 1 << 40 else ""
-    return line_chart(title, "cache (MB)", f"blocks a batch{of}", lines, zero=True)
+    return line_chart(title, "cache (MB)", f"blocks per batch{of}", lines, zero=True)
 
 
 def _lanes(trace: Any) -> dict[str, list[tuple[str, float, float]]]:
@@ -229,7 +231,7 @@ def write_report(folder: Path, facts: Mapping[str, Any]) -> str:
     parts.append(f"<h2>Settings</h2><pre>{html.escape(facts['config'] or '')}</pre>")
     try:
         environment = json.dumps(facts.get("environment"), indent=1)
-    except RecursionError:  # no environment of ours is so deep
+    except RecursionError:  # our environment files are never this deep
         environment = "null"
     parts.append(f"<h2>Environment</h2><pre>{html.escape(environment)}</pre></body></html>\n")
     return "".join(parts)
@@ -252,10 +254,10 @@ def _overview(summary: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) 
         sum(r.get(name, 0) for r in records) for name in ("waited", "rows", "hits")
     )
     if _has(records, "waited"):
-        rows.append(("of it waiting for batches", f"{waited:.1f} s"))
+        rows.append(("of which waiting for batches", f"{waited:.1f} s"))
     if _has(records, "bytes"):
         read = sum(r.get("bytes", 0) + _beside(r, "bytes") for r in records)
-        rows.append(("read from disk by plan", format_bytes(read)))
+        rows.append(("read from disk", format_bytes(read)))
     if sent := sum(r.get("sent", 0) + _beside(r, "sent") for r in records):
         rows.append(("sent between ranks", format_bytes(sent)))
     if total:
@@ -268,13 +270,13 @@ def _overview(summary: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) 
 
 
 def _scored(facts: Mapping[str, Any]) -> str:
-    """How scores were found; before runs said so, they were sampled unless asked otherwise."""
+    """How scores were computed; runs that do not say so had sampled scores unless set otherwise."""
     found = facts.get("scored")
     return found if found in _SCORED else "sampled"
 
 
 def _beside(record: Mapping[str, Any], name: str) -> int:
-    """What was moved beside the batches of an epoch."""
+    """What was moved for anything but the batches of an epoch."""
     beside = record.get("beside")
     value = beside.get(name, 0) if isinstance(beside, dict) else 0
     return value if type(value) is int and 0 <= value < 1 << 62 else 0

@@ -1,7 +1,7 @@
 """svg: small charts as text: lines, stacked bars and a timeline; no package and no script needed.
 
-A chart scales to the width it is given; its words stay readable on a phone. The same text stands
-alone as a file and inside a page.
+A chart scales to its width and stays readable on a phone. The same text works as a file and inside
+a page.
 """
 
 import html
@@ -43,7 +43,7 @@ def _short(value: float) -> str:
 
 
 class _Frame:
-    """Axes of a chart: where a value lies, and the grid."""
+    """Axes of a chart: maps values to positions and draws the grid."""
 
     def __init__(self, xs: Sequence[float], ys: Sequence[float], zero: bool) -> None:
         self.x = self._span(xs, False)
@@ -84,7 +84,7 @@ class _Frame:
 
 
 def _legend(names: Sequence[str]) -> tuple[list[str], int]:
-    """Coloured names in as many lines as they need, and the height of the chart with them."""
+    """Draws the legend in as many lines as needed; returns it with the resulting chart height."""
     parts, x, y = [], float(_LEFT), _H - 18
     for number, name in enumerate(names):
         wide = 24 + 6.8 * len(name)
@@ -114,10 +114,10 @@ def line_chart(
     Args:
         title: above the chart.
         x_label: below it.
-        y_label: beside it.
+        y_label: to its left.
         series: (x, y) by name.
         zero: y starts at 0.
-        whole: x are whole numbers, as epochs are.
+        whole: x values are whole numbers, such as epochs.
     """
     kept = {
         name: [(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)]
@@ -163,7 +163,7 @@ def bar_chart(title: str, x_label: str, y_label: str, bars: Sequence[Mapping[str
 
 
 def timeline(title: str, lanes: Mapping[str, Sequence[tuple[str, float, float]]]) -> str:
-    """What each thread did when: (name, start, seconds) by lane, from the first start on."""
+    """Draws what each thread did when: (name, start, seconds) by lane, from the first start."""
     every = [event for events in lanes.values() for event in events]
     begin = min((start for _, start, _ in every), default=0.0)
     end = max((start + seconds for _, start, seconds in every), default=1.0)

@@ -1,7 +1,7 @@
-"""trace: who did what when, as a timeline for Perfetto, and seconds by stage for summaries.
+"""trace: records a timeline of all threads for Perfetto, and seconds by stage for summaries.
 
-Code marks its work with `with span("sample"):`. Without an open `Trace` that costs a look at one
-variable. Totals are kept for the whole run, single events only up to a limit, so memory is bounded.
+Code marks its work with `with span("sample"):`. Without an open `Trace` that costs one variable
+lookup. Totals are kept for the whole run, single events only up to a limit, so memory is bounded.
 """
 
 import json
@@ -28,11 +28,12 @@ Event = tuple[str, float, float, int]
 
 
 class Trace:
-    """Collects spans of all threads while it is entered; one at a time.
+    """Collects spans of all threads while it is entered; only one can be active.
 
     Args:
-        ranges: made and entered for each span as well, by name: `torch.profiler.record_function`.
-        most: events kept; later ones count in the totals only.
+        ranges: a context manager entered for each span by name, such as
+            `torch.profiler.record_function`.
+        most: maximum number of events; later ones only count in the totals.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Trace:
         _open = None
 
     def add(self, name: str, started: float, seconds: float) -> None:
-        """One finished span of the calling thread; `started` by `time.perf_counter`."""
+        """Adds a finished span of the calling thread; `started` is from `time.perf_counter`."""
         thread = threading.get_ident()
         with self._lock:
             self._totals[name] = self._totals.get(name, 0.0) + seconds
@@ -72,12 +73,15 @@ class Trace:
                 self._events.append((name, started - self._origin, seconds, thread))
 
     def totals(self) -> dict[str, float]:
-        """Seconds by name so far; threads work at the same time, so they may exceed the clock."""
+        """Seconds by name so far.
+
+        Threads run concurrently, so the sum may exceed the elapsed time.
+        """
         with self._lock:
             return dict(self._totals)
 
     def events(self) -> list[Event]:
-        """What was kept, by start."""
+        """The recorded events, by start."""
         with self._lock:
             return sorted(self._events, key=lambda event: event[1])
 
@@ -89,8 +93,8 @@ class Trace:
         """Writes the events in the JSON that Perfetto and chrome://tracing open.
 
         Raises:
-            StorageError: the file lies in a graph folder, or the disk is full or refuses; the file
-                that was there is still there.
+            StorageError: the file is inside a graph folder, or the disk is full or not writable; an
+                existing file is kept.
         """
         check_target(path, part_of_run=True)
         numbers = {thread: k for k, thread in enumerate(self._threads)}

@@ -8,21 +8,21 @@ from foregather.observe.machine import memory_limit
 
 __all__ = ["trim_memory", "usable_memory"]
 
-_SHARE = 0.8  # of what is free; the rest is for the model, torch and the system
+_SHARE = 0.8  # share of the free memory; the rest is for the model, torch and the system
 
 
 def usable_memory() -> int:
-    """Bytes: most of what the machine has free, within the limit of the process's cgroups."""
+    """Returns most of the free memory in bytes, within the limits of the process's cgroups."""
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     free = _kilobytes("/proc/meminfo", "MemAvailable:", free)
     limit = memory_limit()
-    if limit is not None:  # what this process holds already counts there, and is not free
+    if limit is not None:  # memory this process already holds counts there and is not free
         free = min(free, max(0, limit - _kilobytes("/proc/self/status", "RssAnon:", 0)))
     return int(_SHARE * free)
 
 
 def _kilobytes(path: str, name: str, other: int) -> int:
-    """A line of a system file, in bytes."""
+    """Returns a line of a system file, in bytes."""
     with open(path, encoding="ascii") as file:
         for line in file:
             if line.startswith(name):
@@ -31,10 +31,10 @@ def _kilobytes(path: str, name: str, other: int) -> int:
 
 
 def trim_memory() -> None:
-    """Hands freed memory back to the system, which the C library else keeps for later.
+    """Returns freed memory to the system instead of leaving it with the C library.
 
-    What one part of a run freed would otherwise count beside the budget of the next: tens of
-    megabytes after a sweep. Objects that refer to each other are let go first.
+    Otherwise memory freed by one part of a run would count in addition to the budget of the next:
+    tens of megabytes after a sweep. Reference cycles are collected first.
     """
     gc.collect()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's

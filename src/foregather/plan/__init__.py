@@ -1,4 +1,4 @@
-"""plan: which bytes, when: pure functions from a bulk to a schedule of reads."""
+"""plan: pure functions that turn a bulk into a plan: which bytes to read, and when."""
 
 from foregather.plan.choice import Choice, choose
 from foregather.plan.cost import PlanCost, plan_cost

@@ -1,4 +1,4 @@
-"""choice: which way of reading is cheapest, by planning a sample with each and comparing seconds.
+"""choice: finds the cheapest way of reading by planning a sample with each and comparing seconds.
 
 Nothing is guessed: every alternative is a real plan of the same batches with the same cache, priced
 by the disk's calibration. All alternatives stay in the `Choice`, so that its reasons can be shown.
@@ -30,8 +30,8 @@ BLOCK_SIZES = tuple(PAGE << k for k in range(7))
 
 Caching = Literal["row", "page", "repack"]
 
-# Repacking must be predicted this many times as fast as the best other way: it copies every row
-# twice, which the seconds of the disk leave out, and it takes space and wear.
+# Repacking must be predicted to be this many times as fast as the best other way: it copies every
+# row twice, which disk seconds do not include, and it costs space and wear.
 _REPACK_MARGIN = 1.5
 
 
@@ -40,7 +40,7 @@ class ReadCandidate(Candidate):
     """A way of reading, with what the sample costs.
 
     Attributes:
-        caching: "row" (with free riders), "page" (whole blocks), or "repack" (one sweep a bulk).
+        caching: "row" (with free riders), "page" (whole blocks), or "repack" (one sweep per bulk).
         block_bytes: unit of reading.
         merge_gap: bytes that may be thrown away to merge two blocks.
         depth: requests in flight.
@@ -73,10 +73,10 @@ class Choice:
     """The cheapest alternative and all others.
 
     Attributes:
-        best: the one to use: the cheapest, but repacking only where it wins clearly.
-        alternatives: all that were tried, cheapest first.
+        best: the one to use: the cheapest, but repacking only if it wins clearly.
+        alternatives: all alternatives tried, cheapest first.
         rows: feature rows of the sample.
-        seconds: what choosing took.
+        seconds: time spent choosing.
         assumed: the disk was not measured; default figures were used.
     """
 
@@ -87,14 +87,14 @@ class Choice:
     assumed: bool
 
     def using(self, caching: Caching) -> "Choice":
-        """The same with the cheapest alternative of this kind as the one to use.
+        """Returns the same choice with the cheapest alternative of this kind as the best.
 
         Raises:
             InputError: none of this kind was tried.
         """
         ways = [way for way in self.alternatives if way.caching == caching]
         if not ways:
-            raise InputError(f"{caching} was not among the ways that were tried; choose another")
+            raise InputError(f"{caching} was not among the alternatives tried; choose another")
         return replace(self, best=ways[0])
 
     def explain(self) -> str:
@@ -106,12 +106,14 @@ class Choice:
             f"predicted from plans of {format_count(self.rows)} rows, made in {self.seconds:.2f} s"
         )
         if self.assumed:
-            lines.append("the disk was not measured: default figures; run foregather doctor")
+            lines.append(
+                "the disk was not measured, so default figures are used; run foregather doctor"
+            )
         return "\n".join(lines)
 
 
 class _Sample:
-    """The batches to compare on, and how each way reads them."""
+    """The batches used for the comparison, and how each alternative reads them."""
 
     def __init__(
         self, bulks: list[list[Rows]], geometry: _core.Geometry, slots: int, disk: Calibration
@@ -154,23 +156,25 @@ def choose(
     repack: bool = True,
     repack_slots: int | None = None,
 ) -> Choice:
-    """Plans the bulks in every way that is worth it and returns the cheapest.
+    """Plans the bulks in every promising way and returns the cheapest.
 
-    First all block sizes with row caching, then gap, page caching and repacking around the best.
+    It tries all block sizes with row caching first, then gap, page caching and repacking around the
+    best.
 
     Args:
         bulks: sampled bulks, in order; one is enough.
-        geometry: where the rows lie; its block size does not matter.
+        geometry: the layout of the rows; its block size does not matter.
         num_slots: feature rows the cache holds.
         disk: the disk's calibration; None uses default figures, and `explain` says so.
         repack: consider repacking, which writes a scratch file.
-        repack_slots: feature rows the cache holds then, where buffers take some of its memory.
+        repack_slots: feature rows the cache holds when repacking, since buffers take some of its
+            memory.
 
     Raises:
         InputError: there is no bulk, or a row is out of range.
     """
     if not bulks:
-        raise InputError("no bulk was given to choose by; sample at least one")
+        raise InputError("choosing needs at least one sampled bulk, and none was given")
     start = time.perf_counter()
     rows = [to_rows(bulk, geometry.num_rows) for bulk in bulks]
     used = disk or ASSUMED_DISK
@@ -206,7 +210,7 @@ def _candidate(cost: PlanCost, caching: Caching, block: int, gap: int, depth: in
 
 
 def _best(ways: Sequence[ReadCandidate]) -> ReadCandidate:
-    """The cheapest; but another than repacking where that wins by little."""
+    """Returns the cheapest, but not repacking if it wins only narrowly."""
     best = cheapest(ways, lambda way: _REPACK_MARGIN if way.caching == "repack" else 1.0)
     assert best is not None  # none is refused
     return best

@@ -1,8 +1,8 @@
-"""cost: how long a plan's reads take on a disk, from its calibration.
+"""cost: predicts how long a plan's reads take on a disk, from its calibration.
 
-Seconds are those of the disk alone, with enough requests in flight: each request costs what the
-calibration measured for its size, interpolated, so bytes below break-even are free and requests
-are not. Where a disk was never measured, figures of a middling cloud disk stand in, and every text
+Seconds are those of the disk alone, with enough requests in flight: the cost of a request is
+interpolated from the calibration by its size, so bytes below break-even are free and requests are
+not. For a disk that was never measured, figures of an average cloud disk are used, and every text
 says so.
 """
 
@@ -17,7 +17,7 @@ from foregather.observe.calibration import BlockRate, Calibration
 
 __all__ = ["ASSUMED_DISK", "PlanCost", "best_depth", "plan_cost", "repack_cost", "request_seconds"]
 
-#: What is assumed of a disk that was never measured with `foregather doctor`.
+#: The figures assumed for a disk that was never measured with `foregather doctor`.
 ASSUMED_DISK = Calibration(
     device="assumed",
     filesystem="",
@@ -41,7 +41,7 @@ ASSUMED_DISK = Calibration(
 
 @dataclass(frozen=True)
 class PlanCost:
-    """What a way of reading costs: predicted from a plan, or measured by an executor.
+    """The cost of a way of reading, predicted from a plan or measured by an executor.
 
     Attributes:
         requests: reads (and writes, of a repacked bulk).
@@ -68,7 +68,7 @@ def request_seconds(lengths: npt.NDArray[np.int64], disk: Calibration) -> float:
 
 
 def plan_cost(plans: Iterable[_core.Plan], disk: Calibration) -> PlanCost:
-    """Requests, bytes and seconds of some plans."""
+    """Computes requests, bytes and seconds of some plans."""
     cost = PlanCost(0, 0, 0.0)
     for plan in plans:
         lengths = plan.request_length
@@ -78,10 +78,10 @@ def plan_cost(plans: Iterable[_core.Plan], disk: Calibration) -> PlanCost:
 
 
 def repack_cost(repack: _core.RepackPlan, disk: Calibration) -> PlanCost:
-    """The same for a repacked bulk: the sweep, what it writes, and reading it back in order.
+    """Computes the same for a repacked bulk: the sweep, its writes, and reading it back in order.
 
-    The sweep and the runs are reads in ascending order, so both go at the sequential rate, or at
-    the rate of requests where they are short.
+    The sweep and the runs are reads in ascending order, so both run at the sequential rate, or at
+    the request rate if they are short.
     """
     swept, back = repack.request_length, repack.scratch.request_length
     written = repack.scratch.geometry.file_bytes
@@ -95,6 +95,6 @@ def repack_cost(repack: _core.RepackPlan, disk: Calibration) -> PlanCost:
 
 
 def best_depth(block_bytes: int, disk: Calibration) -> int:
-    """Requests in flight that served the nearest measured size best."""
+    """The best number of requests in flight for the nearest measured size."""
     rate = min(disk.rates, key=lambda r: abs(np.log2(r.block_bytes) - np.log2(block_bytes)))
     return rate.depth

@@ -1,4 +1,4 @@
-"""curve: reads against memory: what the same batches cost with caches of several sizes."""
+"""curve: the miss curve: the cost of the same batches with caches of several sizes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ __all__ = ["CurvePoint", "miss_curve"]
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """What some bulks cost with a cache of `num_slots` rows (`memory` bytes)."""
+    """The cost of some bulks with a cache of `num_slots` rows (`memory` bytes)."""
 
     num_slots: int
     memory: int
@@ -33,8 +33,8 @@ def miss_curve(
     """Plans the bulks once for each cache size.
 
     Args:
-        bulks: sampled bulks, in order; each is planned with the next one in view.
-        geometry: where the rows lie, and the block size.
+        bulks: sampled bulks, in order; each is planned with the next one as look-ahead.
+        geometry: the layout of the rows, and the block size.
         slots: cache sizes in rows.
         disk: the disk's calibration; None uses default figures.
         merge_gap: as in `Planner`.

@@ -1,7 +1,7 @@
-"""planner: from the batches of a bulk to a plan, with the state that is carried over.
+"""planner: turns the batches of a bulk into a plan; cache contents carry over between bulks.
 
-A `Planner` belongs to one feature file and one cache. Its plans must be carried out in the order in
-which they were made; what the last one leaves in the cache is where the next one starts.
+A `Planner` belongs to one feature file and one cache. Its plans must be executed in the order in
+which they were made; each starts with the cache contents left by the previous one.
 """
 
 import dataclasses
@@ -39,22 +39,22 @@ PlanT = TypeVar("PlanT")
 
 @dataclass(frozen=True)
 class PlanSummary:
-    """What a plan will do, in numbers; sums over bulks with `+`.
+    """Counts of what a plan will do; `+` sums over bulks.
 
     Attributes:
         steps: batches.
         rows: feature rows of all batches; hits + misses.
-        hits: rows that are in the cache when their batch comes.
-        misses: rows that are read for their batch.
-        riders: rows kept although their batch did not ask for them.
+        hits: rows that are in the cache when their batch is due.
+        misses: rows read for their batch.
+        riders: rows kept although their batch did not request them.
         kept: rows written to the cache, riders included.
         requests: reads.
         blocks: blocks those reads touch.
         bytes: bytes they move.
         useful_bytes: bytes of the rows that are copied out of them.
         longest: bytes of the longest request.
-        row_bound: fewest reads of a policy that reads row by row; -1 where not computed.
-        block_bound: fewest blocks that any policy reads with the same memory; -1 likewise.
+        row_bound: fewest reads of any policy that reads row by row; -1 if not computed.
+        block_bound: fewest blocks that any policy reads with the same memory; -1 if not computed.
     """
 
     steps: int
@@ -73,7 +73,7 @@ class PlanSummary:
 
     @property
     def ratio(self) -> float | None:
-        """Blocks read / block bound: 1 is perfect; None where no bound is known."""
+        """Blocks read / block bound: 1 is perfect; None if no bound is known."""
         if self.block_bound < 0:
             return None
         return 1.0 if self.blocks == self.block_bound else self.blocks / max(1, self.block_bound)
@@ -88,7 +88,7 @@ class PlanSummary:
         return PlanSummary(**total)
 
     def explain(self) -> str:
-        """The plan in a few lines, for people."""
+        """Describes the plan in a few lines."""
         share = self.hits / max(1, self.rows)
         lines = [
             f"plan of {self.steps:,} batches, {format_count(self.rows)} rows",
@@ -106,7 +106,7 @@ class PlanSummary:
 
 
 def summarize(plan: _core.Plan) -> PlanSummary:
-    """The numbers of one plan."""
+    """Returns the counts of one plan."""
     return PlanSummary(
         steps=len(plan), **plan.counts(), row_bound=plan.row_bound, block_bound=plan.block_bound
     )
@@ -124,7 +124,7 @@ def file_geometry(
     payload: int = PAGE,
     file_bytes: int | None = None,
 ) -> _core.Geometry:
-    """Where rows lie in an array file: the payload at byte 4096, the tail padded to whole pages.
+    """The layout of rows in an array file: payload at byte 4096, tail padded to whole pages.
 
     Raises:
         InputError: sizes are not positive, or the rows do not fit in `file_bytes`.
@@ -135,14 +135,14 @@ def file_geometry(
 
 
 def with_block(geometry: _core.Geometry, block_bytes: int) -> _core.Geometry:
-    """The same file read in other blocks."""
+    """The same file, read in blocks of another size."""
     return _core.Geometry(
         geometry.num_rows, geometry.row_bytes, geometry.payload, geometry.file_bytes, block_bytes
     )
 
 
 def to_rows(batches: Iterable[Any], num_rows: int) -> list[Rows]:
-    """Ids of each batch as uint32; takes samples (their `node`) and arrays of whole numbers.
+    """Returns the ids of each batch as uint32, from samples (their `node`) or whole numbers.
 
     Raises:
         InputError: ids are not whole numbers from 0 to num_rows - 1.
@@ -179,12 +179,12 @@ class Planner:
     """Plans one bulk after the other for one feature file and one cache.
 
     Args:
-        geometry: where the rows lie, and the block size.
+        geometry: the layout of the rows, and the block size.
         num_slots: feature rows the cache holds.
-        merge_gap: two blocks are read in one request if at most these bytes lie between them.
-        max_request: the longest request, but for rows that are wider.
-        popularity: what is known of rows before they are used, for instance degrees, one number
-            a row; it ranks rows whose next use is not known.
+        merge_gap: two blocks are read in one request if at most this many bytes lie between them.
+        max_request: the longest request, except for wider rows.
+        popularity: prior knowledge about rows, such as degrees, one number per row; it ranks rows
+            whose next use is not known.
         bounds: compute the lower bounds too (a few percent of the time).
         pages: keep whole blocks instead of single rows; ignores `popularity`.
 
@@ -214,20 +214,20 @@ class Planner:
                 made.set_popularity(ranks)
             return made
 
-        #: Where the rows lie, and how many the cache holds.
+        #: The layout of the rows, and how many the cache holds.
         self.geometry, self.num_slots = geometry, num_slots
         self._make = make
         self._core = make()
 
     def plan(self, batches: Iterable[Any], ahead: Iterable[Any] = ()) -> _core.Plan:
-        """The plan of a bulk.
+        """Plans a bulk.
 
         Args:
             batches: a `Bulk`, or the rows of each batch in the order of their outputs.
-            ahead: the batches after these, as far as they are known: rows they want are kept.
+            ahead: the following batches, as far as known: rows they need are kept.
 
         Raises:
-            InputError: a row is out of range, or twice in a batch; the planner is as before.
+            InputError: a row is out of range, or twice in a batch; the planner is unchanged.
         """
         count = self.geometry.num_rows
         return self._core.plan(to_rows(batches, count), to_rows(ahead, count))
@@ -237,14 +237,14 @@ class Planner:
         return announce(plan, disk)
 
     def clear(self) -> None:
-        """Forgets the cache: for plans that were made and not carried out."""
+        """Forgets the cache, for plans that were made but not executed."""
         self._core = self._make()
 
 
 def _ranks(popularity: npt.NDArray[Any]) -> npt.NDArray[np.uint16]:
-    """0 to 2047 on a logarithmic scale; uses, which are counted on top, soon outrank it."""
+    """Ranks from 0 to 2047 on a logarithmic scale; uses, which are added, soon outweigh it."""
     if popularity.dtype.kind not in "iuf" or popularity.size == 0 or popularity.min() < 0:
-        raise InputError("popularity must be one number of 0 or more for each row")
+        raise InputError("popularity must have one number of at least 0 per row")
     logs = np.log2(1 + popularity.astype(np.float64))
     return np.rint(logs * (2047 / max(1.0, float(logs.max())))).astype(np.uint16)
 
@@ -256,5 +256,5 @@ def plan_bulk(
     *,
     merge_gap: int = 0,
 ) -> _core.Plan:
-    """The plan of a single bulk that starts with an empty cache."""
+    """Plans a single bulk that starts with an empty cache."""
     return Planner(geometry, num_slots, merge_gap=merge_gap).plan(batches)

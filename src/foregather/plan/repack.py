@@ -1,8 +1,8 @@
-"""repack: plans of bulks that are swept into a scratch file first, and read from there in order.
+"""repack: plans bulks that are first swept into a scratch file, then read from it in order.
 
 A repacked bulk has two plans that give the same batches and leave the same rows in the cache: one
-over the scratch file, once the sweep is over, and one by rows over the feature file, for the case
-that there is no room for a scratch file.
+over the scratch file, after the sweep, and one by rows over the feature file, in case there is no
+room for a scratch file.
 """
 
 from collections.abc import Iterable
@@ -23,16 +23,16 @@ class Repacked:
 
     Attributes:
         rows: over the feature file, row by row.
-        repack: the sweep, and the plan over the scratch file; None where the bulk misses no row.
+        repack: the sweep, and the plan over the scratch file; None if the bulk misses no row.
     """
 
     rows: _core.Plan
     repack: _core.RepackPlan | None
 
     def summary(self) -> PlanSummary:
-        """What both halves read: requests and bytes are those of the sweep and of reading back.
+        """Sums both halves: requests and bytes of the sweep and of reading back.
 
-        Bounds on blocks are for reading from the feature file alone, so there is none here.
+        Block bounds apply only to reads from the feature file, so there is none here.
         """
         if self.repack is None:
             return summarize(self.rows)
@@ -57,19 +57,19 @@ class RepackPlanner:
     """Plans bulk after bulk for one feature file and one cache, as `Planner` does.
 
     Args:
-        geometry: where the rows lie.
+        geometry: the layout of the rows.
         num_slots: feature rows the cache holds.
-        merge_gap: bytes that the sweep may read in vain rather than start a new request.
+        merge_gap: unneeded bytes that the sweep may read rather than start a new request.
     """
 
     def __init__(self, geometry: _core.Geometry, num_slots: int, *, merge_gap: int = 0) -> None:
-        #: Where the rows lie, and how many the cache holds.
+        #: The layout of the rows, and how many the cache holds.
         self.geometry, self.num_slots = with_block(geometry, PAGE), num_slots
         self._gap = merge_gap
         self._core = _core.Planner(self.geometry, num_slots, riders=False, bounds=False)
 
     def plan(self, batches: Iterable[Any], ahead: Iterable[Any] = ()) -> Repacked:
-        """The plans of a bulk; arguments and errors as in `Planner.plan`."""
+        """Plans a bulk; arguments and errors as in `Planner.plan`."""
         count = self.geometry.num_rows
         rows = self._core.plan(to_rows(batches, count), to_rows(ahead, count))
         missed = rows.copy_row.size > 0

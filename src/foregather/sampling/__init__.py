@@ -1,4 +1,4 @@
-"""sampling: which vertices: the matrix framework and its samplers.
+"""sampling: the matrix framework and its samplers, which choose the nodes of a batch.
 
 The names below are loaded when they are first used.
 """

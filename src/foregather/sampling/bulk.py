@@ -1,10 +1,10 @@
-"""bulk: k sampled minibatches in one arena; what samplers make and plans and gathers read.
+"""bulk: k sampled minibatches in one arena, made by samplers and read by plans and gathers.
 
-A `Sample` is one minibatch: a small graph with its own numbering. Its nodes are in the order in
-which they were met: the seeds first, then the new nodes of layer 0, of layer 1, and so on, so
-that the targets of a layer are always a prefix of its sources. Edges are grouped by layer and,
-inside a layer, ordered by target. Samplers of subgraphs (subgraph.py) make one layer whose targets
-are all nodes, not only the seeds. Arrays are views of the bulk's arena and read-only.
+A `Sample` is one minibatch: a small graph with its own numbering. Its nodes are in the order of
+discovery: the seeds first, then the new nodes of layer 0, of layer 1, and so on, so that the
+targets of a layer are always a prefix of its sources. Edges are grouped by layer and, inside a
+layer, ordered by target. Subgraph samplers (subgraph.py) make one layer whose targets are all
+nodes, not only the seeds. Arrays are views of the bulk's arena and read-only.
 """
 
 import io
@@ -22,15 +22,15 @@ from foregather.errors import FormatError
 from foregather.files import write_safely
 from foregather.graph.convert.reading.npz import ZipArrays
 from foregather.targets import check_target
-from foregather.units import format_bytes
+from foregather.units import format_bytes, format_number
 
 __all__ = ["Bulk", "Expand", "Sample", "to_samples"]
 
 Array = npt.NDArray[Any]
 
-#: "once": a node is expanded in the layer after the one in which it was met, as PyG does; all
-#: layers form one edge_index. "per-layer": every layer expands all nodes met so far, as the
-#: papers do; a layer is a bipartite graph of its own.
+#: "once": a node is expanded in the layer after the one that found it, as in PyG; all layers form
+#: one edge_index. "per-layer": every layer expands all nodes found so far, as in the papers; each
+#: layer is a bipartite graph.
 Expand = Literal["once", "per-layer"]
 
 
@@ -45,17 +45,17 @@ class Sample:
             last is n.
         row: source of each edge as a position in `node`, uint32 [m].
         col: target of each edge as a position in `node`, uint32 [m], ascending inside a layer (and
-            over all layers where expand is "once").
+            over all layers if expand is "once").
         num_edges: edges of each layer, L numbers with sum m.
         edge: position of each edge in the graph's CSC order, int64 [m].
         weight: float32 [m] factor of each edge that keeps the aggregation unbiased, or None for 1.
-        seed_position: int64 [seeds given]: where each seed given is in `node`; None when no seed
-            was given twice (then it is 0, 1, 2, ...).
+        seed_position: int64 [seeds given]: the position of each given seed in `node`; None if no
+            seed was given twice (then it is 0, 1, 2, ...).
         batch: number of the minibatch in its epoch.
         expand: how layers were expanded.
-        tree: uint32 [n]: which seed each node belongs to, where each has a tree of its own
-            (`FusedSampler.sample_trees`); seeds are then in `node` as often as they were given, and
-            nodes of a layer are ordered by tree. None: seeds share nodes.
+        tree: uint32 [n]: the seed each node belongs to, if each seed has its own tree
+            (`FusedSampler.sample_trees`); seeds then appear in `node` as often as they were given,
+            and nodes of a layer are ordered by tree. None: seeds share nodes.
     """
 
     node: Array
@@ -72,7 +72,7 @@ class Sample:
 
     @property
     def num_seeds(self) -> int:
-        """Distinct seeds; with trees, seeds."""
+        """Number of distinct seeds; with trees, of all seeds."""
         return self.num_nodes[0]
 
     @property
@@ -130,7 +130,7 @@ class Bulk:
         return f"{state.digest():016x}"
 
     def summary(self) -> str:
-        """What is in the bulk, for people."""
+        """A readable summary of the bulk."""
         nodes = [len(sample.node) for sample in self.samples]
         edges = [len(sample.row) for sample in self.samples]
         distinct = len(np.unique(np.concatenate([s.node for s in self.samples] or [_NONE])))
@@ -138,7 +138,8 @@ class Bulk:
         last = self.first_batch + len(self) - 1
         return "\n".join(
             [
-                f"bulk of {len(self)} minibatches: {self.first_batch} to {last} of epoch "
+                f"bulk of {format_number(len(self), 'minibatch')}: "
+                f"{self.first_batch} to {last} of epoch "
                 f"{self.epoch}, seed {self.seed}",
                 f"  nodes    {_spread(nodes)} each; {distinct:,} distinct of {sum(nodes):,} "
                 f"({1 - distinct / rows:.0%} repeats)",
@@ -152,8 +153,7 @@ class Bulk:
         """Writes the bulk as a .npz of plain arrays.
 
         Raises:
-            StorageError: the file lies in a graph folder or is a part of a run, or cannot be
-                written.
+            StorageError: the file is inside a graph folder or part of a run, or cannot be written.
         """
         arrays: dict[str, Array] = {}
         for number, sample in enumerate(self.samples):
@@ -189,7 +189,7 @@ class Bulk:
 
 _ARRAYS = ("node", "row", "col", "edge", "weight", "seed_position")
 _NONE = np.empty(0, np.int64)
-_MOST = 1 << 40  # bytes of an array; an archive cannot claim more than it holds
+_MOST = 1 << 40  # bytes of an array; an archive cannot claim more than this
 
 
 def _spread(counts: Sequence[int]) -> str:
@@ -212,7 +212,7 @@ def _load(file: ZipArrays) -> Bulk:
     count, epoch, first = (int(n) for n in _whole(file, "head", (3,)))
     seed = _whole(file, "seed", ())
     if not 0 <= count <= len(file.names()) or min(epoch, first) < 0:
-        raise FormatError(f"head in {file.name} has counts that cannot be")
+        raise FormatError(f"head in {file.name} has impossible counts")
     samples = [_load_sample(file, number, first) for number in range(count)]
     return Bulk(samples, int(seed), epoch, first)
 
@@ -278,7 +278,7 @@ def _are_trees(values: Array, nodes: int, seeds: int) -> bool:
 def to_samples(
     made: Sequence[tuple[Any, ...]], first_batch: int, expand: Expand = "once"
 ) -> list[Sample]:
-    """What a kernel returned, as samples."""
+    """Converts a kernel's result to samples."""
     return [
         Sample(
             node=node,

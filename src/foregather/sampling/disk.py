@@ -1,4 +1,4 @@
-"""disk: sampling from a topology that stays on disk, the same bits as from memory.
+"""disk: samples from a topology that stays on disk, with the same bits as from memory.
 
 Which edges a sampler picks depends on keys and degrees alone. So a `DiskTopology` keeps a compact
 index of degrees in memory, draws the positions of all picks of a layer for all minibatches of a
@@ -36,8 +36,8 @@ Array = npt.NDArray[Any]
 Kernel = _core.DiskKernel32 | _core.DiskKernel64
 
 LADDER = ("io_uring", "pread", "buffered")
-MOST_BLOCKS = 1 << 22  # tables take 5 bytes a block, and a plan looks at all of them
-GAP = 24 << 10  # where the disk was not measured: bandwidth / requests a second of a common one
+MOST_BLOCKS = 1 << 22  # tables take 5 bytes per block, and a plan scans all of them
+GAP = 24 << 10  # if the disk was not measured: bandwidth / requests per second of a typical one
 DEPTH = 64
 STEP = 4 << 20  # rows of indptr read together
 UNIFORM = {"num_neighbors", "replace", "expand"}
@@ -48,18 +48,18 @@ class DiskTopology:
 
     Args:
         graph: a graph opened from a folder, or the folder. Only its topology is used.
-        memory: the budget: all this object may hold, cache included. Sampled bulks are the
-            caller's, as with every sampler.
-        backend: "io_uring", "pread" or "buffered"; None means the first that works here.
-        depth: reads in flight; None means what the calibration of the disk says, or 64.
+        memory: the budget for everything this object holds, cache included. Sampled bulks belong to
+            the caller, as with every sampler.
+        backend: "io_uring", "pread" or "buffered"; None means the first that works.
+        depth: reads in flight; None means the value from the disk's calibration, or 64.
         block: bytes of a block, a power of two from 4096; None means 4096, more for files of
             more than 16 GiB.
-        gap: needed blocks at most so many bytes apart are read by one request; None means the
+        gap: needed blocks at most this many bytes apart are read by one request; None means the
             break-even of the calibration, or 24 KiB.
 
     Raises:
-        InputError: the graph is not in a folder, or an option is not what is stated above.
-        BudgetError: `memory` is too small; the message says the minimum.
+        InputError: the graph is not in a folder, or an option is invalid.
+        BudgetError: `memory` is too small; the message states the minimum.
         FormatError: the folder is damaged.
         StorageError: a file cannot be read.
     """
@@ -116,7 +116,7 @@ class DiskTopology:
         first_batch: int = 0,
         threads: int = 0,
     ) -> Bulk:
-        """The bulk that `sampler.sample_bulk(graph, seeds, ...)` gives, bit for bit.
+        """Returns the same bulk as `sampler.sample_bulk(graph, seeds, ...)`, bit for bit.
 
         Args:
             sampler: a uniform `Neighbor`, with or without replacement.
@@ -128,7 +128,7 @@ class DiskTopology:
 
         Raises:
             InputError: the sampler needs its topology in memory, or a seed is not a node.
-            BudgetError: a minibatch is too large for the budget; the message says the minimum.
+            BudgetError: a minibatch is too large for the budget; the message states the minimum.
             StorageError: the file changed since it was opened, or cannot be read.
             FormatError: a block that was read does not match its checksum, or the file names a
                 node that does not exist.
@@ -148,15 +148,15 @@ class DiskTopology:
             first_batch,
             threads,
         )
-        self._check_unchanged()  # what was read is of one file, from the first byte to the last
+        self._check_unchanged()  # all bytes were read from the same file
         return Bulk(to_samples(made, first_batch, rule.expand), seed, epoch, first_batch)
 
     def counters(self) -> dict[str, Any]:
-        """What was done so far.
+        """Returns the counters so far.
 
         picks (= hits + misses), passes over the file, blocks needed and block_hits, requests and
-        bytes read, planned_requests and planned_bytes, and seconds by phase; "read" runs beside
-        the others, "wait" is the part of it that nothing covered.
+        bytes read, planned_requests and planned_bytes, and seconds by phase; "read" overlaps with
+        the others, "wait" is the part of it that was not overlapped.
         """
         return dict(self._open_kernel().counters())
 
@@ -180,7 +180,7 @@ class DiskTopology:
         return self._kernel
 
     def _inspect(self) -> tuple[int, tuple[int, ...]]:
-        """Size and identity of the file, whose header must agree with the graph."""
+        """Checks the file's header against the graph; returns its size and identity."""
         try:
             with open_regular(self._path) as file:
                 header = read_file_header(file, self._name)
@@ -208,7 +208,7 @@ class DiskTopology:
         try:
             now = _identity(os.stat(self._path))
         except OSError as error:
-            raise StorageError(f"{self._name} is gone: {error.strerror}") from error
+            raise StorageError(f"{self._name} was removed: {error.strerror}") from error
         if now != self._identity:
             raise StorageError(
                 f"{self._name} was replaced or written to since it was opened; "
@@ -216,7 +216,7 @@ class DiskTopology:
             )
 
     def _first_backend(self, depth: int) -> str:
-        """The best backend that reads this file; refusals lead down the ladder."""
+        """Returns the best backend that can read this file."""
         page = aligned_buffer(ALIGN)
         none, one = np.zeros(1, np.int64), np.full(1, ALIGN, np.int64)
         for name in LADDER[:-1]:
@@ -264,11 +264,11 @@ def reads_by_position(sampler: Sampler) -> bool:
 
 
 def _uniform_rule(sampler: Sampler) -> Neighbor:
-    """The sampler, if its picks depend on keys and degrees alone."""
+    """Returns the sampler if its picks depend on keys and degrees alone; refuses others."""
     if type(sampler) is not Neighbor:
         raise InputError(
             f"{type(sampler).__name__} looks at whole neighbour lists, which a topology on disk "
-            "does not offer; open the graph in memory or mapped and give it to the sampler"
+            "does not offer; open the graph in memory or mapped and pass it to the sampler"
         )
     for option in dataclasses.fields(sampler):
         if option.init and option.name not in UNIFORM:

@@ -1,6 +1,6 @@
-"""full: every in-neighbour of every frontier node; no choice, no randomness.
+"""full: takes every in-neighbour of every frontier node; no randomness.
 
-For small graphs, for evaluation and as the yardstick of the other samplers.
+For small graphs, for evaluation, and as the reference for the other samplers.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ class Full(MatrixSampler):
 
     Attributes:
         num_layers: layers of a minibatch.
-        expand: "once" lists each node's edges once, "per-layer" in every layer after it was met.
+        expand: "once" lists each node's edges once, "per-layer" in every layer after it was found.
     """
 
     num_layers: int
@@ -30,7 +30,7 @@ class Full(MatrixSampler):
 
     def __post_init__(self) -> None:
         if self.num_layers < 1:
-            raise InputError(f"num_layers is {self.num_layers}, expected a number from 1 on")
+            raise InputError(f"num_layers is {self.num_layers}, expected at least 1")
         if self.expand not in ("once", "per-layer"):
             raise InputError(f'expand is {self.expand!r}, expected "once" or "per-layer"')
 

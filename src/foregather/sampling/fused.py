@@ -1,4 +1,4 @@
-"""fused: samplers whose bulks are made by one kernel of the core, kept with the graph it is for."""
+"""fused: samplers whose bulks are made by one kernel of the core, cached per graph."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 
 
 class BulkKernel(Protocol):
-    """What a kernel of the core does."""
+    """The interface of a kernel of the core."""
 
     def sample(
         self, seeds: Array, ptr: Array, seed: int, epoch: int, first_batch: int, threads: int, /
@@ -34,9 +34,9 @@ class BulkKernel(Protocol):
 
 
 class FusedSampler(MatrixSampler):
-    """A matrix sampler with a kernel; both give the same bits.
+    """A matrix sampler with a kernel; program and kernel give the same bits.
 
-    A subclass with verbs of its own runs as a matrix program.
+    A subclass that overrides a verb runs as a matrix program.
     """
 
     @abstractmethod
@@ -74,36 +74,36 @@ class FusedSampler(MatrixSampler):
         first_batch: int = 0,
         threads: int = 0,
     ) -> Bulk:
-        """Samples len(seeds) minibatches in which every seed has a tree of its own.
+        """Samples len(seeds) minibatches in which every seed has its own tree.
 
         The tree of a seed is the minibatch of this seed alone whose number is its row: a pure
         function of (graph, sampler, seed, epoch, row), whatever else is in the minibatch. Trees
-        share no node; nodes and edges are in the order of layers, in a layer in that of trees.
+        share no nodes; nodes and edges are ordered by layer, and within a layer by tree.
 
         Args:
-            graph: where to sample.
+            graph: the graph to sample.
             seeds: as for `sample_bulk`; a seed given twice has two trees.
-            rows: for each seed the number, from 0 on, that its tree is keyed by.
+            rows: for each seed, the number (0 or more) that its tree is keyed by.
             seed: seed of the run.
             epoch: number of the epoch.
             first_batch: number of the first of these minibatches; no sample depends on it.
             threads: threads to use, 0 for all; the result does not depend on it.
 
         Raises:
-            InputError: a seed is not a node of the graph, rows do not fit, or the sampler has verbs
-                of its own or expands per layer.
+            InputError: a seed is not a node of the graph, rows do not fit, or the sampler overrides
+                a verb or expands per layer.
         """
         check_trees(self)
         flat, ptr = flatten(seeds)
         keys, cuts = flatten(rows)
         if not np.array_equal(ptr, cuts) or keys.min(initial=0) < 0:
-            raise InputError("rows does not have a number from 0 on for each seed")
+            raise InputError("rows must hold one number of at least 0 per seed")
         made = self._kernel(graph).sample_trees(flat, keys, ptr, seed, epoch, threads)
         return Bulk(to_samples(made, first_batch, self.expand), seed, epoch, first_batch)
 
 
 def check_trees(sampler: Sampler) -> "FusedSampler":
-    """The sampler, if its minibatches can be disjoint trees.
+    """Returns the sampler if its minibatches can be disjoint trees.
 
     Raises:
         InputError: they cannot; the message says why.
@@ -111,12 +111,12 @@ def check_trees(sampler: Sampler) -> "FusedSampler":
     name = type(sampler).__name__
     if not isinstance(sampler, FusedSampler) or not keeps_verbs(sampler):
         raise InputError(
-            f"disjoint trees are sampled by Neighbor and Labor, not by {name}; give num_neighbors, "
-            "or use batch_size=1 for one tree a batch"
+            f"disjoint trees are sampled by Neighbor and Labor, not by {name}; pass num_neighbors, "
+            "or use batch_size=1 for one tree per batch"
         )
     if sampler.expand != "once":
         raise InputError(
-            "disjoint trees are for expand='once', and this sampler expands per layer; leave "
-            "expand= out, or disjoint="
+            "disjoint trees need expand='once', but this sampler expands per layer; leave out "
+            "expand= or disjoint="
         )
     return sampler

@@ -1,8 +1,8 @@
-"""identity: a sampler as a text that is the same wherever the same sampler is made.
+"""identity: a sampler as text, the same in every process that makes the same sampler.
 
-Ranks compare it before they sample, and a saved position only fits a loader that has the same. The
-text is the class and its attributes, arrays by their digest; the address of an object is never in
-it. For a dataclass with plain fields it is the text that `repr` gives.
+Ranks compare it before they sample, and a saved position only fits a loader with the same text. The
+text is the class and its attributes, arrays by their digest; it never contains the address of an
+object. For a dataclass with plain fields it equals its `repr`.
 """
 
 import dataclasses
@@ -27,17 +27,17 @@ _PLAIN = (type(None), bool, int, float, complex, str, PurePath, range, slice, ty
 
 
 class _NoForm(Exception):
-    """What has no text of its own, and where it was found."""
+    """A value that has no such text, and where it was found."""
 
 
 def identity_of(sampler: Any) -> str:
-    """The class of a sampler and its attributes, without values that training changes.
+    """Returns the class of a sampler and its attributes, without values that training changes.
 
-    Fields of a dataclass with compare=False and repr=False, and values that a cached_property has
-    kept, are left out. Modules of torch count by class and shapes; see `values_of`.
+    Fields of a dataclass with compare=False and repr=False, and values cached by a cached_property,
+    are left out. Modules of torch count by class and shapes; see `values_of`.
 
     Raises:
-        InputError: an attribute has no text of its own; the message says what to do.
+        InputError: an attribute has no such text; the message says what to do.
     """
     return _identity(sampler, False)
 
@@ -56,14 +56,14 @@ def _identity(sampler: Any, values: bool) -> str:
             return text
         raise InputError(
             f"sampler is a {kind.__qualname__} with {found}, which cannot be compared; use a "
-            "function of a module or a dataclass in its place, leave it out by "
-            f"field(compare=False, repr=False), or give {kind.__qualname__} a __repr__ that says "
-            "all it depends on"
+            "module-level function or a dataclass instead, leave it out with field(compare=False, "
+            f"repr=False), or give {kind.__qualname__} a __repr__ that includes everything it "
+            "depends on"
         ) from None
 
 
 class _Writer:
-    """Writes values; knows which ones it is inside of."""
+    """Writes values as text and detects cycles."""
 
     def __init__(self, values: bool) -> None:
         self.values = values
@@ -80,7 +80,7 @@ class _Writer:
         if isinstance(value, _PLAIN) and not isinstance(value, np.generic):
             return repr(value)
         if id(value) in self._inside:
-            raise _NoForm(f"{place or 'itself'}, which holds itself")
+            raise _NoForm(f"{place or 'itself'}, which contains itself")
         self._inside.append(id(value))
         try:
             return self._compound(value, place)
@@ -176,7 +176,7 @@ def _fields(value: Any) -> Any:
 
 
 def _is_foreign(value: Any) -> bool:
-    """Whether what an object is lies outside Python: in a file, a lock, or the memory of C code."""
+    """Whether an object's state is outside Python: in a file, a lock, or C memory."""
     if not hasattr(value, "__dict__") and not _slots(type(value)):
         return True
     return hasattr(value, "fileno") or hasattr(value, "__next__")
@@ -202,11 +202,11 @@ def _array(value: Any, place: str) -> str:
 
 
 def _named(value: Any, place: str) -> str:
-    """A function or class that another process finds under the same name."""
+    """Writes a function or class that another process can find by the same name."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if isinstance(value, np.ufunc):
         module, name = "numpy", value.__name__
-    what = "a lambda" if "<lambda>" in str(name) else "a function that no module has"
+    what = "a lambda" if "<lambda>" in str(name) else "a function that is not in a module"
     if isinstance(value, type):
         return f"{module}.{name}"
     try:
@@ -221,7 +221,7 @@ def _named(value: Any, place: str) -> str:
 
 
 def _own_repr(kind: type) -> bool:
-    """Whether somebody wrote a `__repr__` for a class, and not a dataclass or Python itself."""
+    """Whether a class has a hand-written `__repr__`, not one from a dataclass or Python."""
     for base in kind.__mro__[:-1]:
         if "__repr__" in vars(base):
             return not hasattr(vars(base)["__repr__"], "__wrapped__")  # as dataclasses make it

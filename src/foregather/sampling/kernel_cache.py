@@ -56,7 +56,7 @@ class GraphCache(Generic[Value]):
             graph: compared by identity.
             make: makes it, of the graph as it may be walked; must not hold the graph itself.
             other: what it depends on besides the graph, compared by value.
-            alike: take that of the same graph with other arrays in memory too.
+            alike: also accept the kernel of the same graph with other arrays in memory.
 
         Raises:
             FormatError: the topology is damaged.
@@ -70,7 +70,7 @@ class GraphCache(Generic[Value]):
             return kept.value
         walked = walkable(graph)
         if not self._shared:
-            self._entries.clear()  # the tables of the one before go first
+            self._entries.clear()  # free the previous tables first
         value, entries = make(walked), self._entries
 
         def forget(gone: "weakref.ref[Any]") -> None:

@@ -1,4 +1,4 @@
-"""labor: LABOR-0 (Balin and Çatalyürek, NeurIPS 2023): neighbours that targets choose together.
+"""labor: LABOR-0 (Balin and Çatalyürek, NeurIPS 2023): targets share the neighbours they sample.
 
 Every source has one random number for all targets of a layer, and target v takes the edges whose
 source's number is below fan-out / degree of v. Each edge is as likely as with `Neighbor`, but
@@ -35,14 +35,14 @@ _DEBIAS: tuple[Debias, ...] = (None, "exact", "reference")  # as in labor.hpp
 
 @dataclass(frozen=True)
 class Labor(FusedSampler):
-    """Samples in-neighbours by random numbers that sources share among targets.
+    """Samples in-neighbours with one random number per source, shared by all targets.
 
     Args:
-        num_neighbors: how many in each layer on average, the layer next to the seeds first; -1
-            takes all. A target with no more in-neighbours than that gives all it has.
+        num_neighbors: the mean number per layer, the layer next to the seeds first; -1 takes all. A
+            target with no more in-neighbours than that gets all of them.
         expand: "once" as PyG, or "per-layer" as the papers; see `Expand`.
         layer_dependency: use the same random numbers in all layers, so that they choose the same
-            nodes: fewer still, but the layers are then not independent.
+            nodes: even fewer nodes, but the layers are then not independent.
         debias: how edges are weighted. With A the graph's edge weights, or 1 / degree of the target
             where there are none, and p the probability that the edge is taken: "exact" is A / p, so
             that the expected sum is the sum over all in-neighbours; "reference" divides that by the
@@ -50,7 +50,7 @@ class Labor(FusedSampler):
             which varies less but is biased; None gives no weights.
 
     Raises:
-        InputError: an option is not what it should be.
+        InputError: an option is invalid.
     """
 
     whole_weights: ClassVar[bool] = True
@@ -78,14 +78,14 @@ class Labor(FusedSampler):
         return 0 if self.layer_dependency else layer
 
     def sample(self, p: Rows) -> Picks:
-        """Entries whose column has a number below the limit of the row."""
+        """Picks entries whose column has a number below the limit of the row."""
         degree = np.diff(p.ptr)
         limit = _core.labor_limits(self.num_neighbors[p.layer], degree)
         entry = np.flatnonzero(p.column_draws() < limit[p.row])
         return Picks(entry, self.weigh(p.layer, p.row[entry], degree, p.values[entry]))
 
     def weigh(self, layer: int, row: Int, degree: Int, values: Float) -> Float | None:
-        """Weights of picks.
+        """Returns the weights of picks.
 
         Args:
             layer: number of the layer.

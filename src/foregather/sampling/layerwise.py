@@ -1,10 +1,11 @@
 """layerwise: Ladies and FastGCN, which choose the sources of a whole layer together.
 
 A layer's sources are its targets and `layer_sizes[layer]` nodes chosen for all targets together,
-without replacement, likelier the larger their weight p. Targets come first, so that they are a
-prefix of the sources and `conv((x, x[:n]), edge_index)` works for every layer; a target that was
-not itself chosen is there for that only and gives no edges. Each class is a matrix program, and
-`sample_bulk` runs it as one C++ kernel that gives the same bits without building P.
+without replacement, with probability increasing with their weight p. Targets come first, so that
+they are a prefix of the sources and `conv((x, x[:n]), edge_index)` works for every layer; a target
+that was not itself chosen is included only for that and contributes no edges. Each class is a
+matrix program, and `sample_bulk` runs it as one C++ kernel that gives the same bits without
+building P.
 """
 
 from abc import abstractmethod
@@ -29,26 +30,26 @@ __all__ = ["Debias", "FastGCN", "Ladies"]
 
 Array = npt.NDArray[Any]
 
-#: How edges are weighted. With A the edge weights, or 1 / degree of the target where there are
-#: none, and tau the first key that lost: "exact" is A / (1 - exp(-p tau)), so that the expected
-#: sum over the chosen is the sum over all; "reference" is A / (s p / sum of p), then divided by
-#: the sum of the target's edges, as in the published code (the target's mean is then biased);
-#: None gives no weights.
+#: How edges are weighted. With A the edge weights, or 1 / degree of the target if there are none,
+#: and tau the smallest key that was not chosen: "exact" is A / (1 - exp(-p tau)), so that the
+#: expected sum over the chosen is the sum over all; "reference" is A / (s p / sum of p), then
+#: divided by the sum of the target's edges, as in the published code (the target's mean is then
+#: biased); None gives no weights.
 Debias = Literal["exact", "reference"] | None
 
 
 class LayerWise(MatrixSampler):
-    """What Ladies and FastGCN share: everything but p."""
+    """The base of Ladies and FastGCN: everything but p."""
 
     whole_weights: ClassVar[bool] = True
     layer_sizes: Sequence[int]
     debias: Debias
 
     def _check(self) -> None:
-        """Options as fields.
+        """Checks the options.
 
         Raises:
-            InputError: an option is not what it should be.
+            InputError: an option is invalid.
         """
         given: Any = self.layer_sizes
         sizes = (given,) if isinstance(given, int) else tuple(given)
@@ -56,7 +57,7 @@ class LayerWise(MatrixSampler):
             raise InputError(f"layer_sizes is {given!r}, expected one whole number for each layer")
         if any(size < 1 and size != -1 for size in sizes):
             raise InputError(
-                f"layer_sizes is {given!r}, expected numbers from 1 on, or -1 for all nodes"
+                f"layer_sizes is {given!r}, expected numbers of at least 1, or -1 for all nodes"
             )
         if self.debias not in ("exact", "reference", None):
             raise InputError(f'debias is {self.debias!r}, expected "exact", "reference" or None')
@@ -68,14 +69,14 @@ class LayerWise(MatrixSampler):
 
     @abstractmethod
     def _arrivals(self, graph: Graph) -> tuple[_core.Arrivals, float] | None:
-        """The weights if all layers share them, with their sum; None if each has its own."""
+        """Returns the weights and their sum if all layers share them; None if each has its own."""
 
     def sample(self, p: Rows) -> Picks:
-        """Entries in the chosen columns, with their weights."""
+        """Picks the entries in the chosen columns, with their weights."""
         return self.pick(p, *p.sample_columns(self.layer_sizes[p.layer], self.norm(p)))
 
     def pick(self, p: Rows, chosen: Columns, tau: npt.NDArray[np.float64]) -> Picks:
-        """Entries in columns that were chosen before, with their weights."""
+        """Picks the entries in already chosen columns, with their weights."""
         entry, which = p.match_columns(chosen)
         if self.debias is None:
             return Picks(entry)
@@ -135,7 +136,7 @@ class LayerWise(MatrixSampler):
     def _samples(
         self, made: Any, positions: list[Position], dtype: np.dtype[Any], first_batch: int
     ) -> list[Sample]:
-        """Copies what the kernel made into one arena and cuts it into minibatches."""
+        """Copies the kernel's result into one arena and splits it into minibatches."""
         layers, batches = self.num_layers, len(positions)
         num_nodes = np.empty((batches, layers + 1), np.int64)
         num_edges = np.empty((batches, layers), np.int64)
@@ -195,8 +196,8 @@ class Ladies(LayerWise):
 class FastGCN(LayerWise):
     """FastGCN: p is the sum of squared edge weights over all targets of the graph.
 
-    p is the same for every layer and minibatch; it is computed once for a graph (20 bytes a node)
-    and kept while the graph is. Chosen nodes without an edge to the layer are dropped.
+    p is the same for every layer and minibatch; it is computed once per graph (20 bytes per node)
+    and kept as long as the graph. Chosen nodes without an edge to the layer are dropped.
 
     Attributes:
         layer_sizes: nodes chosen for each layer, from the seeds outwards; -1 is all.
@@ -222,7 +223,7 @@ class FastGCN(LayerWise):
         return arrivals, float(columns.total[0])
 
 
-# ---- kept with a graph ---------------------------------------------------------------------------
+# ---- cached per graph ----------------------------------------------------------------------------
 
 Squares = tuple[Columns, _core.Arrivals]
 Tables = _core.LayerwiseTables32 | _core.LayerwiseTables64

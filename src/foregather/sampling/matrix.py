@@ -2,8 +2,8 @@
 
 For each layer and k stacked minibatches: P = Q·A, norm(P), Q' = sample(P), A_l = extract(P, Q').
 `MatrixSampler` runs that program; a subclass overrides the verbs that differ. The result is a pure
-function of (graph, sampler, seed, epoch, batch) as long as the verbs treat batches apart and draw
-only with the verbs of `Rows`.
+function of (graph, sampler, seed, epoch, batch) as long as the verbs treat batches independently
+and draw only with the verbs of `Rows`.
 """
 
 from abc import abstractmethod
@@ -47,7 +47,7 @@ class LayerGraph:
         col: uint32 target of each edge, ascending in each batch.
         edge: int64 position of each edge in the graph's CSC order.
         weight: float64 weight of each edge, or None for 1.
-        fresh: new nodes (ids) of each batch, one array a batch.
+        fresh: new nodes (ids), one array per batch.
     """
 
     edge_ptr: Int
@@ -61,15 +61,16 @@ class LayerGraph:
 class MatrixSampler(Sampler):
     """A sampler as a matrix program.
 
-    Override `norm` to weigh the entries of P, or `sample` to choose among them in another way, or
-    `extract` to change what is made of the choice. By default `layer_sizes[layer]` in-neighbours of
-    each frontier node are picked without replacement, likelier the larger their weight.
+    Override `norm` to weigh the entries of P, `sample` to choose among them differently, or
+    `extract` to change how the layer's graph is built. By default `layer_sizes[layer]`
+    in-neighbours of each frontier node are picked without replacement, with probability increasing
+    with their weight.
     """
 
     @property
     @abstractmethod
     def layer_sizes(self) -> Sequence[int]:
-        """One size for each layer, from the seeds outwards; -1 is all."""
+        """One size per layer, from the seeds outwards; -1 means all."""
 
     @property
     def num_layers(self) -> int:
@@ -78,11 +79,17 @@ class MatrixSampler(Sampler):
 
     @property
     def expand(self) -> Expand:
-        """How layers are expanded: the frontier is all nodes so far, or only the new ones."""
+        """How layers are expanded.
+
+        Whether the frontier is all nodes so far or only the new ones.
+        """
         return "per-layer"
 
     def key_layer(self, layer: int) -> int:
-        """The layer whose random keys a layer draws with: its own; layers are then independent."""
+        """The layer whose random keys a layer uses.
+
+        By default its own, so layers are independent.
+        """
         return layer
 
     # ---- the verbs -----------------------------------------------------------------------------
@@ -92,14 +99,14 @@ class MatrixSampler(Sampler):
         return None
 
     def sample(self, p: Rows) -> Any:
-        """The chosen entries: `Picks`, or their positions in P, or a mask over P."""
+        """Returns the chosen entries: `Picks`, or their positions in P, or a mask over P."""
         return p.sample_rows(self.layer_sizes[p.layer], self.norm(p))
 
     def extract(self, p: Rows, picks: Picks) -> LayerGraph:
-        """The layer's own graph: chosen edges in local numbers.
+        """Returns the layer's graph: the chosen edges in local numbering.
 
-        The nodes so far come first, then the columns that are new, in the order in which they are
-        met. So targets are a prefix of sources, as `conv((x, x[:n]), edge_index)` needs it.
+        The nodes so far come first, then the new columns in order of discovery. So targets are a
+        prefix of sources, as `conv((x, x[:n]), edge_index)` requires.
         """
         columns = np.ascontiguousarray(p.columns[picks.entry])
         edge_ptr = np.searchsorted(picks.entry, p.entry_ptr).astype(np.int64)
@@ -147,14 +154,15 @@ class MatrixSampler(Sampler):
         return Bulk(samples, seed, epoch, first_batch)
 
 
-#: What a kernel, or an owner of rows, does in place of a built-in class.
+#: The verbs that a kernel, or an owner of rows, implements for a built-in class.
 _VERBS = ("norm", "sample", "extract", "key_layer", "layer_sizes", "pick", "weigh")
 
 
 def keeps_verbs(sampler: Sampler) -> bool:
     """Whether all verbs of a sampler are those of its built-in class.
 
-    A subclass may have others, which no kernel knows; its bulks are made by the matrix program.
+    A subclass may override them, which no kernel supports; its bulks are made by the matrix
+    program.
     """
     kind = type(sampler)
     home = next(base for base in kind.__mro__ if base.__module__.startswith("foregather."))
@@ -195,7 +203,7 @@ def multiply(
 
 
 def checked_picks(p: Rows, chosen: Any) -> Picks:
-    """What a `sample` verb returned, as Picks that fit P.
+    """Checks the result of a `sample` verb and returns it as Picks.
 
     Raises:
         InputError: entries that are not in P or do not ascend, or weights that do not fit.
@@ -207,8 +215,8 @@ def checked_picks(p: Rows, chosen: Any) -> Picks:
     if entry.dtype == np.bool_:
         if entry.shape != (count,):
             raise InputError(
-                f"sample returned a mask of shape {entry.shape}, expected ({count},): one entry "
-                "for each entry of P"
+                f"sample returned a mask of shape {entry.shape}, expected ({count},): one value "
+                "per entry of P"
             )
         entry = np.flatnonzero(entry)
     if entry.ndim != 1 or (len(entry) and entry.dtype.kind not in "iu"):
@@ -233,7 +241,7 @@ def assemble(
     first_batch: int,
     expand: Expand,
 ) -> Sample:
-    """Minibatch b from its piece of every layer."""
+    """Assembles minibatch b from its part of every layer."""
     spans = [slice(int(made.edge_ptr[b]), int(made.edge_ptr[b + 1])) for made in layers]
     pairs = list(zip(layers, spans, strict=True))
 
@@ -244,7 +252,9 @@ def assemble(
 
     weights = [made.weight[s] for made, s in pairs if made.weight is not None]
     if weights and len(weights) < len(layers):
-        raise InputError("sample gave weights in some layers only; give them in all or in none")
+        raise InputError(
+            "sample returned weights in some layers only; return them in all or in none"
+        )
     return Sample(
         node=join([node], node.dtype),
         num_nodes=num_nodes,

@@ -1,4 +1,4 @@
-"""neighbor: GraphSAGE's rule: a number of in-neighbours for each vertex, layer by layer.
+"""neighbor: GraphSAGE sampling: a fixed number of in-neighbours per node, layer by layer.
 
 `Neighbor` is a matrix program; `sample_bulk` runs it as one C++ kernel that gives the same bits
 without building P.
@@ -30,21 +30,21 @@ Kernel = _core.NeighborKernel32 | _core.NeighborKernel64
 class Neighbor(FusedSampler):
     """Samples in-neighbours, uniformly or by weight.
 
-    With weights, a vertex draws one in-edge after the other, each with a probability in proportion
-    to its weight among those that are left (or among all, with replacement). An edge of weight 0 is
-    never taken. The first bulk of a graph prepares its weights: 8 bytes an edge, kept with the
+    With weights, a node draws one in-edge after the other, each with probability proportional to
+    its weight among the remaining ones (or among all, with replacement). An edge of weight 0 is
+    never taken. The first bulk of a graph prepares its weights: 8 bytes per edge, kept with the
     kernel; after that a draw costs the same in long rows as in short ones.
 
     Args:
-        num_neighbors: how many in each layer, the layer next to the seeds first; -1 takes all.
-        replace: draw with replacement (a vertex with any in-neighbours then gives exactly the
-            number asked for); without it, a vertex with fewer gives all it has, once.
+        num_neighbors: the number per layer, the layer next to the seeds first; -1 takes all.
+        replace: draw with replacement (a node with any in-neighbours then gets exactly that
+            number); otherwise a node with fewer gets all of them, once.
         expand: "once" as PyG, or "per-layer" as the papers; see `Expand`.
-        weights: True for the graph's `edge_weight`, or a number for each edge in the order of
+        weights: True for the graph's `edge_weight`, or one number per edge in the order of
             `graph.indices` (NumPy or torch, kept as float32); only ratios inside a row matter.
 
     Raises:
-        InputError: no layers, or a number that is neither positive nor -1; when sampling, weights
+        InputError: no layers, or a number that is neither positive nor -1; while sampling, weights
             that are negative, not finite, or all 0 in a row.
     """
 
@@ -95,7 +95,7 @@ def check_fanouts(given: Sequence[int]) -> tuple[int, ...]:
     """
     numbers = tuple(given)
     if not numbers:
-        raise InputError("num_neighbors is empty, expected a number for each layer")
+        raise InputError("num_neighbors is empty, expected one number per layer")
     for layer, number in enumerate(numbers):
         whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
         if not whole or (number < 1 and number != -1) or number >= 1 << 31:
@@ -107,6 +107,6 @@ def check_fanouts(given: Sequence[int]) -> tuple[int, ...]:
 
 
 def check_expand(expand: Any) -> None:
-    """Raises InputError unless it is one of the two ways."""
+    """Raises InputError unless it is one of the two modes."""
     if expand not in ("once", "per-layer"):
         raise InputError(f"expand is {expand!r}, expected 'once' or 'per-layer'")

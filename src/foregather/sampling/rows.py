@@ -1,8 +1,8 @@
 """rows: P = Q·A, the rows of the graph's matrix that a layer chooses from, and the verbs on it.
 
 P is stacked: the rows of batch 0, then those of batch 1, and so on. Entry e of P is an edge of the
-graph from `columns[e]` to `rows[row[e]]`. Whatever a verb returns is a pure function of P and the
-keys of its batches, for any number of threads.
+graph from `columns[e]` to `rows[row[e]]`. The result of a verb is a pure function of P and the keys
+of its batches, for any number of threads.
 """
 
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ class Picks:
 
 
 def as_weights(weights: Any, count: int, what: str) -> Float | None:
-    """Numbers from NumPy or torch as float64 [count]; None stays None.
+    """Converts numbers from NumPy or torch to float64 [count]; None stays None.
 
     Raises:
         InputError: the length does not fit.
@@ -70,7 +70,7 @@ def as_weights(weights: Any, count: int, what: str) -> Float | None:
     made = np.ascontiguousarray(weights, np.float64)
     if made.shape != (count,):
         raise InputError(
-            f"weights have the shape {made.shape}, expected ({count},): one number for each {what}"
+            f"weights have the shape {made.shape}, expected ({count},): one number per {what}"
         )
     return made
 
@@ -107,7 +107,7 @@ class Rows:
     frontier: Int
     threads: int
 
-    # ---- what can be asked ---------------------------------------------------------------------
+    # ---- queries -------------------------------------------------------------------------------
 
     @cached_property
     def row(self) -> Int:
@@ -157,7 +157,7 @@ class Rows:
         """Adds one number (>= 0) for each entry over the rows of each batch.
 
         The sum is in fixed point with at least 61 - log2(entries) bits, so that it does not depend
-        on the order of rows; a number above 0 counts at least one unit.
+        on the order of rows; a positive number counts as at least one unit.
         """
         numbers = as_weights(values, len(self.columns), "entry")
         assert numbers is not None
@@ -178,14 +178,16 @@ class Rows:
     def sample_rows(
         self, size: int, weights: Any = None, replace: bool = False, debias: bool = False
     ) -> Picks:
-        """Picks `size` entries of each row (all with -1), likelier the larger their weight.
+        """Picks `size` entries of each row (-1.
+
+        All), with probability increasing with their weight.
 
         Args:
             size: entries of each row.
             weights: one number (>= 0) for each entry; None is uniform.
             replace: pick with replacement; an entry may then be picked more than once.
-            debias: give each pick the weight value / (probability that it is included), which
-                makes sums over the picks unbiased (without replacement only).
+            debias: give each pick the weight value / inclusion probability, which makes sums over
+                the picks unbiased (only without replacement).
         """
         numbers = as_weights(weights, len(self.columns), "entry")
         ptr = np.empty(len(self.rows) + 1, np.int64)
@@ -209,7 +211,9 @@ class Rows:
         if not debias:
             return Picks(entry)
         if replace:
-            raise InputError("debias with replace: inclusion is only known without replacement")
+            raise InputError(
+                "debias needs replace=False: only then are inclusion probabilities known"
+            )
         if numbers is None:  # every entry of a row is as likely as the others
             share = np.diff(ptr) / np.maximum(np.diff(self.ptr), 1)
             return Picks(entry, self.values[entry] / share[self.row[entry]])
@@ -217,11 +221,11 @@ class Rows:
         return Picks(entry, self.values[entry] / chance)
 
     def draw_rows(self, size: int, weights: Any, replace: bool = False) -> Picks:
-        """Picks `size` entries of each row (all with -1) by weight, as `Neighbor` does.
+        """Picks `size` entries of each row (-1: all) by weight, as `Neighbor` does.
 
-        The distribution is that of `sample_rows`; the picks are others. They are drawn from tables
-        of each row that a kernel can make beforehand, so they cost less, but the probability that
-        an entry is included is not known.
+        The distribution is that of `sample_rows`; the picks differ. They are drawn from tables that
+        a kernel can prepare for each row, so they cost less, but the inclusion probability of an
+        entry is not known.
 
         Args:
             size: entries of each row.
@@ -241,20 +245,19 @@ class Rows:
         """A random number for each entry, uniform over 32 bits, the same for equal columns.
 
         Entries of one column in different rows of a batch share the number; batches and layers do
-        not. So rows that compare it with limits of their own choose the same columns where they
-        can.
+        not. So rows that compare it with their own limits choose the same columns where possible.
         """
         made = np.empty(len(self.columns), np.uint32)
         _core.column_draws(self.entry_ptr, self.columns, self.keys, made, self.threads)
         return made
 
     def sample_columns(self, size: int, columns: Columns) -> tuple[Columns, Float]:
-        """Picks `size` columns of each batch without replacement, likelier the larger their weight.
+        """Picks `size` columns of each batch without replacement, favouring larger weights.
 
         Returns:
             The chosen columns with their weights (`total` is that of all columns), and for each
-            batch tau: given it, a column of weight w was included with probability
-            1 - exp(-w tau).
+            batch tau: given tau, a column of weight w was included with probability 1 - exp(-w
+            tau).
         """
         batches = len(self.keys)
         ptr = np.empty(len(columns.ptr), np.int64)
@@ -271,7 +274,7 @@ class Rows:
         return Columns(ptr, chosen, columns.weights[picks], total), tau
 
     def match_columns(self, chosen: Columns) -> tuple[Int, Int]:
-        """Entries whose column is among the chosen of their batch, and which one it is."""
+        """Finds the entries whose column was chosen in their batch, and which column it is."""
         assert chosen.ids is not None
         match = np.empty(len(self.columns), np.int64)
         _core.match_columns(
@@ -282,7 +285,7 @@ class Rows:
 
 
 def pointer(counts: Array) -> Int:
-    """Where each of consecutive pieces begins, and the end."""
+    """Returns the start of each of consecutive pieces, and the end."""
     ptr = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=ptr[1:])
     return ptr

@@ -1,14 +1,14 @@
-"""saint: GraphSAINT's subgraphs (Zeng et al., ICLR 2020) with the weights that remove their bias.
+"""saint: GraphSAINT subgraphs (Zeng et al., ICLR 2020) with weights that remove their bias.
 
-A subgraph shows each node only some of its in-edges, and shows some nodes more often than others.
-Both are corrected by counts over subgraphs that are sampled beforehand with draws of their own, so
-the weights are a pure function of sampler, graph and seed. With C_v and C_uv the number of these
-subgraphs that hold node v and edge u -> v, and R the number of all:
+A subgraph contains only some in-edges of each node, and some nodes more often than others. Both are
+corrected by counts over subgraphs that are sampled in advance with separate draws, so the weights
+are a pure function of sampler, graph and seed. With C_v and C_uv the number of these subgraphs that
+hold node v and edge u -> v, and R the number of all:
 
 - the weight of edge u -> v is C_v / C_uv: given that v is in the subgraph, the weighted sum over
   its in-edges is, in expectation, the sum over all its in-edges in the graph;
 - the loss weight of node v is R / (N C_v): the weighted sum of the losses of a subgraph is, in
-  expectation, the mean loss of the nodes that can be drawn at all, times their share of N.
+  expectation, the mean loss of the nodes that can be drawn, times their share of N.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,17 +44,17 @@ class Counts:
 
 @dataclass(frozen=True)
 class Saint(SubgraphSampler):
-    """Induced subgraphs of nodes that are drawn, or visited by walks.
+    """Samples induced subgraphs of random nodes, or of the nodes visited by walks.
 
     A minibatch has one layer, with all edges between its nodes; a model uses them all in each of
     its layers, and the loss is over all its nodes that have a label, weighted by `loss_weight`. An
     aggregation by mean divides the weighted sum by the in-degree in the graph.
 
     Kinds "node" and "edge" do not look at the seeds: only the number of minibatches counts, and all
-    nodes of a minibatch take the place of its seeds. In kind "walk" the seeds are the roots.
+    nodes of a minibatch serve as its seeds. In kind "walk" the seeds are the roots.
 
-    The counts take 4 bytes for each node and edge of the graph, and are kept for the graph and the
-    seed used last.
+    The counts take 4 bytes per node and edge of the graph, and are kept for the last graph and
+    seed.
 
     Args:
         kind: "node" draws nodes with probability in proportion to the squared norm of their column
@@ -65,8 +65,8 @@ class Saint(SubgraphSampler):
             minibatch, for the presampled subgraphs: give the batch size of the training.
         length: steps of a walk; only for "walk".
         normalise: whether to give edges their weights; without, `weight` is None.
-        coverage: presampling ends when the subgraphs hold together this many times the number of
-            nodes. What no presampled subgraph held counts as held once.
+        coverage: presampling ends when the subgraphs together hold this many times the number of
+            nodes. A node or edge in no presampled subgraph counts as held once.
         split: only for "walk": name of the split from which the roots of presampled subgraphs come,
             the same as the seeds of the training; None for all nodes.
 
@@ -107,7 +107,7 @@ class Saint(SubgraphSampler):
     ) -> Bulk:
         """Samples len(seeds) minibatches at once; see `Sampler.sample_bulk`.
 
-        The first call for a graph and a seed presamples, if weights are wanted.
+        The first call for a graph and a seed presamples if weights are requested.
         """
         if self.kind != "walk":
             seeds = [np.empty(0, np.int64)] * len(seeds)
@@ -126,7 +126,7 @@ class Saint(SubgraphSampler):
         nodes.
 
         Raises:
-            InputError: there is nothing to draw, or the split is not in the graph or empty.
+            InputError: there is nothing to draw, or the split does not exist or is empty.
         """
         counts = self._count(graph, seed, threads)
         held = np.maximum(counts.node, 1).astype(np.float64)
@@ -140,7 +140,10 @@ class Saint(SubgraphSampler):
         return self._kept.get(graph, lambda found: make_kernel(found, self.kind, **rule))
 
     def _count(self, graph: Graph, seed: int, threads: int) -> Counts:
-        """Counts of presampled subgraphs; those of the last graph and seed are kept."""
+        """Returns the counts of presampled subgraphs.
+
+        Those of the last graph and seed are cached.
+        """
         return self._counts.get(
             graph, lambda _: self._count_anew(graph, seed, threads), seed, alike=True
         )
@@ -159,7 +162,7 @@ class Saint(SubgraphSampler):
         return Counts(subgraphs, node, edge)
 
     def _presample(self, graph: Graph, seed: int, threads: int) -> Iterator[Sample]:
-        """Subgraphs without end."""
+        """Yields subgraphs endlessly."""
         kernel, first = self._kernel(graph), 0
         while True:
             seeds, ptr = self._roots(graph, seed, first)

@@ -1,4 +1,4 @@
-"""sampler: the rule that chooses a minibatch's vertices and edges.
+"""sampler: the rule that chooses a minibatch's nodes and edges.
 
 A sampler is a frozen value: the same sampler, graph, seed, epoch and batch number give the same
 minibatch, bit for bit, whatever the threads, the bulk size or the storage.
@@ -25,8 +25,8 @@ class Sampler(ABC):
 
     Attributes:
         whole_weights: whether `Sample.weight` already holds the graph's edge weights (or 1 / degree
-            of the target where it has none), as layer-wise samplers give them; False: it is a
-            factor that goes with them.
+            of the target if it has none), as in layer-wise samplers; False: it is a factor to
+            multiply with them.
     """
 
     whole_weights: ClassVar[bool] = False
@@ -55,7 +55,7 @@ class Sampler(ABC):
         """Samples len(seeds) minibatches at once.
 
         Args:
-            graph: where to sample.
+            graph: the graph to sample.
             seeds: seed node ids (any integer dtype) of each minibatch; repeats are allowed.
             seed: seed of the run.
             epoch: number of the epoch.

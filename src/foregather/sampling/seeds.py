@@ -1,6 +1,6 @@
-"""seeds: seed nodes as given by the caller, checked and made distinct.
+"""seeds: checks the caller's seed nodes and makes them distinct.
 
-Each seed is once in a minibatch, at its first place; `position` says where every seed given went.
+Each seed appears once in a minibatch, at its first place; `position` maps every given seed to it.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ Position = npt.NDArray[np.int64] | None
 
 
 def distinct_seeds(graph: Graph, seeds: Sequence[Array]) -> tuple[list[Array], list[Position]]:
-    """Distinct seeds of each batch in the graph's id dtype, and where each seed given is.
+    """Returns each batch's distinct seeds in the graph's id dtype, and the given seeds' positions.
 
     Raises:
         InputError: seeds are not whole numbers in one dimension, or not nodes of the graph.
@@ -49,7 +49,7 @@ def distinct_seeds(graph: Graph, seeds: Sequence[Array]) -> tuple[list[Array], l
 
 
 def flatten(seeds: Sequence[Array]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Seeds of all minibatches one after another, and where each minibatch begins.
+    """Concatenates the seeds of all minibatches; also returns where each minibatch begins.
 
     Raises:
         InputError: seeds are not whole numbers in one dimension.

@@ -1,4 +1,4 @@
-"""subgraph: minibatches that are induced subgraphs: what RandomWalk and Saint share.
+"""subgraph: minibatches that are induced subgraphs, shared by RandomWalk and Saint.
 
 A subgraph minibatch has one layer: all edges of the graph between its nodes, ordered by target. A
 model uses all of them in each of its own layers, however many it has, and gets a row for every
@@ -43,11 +43,11 @@ class SubgraphSampler(Sampler):
 
 
 def induced_subgraphs(graph: Graph, nodes: Sequence[Array], *, threads: int = 0) -> Bulk:
-    """The induced subgraph of each set of nodes: all edges with both ends in the set.
+    """Returns the induced subgraph of each set of nodes: all edges with both ends in the set.
 
     Args:
-        graph: where the edges are.
-        nodes: node ids of each set; a node given twice is in it once, see `seed_position`.
+        graph: the graph.
+        nodes: node ids of each set; a node given twice appears once, see `seed_position`.
         threads: threads to use, 0 for all.
 
     Raises:
@@ -67,7 +67,7 @@ def make_kernel(
 
 
 def whole_number(name: str, value: Any, least: int) -> int:
-    """An option that must be a whole number of at least `least`.
+    """Checks that an option is a whole number of at least `least`.
 
     Raises:
         InputError: it is not.

@@ -1,8 +1,8 @@
 """walk: random walks, and the subgraph of the nodes they visit.
 
-A walk goes from a node to one of its in-neighbours, as information flows to it: each in-edge is
-equally likely. A node without in-neighbours keeps the walk where it is, to its end. Draws are keyed
-by (seed, epoch, batch, step, start, number of the walk), so threads and bulk size change nothing.
+A walk goes from a node to one of its in-neighbours, against the flow of messages: each in-edge is
+equally likely. A walk stays at a node without in-neighbours until its end. Draws are keyed by
+(seed, epoch, batch, step, start, number of the walk), so threads and bulk size change nothing.
 """
 
 from collections.abc import Sequence
@@ -36,11 +36,11 @@ def random_walks(
     first_batch: int = 0,
     threads: int = 0,
 ) -> list[Array]:
-    """Walks of len(starts) minibatches.
+    """Returns the walks of len(starts) minibatches.
 
     Args:
-        graph: where to walk.
-        starts: node ids at which the walks of each minibatch begin; an id may occur often.
+        graph: the graph.
+        starts: node ids at which the walks of each minibatch begin; an id may occur repeatedly.
         length: steps of a walk.
         seed: seed of the run.
         epoch: number of the epoch.

@@ -1,7 +1,6 @@
-"""weights: the weight of each edge in the draw, as `Neighbor` takes it.
+"""weights: the weight of each edge in weighted draws by `Neighbor`.
 
-A sampler is a value, so an array of weights is kept as its bytes are now, and two arrays are equal
-if their bytes are.
+A sampler is a value, so an array of weights is copied, and two arrays are equal if their bytes are.
 """
 
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ __all__ = ["DrawWeights"]
 Float = npt.NDArray[np.float32]
 _NO_WEIGHT = (
     "weights is True, but the graph has no edge_weight; make the graph with edge_weight= or pass "
-    "an array with a weight for each edge"
+    "an array with one weight per edge"
 )
 
 
@@ -37,7 +36,7 @@ class DrawWeights:
 
     @staticmethod
     def make(given: Any) -> "DrawWeights | None":
-        """What a caller gave: None or False, True, or numbers (NumPy or torch).
+        """Converts the caller's value: None or False, True, or numbers (NumPy or torch).
 
         Raises:
             InputError: it is none of these.
@@ -54,9 +53,9 @@ class DrawWeights:
         if values.ndim != 1 or values.dtype.kind not in "fiu":
             raise InputError(
                 f"weights are {values.dtype} of shape {list(values.shape)}, expected one number "
-                "for each edge, or True for the graph's edge_weight"
+                "per edge, or True for the graph's edge_weight"
             )
-        with np.errstate(over="ignore"):  # what is too large for float32 is refused by the core
+        with np.errstate(over="ignore"):  # the core refuses values too large for float32
             copy = np.array(values, np.float32, order="C")
         copy.setflags(write=False)
         return DrawWeights(copy)
@@ -65,7 +64,7 @@ class DrawWeights:
         """The weights of a graph's edges; the core checks them.
 
         Raises:
-            InputError: the graph has none, or another number of edges.
+            InputError: the graph has no weights, or a different number of edges.
         """
         if self.values is None:
             if graph.edge_weight is None:
@@ -74,7 +73,7 @@ class DrawWeights:
         if len(self.values) != graph.num_edges:
             raise InputError(
                 f"weights hold {len(self.values)} numbers, but the graph has {graph.num_edges} "
-                "edges; give one for each, in the order of graph.indices"
+                "edges; pass one per edge, in the order of graph.indices"
             )
         return self.values
 
@@ -82,7 +81,7 @@ class DrawWeights:
         """The weights of the entries of P, whose rows may have come from other ranks.
 
         Raises:
-            InputError: the graph has none, or another number of edges.
+            InputError: the graph has no weights, or a different number of edges.
         """
         if self.values is not None:
             return self.of(p.graph)[p.edge]

@@ -1,4 +1,4 @@
-"""device: where a model is trained, by the name that the settings have for it."""
+"""device: finds the device that the settings name."""
 
 import os
 import re
@@ -11,13 +11,13 @@ __all__ = ["find_device"]
 
 
 def find_device(name: str) -> torch.device:
-    """The device called `auto`, `cpu`, `cuda` or `cuda:N`.
+    """Returns the device called `auto`, `cpu`, `cuda` or `cuda:N`.
 
-    `auto` is a GPU where there is one. Under torchrun `auto` and `cuda` are the GPU of this rank's
+    `auto` is a GPU if there is one. Under torchrun `auto` and `cuda` are the GPU of this rank's
     number on its machine.
 
     Raises:
-        InputError: the name is another, or the device is not there; the message says what is.
+        InputError: the name is unknown, or the device does not exist; the message says what does.
     """
     if name != "auto" and not re.fullmatch(r"cpu|cuda(:\d+)?", name):
         raise InputError(f"train.device is {name!r}, expected auto, cpu, cuda or cuda:N")
@@ -32,6 +32,6 @@ def find_device(name: str) -> torch.device:
         built = "" if torch.version.cuda else " (this torch was built without CUDA)"
         found = f"are only {there} CUDA devices" if there else "is no CUDA device"
         raise InputError(
-            f"train.device is {name!r}, but there {found} here{built}; take cpu or auto"
+            f"train.device is {name!r}, but there {found} here{built}; use cpu or auto"
         )
     return torch.device("cuda", wanted)

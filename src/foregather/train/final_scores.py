@@ -1,8 +1,9 @@
-"""final_scores: the scores that a run is remembered by, found with its best weights.
+"""final_scores: the final scores of a run, computed with its best weights.
 
-By every edge of the graph, layer by layer, in the run's budget; rank 0 finds them while the others
-wait. Where that cannot be done, or is not wanted, neighbours are sampled as in training, and the
-result says so: `scored` is "exact" or "sampled", and nothing is called exact that is not.
+They use every edge of the graph, layer by layer, within the run's budget; rank 0 computes them
+while the others wait. If that is not possible, or not requested, neighbours are sampled as in
+training, and the result says so: `scored` is "exact" or "sampled", and nothing is called exact that
+is not.
 """
 
 from collections.abc import Mapping
@@ -32,7 +33,7 @@ Nodes = npt.NDArray[np.int64]
 
 
 def split_nodes(graph: Graph, split: str) -> Nodes | None:
-    """The nodes of a split; None where there are none: a graph without it is trained without it."""
+    """Returns the nodes of a split; None if there are none."""
     if not split:
         return None
     try:
@@ -43,9 +44,9 @@ def split_nodes(graph: Graph, split: str) -> Nodes | None:
 
 
 def final_scores(trainer: "SampledTrainer") -> Record:
-    """Accuracy by split of the best weights, and how it was found.
+    """Computes accuracy by split of the best weights, and says how.
 
-    A split none of whose nodes has a label has no accuracy; it is named under `not_scored`.
+    A split without labels has no accuracy; it is listed under `not_scored`.
     """
     wanted = {"valid": trainer.settings.train.valid, "test": trainer.settings.train.test}
     found = {name: split_nodes(trainer.graph, split) for name, split in wanted.items()}
@@ -58,7 +59,7 @@ def final_scores(trainer: "SampledTrainer") -> Record:
 
 
 def _scores(trainer: "SampledTrainer", nodes: Mapping[str, Nodes]) -> Record:
-    """Accuracies by every edge, or sampled, and which of the two."""
+    """Returns accuracies with every edge, or sampled, and which of the two."""
     training, why = trainer.training, ""
     last = {name: value.clone() for name, value in training.model.state_dict().items()}
     if training.best is not None:
@@ -88,10 +89,10 @@ def _sampled(trainer: "SampledTrainer", nodes: Mapping[str, Nodes]) -> dict[str,
 
 
 def check_exact(trainer: "SampledTrainer") -> None:
-    """Refuses exact scores that cannot be found in the run's budget, before it trains.
+    """Refuses, before training, exact scores that do not fit the run's budget.
 
     Raises:
-        BudgetError: the budget does not hold it; the message says the minimum.
+        BudgetError: the budget is too small; the message states the minimum.
         InputError: the model cannot be computed in parts of the graph.
     """
     model = trainer.training.model
@@ -108,11 +109,11 @@ def check_exact(trainer: "SampledTrainer") -> None:
 def exact_scores(
     trainer: "SampledTrainer", model: nn.Module, nodes: Mapping[str, Nodes]
 ) -> dict[str, float]:
-    """Accuracy by every edge, found by rank 0.
+    """Computes accuracy with every edge, on rank 0.
 
     Raises:
-        BudgetError: the run's budget does not hold it.
-        StorageError: the disk does not hold the rows between layers.
+        BudgetError: the run's budget is too small.
+        StorageError: the disk has no room for the rows between layers.
         InputError: the model cannot be computed in parts of the graph.
     """
     if trainer.device.type != "cpu" or trainer.training.in_parts():
@@ -133,7 +134,7 @@ def exact_scores(
 
 
 def _whole_model(trainer: "SampledTrainer", model: nn.Module) -> nn.Module:
-    """The same model in one piece, without a trace in random numbers."""
+    """Returns the same model unsharded, without changing random states."""
     weights, random = whole_weights(model.state_dict()), torch.get_rng_state()
     whole = make_model(trainer.settings, **trainer.shape)
     torch.set_rng_state(random)

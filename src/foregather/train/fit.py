@@ -1,8 +1,7 @@
-"""fit: the training loop, and evaluation; plain enough to copy and change.
+"""fit: the training loop and evaluation; simple enough to copy and change.
 
-All that a run goes on from is a `Training`: model, optimiser, schedule, loader, and what was
-counted so far. Its state after any batch, with the state of torch's random numbers, leads to the
-same weights as an undisturbed run.
+A run resumes from a `Training`: model, optimiser, schedule, loader and counters. Its state after
+any batch, with torch's random state, leads to the same weights as an undisturbed run.
 """
 
 import copy
@@ -38,17 +37,17 @@ __all__ = ["SampledEpochs", "Training", "evaluate", "fit"]
 
 @dataclass
 class Training:
-    """What is trained, by what, and how far it is.
+    """A model in training: model, loader, optimiser and progress.
 
     Attributes:
         model: any module that `forward` of `train.metrics` can call.
         loader: yields the batches of an epoch.
         optimizer: of torch.
-        scheduler: of torch; makes a step after each epoch.
+        scheduler: of torch; steps after each epoch.
         history: the record of each finished epoch.
         best: weights of the epoch with the best validation so far; None without validation.
-        counted: sums of the epoch that is running, on this rank.
-        parallel: what is called in place of `model` in training: DDP around it, over ranks.
+        counted: sums of the current epoch, on this rank.
+        parallel: called instead of `model` in training: the DDP wrapper, over ranks.
         together: the ranks that train.
         meter: counts what is moved; None makes one.
     """
@@ -81,7 +80,7 @@ class Training:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes to a saved state; the loader says where it does not fit."""
+        """Restores a saved state; the loader refuses one that does not fit."""
         self.loader.load_state_dict(state["loader"])
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
@@ -106,7 +105,7 @@ class Training:
         return found
 
     def without_gain(self) -> int:
-        """Epochs since the best validation; 0 where nothing was validated."""
+        """Epochs since the best validation; 0 without validation."""
         return epochs_without_gain(self.history)
 
 
@@ -119,20 +118,20 @@ def fit(
     after_batch: Callable[[Training], None] | None = None,
     after_epoch: Callable[[Training, Record], None] | None = None,
 ) -> list[Record]:
-    """Trains until `epochs` epochs are done, counting those done before.
+    """Trains until `epochs` epochs are done, including those done before.
 
     Args:
         training: changed in place.
-        epochs: in all.
-        valid: what the best epoch is chosen by: a loader, or a function that gives a score.
-        patience: stop after so many epochs without a better score; 0 never does.
+        epochs: total number of epochs.
+        valid: chooses the best epoch: a loader, or a function that returns a score.
+        patience: stop after this many epochs without a better score; 0 never stops.
         after_batch: called after each step, where a checkpoint may be made; may raise to stop.
-        after_epoch: called with the record of each epoch, which it may add to.
+        after_epoch: called with the record of each epoch, which it may extend.
 
     Returns:
         `training.history`: loss, accuracy, seconds, seconds waited for batches, reads, peak memory.
-        `beside` is what was read or sent beside the epoch's own batches: trying the model, and
-        validation. `scored` says how `valid` was found.
+        `beside` counts what was read or sent for anything but the epoch's own batches: the trial
+        step and validation. `scored` says how `valid` was computed.
 
     Raises:
         InputError: no node of `valid` has a label.
@@ -140,7 +139,7 @@ def fit(
     """
     if isinstance(valid, Loader) and not has_labels(valid.graph, valid.input_nodes):
         raise InputError(
-            "no node of valid= has a label, but it decides which epoch is best; give other nodes, "
+            "no node of valid= has a label, but it decides which epoch is best; pass other nodes, "
             "or None to train without"
         )
     runner = SampledEpochs(training, valid)
@@ -155,7 +154,7 @@ def fit(
 
 
 class SampledEpochs:
-    """Epochs over the batches of a loader, as `run_epochs` asks for them.
+    """Epochs over the batches of a loader, for `run_epochs`.
 
     Args:
         training: changed in place.
@@ -183,11 +182,11 @@ class SampledEpochs:
         return len(self.training.history)
 
     def train_epoch(self, bar: Progress, after_step: Callable[[], None] | None) -> Record:
-        """The batches that are left of an epoch."""
+        """Trains on the remaining batches of an epoch."""
         return _epoch(self.training, bar, after_step)
 
     def evaluate(self) -> Record:
-        """The score by `valid`; how it was found is known for a loader only."""
+        """Returns the score by `valid`; how it was computed is known only for a loader."""
         training, valid = self.training, self.valid
         if valid is None:
             return {}
@@ -198,8 +197,8 @@ class SampledEpochs:
                 score = valid(training.model)
         if math.isnan(score):
             raise NumericError(
-                f"valid= gave nan after epoch {len(training.history) + 1}, which decides nothing; "
-                "give a function whose scores are numbers"
+                f"valid= gave nan after epoch {len(training.history) + 1}, which cannot be "
+                "compared; pass a function whose scores are numbers"
             )
         how = {"scored": "sampled"} if isinstance(valid, Loader) else {}
         return {"valid": score, **how}
@@ -215,7 +214,7 @@ class SampledEpochs:
 
 
 def _epoch(training: Training, bar: Progress, after_step: Callable[[], None] | None) -> Record:
-    """The batches that are left of an epoch."""
+    """Trains on the remaining batches of an epoch."""
     loader, names = training.loader, ("loss", "right", "known", "seen", "seconds", "waited")
     counted = training.counted = {name: training.counted.get(name, 0.0) for name in names}
     epoch = len(training.history)
@@ -267,8 +266,7 @@ def _steps(
         if not math.isfinite(value):
             raise NumericError(
                 f"the loss is {value} after {counted['seen']:.0f} seeds of epoch "
-                f"{len(training.history) + 1}; try a smaller learning rate, and look at the "
-                "features"
+                f"{len(training.history) + 1}; try a smaller learning rate, and check the features"
             )
         if part > 0:
             counted["loss"] += value * batch.batch_size
@@ -299,11 +297,11 @@ def _summed(together: Together, counted: Record, moved: Record) -> Record:
 
 @torch.no_grad()
 def evaluate(model: nn.Module, loader: Loader, together: Together | None = None) -> float:
-    """The share of a loader's labelled input nodes whose class is found, by sampled neighbours.
+    """Returns the accuracy on a loader's labelled input nodes, with sampled neighbours.
 
-    An estimate of what all edges would give, which `infer` and `foregather train` use. The loader
-    starts at its epoch 0, so equal weights have equal scores. Over ranks each takes its share of
-    the nodes, and all get the same score. NaN where no node has a label.
+    It estimates the accuracy with all edges, which `infer` and `foregather train` compute. The
+    loader starts at its epoch 0, so equal weights have equal scores. Over ranks each takes its
+    share of the nodes, and all get the same score. NaN if no node has a label.
     """
     training = model.training
     model.eval()
@@ -314,7 +312,7 @@ def evaluate(model: nn.Module, loader: Loader, together: Together | None = None)
         if not bool(torch.isfinite(scores).all()):
             raise NumericError(
                 f"scores of {batch.batch_size} evaluated nodes hold NaN or infinity; try a smaller "
-                "learning rate, and look at the features"
+                "learning rate, and check the features"
             )
         if float(getattr(batch, "share", 1.0)) > 0:
             own["right"] += count_right(scores, batch.y[: batch.batch_size])

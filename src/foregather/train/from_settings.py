@@ -1,7 +1,7 @@
-"""from_settings: from settings to sampler, loader, model, optimiser and schedule.
+"""from_settings: makes sampler, loader, model, optimiser and schedule from settings.
 
-Names like `module:Class` are imported, from the working folder too. That runs the user's own code,
-and only because the settings ask for it; no graph folder can.
+Names like `module:Class` are imported, also from the working folder. That runs the user's own code,
+and only because the settings request it; no graph folder can.
 """
 
 import importlib
@@ -47,10 +47,10 @@ _OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torc
 
 
 def import_name(name: str, what: str) -> Any:
-    """The object called `module:Class`.
+    """Imports the object called `module:Class`.
 
     Raises:
-        InputError: the module or the class is not there.
+        InputError: the module or the class does not exist.
     """
     module, _, inside = name.partition(":")
     here = os.getcwd()
@@ -81,10 +81,10 @@ def _call(kind: Any, options: dict[str, Any], what: str) -> Any:
 
 
 def make_sampler(settings: SamplerSettings) -> Sampler:
-    """The rule that chooses neighbours.
+    """Makes the sampler.
 
     Raises:
-        InputError: nobody knows it, or its options are not its own.
+        InputError: it is unknown, or does not take these options.
     """
     name, fanouts, more = settings.kind, list(settings.fanouts), settings.options
     if ":" in name:
@@ -102,7 +102,7 @@ def make_sampler(settings: SamplerSettings) -> Sampler:
     if name == "full":
         return Full(**_known(Full, {"num_layers": len(fanouts)} | more, name))
     raise InputError(
-        f"sampler.kind is {name!r}, expected neighbor, labor, full, or module:Class of your own"
+        f"sampler.kind is {name!r}, expected neighbor, labor, full, or your own module:Class"
     )
 
 
@@ -122,14 +122,14 @@ def make_loader(
     topology: Topology = "partitioned",
     edge_attr: bool | None = None,
 ) -> Loader:
-    """The loader of the training split; with a grid, all ranks call this together."""
+    """Makes the loader of the training split; with a grid, a collective call."""
     memory, bulk, over = settings.memory, settings.memory.bulk, settings.grid
     options: dict[str, Any] = {"bulk": "auto" if bulk == "auto" else parse_count(bulk)}
     if device is not None and device.type != "cpu":
         options["device"] = device
     if grid is not None:
         if memory.budget == "auto":
-            raise InputError("memory.budget is 'auto', which ranks cannot share; give bytes")
+            raise InputError("memory.budget is 'auto', which ranks cannot share; pass bytes")
         if bulk == "auto":
             del options["bulk"]  # ranks need the same number: the Loader's own
         options |= {"grid": grid, "ranks": RankOptions(topology, over.mode, over.wire)}
@@ -152,10 +152,10 @@ def make_loader(
 
 
 def choose_topology(graph: Graph, settings: Settings) -> Topology:
-    """Where neighbour lists are over ranks.
+    """Chooses where neighbour lists are kept over ranks.
 
-    Replicated, nothing crosses for sampling, so of the two it is always predicted to be the
-    quicker; it is taken where they fill at most half of what a rank may use.
+    With replicated lists nothing is sent for sampling, so that is always predicted to be faster; it
+    is chosen if they take at most half of a rank's memory.
     """
     if settings.grid.topology != "auto":
         return settings.grid.topology
@@ -166,14 +166,14 @@ def choose_topology(graph: Graph, settings: Settings) -> Topology:
 
 
 def share_threads(settings: Settings, over_ranks: bool) -> int:
-    """Threads of sampling and gathering: over ranks, this rank's part of the machine's cores."""
+    """Threads for sampling and gathering: over ranks, this rank's share of the machine's cores."""
     if settings.train.threads or not over_ranks:
         return settings.train.threads
     return max(1, count_threads(0) // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
 
 
 def budget_of(settings: Settings) -> int | None:
-    """Bytes that may be used; None without a promise."""
+    """The budget in bytes; None without one."""
     budget = settings.memory.budget
     if budget == "auto":
         return usable_memory()
@@ -192,10 +192,10 @@ def infer_options(settings: Settings) -> dict[str, Any]:
 
 
 def make_model(settings: Settings, width: int, classes: int) -> nn.Module:
-    """The model for so many feature columns and classes, its weights drawn from the seed.
+    """Makes the model for these feature columns and classes, with weights drawn from the seed.
 
     Raises:
-        InputError: nobody knows it, or it cannot be made with these options.
+        InputError: it is unknown, or cannot be made with these options.
     """
     wanted, layers = settings.model, count_layers(settings)
     torch.manual_seed(settings.train.seed)
@@ -217,7 +217,7 @@ def count_layers(settings: Settings) -> int:
 
 
 def _own_model(wanted: ModelSettings, width: int, classes: int, layers: int) -> nn.Module:
-    """A class of the user or of PyG; what it calls by PyG's names is filled in."""
+    """Makes a class of the user or of PyG; arguments with PyG's names are filled in."""
     kind = import_name(wanted.kind, "model.kind")
     common = {
         "in_channels": width,

@@ -1,9 +1,9 @@
-"""infer: scores of all nodes, exact, layer by layer, in bounded memory.
+"""infer: exact scores of all nodes, layer by layer, in bounded memory.
 
 Each layer is one sweep: targets in ascending order, each part with all its in-neighbours; a row
-that is too large for that is cut by its sources, in their order, where the layer allows it. Rows
-between two layers are an array file on disk, written in order; the next sweep reads them by plan
-under the same budget as training. Nothing is sampled away, so the result is that of the whole graph
+that is too large for that is cut by its sources, in order, if the layer allows it. Rows between two
+layers are an array file on disk, written in order; the next sweep reads them according to a plan
+within the same budget as training. Nothing is sampled, so the result equals that of the whole graph
 at once, up to rounding, whatever the budget.
 """
 
@@ -47,31 +47,32 @@ def infer(
     """Writes the scores of all nodes to an array file (.npy, float32 [N, classes]).
 
     Args:
-        model: see `exact.steps.layer_steps`; for others, whole neighbourhoods are computed anew
-            for each part, which is as exact but costs more with every layer. Layers one by one, or
-            neighbourhoods, must give what its `forward` gives: both are compared beforehand.
+        model: see `exact.steps.layer_steps`; for others, whole neighbourhoods are recomputed for
+            each part, which is as exact but costs more with every layer. Both must give the same
+            scores as its `forward`, which is checked first.
         graph: from a folder, for a budget below its size.
-        out: the file to make; rows between layers lie beside it until it is done.
-        layers: of a model that does not show its steps.
-        memory: bytes ("2GB") for graph, cache and what a layer computes, beside the model itself;
-            "auto" chooses, and never fails for it; None: no promise.
-        storage: as of `Loader`.
-        batch_size: targets computed together, at most; None: as many as half of the budget holds,
-            since every part may have to pass over all rows.
-        threads: of sampling and gathering, 0 for all.
-        norm: "gcn" where the model was trained with a loader of `norm="gcn"`.
+        out: the file to make; rows between layers are kept next to it until it is done.
+        layers: number of layers of a model that does not expose its steps.
+        memory: bytes ("2GB") for graph, cache and what a layer computes, without the model itself;
+            "auto" chooses a sufficient budget; None: no limit.
+        storage: as in `Loader`.
+        batch_size: maximum targets computed together; None: as many as half of the budget holds,
+            since every part may need all rows.
+        threads: threads for sampling and gathering, 0 for all.
+        norm: "gcn" if the model was trained with a loader of `norm="gcn"`.
         overwrite: replace `out`.
 
     Returns:
-        How it went: sweeps, bytes read and written, and which way was taken.
+        Facts: sweeps, bytes read and written, and the method used.
 
     Raises:
-        InputError: the model does not fit the graph, or cannot be computed in parts: it reads
+        InputError: the model does not fit the graph, or cannot be computed in parts: it looks
             further than its layers say, or its `layer_steps` give other scores than `forward`.
-        BudgetError: `memory` is below the minimum, which the message says, before anything starts.
+        BudgetError: `memory` is below the minimum, which the message states, before anything
+            starts.
         NumericError: scores that are NaN or infinite.
-        StorageError: `out` exists, lies in a graph folder or is a part of a run, or the disk is
-            full; nothing is left behind.
+        StorageError: `out` exists, is inside a graph folder or part of a run, or the disk is full;
+            nothing is left behind.
     """
     out = Path(out)
     check_file(out, overwrite)
@@ -97,7 +98,7 @@ def infer(
     finally:
         model.train(training)
         if order.memory is not None:
-            trim_memory()  # training goes on under the same budget
+            trim_memory()  # training continues within the same budget
     return {"out": str(out), "nodes": graph.num_nodes, **facts}
 
 
@@ -116,11 +117,11 @@ def check_infer(
     """Raises what `infer` with these arguments would raise before it starts.
 
     Returns:
-        Bytes that were read from disk for it.
+        Bytes that were read from disk for the check.
 
     Raises:
         InputError: the model does not fit the graph, or cannot be computed in parts.
-        BudgetError: `memory` is below the minimum, which the message says.
+        BudgetError: `memory` is below the minimum, which the message states.
     """
     steps = _steps_of(model, graph, layers)
     order = _order(graph, memory, storage, batch_size, threads, norm)
@@ -154,7 +155,10 @@ def _order(
 
 
 def _steps_of(model: nn.Module, graph: Graph, layers: int | None) -> list[Step] | None:
-    """The steps of a model; None where it does not show them, and `layers` says how many."""
+    """Returns the steps of a model.
+
+    None if it does not expose them and `layers` gives their number.
+    """
     if graph.num_nodes == 0:
         raise InputError("the graph has no nodes, so there is nothing to infer")
     if graph.features is None:
@@ -162,7 +166,7 @@ def _steps_of(model: nn.Module, graph: Graph, layers: int | None) -> list[Step] 
     steps = layer_steps(model)
     if steps is None and not layers:
         raise InputError(
-            f"{type(model).__name__} does not show its layers; give it a method layer_steps, or "
-            "say with layers= how many it has"
+            f"{type(model).__name__} does not expose its layers; give it a method layer_steps, or "
+            "pass their number as layers="
         )
     return steps

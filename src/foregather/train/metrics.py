@@ -1,7 +1,7 @@
 """metrics: calls a model with a batch, and compares its scores with the labels.
 
-Labels of one integer a node are classes (-1: missing, not counted); several columns of 0 and 1 are
-classes that a node may have at the same time (-1 and NaN: missing, counted nowhere).
+Labels of one integer per node are classes (-1: missing, not counted); several columns of 0 and 1
+are classes that a node may have at the same time (-1 and NaN: missing, not counted).
 """
 
 import inspect
@@ -39,8 +39,8 @@ __all__ = [
 Array = npt.NDArray[Any]
 
 _ROWS = 1 << 20
-_FEW_CLASSES = 1 << 16  # a graph may have fewer nodes than classes, if those are so few
-#: Optional arguments of a model, and the field of the batch that they take.
+_FEW_CLASSES = 1 << 16  # a graph may have fewer nodes than classes, up to this many
+#: Optional arguments of a model, and the batch fields passed to them.
 _OPTIONAL = {
     "edge_weight": "edge_weight",
     "edge_attr": "edge_attr",
@@ -61,12 +61,12 @@ def forward(
     """Scores of the seeds [batch_size, classes].
 
     A model whose `forward` has one argument, `batch`, gets the batch. Any other is called with
-    `x, edge_index` and, where its `forward` names them, `edge_weight`, `edge_attr` and the counts
+    `x, edge_index` and, if its `forward` names them, `edge_weight`, `edge_attr` and the counts
     of sampled nodes and edges (also under PyG's names, `..._per_hop`); features are of `dtype`.
-    `parallel`, if given, is called in place of the model that it wraps.
+    `parallel`, if given, is called instead of the model that it wraps.
 
     Raises:
-        InputError: the scores are not a row for each node, or `forward` needs what is not there.
+        InputError: the scores do not have one row per node, or `forward` needs a missing field.
     """
     takes, call = _parameters(model), model if parallel is None else parallel
     if tuple(takes) == ("batch",):
@@ -82,7 +82,7 @@ def forward(
         shape = list(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
         raise InputError(
             f"the model gave {shape} for a batch of {batch.batch_size} seeds, expected a tensor "
-            "with a row of scores for each node"
+            "with one row of scores per node"
         )
     return scores[: batch.batch_size]
 
@@ -122,16 +122,16 @@ def _parameters(model: nn.Module) -> dict[str, inspect.Parameter]:
 
 
 def wants_edge_attr(model: nn.Module) -> bool:
-    """Whether a model may look at edge features: `forward` names them, or takes the batch."""
+    """Whether a model may use edge features: `forward` names them, or takes the batch."""
     takes = _parameters(model)
     named = "edge_attr" in takes or tuple(takes) == ("batch",)
     return named and bool(getattr(model, "supports_edge_attr", True))  # PyG's models say so
 
 
 def loss_of(scores: Tensor, labels: Tensor) -> Tensor:
-    """Cross entropy, or its binary form where a node may have several classes."""
+    """Cross entropy, or its binary form if a node may have several classes."""
     known = labels >= 0  # NaN is not
-    if not bool(known.any()):  # a batch without labels says nothing
+    if not bool(known.any()):  # a batch without labels contributes nothing
         return scores.sum() * 0.0
     if labels.ndim == 1:
         return functional.cross_entropy(scores, labels, ignore_index=-1)
@@ -141,7 +141,7 @@ def loss_of(scores: Tensor, labels: Tensor) -> Tensor:
 
 
 def count_right(scores: Tensor, labels: Tensor) -> float:
-    """Nodes whose class was found; with several classes a node, the sum of its right shares."""
+    """Number of correct nodes; with several classes per node, the sum of their correct shares."""
     if labels.ndim == 2:
         known = labels >= 0
         right = ((scores > 0) == (labels > 0.5)) & known
@@ -150,13 +150,13 @@ def count_right(scores: Tensor, labels: Tensor) -> float:
 
 
 def count_known(labels: Tensor) -> float:
-    """Nodes whose label is there; of those with several classes, one of them at least."""
+    """Number of nodes with a label; with several classes, with at least one of them."""
     known = labels >= 0
     return float((known.any(dim=1) if labels.ndim == 2 else known).sum())
 
 
 def count_classes(graph: Graph) -> int:
-    """Columns of scores that the labels of a graph ask for.
+    """Number of score columns that the labels of a graph require.
 
     Raises:
         InputError: the graph has no labels, or labels that are not classes.
@@ -176,17 +176,19 @@ def count_classes(graph: Graph) -> int:
     if most < 0:
         raise InputError("every label is missing (-1), so there is nothing to learn from")
     if least < -1:
-        raise InputError(f"the labels hold {least}, expected classes from 0 on, and -1 for missing")
+        raise InputError(
+            f"the labels hold {least}, expected classes of at least 0, and -1 for missing"
+        )
     if most >= max(_FEW_CLASSES, len(labels)):
         raise InputError(
             f"the labels hold class {most}, but there are only {len(labels)} nodes; number the "
-            "classes from 0 on, without gaps"
+            "classes from 0 without gaps"
         )
     return 1 + most
 
 
 def _check_columns(labels: Array) -> None:
-    """Sees to it that several columns of labels are classes: 0 or 1, or missing."""
+    """Checks that several columns of labels are classes: 0 or 1, or missing."""
     if labels.shape[1] == 0:
         raise InputError("the labels have no column, so there is nothing to learn from")
     known, step = False, max(1, _ROWS // labels.shape[1])
@@ -200,14 +202,14 @@ def _check_columns(labels: Array) -> None:
             raise InputError(
                 f"the labels hold {part[row, column]:g} for node {first + row}, column {column}, "
                 "expected 0 or 1 in every column (classes that a node may have at the same time), "
-                "and -1 or NaN for missing; regression is not there yet"
+                "and -1 or NaN for missing; regression is not supported yet"
             )
     if not known:
         raise InputError("every label is missing (-1 or NaN), so there is nothing to learn from")
 
 
 def check_split(graph: Graph, name: str) -> None:
-    """Sees to it that a split has something to learn from.
+    """Checks that a split has something to learn from.
 
     Raises:
         InputError: it has no nodes, or none with a label.
@@ -223,7 +225,7 @@ def check_split(graph: Graph, name: str) -> None:
 
 
 def check_valid(graph: Graph, name: str) -> None:
-    """Sees to it that the split which decides has something to decide by, where there is one.
+    """Checks that the split that chooses the best epoch has labels, if there is one.
 
     Raises:
         InputError: it has nodes, but none with a label.
@@ -240,7 +242,7 @@ def check_valid(graph: Graph, name: str) -> None:
 
 
 def has_labels(graph: Graph, nodes: npt.NDArray[np.int64]) -> bool:
-    """Whether any of these nodes has a label: without, there is no score."""
+    """Whether any of these nodes has a label."""
     labels = graph.labels
     if labels is None or labels.dtype.kind not in "if":
         return labels is not None and len(nodes) > 0
@@ -249,14 +251,14 @@ def has_labels(graph: Graph, nodes: npt.NDArray[np.int64]) -> bool:
 
 
 def share(right: float, known: float) -> float:
-    """Of those that have a label; NaN where none has: nothing was right, and nothing wrong."""
+    """The share of labelled nodes; NaN if there are none."""
     return right / known if known else math.nan
 
 
 def accuracy(scores: Array, labels: Array, nodes: npt.NDArray[np.int64]) -> float:
-    """The share of labelled nodes whose class has the best score; arrays may be mapped.
+    """The share of labelled nodes whose class has the highest score; arrays may be mapped.
 
-    NaN where no node has a label.
+    NaN if no node has a label.
     """
     right = known = 0.0
     for first in range(0, len(nodes), _ROWS):
@@ -268,7 +270,7 @@ def accuracy(scores: Array, labels: Array, nodes: npt.NDArray[np.int64]) -> floa
 
 
 def check_classes(model: nn.Module, batch: Any, classes: int) -> None:
-    """Calls the model once, without a trace in weights or random numbers.
+    """Calls the model once, without changing weights or random states.
 
     Raises:
         InputError: it cannot be called, or gives fewer columns than there are classes.
@@ -304,7 +306,7 @@ def _first_line(error: Exception) -> str:
 
 
 def reads(loader: Any) -> dict[str, int]:
-    """What a loader read from disk so far: bytes, requests (of feature rows alone too), hits.
+    """What a loader read from disk so far: bytes, requests (also of feature rows alone), hits.
 
     Over ranks, also what this rank sent for samples and feature rows, and where rows came from.
     """
@@ -330,7 +332,7 @@ def _crossed(counters: dict[str, Any]) -> dict[str, int]:
 
 
 def plan_facts(loader: Any) -> dict[str, Any]:
-    """What the plans of the last epoch announced: blocks, their lower bound, seconds."""
+    """Totals of the plans of the last epoch: blocks, their lower bound, seconds."""
     planned = loader.planned()
     if planned is None:
         return {}

@@ -1,6 +1,6 @@
-"""parallel_model: a model over ranks: a copy on each (DDP), or a part on each (FSDP).
+"""parallel_model: wraps a model for several ranks: a copy on each (DDP) or a part on each (FSDP).
 
-Both are torch's own, and average the gradients. On one rank a model stays as it is.
+Both are torch's own and average the gradients. On one rank a model is not wrapped.
 """
 
 import hashlib
@@ -17,7 +17,10 @@ __all__ = ["model_facts", "spread", "whole_weights"]
 
 
 def model_facts(model: nn.Module) -> dict[str, str]:
-    """What must be equal on all ranks before training: the kind of model, shapes and weights."""
+    """The facts that must be equal on all ranks before training.
+
+    Model class, shapes and weights.
+    """
     shapes, values = hashlib.sha256(), hashlib.sha256()
     for name, value in model.state_dict().items():
         shapes.update(f"{name} {value.dtype} {list(value.shape)};".encode())
@@ -35,10 +38,10 @@ def model_facts(model: nn.Module) -> dict[str, str]:
 def spread(
     model: nn.Module, weights: Literal["replicated", "sharded"], together: Together
 ) -> nn.Module | None:
-    """Prepares a model for training over ranks; all ranks call this together.
+    """Prepares a model for training over ranks; a collective call.
 
     Returns:
-        What is called in training in place of the model; None where that is the model itself.
+        What is called in training instead of the model; None if that is the model itself.
     """
     if together.grid is None:
         return None
@@ -56,7 +59,7 @@ def spread(
 
 
 def whole_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Copies in host memory, put together where they lie in parts; all ranks call this."""
+    """Copies the weights to host memory, gathering sharded ones; a collective call."""
     found = {}
     for name, value in weights.items():
         whole = value.full_tensor() if is_sharded(value) else value  # type: ignore[attr-defined]

@@ -1,7 +1,7 @@
-"""rank_agreement: what ranks of a run tell each other besides gradients: sums, decisions.
+"""rank_agreement: what the ranks of a run exchange other than gradients: sums and decisions.
 
 On one rank all of it is trivial, so a run is written once. All ranks make the same calls in the
-same order, in the thread that trains.
+same order, in the training thread.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,11 +17,11 @@ __all__ = ["RunGrid", "SaidElsewhereError", "Together"]
 
 Made = TypeVar("Made")
 
-_PATIENCE = timedelta(days=2)  # for what one rank does while the others wait
+_PATIENCE = timedelta(days=2)  # for work of one rank while the others wait
 
 
 class RunGrid(GridOfRanks, Protocol):
-    """What a run asks of its grid; see `dist.Grid`."""
+    """The part of a grid that a run uses; see `dist.Grid`."""
 
     rank: int
     size: int
@@ -33,7 +33,7 @@ class RunGrid(GridOfRanks, Protocol):
 
 
 class SaidElsewhereError(RankError):
-    """Another rank failed, and tells the user itself; this one only ends."""
+    """Another rank failed and reports it itself; this one just exits."""
 
 
 class Together:
@@ -42,7 +42,7 @@ class Together:
     Attributes:
         rank: this one.
         size: how many there are.
-        first: whether this is the rank that writes and speaks.
+        first: whether this is the rank that writes and prints.
     """
 
     def __init__(self, grid: RunGrid | None = None) -> None:
@@ -61,7 +61,7 @@ class Together:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Around what needs all ranks.
+        """A context for work that needs all ranks.
 
         Raises:
             RankError: a rank died or did not take part; the message names it.
@@ -71,7 +71,7 @@ class Together:
 
     @contextmanager
     def passing(self, name: str) -> Iterator[None]:
-        """Around what computes and may meet other ranks; errors of the computation stay theirs.
+        """A context for computation that may involve other ranks; its own errors are not changed.
 
         Raises:
             RankError: as `step`.
@@ -105,13 +105,13 @@ class Together:
         """Checks that all ranks have the same facts.
 
         Raises:
-            InputError: they have not; the same on all ranks.
+            InputError: they differ; the same error on all ranks.
         """
         if self.grid is not None:
             self.grid.agree_all(facts)
 
     def gather(self, value: Made, name: str) -> list[Made]:
-        """The values of all ranks, in their order, on all of them."""
+        """Returns the values of all ranks, in order, on all of them."""
         if self.grid is None:
             return [value]
         import torch.distributed as dist
@@ -139,7 +139,9 @@ class Together:
         return {key: sum(part[key] for part in parts) for key in values}
 
     def first_does(self, work: Callable[[], Made], name: str) -> Made:
-        """What rank 0 makes while the others wait, however long it takes; on all ranks.
+        """Runs work on rank 0 while the others wait, however long it takes.
+
+        Returns the result on all ranks.
 
         Raises:
             ForegatherError: the work failed; the same on all ranks.
@@ -162,7 +164,7 @@ class Together:
         return made
 
     def all_do(self, work: Callable[[], Made], name: str) -> Made:
-        """What this rank makes, once all have made theirs; no collective is allowed in it.
+        """Runs work on every rank and returns when all are done; it must not use collectives.
 
         Raises:
             ForegatherError: on the first rank whose work failed.
@@ -186,7 +188,10 @@ class Together:
         raise SaidElsewhereError(f"rank {wrong[0]}: {said[wrong[0]]}")
 
     def all_or_none(self, failed: ForegatherError | None, name: str) -> ForegatherError | None:
-        """The first failure of any rank, as an error of the same kind on all; None if none."""
+        """Returns the first failure of any rank, as an error of the same kind on all.
+
+        None if none.
+        """
         said = self.gather(failed, name)
         for rank, error in enumerate(said):
             if error is not None:

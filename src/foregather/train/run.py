@@ -1,9 +1,9 @@
-"""run: one training run in one folder, made, carried on and finished.
+"""run: one training run in one folder: created, resumed and finished.
 
-The folder appears whole: settings, environment and a first checkpoint. From then on a process may
-be killed at any moment; `Run.resume` goes on from the newest whole checkpoint, to the same weights
-as an undisturbed run. Metrics are part of the checkpoints, so none is lost or told twice. Over
-ranks rank 0 writes, all read, and each call here is made by all of them together.
+The folder appears complete: settings, environment and a first checkpoint. From then on a process
+may be killed at any moment; `Run.resume` continues from the newest intact checkpoint, to the same
+weights as an undisturbed run. Metrics are part of the checkpoints, so none is lost or repeated.
+Over ranks, rank 0 writes, all read, and every call here is collective.
 """
 
 import json
@@ -52,17 +52,17 @@ from foregather.train.trainers.sampled import SampledTrainer
 __all__ = ["Run"]
 
 _TELL_SECONDS = 1.0  # between epochs that are told, where none of them ends with a checkpoint
-_BETWEEN_RANKS = 1_000_003  # seeds of ranks are so far apart: each drops other values out
+_BETWEEN_RANKS = 1_000_003  # distance between the seeds of ranks, so that dropout differs
 
 
 class Run:
-    """A training and its folder; `create` or `resume` makes one.
+    """A training run and its folder; made by `create` or `resume`.
 
     Attributes:
-        folder: where everything is, from the root on.
-        settings: what was asked for; its `run` is the folder as it was named.
-        trainer: what is trained, by what, and how far it is.
-        say: called with every sentence for people.
+        folder: the absolute path of the run folder.
+        settings: the settings; its `run` is the folder as named by the user.
+        trainer: the training and its progress.
+        say: called with every message for the user.
         together: the ranks that train, one or many.
     """
 
@@ -90,7 +90,7 @@ class Run:
         self._lock: int | None = None
 
     def _prepare(self, threads: int) -> None:
-        """What a rank does by itself, before anything is opened."""
+        """Checks that each rank does by itself, before anything is opened."""
         if not self.settings.graph:
             raise InputError("graph is not given; name the graph folder to train on")
         if self.together.grid is not None:
@@ -100,7 +100,7 @@ class Run:
             board_writer()
 
     def _read_checkpoint(self, path: Path) -> None:
-        """Raises where a checkpoint of this run is not whole."""
+        """Raises if a checkpoint of this run is damaged."""
         if self.together.grid is None:
             read_checkpoint(path)
         else:
@@ -113,12 +113,12 @@ class Run:
         grid: RunGrid | None = None,
         check: Callable[[], None] | None = None,
     ) -> "Run":
-        """Starts a run; the folder is made once everything fits together.
+        """Starts a run; the folder is created once everything is checked.
 
         Args:
-            settings: what is asked for.
-            say: called with sentences for people.
-            grid: the ranks, where there are several.
+            settings: the settings.
+            say: called with messages for the user.
+            grid: the ranks, if there are several.
             check: looks on rank 0, before anything is made, whether what follows can be done.
 
         Raises:
@@ -191,21 +191,22 @@ class Run:
         trust_code: bool = False,
         check: Callable[[], None] | None = None,
     ) -> "Run":
-        """Goes on from the newest whole checkpoint.
+        """Resumes from the newest intact checkpoint.
 
         Args:
             folder: of the run.
-            settings: None takes those of the run; others may differ only in what changes no result.
-            say: called with sentences for people.
+            settings: None takes those of the run; others may differ only in settings that change no
+                result.
+            say: called with messages for the user.
             grid: the ranks, as many as the run was started with.
-            trust_code: code that the run's own settings name may be run; what the caller's
-                `settings` name is his own word.
+            trust_code: allow code that the run's own settings name; code named in the caller's
+                `settings` is always allowed.
             check: as of `create`.
 
         Raises:
             InputError: other settings, another graph or another number of ranks; the message shows
                 the difference. Or the run names code and is not trusted.
-            FormatError: this is no run, or no checkpoint can be read.
+            FormatError: this is not a run, or no checkpoint can be read.
         """
         together, named, folder = Together(grid), folder, absolute(folder)
         if check is not None:
@@ -226,7 +227,7 @@ class Run:
             )
         before = facts.get("device", "cpu")
         if before != device:
-            say(f"trained on {before} before, on {device} now: equal up to rounding only")
+            say(f"trained on {before} before, now on {device}: equal only up to rounding")
         run._hold()
         if grid is None:
             state, path, damaged = latest_checkpoint(places)
@@ -246,7 +247,7 @@ class Run:
         return run
 
     def _hold(self) -> None:
-        """One run at a time works in a folder; the lock ends with the process."""
+        """Locks the folder: one process at a time works in it; the lock ends with the process."""
 
         def lock() -> None:
             self._lock = lock_folder(self.folder)
@@ -256,10 +257,10 @@ class Run:
     # ---- while training --------------------------------------------------------------------
 
     def save(self) -> Path:
-        """Writes a checkpoint of where training is now.
+        """Writes a checkpoint of the current state.
 
         Raises:
-            StorageError: the disk is full or refuses; earlier checkpoints are still there.
+            StorageError: the disk is full or refuses; earlier checkpoints are kept.
             NumericError: a weight is NaN or infinite; the last good checkpoint is kept.
         """
         trainer, (done, step) = self.trainer, self.trainer.position()
@@ -281,11 +282,11 @@ class Run:
         return path
 
     def try_to_save(self) -> bool:
-        """The same, but a disk that refuses is only reported: training goes on."""
+        """Like `save`, but a disk error is only reported and training continues."""
         try:
             self.save()
         except StorageError as error:
-            self.say(f"no checkpoint: {error}; training goes on, and the last one is kept")
+            self.say(f"no checkpoint: {error}; training continues, and the last one is kept")
             return False
         return True
 
@@ -300,7 +301,7 @@ class Run:
         return time.monotonic() - self._told >= _TELL_SECONDS
 
     def write_metrics(self) -> None:
-        """Writes metrics.jsonl, one line an epoch; a disk that refuses is only reported."""
+        """Writes metrics.jsonl, one line per epoch; a disk error is only reported."""
         self._told = time.monotonic()
         if not self.together.first:
             return
@@ -314,7 +315,7 @@ class Run:
         """Writes the best weights and the summary.
 
         Raises:
-            StorageError: the disk is full; the checkpoints are there, so resume when it is not.
+            StorageError: the disk is full; the checkpoints are kept, so resume once there is room.
         """
         weights = self.trainer.best_weights()
 
@@ -325,8 +326,8 @@ class Run:
         self.together.first_does(write, "writing the weights")
 
     def close(self, failed: bool = False) -> None:
-        """Frees what training holds and lets others work in the folder; all ranks call this."""
-        if self.together.grid is None or not failed:  # after a failure other ranks may not come
+        """Frees the training's resources and unlocks the folder; a collective call."""
+        if self.together.grid is None or not failed:  # after a failure other ranks may not join
             self.trainer.give_back()
         if self._lock is not None:
             os.close(self._lock)

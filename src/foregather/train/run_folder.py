@@ -1,4 +1,4 @@
-"""run_folder: the folder of a run from outside: which to make, resume or load from."""
+"""run_folder: chooses, checks and loads run folders."""
 
 import fcntl
 import json
@@ -28,7 +28,7 @@ __all__ = [
     "lock_folder",
 ]
 
-#: Sections and keys that change no result, so a resumed run may have others.
+#: Sections and keys that change no result, so a resumed run may change them.
 _FREE = (
     *("graph", "run", "memory", "checkpoint", "watch"),
     *("grid.replication", "grid.topology", "grid.mode", "grid.timeout", "train.device"),
@@ -36,11 +36,11 @@ _FREE = (
     "full_graph.timeline",
 )
 _MOST_BYTES = 1 << 24  # of environment.json
-_MOST = 1 << 31  # columns, classes, threads or ranks that nobody has
+_MOST = 1 << 31  # an implausible number of columns, classes, threads or ranks
 
 
 def free_folder(graph: str) -> Path:
-    """runs/GRAPH-1, or the next number that is free."""
+    """Returns runs/GRAPH-1, or the next free number."""
     name = Path(graph).resolve()
     stem = name.parent.name if name.name == "graph" else name.name
     number = 1
@@ -50,7 +50,7 @@ def free_folder(graph: str) -> Path:
 
 
 def choose_folder(settings: Settings) -> Path:
-    """The folder that is asked for, or the next free one.
+    """Returns the requested folder, or the next free one.
 
     Raises:
         StorageError: it exists.
@@ -58,13 +58,13 @@ def choose_folder(settings: Settings) -> Path:
     folder = Path(settings.run) if settings.run else free_folder(settings.graph)
     if os.path.lexists(folder):
         raise StorageError(
-            f"{folder} exists already; go on with --resume {folder}, or choose another --run"
+            f"{folder} already exists; continue with --resume {folder}, or choose another --run"
         )
     return folder
 
 
 def check_seen(folder: Path) -> None:
-    """Whether this rank sees what rank 0 made.
+    """Checks that this rank sees the folder that rank 0 made.
 
     Raises:
         StorageError: it does not.
@@ -79,13 +79,13 @@ def check_seen(folder: Path) -> None:
 def check_code(
     settings: Settings, folder: Path, trust_code: bool, said: Collection[str] = ()
 ) -> None:
-    """Refuses code that a folder names, unless the caller trusts it or named it himself.
+    """Refuses code that a folder names, unless the caller trusts it or named it too.
 
     Args:
         settings: as the folder has them.
         folder: of the run.
         trust_code: the caller said so.
-        said: settings that the caller gave himself.
+        said: settings given by the caller.
 
     Raises:
         InputError: it names code.
@@ -94,25 +94,25 @@ def check_code(
         if not trust_code and key not in said:
             raise InputError(
                 f"{folder.name} names code to run, {key} = {name!r}; pass --trust-code if you "
-                "trust whoever made the folder"
+                "trust the maker of the folder"
             )
 
 
 def check_resumed(
     folder: Path, settings: Settings | None, ranks: int, trust_code: bool = False
 ) -> tuple[Settings, dict[str, Any]]:
-    """The settings to go on with, and the facts that the run was started with.
+    """Returns the settings to continue with, and the facts that the run was started with.
 
     Args:
         folder: of the run.
         settings: None takes those of the run.
-        ranks: how many there are now.
+        ranks: the current number of ranks.
         trust_code: code that the run's own settings name may be run.
 
     Raises:
         InputError: other settings that change results, or another number of ranks; or the run
             names code and is not trusted.
-        FormatError: this is no run.
+        FormatError: this is not a run.
     """
     _check_run(folder)
     old = read_settings(folder / "config.toml", inside=True)
@@ -138,19 +138,19 @@ def check_resumed(
     wanted = settings or old
     if not is_there(Path(wanted.graph)):
         raise StorageError(
-            f"{folder.name} was trained on the graph {wanted.graph}, which is not here; go on from "
-            "the folder where the run was started, or pass --graph FOLDER with where it is now"
+            f"{folder.name} was trained on the graph {wanted.graph}, which is not here; resume "
+            "from the folder where the run was started, or pass --graph FOLDER"
         )
     return wanted, facts
 
 
 def _check_run(folder: Path) -> None:
     if not all(is_there(folder / name) for name in ("config.toml", "environment.json")):
-        raise FormatError(f"{folder} is not the folder of a run; name one that train made")
+        raise FormatError(f"{folder} is not a run folder; name one made by foregather train")
 
 
 def load_model(folder: Path, trust_code: bool = False) -> tuple[nn.Module, Settings]:
-    """The best model of a finished run, and what it was trained with.
+    """Loads the best model of a finished run, and its settings.
 
     Args:
         folder: of the run.
@@ -158,11 +158,13 @@ def load_model(folder: Path, trust_code: bool = False) -> tuple[nn.Module, Setti
 
     Raises:
         InputError: the run names code and is not trusted.
-        FormatError: this is no run, or it has not finished.
+        FormatError: this is not a run, or it has not finished.
     """
     _check_run(folder)
     if not is_there(folder / "model.safetensors"):
-        raise FormatError(f"{folder.name} has not finished; go on with train --resume {folder}")
+        raise FormatError(
+            f"{folder.name} has not finished; continue it with train --resume {folder}"
+        )
     settings = read_settings(folder / "config.toml", inside=True)
     if settings.train.method == "full-graph":
         raise InputError(
@@ -174,7 +176,7 @@ def load_model(folder: Path, trust_code: bool = False) -> tuple[nn.Module, Setti
     data = read_tensors(folder / "model.safetensors")
     try:
         weights = load(data)
-        with torch.device("meta"):  # sizes are compared before memory is taken for them
+        with torch.device("meta"):  # sizes are compared before memory is allocated
             sizes = {name: value.to("meta") for name, value in weights.items()}
             make_model(settings, **shape).load_state_dict(sizes)
         model = make_model(settings, **shape)
@@ -195,7 +197,7 @@ def _read_environment(folder: Path) -> dict[str, Any]:
         texts = (facts["graph"]["digest"], facts["graph"]["text"])
         whole = all(type(count) is int and 0 < count < _MOST for count in counts)
         if not whole or len(facts["model"]) != 2 or not all(isinstance(t, str) for t in texts):
-            raise ValueError("a field has no possible value")
+            raise ValueError("a field has an impossible value")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, FormatError):
             raise

@@ -1,8 +1,8 @@
-"""run_loop: carries a run through: its epochs, with checkpoints, signals, trace and summary.
+"""run_loop: runs a training to its end: epochs, checkpoints, signals, trace and summary.
 
-An interrupt or termination is looked at between two steps: a checkpoint is written, and then the
-process ends as the signal asks. A second interrupt ends it at once; the last checkpoint stays. Over
-ranks a signal to any of them stops all after the same step.
+An interrupt or termination is handled between two steps: a checkpoint is written, and then the
+process exits as the signal demands. A second interrupt exits at once; the last checkpoint is kept.
+Over ranks a signal to any of them stops all after the same step.
 """
 
 import signal
@@ -29,7 +29,7 @@ from foregather.units import format_bytes
 
 __all__ = ["conduct", "epoch_line"]
 
-_DUE = 1  # what ranks say where a checkpoint is due; signals have larger numbers
+_DUE = 1  # exchanged by ranks when a checkpoint is due; signals have larger numbers
 _TRACE_SECONDS = 60.0  # between writes of the trace while training runs
 
 
@@ -48,7 +48,7 @@ class _Signals:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.seen = number
-        self._restore()  # the next one is not waited with
+        self._restore()  # the next one ends the process at once
 
     def _restore(self) -> None:
         while self._before:
@@ -60,11 +60,11 @@ class _Signals:
 
 
 def conduct(run: Run) -> Record:
-    """Trains to the end, evaluates the best weights, and writes everything down.
+    """Trains to the end, evaluates the best weights, and writes the results.
 
     Returns:
-        The summary: epochs, best epoch, accuracy by split and how it was `scored`, seconds, all
-        that was read and sent (of it `beside` the batches of epochs), and the folder.
+        The summary: epochs, best epoch, accuracy by split and how it was `scored`, seconds,
+        everything read and sent (with the part `beside` the batches of epochs), and the folder.
 
     Raises:
         KeyboardInterrupt: by SIGINT, after a checkpoint.
@@ -134,12 +134,12 @@ def _stopped_early(run: Run) -> bool:
 
 
 def _plot(run: Run) -> None:
-    """Draws the charts; a disk that refuses is only reported."""
+    """Draws the charts; a disk error is only reported."""
     _try(run, "plots", lambda: save_charts(run.folder, read_run(run.folder)))
 
 
 def epoch_line(record: Record, epochs: int) -> str:
-    """What an epoch came to, for people; what was read or sent beside its batches is included."""
+    """Describes an epoch in one line; includes what was read or sent beside its batches."""
     scored, beside = record.get("scored", "sampled"), record.get("beside", {})
     parts = [f"epoch {record['epoch']:>{len(str(epochs))}}/{epochs}", f"loss {record['loss']:.4f}"]
     if "train" in record:
@@ -169,7 +169,7 @@ def _stop(run: Run, number: int) -> None:
     ranks = run.together.size
     line = "foregather" if ranks == 1 else f"torchrun (with {ranks} ranks) -m foregather"
     trust = " --trust-code" if code_names(run.settings) else ""
-    text = f"stopped; {where}; go on with: {line} train --resume {run.settings.run}{trust}"
+    text = f"stopped; {where}; continue with: {line} train --resume {run.settings.run}{trust}"
     if number == signal.SIGINT:
         raise KeyboardInterrupt(text)
     run.say(text)
@@ -233,7 +233,7 @@ def _traced(trace: bool, profile: bool, run: Run) -> Iterator[tuple[Trace, Calla
 
 
 def _export(profiler: Any, path: Path) -> None:
-    """Writes torch's own trace, whole; torch itself would write through a link."""
+    """Writes torch's own trace atomically; torch itself would write through a link."""
     with tempfile.TemporaryDirectory() as place:
         profiler.export_chrome_trace(f"{place}/profile.json")
         write_safely(path, Path(place, "profile.json").read_bytes())
@@ -263,7 +263,7 @@ def _board(wanted: bool, run: Run) -> Iterator[Callable[[Record], None]]:
 
 
 def _try(run: Run, what: str, write: Callable[[], None]) -> None:
-    """Writes what training can do without; a disk that refuses is only reported."""
+    """Writes an optional file; a disk error is only reported."""
     try:
         write()
     except (OSError, RuntimeError, FormatError) as error:

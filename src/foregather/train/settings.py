@@ -1,7 +1,8 @@
-"""settings: what a training run is asked for, as typed values; read from TOML and written back.
+"""settings: the options of a training run as typed values, read from and written to TOML.
 
-The same fields are the sections of a config file and the flags of `foregather train`. What is read
-was checked: an unknown key is named with the nearest known one, a value of another type is refused.
+The same fields are the sections of a config file and the flags of `foregather train`. Everything
+read is checked: the error for an unknown key suggests the closest known one, and a value of the
+wrong type is refused.
 """
 
 import dataclasses
@@ -44,16 +45,16 @@ __all__ = [
 
 _MOST_BYTES = 1 << 24  # of a config file
 _MOST = (1 << 62) - 1  # of what is counted
-_MOST_RATE = 3e38  # what a weight of 32 bits can hold
-_MOST_SECONDS = 10**7  # what a timeout of torch can be
+_MOST_RATE = 3e38  # the largest float32 weight
+_MOST_SECONDS = 10**7  # the longest timeout that torch accepts
 
 
 @dataclass(frozen=True)
 class SamplerSettings:
-    """Which rule chooses the neighbours of a batch."""
+    """The sampler."""
 
     kind: str = "neighbor"
-    """neighbor, labor, full, or module:Class of your own."""
+    """neighbor, labor, full, or your own module:Class."""
     fanouts: tuple[int, ...] = (10, 5)
     """Neighbours kept at each layer; -1 for all."""
     replace: bool = False
@@ -66,7 +67,7 @@ class SamplerSettings:
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """What is trained."""
+    """The model."""
 
     kind: str = "sage"
     """sage, mlp, or module:Class of your own or of PyG (torch_geometric.nn:GCN); full-graph: gcn,
@@ -83,44 +84,44 @@ class ModelSettings:
 
 @dataclass(frozen=True)
 class OptimizerSettings:
-    """How weights move."""
+    """The optimiser and its schedule."""
 
     kind: Literal["adam", "adamw", "sgd"] = "adam"
     """Which of torch's optimisers."""
     lr: float = 0.01
     """Learning rate."""
     weight_decay: float = 0.0
-    """Decay of the weights."""
+    """Weight decay."""
     momentum: float = 0.0
-    """Of sgd."""
+    """Momentum of sgd."""
     schedule: Literal["constant", "cosine", "linear"] = "constant"
-    """How the learning rate goes down to zero over the epochs."""
+    """How the learning rate falls to zero over the epochs."""
     warmup: int = 0
-    """Epochs over which it first goes up."""
+    """Epochs over which it first rises."""
 
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """How long, on what, and by which random seed."""
+    """Duration, splits, device and random seed."""
 
     epochs: int = 10
-    """Epochs at most."""
+    """Maximum number of epochs."""
     batch_size: int = 1024
-    """Input nodes of a batch; over ranks, of each rank's."""
+    """Input nodes per batch; over ranks, per rank."""
     split: str = "train"
-    """The split that is trained on."""
+    """The split to train on."""
     valid: str = "valid"
     """The split that chooses the best epoch; empty for none."""
     test: str = "test"
-    """The split that is reported at the end; empty for none."""
+    """The split reported at the end; empty for none."""
     evaluate: Literal["sampled", "exact"] = "sampled"
-    """Validation after each epoch. sampled: by the fan-outs, quick. exact: by every edge."""
+    """Validation after each epoch. sampled: with the fan-outs, fast. exact: with every edge."""
     final: Literal["exact", "sampled"] = "exact"
-    """The scores at the end, likewise; exact: layer by layer, in the budget of training."""
+    """The scores at the end, likewise; exact: layer by layer, within the training budget."""
     patience: int = 0
-    """Stop after so many epochs without a better validation; 0 never stops early."""
+    """Stop after this many epochs without a better validation score; 0 never stops early."""
     device: str = "auto"
-    """Where the model is: cpu, cuda, cuda:N, or auto: a GPU where there is one."""
+    """Device of the model: cpu, cuda, cuda:N, or auto: a GPU if there is one."""
     seed: int = 0
     """Random seed of weights, order, samples and dropout."""
     threads: int = 0
@@ -131,13 +132,13 @@ class TrainSettings:
 
 @dataclass(frozen=True)
 class MemorySettings:
-    """What may be held in memory; no value here changes a result."""
+    """Memory budget and storage; no value here changes a result."""
 
     budget: str = "none"
-    """Bytes (2GB) for graph, cache and batches; auto: what the machine has; none: no promise. Over
-    ranks: of each rank, as `memory` of a Loader with a grid."""
+    """Bytes (2GB) for graph, cache and batches; auto: what the machine has; none: no limit. Over
+    ranks: per rank, as `memory` of a Loader with a grid."""
     storage: Literal["auto", "memory", "features", "topology", "disk"] = "auto"
-    """What is read from disk by plan (disk: both); auto: the way predicted to be the quickest."""
+    """What is read from disk (disk: both); auto: the mode predicted to be the fastest."""
     bulk: str = "auto"
     """Batches sampled and planned together; auto: as many as the budget holds."""
     prefetch: int = 2
@@ -149,17 +150,17 @@ class GridSettings:
     """How several ranks share the work, under torchrun; `wire` may change a result."""
 
     replication: int = 1
-    """Ranks that hold the same block; it divides the ranks."""
+    """Ranks that hold the same block; it must divide the number of ranks."""
     topology: Literal["auto", "partitioned", "replicated"] = "auto"
-    """Neighbour lists: a block on each rank, or all of them; auto: all where there is room."""
+    """Neighbour lists: one block per rank, or all of them; auto: all if there is room."""
     mode: Mode = "owner"
     """How ranks sample together; paper: as published."""
     wire: WireFormat = "exact"
-    """What feature rows are while they cross."""
+    """The format in which feature rows are sent."""
     weights: Literal["replicated", "sharded"] = "replicated"
-    """Weights and optimiser: whole on each rank (DDP), or a part on each (FSDP)."""
+    """Weights and optimiser: complete on each rank (DDP), or a part on each (FSDP)."""
     timeout: float = 600.0
-    """Seconds after which a silent rank is an error."""
+    """Seconds until a silent rank is an error."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ class CheckpointSettings:
     """When checkpoints are written; no value here changes a result."""
 
     minutes: float = 10.0
-    """Minutes between checkpoints inside an epoch; 0: only where an epoch ends."""
+    """Minutes between checkpoints inside an epoch; 0: only at the end of an epoch."""
     keep: int = 3
     """Checkpoints kept; older ones are removed once a newer one is safe."""
     epochs: int = 1
@@ -176,7 +177,7 @@ class CheckpointSettings:
 
 @dataclass(frozen=True)
 class WatchSettings:
-    """What is recorded beside the metrics; no value here changes a result."""
+    """What is recorded in addition to the metrics; no value here changes a result."""
 
     trace: bool = True
     """Write trace.json for Perfetto (of the first batches)."""
@@ -249,11 +250,11 @@ def read_settings(path: Path, inside: bool = False) -> Settings:
 
     Args:
         path: the file.
-        inside: it is part of a run folder: a link or a pipe is refused. A file that the caller
-            named himself may be either.
+        inside: it is part of a run folder: a link or a pipe is refused. A file named by the caller
+            may be either.
 
     Raises:
-        InputError: it is not TOML, has a key nobody knows, or a value of another type.
+        InputError: it is not TOML, has an unknown key, or a value of the wrong type.
         FormatError: inside a folder, it is not a regular file.
         StorageError: it cannot be read.
     """
@@ -287,7 +288,7 @@ def with_options(settings: Settings, given: Sequence[str]) -> Settings:
     """The settings with options of classes added, written as `model.heads=2`, `sampler.k=3`.
 
     Raises:
-        InputError: it is written in another way.
+        InputError: it is not in that form.
     """
     for text in given:
         name, equal, value = text.partition("=")
@@ -305,7 +306,7 @@ def with_options(settings: Settings, given: Sequence[str]) -> Settings:
 
 
 def write_settings(settings: Settings) -> str:
-    """The settings as TOML; `read_settings` gives them back."""
+    """Returns the settings as TOML, which `read_settings` can read."""
     plain = dataclasses.asdict(settings)
     lines = [f"{key} = {to_toml(v)}" for key, v in plain.items() if not isinstance(v, dict)]
     for section, table in plain.items():
@@ -328,8 +329,8 @@ def difference(old: Settings, new: Settings, free: tuple[str, ...] = ()) -> list
 def shared_facts(settings: Settings) -> dict[str, str]:
     """Settings that must be equal on all ranks, as texts by name.
 
-    The rest is each rank's own: where it finds the graph (its digest is compared), its threads; and
-    the folder and what is recorded in it, which rank 0 decides.
+    The rest may differ: the path of the graph (its digest is compared), threads; and the folder and
+    what is recorded in it, which rank 0 decides.
     """
     own = ("graph", "run", "train.threads", "watch", "full_graph.timeline")
     return {

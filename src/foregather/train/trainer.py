@@ -1,4 +1,4 @@
-"""trainer: what a run needs of its training, however that is done, and the loop over epochs.
+"""trainer: the interface between a run and its training, and the loop over epochs.
 
 A run folder, its checkpoints, signals and metrics know only this `Trainer`; how epochs are made is
 in `trainers`. All ranks make the same calls in the same order.
@@ -18,10 +18,10 @@ Record = dict[str, Any]
 
 
 class EpochRunner(Protocol):
-    """What the loop over epochs needs.
+    """The interface that the loop over epochs needs.
 
     Attributes:
-        unit: what an epoch is made of, for the bar.
+        unit: the unit of an epoch, for the progress bar.
     """
 
     unit: str
@@ -34,33 +34,36 @@ class EpochRunner(Protocol):
         """Steps of an epoch."""
 
     def epochs_done(self) -> int:
-        """Epochs that are complete, whoever trained them."""
+        """Number of complete epochs."""
 
     def train_epoch(self, bar: Progress, after_step: Callable[[], None] | None) -> Record:
-        """What is left of an epoch; the record has its number, loss, seconds and counters.
+        """Trains the rest of an epoch; the record has its number, loss, seconds and counters.
 
         Args:
-            bar: advanced by each step.
+            bar: advanced after each step.
             after_step: called after each step, where a checkpoint may be made; may raise to stop.
         """
 
     def evaluate(self) -> Record:
-        """`valid`, the score of the present weights, and how it was found; empty: no validation."""
+        """Returns `valid`, the score of the current weights, and how it was computed.
+
+        Empty: no validation.
+        """
 
     def keep_best(self) -> None:
-        """The present weights are those with the best validation so far."""
+        """Keeps the current weights as those with the best validation so far."""
 
     def take_beside(self) -> Record:
-        """What all ranks read and sent for anything but epochs since this was last asked."""
+        """What all ranks read and sent for anything but epochs since the last call."""
 
 
 class Trainer(EpochRunner, Protocol):
-    """What a run needs.
+    """The interface that a run needs.
 
     Attributes:
-        graph: what is trained on.
+        graph: the graph trained on.
         shape: feature columns and classes that the model was made for.
-        own: entries of the state that each rank has of its own; the others are alike on all.
+        own: entries of the state that are specific to each rank; the others are equal on all.
     """
 
     graph: Graph
@@ -72,38 +75,38 @@ class Trainer(EpochRunner, Protocol):
         """The weights of this rank, by name."""
 
     def facts(self) -> Record:
-        """What the run's environment says of it beside graph, model and machine."""
+        """Facts for the run's environment, in addition to graph, model and machine."""
 
     def begin(self) -> None:
-        """Refuses, before the first epoch, what could not be done after it."""
+        """Refuses, before the first epoch, anything that could not be done after it."""
 
     def position(self) -> tuple[int, int]:
-        """Epochs that are done, and steps of the next."""
+        """Finished epochs, and finished steps of the next."""
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but random numbers, which belong to the process."""
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes to a saved state."""
+        """Restores a saved state."""
 
     def like(self, path: str) -> Tensor:
         """The weight that a sharded tensor at this path of a checkpoint belongs to."""
 
     def best_weights(self) -> dict[str, Tensor]:
-        """The weights that a run delivers, whole and in host memory."""
+        """The final weights of a run, complete and in host memory."""
 
     def final_scores(self) -> Record:
-        """Scores by split of the best weights, how they were found, and what else sums a run up."""
+        """Scores by split of the best weights, how they were computed, and other facts."""
 
     def explain(self, record: Record) -> str:
-        """What was predicted of an epoch against what was measured, for people; may be empty."""
+        """Compares predicted with measured figures of an epoch, as text; may be empty."""
 
     def give_back(self) -> None:
-        """Frees what is held for training, with its counters kept; a second call does nothing."""
+        """Frees the training's resources, keeping its counters; a second call does nothing."""
 
 
 def epochs_without_gain(history: Sequence[Record]) -> int:
-    """Epochs since the best validation; 0 where nothing was validated."""
+    """Epochs since the best validation; 0 without validation."""
     scores = [record["valid"] for record in history if "valid" in record]
     return len(scores) - 1 - scores.index(max(scores)) if scores else 0
 
@@ -116,14 +119,14 @@ def run_epochs(
     after_step: Callable[[], None] | None = None,
     after_epoch: Callable[[Record], None] | None = None,
 ) -> None:
-    """Trains until `epochs` epochs are done, counting those done before.
+    """Trains until `epochs` epochs are done, including those done before.
 
     Args:
         runner: changed in place.
-        epochs: in all.
-        patience: stop after so many validations without a better score; 0 never does.
+        epochs: total number of epochs.
+        patience: stop after this many validations without a better score; 0 never stops.
         after_step: see `EpochRunner.train_epoch`.
-        after_epoch: called with the record of each epoch, which it may add to.
+        after_epoch: called with the record of each epoch, which it may extend.
     """
     left = max(0, epochs - runner.epochs_done()) * runner.steps()
     with Progress("training", left, runner.unit) as bar:

@@ -267,7 +267,7 @@ def test_budgets_and_options(tmp_path):
     with pytest.raises(FormatError, match="pickles are never loaded"):
         (tmp_path / "data.pt").write_bytes(b"")
         convert(tmp_path / "data.pt", tmp_path / "g")
-    with pytest.raises(FormatError, match="no known kind"):
+    with pytest.raises(FormatError, match="not a supported source"):
         (tmp_path / "data.xyz").write_bytes(b"")
         convert(tmp_path / "data.xyz", tmp_path / "g")
     assert not (tmp_path / "g").exists() and not (tmp_path / "g.partial").exists()

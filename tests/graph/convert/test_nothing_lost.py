@@ -197,7 +197,7 @@ def test_a_count_that_the_source_contradicts_is_refused(tmp_path):
 def test_features_that_take_the_place_of_others_are_told(sources):
     np.save(sources / "x.npy", X * 2)
     facts = convert(sources / "graph", sources / "g", features=sources / "x.npy")
-    assert "The features of graph were left out; those of x.npy take their place." in facts["notes"]
+    assert "The features of graph were left out; those of x.npy are used instead." in facts["notes"]
     np.testing.assert_array_equal(Graph.open(sources / "g").features[:], X * 2)
 
 
@@ -235,5 +235,5 @@ def test_buffers_that_cannot_be_had_are_a_sentence(tmp_path, monkeypatch):
 
     monkeypatch.setattr("foregather.graph.convert.spool.np.empty", refused)
     dtype = np.dtype([("key", "<u8")])
-    with pytest.raises(run.BudgetError, match="cannot have .* of memory.*smaller --memory"):
+    with pytest.raises(run.BudgetError, match="cannot allocate .* for sorting.*smaller --memory"):
         Spool(tmp_path / "s", dtype, 1 << 20, ("key",))

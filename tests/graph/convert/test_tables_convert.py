@@ -125,7 +125,7 @@ def test_a_pickled_split_is_never_loaded(tmp_path):
     [
         ("", "empty"),
         ("# only a comment\n", "e.csv"),
-        ("0,1\n2\n", "no delimiter cuts its first lines"),
+        ("0,1\n2\n", "no delimiter splits its first lines"),
         ("0,1\n" * 50_000 + "2\n", "line 50001"),
         ("0,1\n1,nan\n", "line 2"),
         ("0,1\n-1,2\n", "edge 1 has source -1"),

@@ -172,7 +172,7 @@ def test_columns_by_name_and_position(tmp_path: Path) -> None:
         ((0, 1), "positions count from 1"),
         ((1, 5), "has columns 1 to 4"),
         (("a", "to"), "no column named 'a'; its columns are id, to, w, from"),
-        ((1, 1), "asked for twice"),
+        ((1, 1), "requested twice"),
         ((1, 2, 3), "3 columns were given"),
     ):
         with pytest.raises(InputError, match=message):
@@ -270,7 +270,7 @@ def test_files_without_edges(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_what_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot tell what separates"):
+    with pytest.raises(InputError, match="cannot determine what separates"):
         TextSource(write(tmp_path, "1\n2\n"))
     with pytest.raises(InputError, match="delimiter is 'x'"):
         TextSource(write(tmp_path, "1,2\n"), delimiter="x")

@@ -124,7 +124,7 @@ def test_training_and_exact_scores_take_the_same_budget(tmp_path):
 def test_a_budget_is_refused_before_anything_is_read(tmp_path, monkeypatch):
     graph, model = make_graph(tmp_path / "g"), SAGE([WIDTH, 16, 4])
     monkeypatch.setattr("foregather.train.exact.layers.gathered", None)
-    with pytest.raises(BudgetError, match="give at least that"):
+    with pytest.raises(BudgetError, match="pass at least that"):
         infer(model, graph, tmp_path / "s.npy", memory="100KB")
 
 

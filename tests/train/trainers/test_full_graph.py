@@ -229,7 +229,7 @@ def test_a_signal_ends_it_after_the_epoch_with_a_checkpoint(graph, tmp_path, mon
         with pytest.raises(stop) as stopped:
             train(settings, heard.append)
     told = " ".join([*heard, str(stopped.value)])
-    assert "a checkpoint was written; go on with: foregather train --resume" in told
+    assert "a checkpoint was written; continue with: foregather train --resume" in told
     newest = list_checkpoints(tmp_path / "r" / "checkpoints")[0].name
     assert newest == "checkpoint-00000003-00000000.safetensors"
     assert main(["train", "--resume", str(tmp_path / "r"), "--json"]) == 0
@@ -303,7 +303,7 @@ def test_train_and_train_full_are_one_command(graph, tmp_path, capsys, monkeypat
     assert second["accuracy"] == first["accuracy"] and second["run"] == "b"
     assert main(["train-full", str(graph), "--config", "c.toml", "--epochs", "2", "--chunks", "3",
                  "--json"]) == 2  # fmt: skip
-    assert "a exists already; go on with --resume a" in capsys.readouterr().err
+    assert "a already exists; continue with --resume a" in capsys.readouterr().err
     assert main(["train-full", "--resume", "b", "--epochs", "7", "--json"]) == 2
     assert "train.epochs was 6 and is 7" in capsys.readouterr().err
     assert main(["train-full", "--resume=b", "--json"]) == 0

@@ -1,1 +1,1 @@
-"""baselines: the published way to sample and fetch over ranks, to compare with."""
+"""baselines: the published way to sample and fetch over ranks, for comparison."""

@@ -1,7 +1,7 @@
-"""fetch_paper: the published way to fetch features: an all-to-allv for every minibatch, no cache.
+"""fetch_paper: the published way to fetch features: one all-to-allv per minibatch, no cache.
 
-Inside the process column: ids to their owners, rows back, put where they belong. It is the baseline
-of our numbers, so ids have 4 bytes and rows of the own block are not sent.
+Within the grid column, ids are sent to their owners and rows back. It is a baseline for comparison,
+so it is not handicapped: ids have 4 bytes, and rows of a rank's own block are not sent.
 """
 
 from collections import deque
@@ -103,8 +103,8 @@ class PaperFetcher:
 
     Args:
         wire: links to the column.
-        block: the rows this rank has.
-        codec: what rows are while they cross.
+        block: the rows of this rank.
+        codec: the wire format of rows.
     """
 
     def __init__(self, wire: Wire, block: FeatureBlock, codec: Codec) -> None:
@@ -216,7 +216,7 @@ class PaperFetcher:
 def predict_paper(
     needs: Sequence[npt.NDArray[np.int64]], row_bytes: int
 ) -> dict[tuple[int, int, str], Entry]:
-    """What the ranks of a column send for a bulk, by (source, destination, purpose): places.
+    """Predicts what the ranks of a column send for a bulk, by (source, destination, purpose).
 
     Args:
         needs: by place: int64 [steps, blocks], rows of each owner in each minibatch.

@@ -1,9 +1,9 @@
 """paper: the published distributed sampler: a staged, sparsity-aware 1.5D product, then the verbs.
 
-Block row i of Q and of A lies with the c ranks of grid row i. For P = Q·A, rank (i, j) multiplies
-only with p/c² blocks of A: in each stage one rank of its column gives the others the rows that
-their Q needs. The parts of P are then added up over the grid row, and every rank of the row goes on
-with norm, sample and extract. It is the baseline of our numbers, so it is not made slow: ids have 4
+Block row i of Q and of A is held by the c ranks of grid row i. For P = Q·A, rank (i, j) multiplies
+only with p/c² blocks of A: in each stage one rank of its column sends the others the rows that
+their Q needs. The parts of P are then summed over the grid row, and every rank of the row continues
+with norm, sample and extract. It is a baseline for comparison, so it is not handicapped: ids have 4
 bytes, values are sent only if the graph has edge weights, rows needed by several minibatches are
 sent once, and what a grid row would draw together is drawn by each rank alone (a pure function).
 """
@@ -57,10 +57,10 @@ class Paper:
 
     @staticmethod
     def check(sampler: Sampler, grid: RankGrid) -> None:
-        """Whether the paper has this.
+        """Checks that the paper's mode supports this.
 
         Raises:
-            InputError: it has not.
+            InputError: it does not.
         """
         c = grid.replication
         if grid.size % (c * c):
@@ -75,7 +75,8 @@ class Paper:
             matrix = isinstance(sampler, MatrixSampler)
             advice = "mode='owner'" if matrix else "topology='replicated'"
             raise InputError(
-                f"mode 'paper' has Neighbor and Ladies, not {type(sampler).__name__}; use {advice}"
+                f"mode 'paper' supports Neighbor and Ladies, not {type(sampler).__name__}; use "
+                f"{advice}"
             )
 
     def sample(
@@ -123,7 +124,7 @@ class Paper:
 
     def _layer(self, sampler: Sampler, front: Frontier) -> LayerGraph:
         partial = self._multiply(front)
-        if not front.nodes:  # a grid row without minibatches only gives rows to others
+        if not front.nodes:  # a grid row without minibatches only sends rows to others
             return compact(front, _nothing(front), self.threads)
         if isinstance(sampler, Neighbor):
             p = self._reduce(front, partial)
@@ -155,7 +156,7 @@ class Paper:
         return own, Entries(out, columns[entry], edge, heavy)
 
     def _stage(self, needed: Array, q: int) -> tuple[Int, Int, Array, Array]:
-        """Lengths, begins, columns and weights of rows of block q, from the rank that has it."""
+        """Fetches lengths, starts, columns and weights of rows of block q from its holder."""
         wire = self.channel.column
         dtype = self.partition.indices.dtype
         asked = wire.collect(pack(needed), q, "A: needed rows")
@@ -293,7 +294,7 @@ class Paper:
             for p in self.channel.row.share(part, "A_l: sum over the grid row")
         ]
         rows, columns, edge, value = (np.concatenate(pieces) for pieces in zip(*got, strict=True))
-        order = np.argsort(rows, kind="stable")  # a row lies with one rank, in the order of A
+        order = np.argsort(rows, kind="stable")  # a row is held by one rank, in the order of A
         ptr = pointer(np.bincount(rows, minlength=len(front.rows)))
         entries = Entries(ptr, columns[order], edge[order], None)
         return rows_of(self.partition, front, entries, self.threads, value[order])

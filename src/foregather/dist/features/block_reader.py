@@ -1,4 +1,4 @@
-"""block_reader: reads a rank's feature block from its own disk, by plan: a round is a step.
+"""block_reader: reads a rank's feature block from its own disk; a round is a step of its plan.
 
 While one round crosses the next ones are read. What is read, and what stays in the cache, the plan
 says (`block_plan`); the executor below is that of a Loader on one machine.
@@ -33,7 +33,7 @@ class OwnDisk:
         file: the rows of the block, and no others.
         first_row: id of its first row.
         share: memory for cache and reading.
-        room: rows of a round at most.
+        room: maximum rows per round.
         threads: threads to use for copies.
     """
 
@@ -110,7 +110,7 @@ class OwnDisk:
         return self._rows[np.searchsorted(self._held, local_rows(ids, self.first_row))]
 
     def counters(self) -> dict[str, Any]:
-        """What was read so far, see `DiskFeatures.counters`, and what plans announced."""
+        """Read counters, see `DiskFeatures.counters`, and the totals of the plans."""
         found = {} if self._disk is None else self._disk.counters()
         planned = {f"planned_{name}": count for name, count in self.announced.items()}
         return {**found, **planned}
@@ -131,6 +131,6 @@ class OwnDisk:
         ]
 
     def close(self) -> None:
-        """Ends reading and frees the cache."""
+        """Stops reading and frees the cache."""
         if self._disk is not None:
             self._disk.close()

@@ -1,7 +1,7 @@
-"""exchange: the feature rows of a bulk over ranks, as indexing the whole matrix would give them.
+"""exchange: fetches the feature rows of a bulk over ranks; equal to indexing the whole matrix.
 
-The default plans a bulk: one request, then rows in rounds that the budget has room for, those kept
-that are wanted soonest. Mode "paper" is the published exchange, one for every minibatch.
+The default plans a bulk: one request, then rows in rounds that fit the budget, caching those needed
+soonest. Mode "paper" is the published exchange, one per minibatch.
 """
 
 from collections import deque
@@ -33,15 +33,16 @@ if TYPE_CHECKING:
 
 __all__ = ["ExchangeMode", "FeatureExchange", "Fetch"]
 
-#: "planned": a request a bulk, rows kept by Belady's rule. "paper": an all-to-allv a minibatch.
+#: "planned": one request per bulk, rows cached by Belady's rule. "paper": one all-to-allv per
+#: minibatch.
 ExchangeMode = Literal["planned", "paper"]
 
 
 class Fetch:
-    """The rows of a bulk, on their way: iterate over it, one tensor a minibatch.
+    """The rows of a bulk being fetched: iterate over it, one tensor per minibatch.
 
-    While a minibatch is used the next one crosses. It need not be read to its end: the ranks go on
-    with one another when the next bulk is begun.
+    The next minibatch is sent while one is used. It need not be read to its end: the ranks continue
+    together when the next bulk starts.
     """
 
     def __init__(self, thread: Executor, rows: "Iterator[torch.Tensor]", steps: int) -> None:
@@ -58,7 +59,7 @@ class Fetch:
             self._rest = self._thread.submit(_exhaust, self._rows)
 
     def go_on(self) -> "Future[None]":
-        """Lets all that is left cross, whether or not it is read; done when it has."""
+        """Completes the exchange whether or not the rest is read."""
         self._submit(self._left)
         assert self._rest is not None
         return self._rest
@@ -76,26 +77,27 @@ class Fetch:
 def _next(rows: "Iterator[torch.Tensor]") -> "torch.Tensor":
     for found in rows:
         return found
-    raise RankError("these rows do not come: an earlier minibatch of the bulk failed")
+    raise RankError("these rows are not available: an earlier minibatch of the bulk failed")
 
 
 def _exhaust(rows: "Iterator[torch.Tensor]") -> None:
     for _ in rows:
-        raise AssertionError("a bulk has more minibatches than were asked for")
+        raise AssertionError("a bulk has more minibatches than were requested")
 
 
 class FeatureExchange:
-    """Feature rows over the ranks of a grid; all ranks make it and call it together.
+    """Exchanges feature rows over the ranks of a grid; creation and calls are collective.
 
     Args:
         grid: the ranks.
         features: this rank's block: number `grid.row` of `grid.num_rows`.
         memory: bytes for the cache of remote rows, staging and the planner's tables, for example
-            "1GB"; the same on all ranks. Where the block is in a file, for reading it and a cache
-            of its rows, too. The ids of a bulk and what is returned come on top. Mode "paper" keeps
+            "1GB"; the same on all ranks. If the block is in a file, also for reading it and a cache
+            of its rows. The ids of a bulk and the returned rows come on top. Mode "paper" caches
             nothing and needs none.
-        wire: "exact" sends rows as they are stored; "float16" and "int8" (one scale a row) send
-            and keep float32 rows rounded, see `error`. Rows of the own block are always exact.
+        wire: "exact" sends rows as they are stored; "float16" and "int8" (one scale per row) send
+            and cache float32 rows rounded, see `error`. Rows of the rank's own block are always
+            exact.
         mode: see `ExchangeMode`.
         threads: threads to use; the result does not depend on it.
         channel: links to use (`Grid.channel`); None makes new ones. Shared ones must be used in
@@ -103,7 +105,7 @@ class FeatureExchange:
 
     Raises:
         InputError: the block is not this rank's, or the ranks differ in features or options.
-        BudgetError: `memory` is below the minimum, which the message says.
+        BudgetError: `memory` is below the minimum, which the message states.
     """
 
     def __init__(
@@ -126,7 +128,9 @@ class FeatureExchange:
         if mode not in ("planned", "paper"):
             raise InputError(f"mode is {mode!r}, expected 'planned' or 'paper'")
         if mode == "planned" and memory is None:
-            raise InputError("memory is not given; say how much rows of others may take, as '1GB'")
+            raise InputError(
+                "memory is not given; pass a budget for rows of other ranks, such as '1GB'"
+            )
         if mode == "paper" and features.file is not None:
             raise InputError(
                 f"mode is 'paper', but the block is in {features.file.name}, which is read by "
@@ -173,14 +177,14 @@ class FeatureExchange:
         return staging
 
     def fetch(self, bulk: Iterable[Any], later: Iterable[Any] | None = None) -> Fetch:
-        """Starts to fetch this rank's minibatches, in the background.
+        """Starts to fetch this rank's minibatches in the background.
 
-        What comes out, one tensor [nodes, width] a minibatch, is `features[ids]` of the whole
+        The result, one tensor [nodes, width] per minibatch, equals `features[ids]` of the whole
         matrix.
 
         Args:
             bulk: a `Bulk`, or the ids of each minibatch; a rank may have none.
-            later: the bulk after it, where it is known: rows it wants are kept.
+            later: the next bulk, if known: rows it needs are kept.
 
         Raises (here or when rows are read):
             InputError: an id is out of range, or twice in a minibatch.
@@ -234,16 +238,16 @@ class FeatureExchange:
 
     @property
     def error(self) -> WireError:
-        """How far the rows that this rank sent were from its own, measured."""
+        """The measured error of the rows that this rank sent."""
         return self.codec.error
 
     def settle(self) -> None:
-        """Waits until all that was begun has crossed: other ranks may want rows of this one."""
+        """Waits until everything started has been sent: other ranks may need rows of this one."""
         if self._last is not None:
             wait([self._last.go_on()])
 
     def close(self) -> None:
-        """Waits until other ranks have their rows, and ends the thread unless it was given."""
+        """Waits until other ranks have their rows, and ends the thread unless it was passed in."""
         self.settle()
         if self._own_channel:
             self.channel.close()

@@ -1,8 +1,8 @@
-"""feature_block: a block of consecutive feature rows, all that one rank holds of them.
+"""feature_block: a block of consecutive feature rows, held by one rank.
 
-The rows lie in memory, or on the rank's own disk: in a file that an exchange reads by plan, or in
-a store with a memory of its own. Ids stay those of the whole graph.
-Blocks have equally many rows unless borders are given (those of a `Partition`, for instance).
+The rows are in memory, or on the rank's own disk: in a file that an exchange reads according to a
+plan, or in a store with its own memory. Ids are those of the whole graph. Blocks have the same
+number of rows unless boundaries are given (such as those of a `Partition`).
 """
 
 import os
@@ -33,9 +33,9 @@ class FeatureBlock:
     """Rows [row_starts[block], row_starts[block + 1]) of a feature matrix.
 
     Attributes:
-        row_starts: int64 [blocks + 1]: borders of the blocks.
+        row_starts: int64 [blocks + 1]: boundaries of the blocks.
         block: number of this block.
-        rows: its rows: in memory, in a file, or a store of them; a file or store may have all rows.
+        rows: its rows: in memory, in a file, or a store; a file or store may hold all rows.
     """
 
     row_starts: Int
@@ -62,10 +62,10 @@ class FeatureBlock:
         block: int,
         row_starts: npt.ArrayLike | None = None,
     ) -> "FeatureBlock":
-        """One block of a whole matrix: a view of it in memory, or the store of it on disk.
+        """Returns one block of a whole matrix: a view in memory, or its store on disk.
 
         Raises:
-            InputError: there is no such block, or the borders do not cut the rows.
+            InputError: there is no such block, or the boundaries do not fit the rows.
         """
         rows = features if isinstance(features, (Features, Store)) else Features(features)
         starts = _borders(len(rows), blocks, row_starts)
@@ -80,7 +80,7 @@ class FeatureBlock:
         block: int,
         row_starts: npt.ArrayLike | None = None,
     ) -> "FeatureBlock":
-        """Reads one block of a graph folder's features into memory, and no other rows.
+        """Reads only one block of a graph folder's features into memory.
 
         Raises:
             InputError: the graph has no features, or there is no such block.
@@ -107,7 +107,7 @@ class FeatureBlock:
         block: int,
         row_starts: npt.ArrayLike | None = None,
     ) -> "FeatureBlock":
-        """One block of a graph folder's features, left on disk: an exchange reads rows by plan.
+        """Returns one block of a graph folder's features, left on disk for an exchange to read.
 
         Raises:
             InputError: the graph has no features or no folder, or there is no such block.
@@ -119,7 +119,7 @@ class FeatureBlock:
 
     @property
     def file(self) -> FeatureFile | None:
-        """The rows of this block, and no others, where they are in a file; None elsewhere."""
+        """The rows of this block if they are in a file; otherwise None."""
         file = self.rows.by_plan
         if file is None or len(file) == self.num_rows:
             return file
@@ -147,26 +147,26 @@ class FeatureBlock:
 
     @property
     def scale(self) -> npt.NDArray[np.float32] | None:
-        """float32 [width] where `take` gives int8 rows that stand for row * scale."""
+        """float32 [width] if `take` returns int8 rows that stand for row * scale."""
         return self.rows.scale
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of what `take` gives."""
+        """The dtype of rows returned by `take`."""
         stored: np.dtype[Any] = self.rows.dtype
         native: np.dtype[Any] = stored.newbyteorder("=")
         return native
 
     @property
     def gathered_dtype(self) -> np.dtype[Any]:
-        """Of what a user sees: `dtype`, or float32 with a scale."""
+        """The dtype that a user sees: `dtype`, or float32 with a scale."""
         return self.dtype if self.scale is None else np.dtype(np.float32)
 
     def take(self, ids: Array) -> Array:
-        """Rows of this block by their ids, as they are stored (or as the store gives them).
+        """Returns rows of this block by id, as stored (or as the store returns them).
 
         Raises:
-            InputError: the rows are in a file, which only plans read.
+            InputError: the rows are in a file, which is only read according to a plan.
         """
         return self.rows.take(self._local(ids))
 
@@ -177,7 +177,7 @@ class FeatureBlock:
 
 def _borders(rows: int, blocks: int, row_starts: npt.ArrayLike | None) -> Int:
     if blocks < 1:
-        raise InputError(f"blocks is {blocks}, expected a number from 1 on")
+        raise InputError(f"blocks is {blocks}, expected at least 1")
     if row_starts is None:
         return np.arange(blocks + 1, dtype=np.int64) * rows // blocks
     starts = np.asarray(row_starts, np.int64)

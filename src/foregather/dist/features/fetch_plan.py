@@ -1,7 +1,7 @@
-"""fetch_plan: which remote rows cross for a bulk, when, and what stays: known before any moves.
+"""fetch_plan: plans which remote rows are sent for a bulk, when, and which stay cached.
 
-A rank's remote rows go through the same planner as blocks of a disk, one row a block, so rows are
-kept by Belady's rule under the budget and each crosses once while it stays. What the ranks of a
+A rank's remote rows go through the same planner as blocks of a disk, one row per block, so rows are
+cached by Belady's rule within the budget and each is sent once while it stays. What the ranks of a
 column send follows from their plans alone: `predict` is the ledger, to the byte.
 """
 
@@ -25,7 +25,7 @@ Array = npt.NDArray[Any]
 Int = npt.NDArray[np.int64]
 PlaceLink = tuple[int, int, str]
 REQUEST, REPLY = "features: request", "features: reply"
-_ROW = 4096  # what a row counts as for the planner: a block
+_ROW = 4096  # for the planner, a row is a block
 _HEADER = 24  # bytes of the three lengths in a request
 
 
@@ -33,8 +33,8 @@ _HEADER = 24  # bytes of the three lengths in a request
 class Round:
     """One reply collective: rows of the steps [first, last).
 
-    From each owner those from `skip` on, at most `take`; `done` says whether the steps are complete
-    with it.
+    It has at most `take` rows of each owner, from `skip` on; `done` says whether it completes the
+    steps.
     """
 
     first: int
@@ -49,13 +49,13 @@ class FetchPlan:
     """What one rank fetches for a bulk.
 
     Attributes:
-        place: its block, and its place in the column.
+        place: its block, and its position in the column.
         core: the plan over its remote rows: hits, misses and slots.
-        remote: for each step, where remote rows are in the output (plan position -> row).
-        local: for each step, where rows of the own block are in the output.
-        local_ids: for each step, their ids; ascending where they are read.
+        remote: for each step, positions of remote rows in the output (plan position -> row).
+        local: for each step, positions of rows of the own block in the output.
+        local_ids: for each step, their ids; ascending if they are read from disk.
         cut: int64 [steps, blocks + 1]: where the misses of each owner begin, among all misses.
-        reads_local: rows of the own block are read round by round, as those of others cross.
+        reads_local: rows of the own block are read round by round, like those of others.
         local_ahead: ids of the own block in later batches, where they are read.
     """
 
@@ -80,7 +80,7 @@ class FetchPlan:
 
     @property
     def most(self) -> npt.NDArray[np.int32]:
-        """Misses of the owner that has most, for each step; own rows count where they are read."""
+        """The most misses of any owner, for each step; own rows count if they are read."""
         blocks = self.cut.shape[1] - 1
         most = self.needs.max(axis=1) if blocks else np.zeros(self.steps)
         if self.reads_local:
@@ -88,7 +88,10 @@ class FetchPlan:
         return np.asarray(most, np.int32)
 
     def local_in(self, step: int, this: "Round") -> slice:
-        """Which rows of the own block a step gets in a round: all in its first, or as many."""
+        """Which rows of the own block a step gets in a round.
+
+        All in its first, or as many as others.
+        """
         if self.reads_local:
             return slice(this.skip, this.skip + this.take)
         return slice(0, None if this.skip == 0 else 0)
@@ -116,7 +119,7 @@ class FetchPlanner:
         row_starts: int64 [blocks + 1]: borders of the blocks.
         place: this rank's block.
         num_slots: rows the cache holds.
-        bounds: compute the fewest misses of any policy, too.
+        bounds: also compute the fewest misses of any policy.
         reads_local: the own block is on disk, so its rows are part of rounds.
     """
 
@@ -135,7 +138,7 @@ class FetchPlanner:
         )
 
     def plan(self, batches: Iterable[Any], ahead: Iterable[Any] = ()) -> FetchPlan:
-        """The plan of a bulk; `ahead` are the batches after it, as far as they are known.
+        """Plans a bulk; `ahead` are the following batches, as far as known.
 
         Raises:
             InputError: a row is out of range, or twice in a batch.
@@ -149,7 +152,7 @@ class FetchPlanner:
             own = (rows >= low) & (rows < high)
             remote.append(np.flatnonzero(~own))
             place = np.flatnonzero(own)
-            if self.reads_local:  # rounds then go through the block from its start to its end
+            if self.reads_local:  # rounds then traverse the block from start to end
                 place = place[np.argsort(rows[place])]
             local.append(place)
             local_ids.append(rows[place])
@@ -174,7 +177,7 @@ def row_geometry(rows: int) -> _core.Geometry:
 
 
 def cut_rounds(most: Sequence[Int], staging: int) -> list[Round]:
-    """The reply collectives of a bulk: a round has at most `staging` rows on any link.
+    """Divides a bulk into reply collectives: a round has at most `staging` rows on any link.
 
     Args:
         most: for each rank of the column and each of its steps, the misses of the owner that has
@@ -203,13 +206,13 @@ def cut_rounds(most: Sequence[Int], staging: int) -> list[Round]:
 
 
 def in_round(counts: Int, this: Round) -> Int:
-    """How many of a link's rows of each step, given by their counts, are in a round."""
+    """Returns how many rows of each step are in a round on a link, from their counts."""
     span = counts[this.first : this.last]
     return np.clip(span - this.skip, 0, this.take)
 
 
 def predict(plans: Sequence[FetchPlan], row_bytes: int, staging: int) -> dict[PlaceLink, Entry]:
-    """What the ranks of a column send for a bulk, by (source, destination, purpose): places."""
+    """Predicts what the ranks of a column send for a bulk, by (source, destination, purpose)."""
     sums: dict[PlaceLink, list[int]] = defaultdict(lambda: [0, 0])
     rounds = cut_rounds([np.asarray(plan.most, np.int64) for plan in plans], staging)
     for plan in plans:

@@ -1,4 +1,4 @@
-"""fetch_rows: decides how the feature rows of a Loader over ranks cross, and makes the exchange."""
+"""fetch_rows: decides how a Loader over ranks fetches feature rows, and creates the exchange."""
 
 import numpy as np
 import numpy.typing as npt
@@ -19,15 +19,15 @@ from foregather.loader.rank_options import BlockStorage, RankSetup
 __all__ = ["default_memory", "exchange_of"]
 
 Int = npt.NDArray[np.int64]
-_PART = 10  # the default is this part of the largest block,
-_LEAST = 64 << 20  # and so much at least: small staging makes many rounds of a minibatch
+_PART = 10  # the default is this share of the largest block,
+_LEAST = 64 << 20  # and at least this much: small staging means many rounds per minibatch
 
 
 def default_memory(features: Features, starts: Int) -> int | None:
-    """Bytes for rows of other ranks where none were given; the same on all ranks.
+    """The default bytes for rows of other ranks; the same on all ranks.
 
-    The planner's tables, and a tenth of the largest block or 64 MiB, whichever is more. None where
-    the tables alone would take more than that block, or all rows are in one: then rows cross
+    It is the planner's tables plus a tenth of the largest block or 64 MiB, whichever is more. None
+    if the tables alone would take more than that block, or all rows are in one: then rows are sent
     minibatch by minibatch.
     """
     row = features.width * features.dtype.itemsize
@@ -45,19 +45,19 @@ def exchange_of(
     options: RankSetup,
     threads: int,
 ) -> FeatureExchange:
-    """The exchange of a Loader; all ranks call this together.
+    """Creates the exchange of a Loader; a collective call.
 
     Args:
         graph: with features, in memory or memory-mapped.
-        starts: int64 [num_rows + 1]: borders of the blocks.
+        starts: int64 [num_rows + 1]: boundaries of the blocks.
         grid: the ranks.
-        options: mode "paper" exchanges rows minibatch by minibatch, "owner" by plan, with
-            `memory`, or `default_memory` where that is None.
+        options: mode "paper" exchanges rows minibatch by minibatch, "owner" according to a plan,
+            with `memory`, or `default_memory` if that is None.
         threads: threads to use.
 
     Raises:
         InputError: the ranks differ, or the rows cannot be rounded.
-        BudgetError: `memory` is too small; the message says the minimum.
+        BudgetError: `memory` is too small; the message states the minimum.
     """
     features = graph.features
     assert features is not None
@@ -78,12 +78,12 @@ def exchange_of(
 
 
 def _place(block: FeatureBlock, memory: int, row_bytes: int) -> tuple[int, BlockStorage]:
-    """Where blocks go under a budget for everything, and what is left of it for other rows.
+    """Decides where blocks are kept within the budget, and what is left for other rows.
 
-    The largest block decides, so that all ranks do the same.
+    The largest block decides, so that all ranks agree.
 
     Raises:
-        BudgetError: neither place has enough; the message says the less of the two.
+        BudgetError: neither option fits; the message states the smaller minimum.
     """
     rows, peers = int(np.diff(block.row_starts).max()), len(block.row_starts) - 2
     own = OwnBlock(rows, block.width * block.dtype.itemsize)

@@ -1,8 +1,8 @@
-"""memory_split: how a rank's budget for feature rows is divided, the same on all ranks of a grid.
+"""memory_split: divides a rank's budget for feature rows, equally on all ranks of a grid.
 
-The planners' tables and block checksums come first; then staging for rows that are sent and
-received, and, where the own block is on disk, for what is read; what is left is cache: of rows of
-other ranks, and of rows of the own block.
+The planners' tables and block checksums come first; then staging for rows being sent and received
+and, if the own block is on disk, for reads; the rest is cache, for rows of other ranks and of the
+own block.
 """
 
 from dataclasses import dataclass
@@ -26,10 +26,10 @@ __all__ = ["DiskShare", "OwnBlock", "shares", "shares_with_disk"]
 
 @dataclass(frozen=True)
 class OwnBlock:
-    """The blocks that ranks have on disk, as far as budgets count.
+    """The blocks that ranks have on disk, for budgets.
 
     Attributes:
-        rows: of the largest block, so that all ranks come to the same shares.
+        rows: rows of the largest block, so that all ranks get the same shares.
         row_bytes: stored bytes of a row.
     """
 
@@ -39,7 +39,7 @@ class OwnBlock:
 
 @dataclass(frozen=True)
 class DiskShare:
-    """What reading the own block is given.
+    """The share for reading the own block.
 
     Attributes:
         slots: rows of the own block that the cache holds.
@@ -51,14 +51,14 @@ class DiskShare:
 
 
 def shares(memory: int, rows: int, row_bytes: int, peers: int) -> tuple[int, int]:
-    """Slots of the cache and rows of staging for each peer, where the own block is in memory.
+    """Returns cache slots and rows of staging per peer, if the own block is in memory.
 
-    Staging is an eighth of what the tables leave, at most 64 MiB.
+    Staging is an eighth of the budget after the tables, at most 64 MiB.
 
     Args:
         memory: the budget.
         rows: of the whole matrix.
-        row_bytes: of a row as it crosses.
+        row_bytes: bytes of a row on the wire.
         peers: other ranks of the column.
 
     Raises:
@@ -76,10 +76,10 @@ def shares(memory: int, rows: int, row_bytes: int, peers: int) -> tuple[int, int
 def shares_with_disk(
     memory: int, rows: int, row_bytes: int, peers: int, own: OwnBlock
 ) -> tuple[int, int, DiskShare]:
-    """The same where the own block is on disk, and what reading it is given.
+    """Returns the same if the own block is on disk, and the share for reading it.
 
     A round's rows of the own block, for all ranks of the column, are in memory at once. Half of the
-    cache is for rows of the own block, all of it where there are no other ranks.
+    cache is for rows of the own block, or all of it if there are no other ranks.
 
     Raises:
         BudgetError: the budget is below the minimum.
@@ -88,7 +88,7 @@ def shares_with_disk(
     file = _core.Geometry(own.rows, stored, ALIGN, file_bytes(rows * stored), ALIGN)
     remote, local = CacheNeed(row_geometry(rows), row_bytes), CacheNeed(file, stored)
     fixed = remote.tables(0) + local.tables(0)
-    fixed += most_sums_bytes(own.rows * stored)  # also where a rank's folder has none: all agree
+    fixed += most_sums_bytes(own.rows * stored)  # even if a rank's folder has none: all must agree
     reading = whole_pages(2 * longest_request(stored))
     pair = 2 * peers * row_bytes + (peers + 1) * stored
     least = fixed + reading + pair

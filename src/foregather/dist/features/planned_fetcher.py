@@ -1,7 +1,7 @@
 """planned_fetcher: carries out column plans: answers the column, receives rows, keeps some.
 
 It decides nothing: which rows cross in which round, and what stays, is in the plan. It runs in the
-thread of a channel, so the rows of the next minibatch cross while the last one is used.
+thread of a channel, so the rows of the next minibatch are sent while the current one is used.
 """
 
 from collections import deque
@@ -51,11 +51,11 @@ class PlannedFetcher:
 
     Args:
         wire: links to the column.
-        block: the rows this rank has.
-        codec: what rows are while they cross and in the cache.
+        block: the rows of this rank.
+        codec: the format of rows on the wire and in the cache.
         num_slots: rows the cache holds; the same as the planner's.
         staging: rows of one peer that there is room for; the same as the planner's.
-        disk: what reads the rows of the block, where they are on disk.
+        disk: reads the rows of the block, if they are on disk.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class PlannedFetcher:
         self._bulks: deque[_Bulk] = deque()
         #: Rows so far: of the own block, from the cache, and fetched.
         self.counts = {"local": 0, "hits": 0, "misses": 0}
-        #: Bytes that plans announced so far: requests of this rank, and replies to it.
+        #: Planned bytes so far: requests of this rank, and replies to it.
         self.announced = {REQUEST: 0, REPLY: 0}
 
     @property
@@ -224,7 +224,7 @@ class PlannedFetcher:
         self._put(self.cache, slots, position, out)
 
     def _put_received(self, bulk: _Bulk, this: Round, step: int, out: Array) -> None:
-        """Copies what a round brought for one step to the output and to slots."""
+        """Copies a round's rows for one step to the output and to slots."""
         plan = bulk.plan.fetch
         core, remote = plan.core, plan.remote[step]
         for owner in range(self.wire.size):

@@ -1,1 +1,1 @@
-"""forecast: what a cluster would send and take, before there is one."""
+"""forecast: predicts the traffic and time of a cluster."""

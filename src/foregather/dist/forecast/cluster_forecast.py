@@ -1,9 +1,9 @@
-"""cluster_forecast: bytes, messages and seconds of an epoch on a cluster that is not there.
+"""cluster_forecast: predicts bytes, messages and seconds of an epoch on a hypothetical cluster.
 
 Some grid rows and bulks are rehearsed with the real graph (all of them, for small grids: then bytes
-and messages are those of a run), and stand for the others. Seconds are those of the links alone:
-a collective takes as long as its busiest rank, which pays a latency for each message and sends and
-gets at the bandwidth; the stages of the paper's product come one after the other.
+and messages are those of a run), and extrapolated to the others. Seconds are those of the links
+alone: a collective takes as long as its busiest rank, which pays a latency per message and sends
+and receives at the bandwidth; the stages of the paper's product run one after the other.
 """
 
 from collections.abc import Iterable, Sequence
@@ -36,7 +36,7 @@ Int = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Cost:
-    """What crosses in an epoch, over all ranks, and how long the links are busy with it."""
+    """The traffic of an epoch over all ranks, and how long the links are busy with it."""
 
     bytes: int
     messages: int
@@ -48,7 +48,7 @@ class Cost:
         )
 
     def times(self, factor: float) -> "Cost":
-        """The same, so many times."""
+        """Multiplies the cost."""
         return Cost(
             round(self.bytes * factor), round(self.messages * factor), self.seconds * factor
         )
@@ -60,7 +60,7 @@ class Forecast:
 
     Attributes:
         default: cost by part: "sampling" and "features".
-        paper: the same for the paper's mode; empty where the grid does not fit it.
+        paper: the same for the paper's mode; empty if the grid does not fit it.
         ranks: ranks that were rehearsed.
         bulks: bulks of each that were rehearsed.
         epoch_bulks: bulks of an epoch.
@@ -82,13 +82,13 @@ class Model:
     Args:
         graph: the graph; its features' width and dtype count, not their content.
         sampler: the rule.
-        seeds: the input nodes of an epoch in the order in which they are dealt into minibatches;
-            minibatch b is rank b mod p's.
+        seeds: the input nodes of an epoch in the order in which they form minibatches; minibatch b
+            belongs to rank b mod p.
         ranks: p.
         replication: c.
         link: of each rank.
         batch_size: seeds of a minibatch.
-        bulk: minibatches a rank and bulk.
+        bulk: minibatches per rank and bulk.
         row_bytes: bytes of a feature row on the wire.
         memory: a rank's budget for rows of others.
         seed: random seed.
@@ -114,10 +114,12 @@ class Model:
         if self.ranks < 1 or self.replication < 1 or self.ranks % self.replication:
             raise InputError(
                 f"there are {self.ranks} ranks with replication {self.replication}; choose a "
-                "replication that divides the ranks"
+                "replication that divides the number of ranks"
             )
         if self.batch_size < 1 or self.bulk < 1 or not len(self.seeds):
-            raise InputError("expected at least one seed, one seed a batch and one batch a bulk")
+            raise InputError(
+                "expected at least one seed, one seed per batch and one batch per bulk"
+            )
         self.rows = self.ranks // self.replication
         self.batches = -(-len(self.seeds) // self.batch_size)
         self.epoch_bulks = -(-self.batches // (self.ranks * self.bulk))
@@ -196,11 +198,11 @@ class Model:
     # ---- collectives ---------------------------------------------------------------------------
 
     def _collective(self, got: dict[int, Int], lengths: int, messages: int) -> Cost:
-        """An all-to-all in each column, of bytes that sampled ranks get from each place.
+        """The cost of an all-to-all in each column, from the bytes that rehearsed ranks receive.
 
         Args:
             got: by rank: int64 [places].
-            lengths: 8 where lengths travel before, else 0.
+            lengths: 8 if lengths are sent first, otherwise 0.
             messages: non-empty messages of the sampled ranks.
         """
         peers, known = self.rows - 1, len(got)
@@ -230,7 +232,10 @@ class Model:
         return cost
 
     def _stages(self, drawn: dict[int, Bulk], chosen: Sequence[int]) -> Cost:
-        """The staged product: each stage has one root a column, to which others turn in order."""
+        """The staged product.
+
+        Each stage has one root per column, which the others contact in order.
+        """
         c, peers, stages = self.replication, self.rows - 1, self.rows // self.replication
         rows: dict[int, PaperRow] = {
             row: rehearse_paper(
@@ -263,7 +268,7 @@ class Model:
         return cost
 
     def _planned(self, plans: dict[int, FetchPlan]) -> Cost:
-        """One request, and as many replies as staging asks for."""
+        """One request, and as many replies as staging requires."""
         places = range(self.rows)
         requests = {
             rank: np.array([0 if o == plan.place else plan.request_bytes(o) for o in places])

@@ -1,4 +1,4 @@
-"""cut_quality: how good a cut into blocks is: cut edges, halo, balance; nothing is moved."""
+"""cut_quality: measures the quality of a cut into blocks: cut edges, halo, balance."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ Int = npt.NDArray[np.int64]
 
 
 def measure_cut(graph: Graph, part: Int, parts: int) -> dict[str, Any]:
-    """Facts about a cut.
+    """Returns facts about a cut.
 
     Args:
         graph: the graph.
@@ -32,7 +32,7 @@ def measure_cut(graph: Graph, part: Int, parts: int) -> dict[str, Any]:
     cut = np.zeros(parts, np.int64)
     halo = np.zeros(parts, np.int64)
     bounds = fetch(graph.indptr)
-    # One bit a (block, node): a block is looked at at a time, so memory is N bytes.
+    # One block is processed at a time, so memory is N bytes.
     for block in range(parts):
         met = np.zeros(graph.num_nodes, np.bool_)
         for begin, end in _spans(bounds, part, block):

@@ -1,4 +1,4 @@
-"""rehearsal: what the ranks of a grid would send for a bulk, worked out in one process.
+"""rehearsal: computes in one process what the ranks of a grid would send for a bulk.
 
 The messages of the default mode are made by the same code that ranks run, with all owners at hand;
 those of the paper's mode follow from the rows of the frontiers and their degrees. So bytes are
@@ -39,7 +39,7 @@ class Messages:
 
 @dataclass
 class _OwnersHere:
-    """Stands for the wire of a column: every owner's answer is made on the spot."""
+    """Replaces the wire of a column: every owner's answer is computed here."""
 
     blocks: list[Partition]
     place: int
@@ -81,7 +81,7 @@ def rehearse(
 ) -> tuple[Bulk, list[Messages]]:
     """The minibatches of one rank in the default mode, and its request and reply of each layer.
 
-    For samplers that ask for rows and no more; `FastGCN` also chooses columns together.
+    For samplers that only request rows; `FastGCN` also chooses columns together.
     """
     block: Any = blocks[place]
     wire = _OwnersHere(blocks, place)
@@ -101,7 +101,7 @@ class PaperRow:
     """What one grid row moves in the paper's mode for a bulk.
 
     Attributes:
-        needed: by layer: int64 [blocks], bytes of the ids that a stage asks its block for.
+        needed: by layer: int64 [blocks], bytes of the ids that a stage requests from its block.
         rows: by layer: int64 [blocks], bytes of the rows it gets.
         share: int64 [c]: bytes that each rank sends to each other rank of the row, all layers.
         shares: messages of that, to one other rank.
@@ -122,7 +122,7 @@ def frontier(sampler: Neighbor, sample: Sample, layer: int) -> Array:
 def rehearse_paper(
     graph: Graph, sampler: Neighbor, bulks: Sequence[Bulk], starts: Int, row: int
 ) -> PaperRow:
-    """What the c ranks of a grid row, with these minibatches, ask and get of other rows."""
+    """Computes what the c ranks of a grid row, with these minibatches, exchange with other rows."""
     c, blocks = len(bulks), len(starts) - 1
     each = graph.indices.dtype.itemsize
     entry = each + (0 if graph.edge_weight is None else 4)

@@ -1,12 +1,11 @@
-"""column_owners: FastGCN's choice where each rank knows the weights p of its own columns only.
+"""column_owners: FastGCN's choice when each rank knows only the weights p of its own columns.
 
 p is a sum over all rows of the graph. At the start each rank adds up its rows, column range by
 column range, and sends the sums to the range's owner: whole numbers, so the order does not matter.
 A choice depends on keys and p alone, not on the frontier, so the choices for all layers of a bulk
-are made together. Columns are drawn by arrivals (fastgcn_draw.hpp), and whom an arrival falls on
-every owner finds for itself: it offers its own among the first arrivals, as many as mostly suffice.
-Where they do not (few columns have most of the weight), a second and a third round follow, for
-those minibatches only.
+are made together. Columns are drawn by arrivals (fastgcn_draw.hpp), and every owner finds its own
+arrivals: it offers those among the first arrivals, usually enough. If they are not enough (few
+columns have most of the weight), a second and a third round follow, for those minibatches only.
 """
 
 import math
@@ -33,7 +32,7 @@ Array = npt.NDArray[Any]
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
 STEP = 4 << 20  # edges looked at together
-_ROUNDS = 3  # few arrivals, all arrivals, those that did not come
+_ROUNDS = 3  # few arrivals, all arrivals, the missing ones
 _ORDER = (np.uint32, np.uint32, np.float64)  # numbers of arrivals, or keys
 
 
@@ -64,7 +63,7 @@ class ColumnOwners:
         self._scale(sums, fixed.unit)
 
     def _scale(self, sums: Int, unit: float) -> None:
-        """What the draws need to know of the columns of others: sums over all ranks."""
+        """Sums over all ranks that the draws need."""
         wire, first = self.channel.column, self.partition.first_row
         positive = int((sums > 0).sum())
         known = wire.share(as_bytes(np.array([sums.sum(), positive])), "columns: total")
@@ -81,7 +80,7 @@ class ColumnOwners:
     def _sum_in_order(self) -> float:
         """The sum of all weights, added in the order of the columns as one rank would."""
         wire, before = self.channel.column, 0.0
-        for owner in range(wire.size):  # each adds its own to what the ranks before it have
+        for owner in range(wire.size):  # each adds its own to the sum of the ranks before it
             own = float(np.cumsum(np.concatenate([[before], self.weights]))[-1])
             parts = [np.empty(0, np.uint8)] * wire.size
             if owner == wire.place:
@@ -177,7 +176,7 @@ class ColumnOwners:
 
 
 class _Draws:
-    """The draws a rank asked for: keys and sizes, layer by layer, and which are not done."""
+    """The draws a rank requested: keys and sizes, layer by layer, and which are unfinished."""
 
     def __init__(self, keys: npt.NDArray[np.uint64], sizes: Sequence[int]) -> None:
         self.keys = keys
@@ -194,7 +193,7 @@ class _Draw:
         self.tau, self.done = math.inf, False
 
     def add(self, offers: list[tuple[Array, Int, Float]], number: int) -> None:
-        """The offers of one round, an owner each; `done` says whether more are needed."""
+        """Adds the offers of one round, one per owner; `done` says whether more are needed."""
         order, ids, weights = (np.concatenate(parts) for parts in zip(*offers, strict=True))
         owners, size = self.owners, self.size
         if size < 0 or size >= owners.positive:

@@ -1,9 +1,9 @@
-"""dist_sampler: a sampler over ranks: each gets its own minibatches, as one rank would.
+"""dist_sampler: a sampler over ranks: each gets its own minibatches, equal to those of one rank.
 
-The topology is a whole `Graph` on every rank (nothing crosses) or a `Partition`. Over a partition
-the default mode asks the owners of rows once a layer and bulk (expand.py); mode "paper" runs the
-published staged product (paper.py). In all of them a minibatch is a pure function of its number,
-so they give the same bits.
+The topology is a whole `Graph` on every rank (nothing is sent) or a `Partition`. Over a partition
+the default mode asks the owners of rows once per layer and bulk (expand.py); mode "paper" runs the
+published staged product (paper.py). In all of them a minibatch is a pure function of its number, so
+they give the same bits.
 """
 
 from collections.abc import Sequence
@@ -36,10 +36,10 @@ Array = npt.NDArray[Any]
 
 
 class DistSampler:
-    """A sampler over the ranks of a grid; all ranks make it and call it together.
+    """A sampler over the ranks of a grid; creation and calls are collective.
 
     Args:
-        sampler: the rule: `Neighbor`, or any matrix program over a partition (mode "paper" has
+        sampler: the rule: `Neighbor`, or any matrix program over a partition (mode "paper" supports
             `Neighbor` and `Ladies`); any sampler over a replicated graph.
         topology: the whole graph, or this rank's block of it: block number `grid.row` of
             `grid.num_rows`.
@@ -94,7 +94,7 @@ class DistSampler:
         first_batch: int = 0,
         step: int = 1,
     ) -> Bulk:
-        """Samples this rank's minibatches; all ranks call this together, some perhaps with none.
+        """Samples this rank's minibatches; a collective call, possibly with none on some ranks.
 
         Args:
             seeds: seed node ids of each minibatch of this rank.
@@ -121,16 +121,16 @@ class DistSampler:
         first_batch: int = 0,
         step: int = 1,
     ) -> "Future[Bulk]":
-        """As `sample_bulk`, in the background: `result()` of what is returned is the bulk.
+        """Like `sample_bulk`, in the background: `result()` of the returned object is the bulk.
 
-        Bulks are sampled in the order of the calls, in groups of their own, so that the training
-        step and its collectives go on meanwhile.
+        Bulks are sampled in the order of the calls, in separate process groups, so that the
+        training step and its collectives continue meanwhile.
         """
         batches = [first_batch + step * i for i in range(len(seeds))]
         return self.channel.thread.submit(self._sample, list(seeds), batches, step, seed, epoch)
 
     def close(self) -> None:
-        """Ends the background thread, unless the channel was given."""
+        """Ends the background thread, unless the channel was passed in."""
         if self._own_channel:
             self.channel.close()
 
@@ -152,7 +152,7 @@ class DistSampler:
         elif not isinstance(self.sampler, MatrixSampler):
             raise InputError(
                 f"{type(self.sampler).__name__} walks over the whole graph, which a partition does "
-                "not offer; use topology='replicated', all neighbour lists on every rank"
+                "not provide; use topology='replicated', all neighbour lists on every rank"
             )
 
     def _sample(

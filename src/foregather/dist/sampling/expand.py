@@ -1,8 +1,8 @@
 """expand: how a layer over a partition is expanded, by the kind of sampler.
 
 Picks that depend on one row alone are made by its owner: `Neighbor`, uniform or by weight, and
-`Labor`. All other matrix programs, subclasses with verbs of their own among them, fetch whole rows
-and run their verbs here.
+`Labor`. All other matrix programs, including subclasses that override verbs, fetch whole rows and
+run their verbs here.
 """
 
 from collections.abc import Callable
@@ -30,14 +30,16 @@ def layer_expander(
     threads: int,
     columns: ColumnOwners | None = None,
 ) -> Callable[[Frontier], LayerGraph]:
-    """What expands the layers of a sampler; all ranks of the column call it together.
+    """Returns the function that expands the layers of a sampler.
+
+    Its calls are collective in the column.
 
     Args:
         channel: the links.
         partition: what this rank owns.
         sampler: the rule.
         threads: threads to use.
-        columns: who chooses columns for `FastGCN`.
+        columns: chooses columns for `FastGCN`.
     """
 
     def rows(front: Frontier, **options: Any) -> Entries:

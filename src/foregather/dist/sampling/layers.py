@@ -1,7 +1,7 @@
-"""layers: the layers of a bulk on one rank, whoever gave the rows: the loop all modes share.
+"""layers: the loop over the layers of a bulk on one rank, shared by all modes.
 
-The same numbering as in the serial samplers: known nodes first, then new ones in the order in
-which they are met. So a bulk is the same, bit for bit.
+Nodes are numbered as in the serial samplers: known nodes first, then new ones in order of
+discovery. So a bulk is the same, bit for bit.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ Keys = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True, eq=False)
 class Frontier:
-    """Where k minibatches stand before a layer.
+    """The state of k minibatches before a layer.
 
     Attributes:
         layer: number of the layer.
@@ -101,7 +101,7 @@ def run(
 
 
 class _Nobody(Frontier):
-    """The frontier of a rank that has no minibatch but answers others."""
+    """The frontier of a rank that has no minibatch but answers other ranks."""
 
     def __init__(self, layer: int, none: Array) -> None:
         super().__init__(layer, [], [], np.empty(0, np.uint64))
@@ -111,7 +111,7 @@ class _Nobody(Frontier):
 
 @dataclass(frozen=True, eq=False)
 class GivenRows(Rows):
-    """P whose values are given and not looked up in a graph.
+    """P with given values instead of values looked up in a graph.
 
     Attributes:
         given: float64 value of each entry, or None for 1 / (entries of its row).
@@ -134,22 +134,22 @@ class GivenRows(Rows):
 
 
 class _NoGraph:
-    """Stands for the graph where a block was made without it; what is asked of it is refused."""
+    """Replaces the graph if a block was made without it; refuses every access."""
 
     def __init__(self, block: Partition) -> None:
         self.num_nodes, self.num_edges = block.num_nodes, block.num_edges
 
     def __getattr__(self, name: str) -> Any:
         raise InputError(
-            f"the sampler asks for graph.{name}, but this rank has a block without the graph; make "
-            "it with Partition.of or Partition.open, or give the whole graph to every rank"
+            f"the sampler uses graph.{name}, but this rank has a block without the graph; create "
+            "it with Partition.of or Partition.open, or pass the whole graph on every rank"
         )
 
 
 def rows_of(
     block: Partition, front: Frontier, entries: Entries, threads: int, values: Array | None = None
 ) -> GivenRows:
-    """P from entries that came from anywhere; its graph is the one that the block is of."""
+    """Makes P from entries of any origin; its graph is that of the block."""
     graph: Any = _NoGraph(block) if block.whole is None else block.whole
     given = values if values is not None else entries.weight
     nodes = np.concatenate([front.rows[:0], *front.nodes])
@@ -171,7 +171,7 @@ def rows_of(
 
 
 def compact(front: Frontier, entries: Entries, threads: int) -> LayerGraph:
-    """The layer's graph where every entry is a pick."""
+    """Makes the layer's graph if every entry is a pick."""
     edge_ptr = np.ascontiguousarray(entries.ptr[front.batch_ptr])
     columns, counts = entries.columns, np.empty(len(front.keys), np.int64)
     row, fresh = np.empty(len(columns), np.uint32), np.empty_like(columns)

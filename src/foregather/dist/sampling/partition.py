@@ -1,7 +1,7 @@
-"""partition: a block of consecutive rows of a graph, all that one rank holds of the topology.
+"""partition: a block of consecutive rows of a graph: the part of the topology that one rank holds.
 
-Blocks are cut so that they have about the same number of edges (or nodes), or where `foregather
-partition` put the borders. Only the bytes of the block are read, and each is checked; ids and edge
+Blocks are cut so that they have about the same number of edges (or nodes), or at the boundaries set
+by `foregather partition`. Only the bytes of the block are read, and each is checked; ids and edge
 positions stay those of the whole graph.
 """
 
@@ -30,18 +30,18 @@ Balance = Literal["edges", "nodes"]
 
 
 def cut_rows(indptr: Int, blocks: int, balance: Balance = "edges") -> Int:
-    """Borders of `blocks` consecutive ranges of rows, int64 [blocks + 1].
+    """Returns the boundaries of `blocks` consecutive ranges of rows, int64 [blocks + 1].
 
     Args:
         indptr: of the whole graph; a few entries are read, so it may be memory-mapped.
-        blocks: how many; some may be empty if there are few rows.
-        balance: what the blocks have equally much of.
+        blocks: number of blocks; some may be empty if there are few rows.
+        balance: what the blocks are balanced by.
 
     Raises:
         InputError: `blocks` is not positive, or `balance` is unknown.
     """
     if blocks < 1:
-        raise InputError(f"blocks is {blocks}, expected a number from 1 on")
+        raise InputError(f"blocks is {blocks}, expected at least 1")
     nodes = len(indptr) - 1
     parts = np.arange(blocks + 1, dtype=np.int64)
     if balance == "nodes":
@@ -67,8 +67,8 @@ class Partition:
         indices: sources of this block's edges.
         edge_weight: float32 of this block's edges, or None.
         digest: of the whole graph.
-        whole: the graph that the block was cut from, mapped where it is in a folder: what a
-            sampler's own verbs may ask. None where a block was made without one.
+        whole: the graph that the block was cut from, mapped if it is in a folder, for a sampler's
+            own verbs. None if a block was made without one.
     """
 
     num_nodes: int
@@ -101,13 +101,13 @@ class Partition:
     def open(
         path: str | os.PathLike[str], blocks: int, block: int, balance: Balance | None = None
     ) -> "Partition":
-        """Reads one block of a graph folder into memory, and nothing else of it.
+        """Reads only one block of a graph folder into memory.
 
         Args:
             path: the folder.
             blocks: how many blocks there are.
             block: the one to read.
-            balance: how to cut; None takes the borders of `foregather partition` if it cut the
+            balance: how to cut; None takes the boundaries of `foregather partition` if it cut the
                 graph into as many blocks, and "edges" otherwise.
 
         Raises:
@@ -121,7 +121,7 @@ class Partition:
 
     @staticmethod
     def of(graph: Graph, blocks: int, block: int, balance: Balance = "edges") -> "Partition":
-        """One block of a graph in memory, without a copy."""
+        """Returns one block of a graph in memory, without a copy."""
         return _take(graph, cut_rows(graph.indptr, blocks, balance), block, None)
 
 
@@ -171,13 +171,13 @@ def _take(graph: Graph, starts: Int, block: int, path: Path | None) -> Partition
 
 
 def read_span(path: Path, begin: int, end: int, checks: ArrayChecks | None = None) -> Array:
-    """Elements begin to end - 1 of an array file, read (not mapped) and checked.
+    """Reads elements begin to end - 1 of an array file, without mapping it, and checks them.
 
     Args:
         path: the file.
         begin: the first element.
         end: one past the last.
-        checks: block checksums of the file; None where it has none.
+        checks: block checksums of the file; None if it has none.
 
     Raises:
         FormatError: the file is shorter, or a block does not match its checksum.

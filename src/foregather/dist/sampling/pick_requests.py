@@ -26,7 +26,7 @@ Int = npt.NDArray[np.int64]
 def picked_layer(
     channel: Channel, partition: Partition, front: Frontier, rule: PickRule
 ) -> LayerGraph:
-    """The layer's graph; all ranks of the column call this together."""
+    """Returns the layer's graph; a collective call of the column."""
     parts = list(_picks(channel, partition, front, rule))
     counts, degree = np.zeros((2, len(front.rows)), np.int64)
     for pairs, picked in parts:

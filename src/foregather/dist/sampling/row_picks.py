@@ -1,10 +1,10 @@
-"""row_picks: picks that the owner of a row makes by weight or by number, and how they are sent.
+"""row_picks: picks made by the owner of a row, by weight or by number, and their encoding.
 
 For samplers whose picks of a row depend on its own entries, keys and degree: `Neighbor` by weight
-and `Labor`. The owner runs the sampler's own verb on its rows. What crosses for each distinct node,
-in ascending order, are varints: degree and begin of its row, the positions that at least one
+and `Labor`. The owner runs the sampler's own verb on its rows. For each distinct node, in ascending
+order, these varints are sent: degree and start of its row, the positions that at least one
 minibatch picked (unless all were) and their sources; then, where several minibatches asked or picks
-repeat, which of those each one picked. Each source crosses once, however many picked it.
+repeat, which of those each one picked. Each source is sent once, however many picked it.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ def picks_by_row(sampler: Sampler) -> bool:
 
 @dataclass(frozen=True)
 class PickRule:
-    """What is picked, and what of it travels.
+    """What is picked, and which parts of it are sent.
 
     Attributes:
         sampler: the rule.
@@ -59,7 +59,7 @@ class PickRule:
         return isinstance(self.sampler, Neighbor) and self.sampler.replace
 
     def values(self, partition: Partition) -> bool:
-        """Whether edge weights travel with picks."""
+        """Whether edge weights are sent with picks."""
         weighs = isinstance(self.sampler, Labor) and self.sampler.debias is not None
         return weighs and partition.edge_weight is not None
 
@@ -73,7 +73,7 @@ class Picked:
         degree: int64, entries of each row.
         edge: int64 positions in the whole graph.
         columns: their sources.
-        value: float32 edge weights, or None where they are not wanted.
+        value: float32 edge weights, or None if they are not needed.
     """
 
     counts: Int
@@ -116,14 +116,14 @@ def pick_rows(
     return Picked(counts, degree, edge[entry], columns[entry], value)
 
 
-# ---- what travels ------------------------------------------------------------------------------
+# ---- encoding ----------------------------------------------------------------------------------
 
 
 def answer_picks(partition: Partition, request: Bytes, rule: PickRule) -> Bytes:
-    """The reply of the owner of a block to a request as `RowInquiry` makes it.
+    """Makes the owner's reply to a request made by `RowInquiry`.
 
     Raises:
-        InputError: the request is damaged, or asks for rows of other owners.
+        InputError: the request is damaged, or is for rows of other owners.
     """
     rows, batch_ptr, keys = _read_request(partition, request)
     picked = pick_rows(partition, rule, rows, batch_ptr, keys)
@@ -190,14 +190,14 @@ def _read_request(partition: Partition, request: Bytes) -> tuple[Array, Int, Key
 def read_picks(
     partition: Partition, reply: Bytes, rule: PickRule, rows: Array, asked: Int
 ) -> Picked:
-    """Picks of pairs of node and minibatch, from the reply of the owner of these nodes.
+    """Reads the picks of (node, minibatch) pairs from the reply of the nodes' owner.
 
     Args:
-        partition: says what the graph is like.
+        partition: describes the graph.
         reply: the message.
         rule: what was picked.
         rows: the distinct nodes, ascending.
-        asked: int64, how many minibatches asked for each.
+        asked: int64, how many minibatches requested each.
 
     Raises:
         InputError: the reply is damaged.
@@ -242,7 +242,7 @@ def read_picks(
 
 
 def _summed(steps: Int, counts: Int) -> Int:
-    """Running sums that begin anew with every piece."""
+    """Running sums that restart with every piece."""
     total = np.cumsum(steps)
     begin = pointer(counts)[:-1]
     before = np.concatenate([[0], total])[begin]
@@ -254,4 +254,4 @@ def _check(partition: Partition, sources: Int, union: Int, ptr: Int, value: Arra
     wrong = len(union) and int(union.max()) >= int(ptr[-1])
     wrong = wrong or (value is not None and len(value) != int(ptr[-1]))
     if wrong or (len(sources) and int(sources.max()) >= partition.num_nodes):
-        raise InputError("a reply holds an id that is not a node, or picks that are not there")
+        raise InputError("a reply holds an id that is not a node, or picks that do not exist")

@@ -1,8 +1,8 @@
-"""row_requests: the rows of a layer's frontier from their owners: one request, one reply.
+"""row_requests: fetches the rows of a layer's frontier from their owners: one request, one reply.
 
 For uniform `Neighbor` the owner picks (a pick is a pure function of key, node and degree, so it
-does not matter who draws it); a whole row is sent where all of it is wanted. Each source crosses at
-most once a layer and bulk, however many minibatches of the requester want it.
+does not matter who draws it); a whole row is sent if all of it is needed. Each source is sent at
+most once per layer and bulk, however many minibatches of the requester need it.
 """
 
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ def inquiry_of(
     replace: bool,
     place: int,
 ) -> "_core.RowInquiry32 | _core.RowInquiry64":
-    """The questions of a layer, with ids as wide as the graph's."""
+    """Makes the requests of a layer, with ids as wide as the graph's."""
     cut = (batch_ptr, partition.row_starts, keys)
     return _core.row_inquiry(rows, *cut, fanout, replace, place)
 
@@ -64,7 +64,7 @@ def ask_owners(
     weighted: bool = False,
     threads: int = 1,
 ) -> Entries:
-    """Entries of these rows; all ranks of the column call this together.
+    """Returns the entries of these rows; a collective call of the column.
 
     Args:
         channel: the links.
@@ -72,9 +72,9 @@ def ask_owners(
         rows: stacked frontier: the nodes of batch 0, then of batch 1, ...
         batch_ptr: int64 [k + 1]: batch b has the rows [batch_ptr[b], batch_ptr[b + 1]).
         keys: uint64 [k] layer keys.
-        fanout: entries picked of each row; -1 is all.
+        fanout: entries picked per row; -1 is all.
         replace: pick with replacement.
-        weighted: edge weights, too (whole rows only).
+        weighted: also edge weights (whole rows only).
         threads: threads to use.
     """
     wire, weights = channel.column, partition.edge_weight if weighted else None

@@ -1,1 +1,1 @@
-"""transport: how ranks meet, speak, count what they send, and notice who is gone."""
+"""transport: how ranks meet, communicate, count traffic, and detect failures."""

@@ -1,7 +1,7 @@
-"""agreement: what must be equal on all ranks is compared before work starts, through the store.
+"""agreement: compares through the store, before work starts, what must be equal on all ranks.
 
 Each rank posts its facts, a text for each name; all read all of them, so all raise the same error.
-A rank that ends before it has posted is named at once, not when the timeout is over.
+A rank that exits before it has posted is named at once, not after the timeout.
 """
 
 import json
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["agree"]
 
-_POLL = 0.02  # seconds between two looks for the facts of others
-_ABSENT = 1.0  # seconds between two looks for ranks that are gone
+_POLL = 0.02  # seconds between two checks for the facts of others
+_ABSENT = 1.0  # seconds between two checks for dead ranks
 
 
 def agree(grid: "RankGrid", key: str, facts: Mapping[str, str]) -> None:
@@ -43,7 +43,7 @@ def agree(grid: "RankGrid", key: str, facts: Mapping[str, str]) -> None:
     different = [
         name for name in posted[0] if any(part.get(name) != posted[0][name] for part in posted)
     ]
-    # Whoever holds the store goes on last: it may come to the end of its program first.
+    # The holder of the store continues last: otherwise it might exit first.
     grid.watch.linger([f"{key}/{rank}/read" for rank in range(grid.size)])
     if different:
         raise InputError(_sentence(different, posted))
@@ -75,10 +75,10 @@ def _exchange(
         if now >= look:
             look = now + _ABSENT
             if gone := grid.watch.gone(missing):
-                raise RankError(f"{gone}, before it said its {names}")
+                raise RankError(f"{gone}, before it posted its {names}")
         if now >= end and missing:
             raise RankError(
-                f"rank {', '.join(map(str, missing))} did not say its {names} within {timeout:g} "
+                f"rank {', '.join(map(str, missing))} did not post its {names} within {timeout:g} "
                 "s; see its log for the cause"
             )
         time.sleep(_POLL)

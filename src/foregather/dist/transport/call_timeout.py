@@ -1,8 +1,8 @@
-"""call_timeout: a call that may block for ever inside a library, given up after some seconds.
+"""call_timeout: gives up a call that may block forever inside a library after some seconds.
 
 Connections to a store that is stopped, or to a port of another program, have no timeout of their
 own in torch. The call runs in a daemon thread. A thread that is still inside C++ code when Python
-ends can take the whole process down (std::terminate), so if the time is over the links it waits on
+exits can take the whole process down (std::terminate), so after the timeout the links it waits on
 are cut: the call then fails in its own thread, before the process ends.
 """
 
@@ -25,7 +25,7 @@ class Overdue(RuntimeError):
 
 
 def within(seconds: float, call: Callable[[], T], give_up: Callable[[], None] | None = None) -> T:
-    """What `call` returns or raises.
+    """Returns or raises what `call` does.
 
     Args:
         seconds: how long it may take.
@@ -59,9 +59,9 @@ def within(seconds: float, call: Callable[[], T], give_up: Callable[[], None] | 
 
 
 def cut_links(host: str, port: int) -> None:
-    """Shuts this process's connections to a port, so that calls that wait on them fail.
+    """Shuts down this process's connections to a port, so that calls waiting on them fail.
 
-    Where the kernel does not list a process's files nothing happens.
+    If the kernel does not list a process's files, nothing happens.
     """
     with suppress(OSError):
         addresses = {info[4][0] for info in socket.getaddrinfo(host, port)}

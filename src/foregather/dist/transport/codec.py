@@ -1,7 +1,7 @@
-"""codec: feature rows as the bytes that cross between ranks and lie in the cache of remote rows.
+"""codec: encodes feature rows for the wire and for the cache of remote rows.
 
-"exact" is the stored row, so what comes out is bit for bit what indexing gives. "float16" and
-"int8" (one scale a row) are smaller; how far they are off is measured where rows are sent.
+"exact" is the stored row, so the result equals indexing bit for bit. "float16" and "int8" (one
+scale per row) are smaller; their error is measured when rows are sent.
 """
 
 from dataclasses import dataclass
@@ -25,12 +25,12 @@ _MOST = 127
 
 @dataclass(frozen=True)
 class WireError:
-    """How far the rows that a rank sent are from the rows it has.
+    """The error of the rows that a rank sent.
 
     Attributes:
         largest: the largest difference of a number.
         relative: root of (sum of squared differences / sum of squares).
-        numbers: how many were compared; 0 where rows cross exactly.
+        numbers: how many were compared; 0 if rows are sent exactly.
     """
 
     largest: float
@@ -42,12 +42,12 @@ class Codec:
     """Turns rows into bytes and back.
 
     Args:
-        block: says what rows are like.
+        block: describes the rows.
         wire: the format.
         threads: threads to use.
 
     Raises:
-        InputError: the format is unknown, or the rows are no float32.
+        InputError: the format is unknown, or the rows are not float32.
     """
 
     def __init__(self, block: FeatureBlock, wire: WireFormat, threads: int = 1) -> None:
@@ -77,7 +77,7 @@ class Codec:
         """Writes rows as `FeatureBlock.take` gives them to `out`, uint8 [n, row_bytes].
 
         Raises:
-            InputError: a number is too large for the format, or is none.
+            InputError: a number is too large for the format, or NaN.
         """
         if not len(rows):
             return
@@ -115,8 +115,8 @@ class Codec:
     def _refuse(self, wrong: bool) -> None:
         if wrong:
             raise InputError(
-                f"a feature row holds a number that is too large for {self.wire}, or is none; "
-                "use wire='exact'"
+                f"a feature row holds a number that is too large for {self.wire}, or NaN; use "
+                "wire='exact'"
             )
 
     def _measure(self, values: Array, coded: Bytes) -> None:

@@ -1,9 +1,10 @@
-"""last_word: the last word of a process with a grid that fails, wherever the error was raised.
+"""last_word: reports the failure of a process with a grid, wherever the error was raised.
 
-Torch raises its own errors where gradients cross, in the user's `backward`, and they name nobody.
-An error that leaves a `with Grid(...)` or the main program is looked at: where links between ranks
-failed it becomes the verdict of the watch, a `RankError` that names the rank; an error of this rank
-alone is told to the others. Both go to the error file of torchrun. Nothing is to be called.
+Torch raises its own errors when gradients are exchanged, in the user's `backward`, and they name no
+rank. An error that leaves a `with Grid(...)` or the main program is inspected: if links between
+ranks failed, it becomes the verdict of the watch, a `RankError` that names the rank; an error of
+this rank alone is reported to the others. Both go to the error file of torchrun. The user need not
+call anything.
 """
 
 import atexit
@@ -31,12 +32,12 @@ _hooked = False
 
 
 def watch_over(grid: "RankGrid") -> None:
-    """From now on, uncaught errors of this process name the rank that is gone."""
+    """Makes uncaught errors of this process name the failed rank."""
     _grids.append(grid)
 
 
 def hook() -> None:
-    """Looks at uncaught errors of this process; what looked at them before still does."""
+    """Hooks uncaught errors of this process; earlier hooks still run."""
     global _hooked
     if not _hooked:
         _hooked = True
@@ -59,14 +60,17 @@ def hook() -> None:
 
 
 def release(grid: "RankGrid", stuck: list[threading.Thread]) -> None:
-    """The grid is closed; some of its threads may still wait for other ranks."""
+    """Unregisters a closed grid; some of its threads may still wait for other ranks."""
     if grid in _grids:
         _grids.remove(grid)
     _stuck.extend(stuck)
 
 
 def name_failure(grid: "RankGrid", error: BaseException) -> RankError | None:
-    """The verdict where links between ranks failed; else tells the others why this rank ends."""
+    """Returns the verdict if links between ranks failed.
+
+    Otherwise tells the others why this rank exits.
+    """
     if isinstance(error, RankError):
         return None
     if is_link_error(error):
@@ -79,7 +83,7 @@ def name_failure(grid: "RankGrid", error: BaseException) -> RankError | None:
 
 
 def record(error: BaseException) -> None:
-    """Writes the error file that torchrun reads, in its format, where it asks for one."""
+    """Writes torchrun's error file, if it wants one."""
     path = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if not path:
         return
@@ -107,7 +111,7 @@ def _last_word(error: BaseException) -> BaseException:
 
 
 def _end_if_stuck() -> None:
-    """Ends the process, whose exit code is 1, if an ordinary end would wait for other ranks."""
+    """Exits with code 1 if a normal exit would wait for other ranks."""
     for grid in list(_grids):
         grid.close(failed=True)
     if any(thread.is_alive() for thread in _stuck):
@@ -118,6 +122,6 @@ def _end_if_stuck() -> None:
 
 
 def _close_all() -> None:
-    """Before Python ends, so that no thread is inside torch then."""
+    """Closes grids before Python exits, so that no thread is inside torch then."""
     for grid in list(_grids):
         grid.watch.close("it ended")

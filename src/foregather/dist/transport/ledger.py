@@ -1,4 +1,4 @@
-"""ledger: payload bytes and messages that crossed between ranks, by link and purpose.
+"""ledger: payload bytes and messages sent between ranks, by link and purpose.
 
 Every collective of `foregather.dist` goes through wire.py, which notes here what it sends; so does
 the link between stages and ways of `foregather.pipeline`. What a rank hands to itself is not on any
@@ -19,7 +19,7 @@ Link = tuple[int, int, str]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What crossed one link for one purpose.
+    """The traffic of one link for one purpose.
 
     Attributes:
         bytes: payload.
@@ -87,7 +87,7 @@ def added(one: Mapping[Link, Entry], other: Mapping[Link, Entry]) -> dict[Link, 
 
 
 def show(entries: Mapping[Link, Entry]) -> str:
-    """The table, for people."""
+    """Returns the table as text."""
     lines = [f"{'from':>5} {'to':>5}  {'purpose':<24} {'bytes':>12} {'messages':>9}"]
     for (source, destination, purpose), entry in sorted(entries.items()):
         lines.append(

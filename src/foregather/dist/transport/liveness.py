@@ -1,10 +1,11 @@
-"""liveness: finds out which rank died or stalled when a collective fails, and says so on all ranks.
+"""liveness: finds and reports on all ranks which rank died or stalled when a collective fails.
 
-Each rank posts a beat to the store every half second: a counter, and the step it is in. Nothing is
-posted for a collective, so watching costs no time there. When one fails, a rank looks at the beats
-twice: who does not beat is dead or stopped; who beats but is behind did not take part. A rank that
-ends by itself leaves a word why. The first verdict is kept in the store, and every rank reads it
-with its next beat, so that ranks that fail only because others left name the same one.
+Each rank posts a heartbeat to the store every half second: a counter, and its current step. Nothing
+is posted for a collective, so watching adds no cost there. When one fails, a rank checks the
+heartbeats twice: a rank without heartbeats is dead or stopped; one that is alive but behind did not
+take part. A rank that exits by itself posts the reason. The first verdict is kept in the store, and
+every rank reads it with its next beat, so that ranks that fail only because others left name the
+same one.
 """
 
 import json
@@ -24,13 +25,13 @@ from foregather.errors import ForegatherError, RankError
 __all__ = ["Watch"]
 
 BEAT = 0.5  # seconds
-_LOOK = 6 * BEAT  # between two looks at the beats; a busy machine may miss some
+_LOOK = 6 * BEAT  # between two checks of the heartbeats; a busy machine may miss some
 _ANSWER = 5.0  # seconds for the store to answer
-_SILENT = 10.0  # seconds without a beat after which a rank that others wait for is gone
+_SILENT = 10.0  # seconds without a heartbeat after which a rank counts as dead
 
 
 class Watch:
-    """The beat of this rank and the verdict on others.
+    """The heartbeat of this rank and the verdict on others.
 
     Args:
         rank: this rank.
@@ -38,7 +39,7 @@ class Watch:
         host: where the store is.
         port: its port.
         prefix: of this grid's keys.
-        timeout: seconds after which a collective gives up.
+        timeout: seconds until a collective gives up.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Watch:
         self._step = "start"
         self._deciding = threading.Lock()  # sampling and fetching fail in threads of their own
         self._said = ""  # the verdict, once this rank knows it
-        self._pulse: dict[int, tuple[Any, float]] = {}  # beats of others, and since when
+        self._pulse: dict[int, tuple[Any, float]] = {}  # heartbeats of others, and since when
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="foregather-watch", daemon=True)
         self._thread.start()
@@ -80,7 +81,7 @@ class Watch:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Around a collective.
+        """A context for a collective.
 
         Raises:
             RankError: it failed; the message names the rank and the step.
@@ -94,7 +95,7 @@ class Watch:
             raise self.verdict(name) from error
 
     def enter(self, name: str) -> str:
-        """This rank is in another step now; returns its name with what it is for."""
+        """Records that this rank entered another step; returns its full name."""
         self._steps += 1
         self._step = f"{self.where} {name}".lstrip()
         return self._step
@@ -114,7 +115,10 @@ class Watch:
         return self._giving_up(said)
 
     def condemn(self, text: str) -> RankError:
-        """As `verdict` where this rank has already found out; an earlier verdict still counts."""
+        """Like `verdict` if this rank already knows the cause.
+
+        An earlier verdict takes precedence.
+        """
 
         def post() -> str:
             self.store.compare_set("verdict", "", f"{text}; noticed by rank {self.rank}")
@@ -128,7 +132,7 @@ class Watch:
         return self._giving_up(said)
 
     def store_lost(self, name: str) -> RankError:
-        """What is left to say where the store does not answer."""
+        """The error if the store does not answer."""
         host, port = self._place
         holder = f"torchrun's store at {host}:{port}" if self._agent else "rank 0, which holds the"
         return self._giving_up(
@@ -144,7 +148,7 @@ class Watch:
         cut_links(*self._place)
 
     def _agree(self, name: str) -> str:
-        """The verdict of the rank that found one first."""
+        """Returns the verdict of the rank that found one first."""
         with self._deciding:
             if not self._said:
                 found = self._find(name)
@@ -159,7 +163,7 @@ class Watch:
         return self._said
 
     def _find(self, name: str) -> str:
-        """A verdict of this rank, or nothing if there is one."""
+        """Finds a verdict of this rank, or nothing if there already is one."""
         if self.store.check(["verdict"]):
             return ""
         before = self._look()
@@ -197,14 +201,14 @@ class Watch:
         keys = [f"beat/{r}" for r in range(self.size)]
         return [json.loads(self.store.get(k)) if self.store.check([k]) else None for k in keys]
 
-    # ---- ranks that go -------------------------------------------------------------------------
+    # ---- ranks that leave ----------------------------------------------------------------------
 
     def leave(self, why: str, fatal: bool = False) -> None:
-        """Leaves a word for the others: this rank takes part no longer.
+        """Tells the others that this rank no longer takes part.
 
         Args:
             why: what ended it.
-            fatal: it is an error, and the others cannot go on: it is the verdict.
+            fatal: it is an error, and the others cannot continue: it becomes the verdict.
         """
 
         def post() -> None:
@@ -218,12 +222,12 @@ class Watch:
             within(_ANSWER + (self.timeout if fatal else 0), post)
 
     def left(self, rank: int) -> str:
-        """Why a rank takes part no longer; empty while it does, or if it had no time to say."""
+        """Why a rank no longer takes part; empty while it does, or if it could not say."""
         key = f"left/{rank}"
         return self.store.get(key).decode() if self.store.check([key]) else ""
 
     def gone(self, ranks: Sequence[int]) -> str:
-        """Says which of these ranks, for which this one waits, will not come; empty if none."""
+        """Names those of these ranks that will never answer; empty if none."""
         for rank in ranks:
             if why := self.left(rank):
                 return f"rank {rank} ended: {why}"
@@ -232,7 +236,7 @@ class Watch:
         return ""
 
     def _silent(self, rank: int) -> float:
-        """Seconds for which this rank has seen no new beat of another, from the first look on."""
+        """Seconds since this rank last saw a new heartbeat of another."""
         key, now = f"beat/{rank}", time.monotonic()
         beat = json.loads(self.store.get(key)) if self.store.check([key]) else None
         if rank not in self._pulse or self._pulse[rank][0] != beat:
@@ -240,7 +244,7 @@ class Watch:
         return now - self._pulse[rank][1]
 
     def linger(self, keys: list[str]) -> None:
-        """The rank that holds the store waits until all others that live have set their key."""
+        """Makes the holder of the store wait until all other live ranks have set their key."""
         if not self._hosts_store:
             return
         end = time.monotonic() + self.timeout
@@ -255,7 +259,7 @@ class Watch:
             time.sleep(0.01)
 
     def close(self, why: str = "it closed its grid") -> None:
-        """Stops the beat and says so; a second call does nothing."""
+        """Stops the heartbeat and tells the others; a second call does nothing."""
         if self._stop.is_set():
             return
         self.leave(why)

@@ -1,7 +1,7 @@
-"""meet: the ranks of a run meet at the store and start torch.distributed; who is missing is named.
+"""meet: lets the ranks of a run meet at the store and start torch.distributed; names missing ranks.
 
-Rank 0 holds the store, or torchrun does. Each rank says that it is there and waits for the others,
-so that after the timeout all who came know who did not.
+Rank 0 holds the store, or torchrun does. Each rank announces itself and waits for the others, so
+that after the timeout all know which ranks are missing.
 """
 
 import atexit
@@ -19,17 +19,17 @@ from foregather.errors import InputError, RankError
 
 __all__ = ["attempt", "environment", "meet", "start"]
 
-_POLL = 0.02  # seconds between two looks for the others
+_POLL = 0.02  # seconds between two checks for the others
 _LAST = 5.0  # seconds for the others to read who is missing
 
 _kept: list[Any] = []  # rank 0's store lives as long as the process
 
 
 def environment() -> tuple[int, int, str, int]:
-    """Rank, number of ranks, and where the store is, as torchrun says.
+    """Returns rank, number of ranks, and the store's address, from torchrun's environment.
 
     Raises:
-        InputError: it does not.
+        InputError: it is incomplete.
     """
     try:
         rank, size, host, port = (
@@ -43,16 +43,19 @@ def environment() -> tuple[int, int, str, int]:
 
 
 def attempt() -> str:
-    """Before all keys of this start: torchrun keeps its store, with what is in it, at a restart."""
+    """The prefix of all keys of this start.
+
+    Torchrun keeps its store, with its contents, on a restart.
+    """
     return f"foregather/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}"
 
 
 def meet(timeout: float) -> Any:
-    """The store, once all ranks are there.
+    """Returns the store once all ranks have arrived.
 
     Raises:
         InputError: this process was not started by torchrun.
-        RankError: some are not there within the timeout, or the port is taken.
+        RankError: some did not arrive within the timeout, or the port is taken.
     """
     rank, size, host, port = environment()
     agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
@@ -84,14 +87,15 @@ def meet(timeout: float) -> Any:
         raise RankError(f"the store at port {port} went away while ranks were meeting") from error
     if missing:
         raise RankError(
-            f"rank {missing} did not come to port {port} within {timeout:g} s; see its log for the "
+            f"rank {missing} did not arrive at port {port} within {timeout:g} s; see its log for "
+            "the "
             "cause, or raise the timeout"
         )
     return store
 
 
 def _missing(store: Any, rank: int, size: int, timeout: float) -> str:
-    """The ranks that did not come, as the first that gave up says; empty if all did."""
+    """The missing ranks, as reported by the first that gave up; empty if there are none."""
     keys = [f"here/{r}" for r in range(size)]
     store.set(keys[rank], "1")
     end = time.monotonic() + timeout

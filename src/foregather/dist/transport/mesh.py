@@ -1,9 +1,9 @@
 """mesh: the groups of a grid as torch's DeviceMesh of p/c x c ranks.
 
-The groups are made here and given to the mesh, not made by `init_device_mesh`: that one has no
-timeout of ours (its groups wait for half an hour), and where a dimension spans all ranks it hands
-out the default group, in which the gradients cross. What a collective of another thread does there
-would be taken for ours.
+The groups are created here and passed to the mesh, not by `init_device_mesh`: that one does not use
+our timeout (its groups wait for half an hour), and for a dimension that spans all ranks it returns
+the default group, which gradients use. Collectives of another thread there would be mixed up with
+ours.
 """
 
 from datetime import timedelta
@@ -25,14 +25,14 @@ DIMENSIONS = ("column", "row")
 
 
 def make_mesh(grid: "RankGrid") -> DeviceMesh:
-    """New groups of a grid; all ranks call this together.
+    """Creates new groups of a grid; a collective call.
 
     Raises:
         RankError: a rank does not take part within the timeout.
     """
     table = torch.arange(grid.size, dtype=torch.int).view(grid.num_rows, grid.replication)
     groups = [_join(grid, ranks.tolist()) for ranks in (table.T, table)]
-    # What crosses here lies in host memory, whatever carries the gradients.
+    # What is sent here is in host memory, whatever carries the gradients.
     return DeviceMesh.from_group(groups, "cpu", mesh=table, mesh_dim_names=DIMENSIONS)
 
 
@@ -56,7 +56,7 @@ def leave(mesh: DeviceMesh) -> None:
 
 
 def check_mesh(mesh: DeviceMesh) -> int:
-    """The replication that a mesh asks for.
+    """Returns the replication that a mesh implies.
 
     Raises:
         InputError: it does not have all ranks in order, in one or two dimensions.

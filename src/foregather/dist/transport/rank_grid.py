@@ -1,6 +1,6 @@
-"""rank_grid: p ranks as p/c rows and c columns, with groups of their own, under plain torchrun.
+"""rank_grid: p ranks as p/c rows and c columns, with their own groups, under plain torchrun.
 
-Rank i * c + j is in row i and column j. Block row i of the graph lies with all c ranks of row i;
+Rank i * c + j is in row i and column j. Block row i of the graph is held by all c ranks of row i;
 the ranks of one column together hold everything, so a rank asks only its own column. All ranks
 make grids in the same order and have the same version, replication and timeout; this is checked.
 """
@@ -37,10 +37,10 @@ _PATIENCE = 5.0  # seconds for threads to end after a failure
 
 
 class Channel:
-    """Groups of a grid for one use, and the thread in which that use makes its collectives.
+    """Groups of a grid for one purpose, and the thread that runs its collectives.
 
-    Collectives of one channel run one after the other in its thread, in the order in which they
-    were asked for, so nothing else (gradients, another channel) can come between them.
+    Collectives of one channel run one after the other in its thread, in the order of the calls, so
+    nothing else (gradients, another channel) can come between them.
 
     Attributes:
         mesh: its groups as a DeviceMesh, see `Grid.mesh`.
@@ -48,7 +48,7 @@ class Channel:
         row: links to the ranks of this rank's row.
         ledger: what was sent.
         thread: runs one task at a time.
-        before_close: called before the thread ends, to wait for what other ranks count on.
+        before_close: called before the thread ends, to finish what other ranks depend on.
     """
 
     def __init__(self, grid: "RankGrid") -> None:
@@ -66,7 +66,7 @@ class Channel:
         return Wire(group, ranks, grid.rank, grid.watch, self.ledger)
 
     def close(self) -> None:
-        """Waits for the task under way, ends the thread and leaves the groups."""
+        """Waits for the current task, ends the thread and leaves the groups."""
         while self.before_close:
             self.before_close.pop()()
         self.thread.shutdown(wait=True, cancel_futures=True)
@@ -75,7 +75,7 @@ class Channel:
             leave(self.mesh)
 
     def give_up(self) -> list[threading.Thread]:
-        """As `close` after a failure: waits for no rank; returns threads that still do."""
+        """Like `close` after a failure: waits for no rank; returns threads that still do."""
         self._closed = True
         self.before_close.clear()
         self.thread.shutdown(wait=False, cancel_futures=True)
@@ -86,7 +86,7 @@ class Channel:
 
 
 class RankGrid:
-    """The ranks of a run, as everything in this room sees them; arguments are those of `Grid`."""
+    """The ranks of a run, as used within this room; arguments are those of `Grid`."""
 
     def __init__(
         self, replication: int = 1, *, timeout: float = 600.0, backend: str = "gloo"
@@ -138,19 +138,19 @@ class RankGrid:
 
     @property
     def mesh(self) -> DeviceMesh:
-        """The ranks as a DeviceMesh of shape [p/c, c], for collectives of your own.
+        """The ranks as a DeviceMesh of shape [p/c, c], for your own collectives.
 
-        Its dimensions are called by what lies along them: `mesh.get_group("column")` has the p/c
+        Its dimensions are named after what lies along them: `mesh.get_group("column")` has the p/c
         ranks of this rank's grid column, `mesh.get_group("row")` the c ranks of its grid row. It is
-        made when it is first asked for, so all ranks ask together. Channels have groups of their
-        own, so nothing that is done with these meets their collectives.
+        created on first use, so all ranks must use it together. Channels have their own groups, so
+        these cannot interfere with their collectives.
         """
         if self._mesh is None:
             self._mesh, self._own_mesh = make_mesh(self), True
         return self._mesh
 
     def channel(self) -> Channel:
-        """New groups and a thread for one use; all ranks call this together."""
+        """Creates new groups and a thread for one purpose; a collective call."""
         made = Channel(self)
         self._channels.append(made)
         return made
@@ -159,26 +159,26 @@ class RankGrid:
         """Checks that all ranks have the same value.
 
         Raises:
-            InputError: they have not; on every rank.
+            InputError: they differ; on every rank.
             RankError: a rank does not answer within the timeout.
         """
         self.agree_all({name: value})
 
     def agree_all(self, facts: Mapping[str, str]) -> None:
-        """As `agree` for several values by their names, in one exchange."""
+        """Like `agree` for several named values, in one exchange."""
         self._agreed += 1
         agree(self, f"agree/{self._agreed}", facts)
 
     def next_number(self) -> int:
-        """0, 1, ...: a number for what all ranks make in the same order."""
+        """Returns 0, 1, ...: a number for objects that all ranks create in the same order."""
         return next(self._numbers)
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """Around a part of a program that meets other ranks by collectives of its own.
+        """A context for a part of a program with its own collectives.
 
-        An error of torch that leaves `with Grid(...)` or the whole program names the rank that is
-        gone by itself; this is for a program that wants to catch it before that.
+        An error of torch that leaves `with Grid(...)` or the whole program already names the failed
+        rank; this is for a program that wants to catch it earlier.
 
         Raises:
             RankError: links between ranks failed; the message names the rank.
@@ -191,17 +191,17 @@ class RankGrid:
             raise self.watch.verdict("a collective of the program") from error
 
     def gather_ledger(self, ledger: Ledger) -> dict[Link, Entry]:
-        """What all ranks sent, on every rank; all ranks call this together."""
+        """What all ranks sent, on every rank; a collective call."""
         everybody: list[Any] = [None] * self.size
         with self.watch.step("gathering the ledger"):
             dist.all_gather_object(everybody, ledger.entries())
         return {link: entry for part in everybody for link, entry in part.items()}
 
     def close(self, failed: bool = False) -> None:
-        """Ends threads and groups. torch.distributed itself runs on to the end of the process.
+        """Ends threads and groups.
 
-        It cannot be started twice without a race: a rank that is early would meet the store of
-        the run before.
+        torch.distributed itself keeps running until the process exits. It cannot be started twice
+        without a race: an early rank would connect to the store of the previous run.
 
         Args:
             failed: after an error; other ranks are not waited for.

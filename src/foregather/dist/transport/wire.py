@@ -1,7 +1,7 @@
-"""wire: the only place where bytes cross between ranks; every message is noted in the ledger.
+"""wire: the only place where bytes are sent between ranks; every message is recorded in the ledger.
 
-A message is a one-dimensional uint8 array. The part that a rank has for itself is handed over
-without a copy. Lengths travel before contents, 8 bytes to each peer, under the purpose "lengths".
+A message is a one-dimensional uint8 array. The part that a rank sends to itself is passed without a
+copy. Lengths are sent before contents, 8 bytes to each peer, under the purpose "lengths".
 """
 
 from collections.abc import Callable, Sequence
@@ -22,11 +22,11 @@ T = TypeVar("T")
 
 Bytes = npt.NDArray[np.uint8]
 LENGTHS = "lengths"
-_MOST = 1 << 31  # what gloo counts in
+_MOST = 1 << 31  # gloo's length type
 
 
 def as_bytes(values: npt.NDArray[Any]) -> Bytes:
-    """The bytes of an array, without a copy where it lies in one piece."""
+    """Returns the bytes of an array, without a copy if it is contiguous."""
     return np.ascontiguousarray(values).reshape(-1).view(np.uint8)
 
 
@@ -101,7 +101,7 @@ class Wire:
     def ask(
         self, requests: Sequence[Bytes], answer: Callable[[T, Bytes], Bytes], held: T
     ) -> list[Bytes]:
-        """Asks every rank of the group for rows, and answers what the others ask.
+        """Requests rows from every rank of the group, and answers the others' requests.
 
         Args:
             requests: one for each rank; an empty one asks nothing, and gets nothing.
@@ -123,7 +123,7 @@ class Wire:
         expected: Sequence[int],
         purpose: str,
     ) -> None:
-        """As `exchange` where every length is known beforehand: one collective, no copies.
+        """Like `exchange` if every length is known: one collective, no copies.
 
         Args:
             outgoing: bytes for each rank of the group, one after the other.
@@ -159,7 +159,7 @@ class Wire:
             return [part if i == root else self._receive(i) for i in range(self.size)]
 
     def deal(self, parts: Sequence[Bytes] | None, root: int, purpose: str) -> Bytes:
-        """The root-th rank gives each rank its part."""
+        """The root-th rank sends each rank its part."""
         with self.watch.step(purpose):
             if self.place != root:
                 return self._receive(root)
@@ -176,7 +176,7 @@ class Wire:
         peer = self.ranks[to]
         self.ledger.note(peer, LENGTHS, 8)
         self.ledger.note(peer, purpose, len(part))
-        # The tensor is kept beside the work: gloo reads it until the work is done.
+        # The tensor is kept with the work: gloo reads it until the work is done.
         return [(dist.isend(tensor, peer, group=self.group), tensor) for tensor in tensors]
 
     def _receive(self, origin: int) -> Bytes:

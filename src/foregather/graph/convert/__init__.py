@@ -1,4 +1,4 @@
-"""convert: from what people already have to a graph folder, in bounded memory."""
+"""convert: converts existing data to a graph folder, in bounded memory."""
 
 from foregather.graph.convert.read_options import ReadOptions
 from foregather.graph.convert.run import convert

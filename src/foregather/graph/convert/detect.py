@@ -1,4 +1,4 @@
-"""detect: which source reads what a person pointed at."""
+"""detect: finds the source class for a path or object."""
 
 import os
 from pathlib import Path
@@ -26,7 +26,7 @@ _KEYS = ("edge_index", "x", "y", "edge_weight", "edge_attr")
 
 
 def open_source(src: Any, asked: ReadOptions, *, splits: bool = True) -> Source:
-    """The source for a path, or for a PyG `Data` object or data set of one graph.
+    """Opens the source for a path, or for a PyG `Data` object or data set of one graph.
 
     Args:
         src: a path, or an object with `edge_index`.
@@ -57,7 +57,8 @@ def open_source(src: Any, asked: ReadOptions, *, splits: bool = True) -> Source:
             "with np.savez, or convert the PyG Data object from Python with foregather.convert"
         )
     raise FormatError(
-        f"{path.name} is of no known kind; expected .npz, .npy, .csv, .tsv, .txt, .mtx (or .gz of "
+        f"{path.name} is not a supported source; expected .npz, .npy, .csv, .tsv, .txt, .mtx (or "
+        ".gz of "
         "these), .parquet, an OGB folder or a graph folder"
     )
 
@@ -86,7 +87,7 @@ def _arrays(arrays: Arrays, asked: ReadOptions) -> Source:
 
 
 def _table(path: Path, asked: ReadOptions) -> Source:
-    """A table of edges: Parquet (a file or a folder of parts), else text."""
+    """Opens a table of edges: Parquet (a file or a folder of parts), otherwise text."""
     from foregather.graph.convert.sources.parquet import ParquetSource
     from foregather.graph.convert.sources.text import TextSource
 
@@ -115,9 +116,9 @@ def _array_ids(ids: str) -> Ids:
 
 
 def _from_data(data: Any, counted: bool) -> MemoryArrays:
-    """The arrays of a PyG Data object, or of a data set that holds exactly one.
+    """Returns the arrays of a PyG Data object, or of a data set that holds exactly one.
 
-    `counted`: with its number of nodes, which PyG guesses where it is not told.
+    `counted` includes the number of nodes, which PyG guesses if it is not set.
     """
     if not hasattr(data, "edge_index") and hasattr(data, "__getitem__"):
         try:
@@ -153,7 +154,7 @@ def _numpy(values: Any) -> Any:
 
 
 def open_features(path: str | os.PathLike[str], budget: int) -> Rows:
-    """Node features from a file of their own: .npy, or .npz with x (or features, or CSR)."""
+    """Opens node features from a separate file: .npy, or .npz with x (or features, or CSR)."""
     path = Path(path)
     if not path.exists():
         raise StorageError(f"{path.name} does not exist; check the path given as features")

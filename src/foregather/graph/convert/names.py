@@ -1,7 +1,7 @@
-"""names: the strings behind numbered nodes, kept in the order of the numbers.
+"""names: stores the original strings of numbered nodes in the order of their numbers.
 
-Strings wait in a scratch file; a spool sorts where they are by key. A second hash with another
-seed stands beside each key, so two different strings with one key are noticed.
+Strings are kept in a scratch file; a spool sorts their positions by key. Each key is stored with a
+second hash of another seed, so two different strings with the same key are detected.
 """
 
 from functools import partial
@@ -56,7 +56,7 @@ class NameTable:
         writer.defer(partial(discard, self._file, self._path))
 
     def add(self, names: Strings) -> None:
-        """Adds strings; repeats are welcome."""
+        """Adds strings; duplicates are allowed."""
         keys = string_keys(names)
         distinct, first = np.unique(keys, return_index=True)
         check = string_keys(names, _CHECK_SEED)
@@ -86,7 +86,7 @@ class NameTable:
         offsets = self.writer.array("mapping_offsets", np.int64, rows=count + 1)
         offsets.append(np.zeros(1, np.int64))
         out = self.writer.array("mapping_bytes", np.uint8)
-        last = np.empty(0, _PLACE)  # a key in many places may come in several groups
+        last = np.empty(0, _PLACE)  # a frequent key may be split over several groups
         for group in self._places.groups(self.memory // 8):
             places = np.concatenate([last, group.records])
             places = places[np.argsort(places["key"], kind="stable")]

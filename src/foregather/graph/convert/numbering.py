@@ -1,9 +1,8 @@
-"""numbering: gives sparse integers or strings the ids 0 to N-1, and keeps the way back.
+"""numbering: maps sparse integers or strings to ids 0 to N-1, and stores the reverse mapping.
 
-Integers are numbered in ascending order, strings in ascending order of their XXH64 key (two
-strings with one key are found and refused, never merged). The keys that were met are sorted
-through a spool, so their number is not bounded by memory; edges wait in a scratch file until all
-keys are known.
+Integers are numbered in ascending order, strings in ascending order of their XXH64 key (two strings
+with the same key are detected and refused, never merged). Keys are sorted through a spool, so their
+number is not bounded by memory; edges wait in a scratch file until all keys are known.
 """
 
 from collections.abc import Iterator
@@ -27,11 +26,11 @@ __all__ = ["Numbering"]
 
 Array = npt.NDArray[Any]
 _KEY = np.dtype([("key", "<u8")])
-_SIGN = np.uint64(1 << 63)  # flipping it makes int64 order the order of unsigned keys
+_SIGN = np.uint64(1 << 63)  # flipping it makes signed order equal unsigned order
 
 
 class Numbering:
-    """Renumbers the vertices of a stream of edges.
+    """Renumbers the nodes of a stream of edges.
 
     Args:
         writer: the folder being made; gets `mapping` (integers) or `mapping_bytes` and
@@ -64,7 +63,7 @@ class Numbering:
             writer.defer(scratch.close)
 
     def add(self, chunk: EdgeChunk) -> None:
-        """Remembers the edges of a chunk and the keys they name."""
+        """Stores the edges of a chunk and their keys."""
         source, target = self._key(chunk.source, "source"), self._key(chunk.target, "target")
         if self._names is not None and chunk.names is not None:
             self._names.add(chunk.names)
@@ -97,7 +96,7 @@ class Numbering:
             for group in self._keys.groups(self.memory // 6):
                 keys = np.unique(group.records["key"])
                 if last is not None and len(keys) and keys[0] == last:
-                    keys = keys[1:]  # the rest of one key that came in parts
+                    keys = keys[1:]  # the rest of one key that was split into parts
                 if len(keys):
                     last = keys[-1]
                     self._sorted.append(keys)
@@ -113,7 +112,7 @@ class Numbering:
         return self.count
 
     def edges(self) -> Iterator[EdgeChunk]:
-        """The edges again, in order, with their new ids."""
+        """Yields the edges again, in order, with their new ids."""
         step = max(1, self.memory // (6 * (self._dtype.itemsize + 32)))
         part = max(1, self.memory // (3 * 8))  # sorted keys held at a time
         whole = self._sorted.read(np.dtype("<u8"), 0, self.count) if self.count <= part else None

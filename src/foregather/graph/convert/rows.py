@@ -1,7 +1,7 @@
-"""rows: streams a matrix into an array file, cast to the dtype asked for, with its error measured.
+"""rows: streams a matrix into an array file, cast to the requested dtype, and measures the error.
 
-float16 and int8 lose precision; how much is measured while writing and kept in meta.json. int8
-uses one scale a column (the largest magnitude maps to 127), which needs a first pass over the
+float16 and int8 lose precision; the loss is measured while writing and stored in meta.json. int8
+uses one scale per column (the largest magnitude maps to 127), which needs a first pass over the
 source.
 """
 
@@ -25,7 +25,7 @@ _MOST = {name: float(np.finfo(name).max) for name in ("float16", "float32")}
 
 
 class _Error:
-    """Accumulates how far stored values are from the source's."""
+    """Accumulates the error of the stored values."""
 
     def __init__(self) -> None:
         self.largest = 0.0
@@ -59,18 +59,18 @@ def write_rows(
     Args:
         writer: the folder being made.
         name: "features".
-        rows: where to read.
+        rows: the source.
         dtype: "float32", "float16", "int8", "source" to keep what the source has, or "auto":
-            float16 stays, all else becomes float32.
+            float16 is kept, everything else becomes float32.
         buffer_bytes: memory for one chunk and its copies.
 
     Returns:
-        The facts for meta.json: width, dtype, non-finite count, and the error where there is one.
+        The facts for meta.json: width, dtype, non-finite count, and the error if there is one.
     """
     if dtype not in DTYPES:
         raise InputError(f"dtype is {dtype!r}, expected one of {', '.join(DTYPES)}")
     target = _target(rows.dtype, dtype)
-    # a chunk lives as source, stored copy and float64 for the error: about 24 bytes a value
+    # a chunk lives as source, stored copy and float64 for the error: about 24 bytes per value
     step = max(1, buffer_bytes // max(1, 24 * rows.width))
     scale = _scale(rows, step, name) if dtype == "int8" else None
     lossy = not np.can_cast(rows.dtype, target, "safe")
@@ -114,7 +114,7 @@ def _scale(rows: Rows, step: int, name: str) -> npt.NDArray[np.float32]:
     if beyond.size:
         raise InputError(
             f"{name} has {largest[beyond[0]]:g} in column {beyond[0]}, beyond float32 "
-            f"({_MOST['float32']:.2g}), which scales are; scale the features"
+            f"({_MOST['float32']:.2g}), the dtype of scales; scale the features"
         )
     if not np.isfinite(largest).all():
         column = int(np.flatnonzero(~np.isfinite(largest))[0])

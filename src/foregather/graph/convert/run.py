@@ -1,4 +1,4 @@
-"""run: convert(), from a source to a graph folder under a memory budget.
+"""run: convert() turns a source into a graph folder within a memory budget.
 
 The folder depends only on the source and the options, not on memory, threads or chunk sizes. It
 appears under its name when it is complete, or not at all.
@@ -54,19 +54,19 @@ def convert(
     threads: int = 0,
     **others: Any,
 ) -> dict[str, Any]:
-    """Makes a graph folder from what is there, in bounded memory.
+    """Converts existing data to a graph folder, in bounded memory.
 
     Args:
         src: a .npz, .npy, edge list (csv, tsv, txt, mtx, gzipped or not), .parquet, OGB folder,
             graph folder, or a PyG `Data` object or data set of one graph.
         dst: the folder to make.
-        memory: bytes the process may use, as "2GB"; of more than the machine has, what it has.
-        undirected: add the reverse of each edge and drop repeated pairs (the first stays). None:
-            only where the data set is undirected by definition but stored one way.
+        memory: bytes the process may use, such as "2GB"; at most what the machine has is used.
+        undirected: add the reverse of each edge and drop repeated pairs (the first is kept). None:
+            only if the data set is undirected by definition but stored one way.
         self_loops: add an edge from each node to itself where there is none.
         dedup: keep the first of several edges with the same source and target.
-        dtype: node features as "float32", "float16", "int8" (with a scale a column), "source", or
-            "auto": float16 stays, all else becomes float32.
+        dtype: node features as "float32", "float16", "int8" (with one scale per column), "source",
+            or "auto": float16 is kept, everything else becomes float32.
         reading: how the source is read where it does not say so: ids, number of nodes, columns,
             weights, header.
         features: a file with the node features; those of the source are left out.
@@ -76,10 +76,10 @@ def convert(
         others: fields of `reading`, which release 0.1 had as arguments; with a warning.
 
     Returns:
-        What was made: counts, bytes, notes, seconds and peak memory.
+        Facts about the result: counts, bytes, notes, seconds and peak memory.
 
     Raises:
-        InputError: an option does not apply to the source, or something in it cannot be kept.
+        InputError: an option does not apply to the source, or something in it cannot be stored.
     """
     asked = from_old_arguments(reading, others, ReadOptions(), "reading", "convert")
     refuse_unknown(others, convert, *(one.name for one in fields(ReadOptions)))
@@ -128,9 +128,9 @@ def convert(
 
 
 def _working_memory(memory: int) -> int:
-    """What the budget leaves after the interpreter and libraries that are loaded already.
+    """Returns what the budget leaves after the interpreter and loaded libraries.
 
-    A budget beyond what the machine has free is cut to that.
+    A budget above the machine's free memory is reduced to it.
     """
     with open("/proc/self/statm", encoding="ascii") as file:
         resident = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -175,7 +175,7 @@ def _write_edges(
         try:
             _spool(topology, source, count, work)
             break
-        except IdTooWide:  # read again with 64 bits
+        except IdTooWide:  # reread with 64 bits
             topology.discard()
     if count is None:
         count = topology.largest + 1
@@ -239,7 +239,7 @@ def _write_nodes(
         if rows.count != count:
             raise InputError(
                 f"features have {rows.count} rows, but the graph has {count} nodes; "
-                "expected one row a node"
+                "expected one row per node"
             )
         facts["features"] = write_rows(writer, "features", rows, dtype, work // 4)
     small = source.small(work // 2)
@@ -259,15 +259,15 @@ def _direction_note(source: Source, rules: EdgeRules) -> list[str]:
         return ["Reverse edges were added: this data set is undirected and stored one way."]
     if rules.undirected:
         return ["Reverse edges were added and repeated pairs removed."]
-    return ["Edges are as in the source; no reverse edges were added."]
+    return ["Edges are kept as in the source; no reverse edges were added."]
 
 
 def _weight_note(topology: Topology) -> list[str]:
     if not topology.negative:
         return []
     return [
-        f"{topology.negative} edges have a negative weight: models take it as it is, sampling by "
-        "weight refuses it."
+        f"{topology.negative} edges have a negative weight: models use it unchanged, weighted "
+        "sampling refuses it."
     ]
 
 
@@ -275,8 +275,8 @@ def _feature_note(source: Source, features: str | os.PathLike[str] | None) -> li
     if features is None or source.features is None:
         return []
     return [
-        f"The features of {source.name} were left out; those of {Path(features).name} take their "
-        "place."
+        f"The features of {source.name} were left out; those of {Path(features).name} are used "
+        "instead."
     ]
 
 

@@ -1,8 +1,8 @@
-"""source: what a converter reads: edges in chunks, rows in chunks, small arrays whole.
+"""source: the interface a converter reads from: edges and rows in chunks, small arrays whole.
 
-A `Source` describes one thing on disk (or in memory) without loading it. The engine asks for
-chunks of bounded size, twice if need be, and does all sorting and writing itself. A source never
-changes what it reads, and never unpickles.
+A `Source` describes data on disk (or in memory) without loading it. The engine requests chunks of
+bounded size, twice if necessary, and does all sorting and writing itself. A source never modifies
+what it reads, and never unpickles.
 """
 
 from collections.abc import Iterator
@@ -16,8 +16,8 @@ __all__ = ["EdgeChunk", "Ids", "Rows", "Small", "Source", "Strings"]
 
 Array = npt.NDArray[Any]
 
-#: How a source names vertices: "dense" = integers to be used as they are; "sparse" = integers to
-#: be renumbered; "string" = text to be numbered.
+#: How a source identifies nodes: "dense" = integers used unchanged; "sparse" = integers to be
+#: renumbered; "string" = text to be numbered.
 Ids = Literal["dense", "sparse", "string"]
 
 
@@ -32,8 +32,8 @@ class EdgeChunk(NamedTuple):
     """Some edges, in the order of the source.
 
     `source[i] -> target[i]`, any integer dtype, not yet checked. When the source's ids are
-    "string", `source` and `target` hold XXH64 keys (uint64) and `names` the strings that were met:
-    one for each distinct key of this chunk at least (repeats are allowed).
+    "string", `source` and `target` hold XXH64 keys (uint64) and `names` the strings: at least one
+    per distinct key of this chunk (duplicates are allowed).
     """
 
     source: Array
@@ -69,12 +69,12 @@ class Small:
 
 
 class Source(Protocol):
-    """What the engine needs to know and read."""
+    """Everything the engine needs to know and read."""
 
     #: Short name for logs and provenance, never a full path.
     name: str
     ids: Ids
-    #: Known vertex count, or None: the engine takes 1 + the largest id.
+    #: Known node count, or None: the engine uses 1 + the largest id.
     num_nodes: int | None
     #: Known edge count for the progress bar, or None.
     num_edges: int | None
@@ -94,9 +94,9 @@ class Source(Protocol):
         ...
 
     def small(self, budget: int) -> Small:
-        """Reads labels and splits; raises BudgetError where they exceed `budget` bytes."""
+        """Reads labels and splits; raises BudgetError if they exceed `budget` bytes."""
         ...
 
     def notes(self) -> list[str]:
-        """What a person should know: what was found and not converted, in whole sentences."""
+        """Notes for the user, in whole sentences: what was found and not converted."""
         ...

@@ -1,10 +1,10 @@
 """spool: sorts more records than memory holds, by buckets, in one scratch file.
 
-Records are appended in any order. Each time the run buffer is full it is grouped by key range and
+Records are appended in any order. Whenever the run buffer is full it is grouped by key range and
 written as one contiguous run. `groups` then yields the records back as key ranges in ascending
-order, each range whole, small enough for the limit, and in the order of appending: read once from
-every run. A range too large for the limit is cut finer by a spool of its own, and a single key
-too large for it is cut by the second key, so that skew costs passes, never memory.
+order; each range is complete, within the limit, in insertion order, and read once from every run. A
+range above the limit is split by a nested spool, and a single key above it is split by the second
+key, so that skew costs passes, never memory.
 """
 
 from collections.abc import Iterator
@@ -64,15 +64,15 @@ class Spool:
         self.path, self.dtype, self.keys, self.base, self.threads = path, dtype, keys, base, threads
         self.count = 0
         self._room = max(1, run_bytes // dtype.itemsize)
-        # Both are made whole at once and used again for every run: memory that is never touched
-        # costs nothing, and memory touched for the first time costs dear in a virtual machine.
+        # Both are allocated once and reused for every run: untouched memory costs nothing, and the
+        # first touch of memory is expensive in a virtual machine.
         try:
             self._buffer: Array = np.empty(self._room, dtype)
             self._grouped: Array = np.empty(self._room, dtype)
-        except MemoryError as error:  # under a limit of address space, say
+        except MemoryError as error:  # for example under an address-space limit
             raise BudgetError(
-                f"cannot have {format_bytes(2 * self._room * dtype.itemsize)} of memory for "
-                "sorting; pass a smaller --memory"
+                f"cannot allocate {format_bytes(2 * self._room * dtype.itemsize)} for sorting; "
+                "pass a smaller --memory"
             ) from error
         self._filled = 0
         self._runs: list[_Run] = []
@@ -83,7 +83,7 @@ class Spool:
             raise storage_error(error, path, "making") from error
 
     def append(self, records: Array) -> None:
-        """Adds records; they may be written at once or later."""
+        """Adds records; they may be written now or later."""
         self.count += len(records)
         while len(records):
             taken = records[: len(self._buffer) - self._filled]
@@ -164,7 +164,7 @@ class Spool:
         return records
 
     def _split(self, bucket: int, shift: int, limit_bytes: int) -> Iterator[Group]:
-        """Cuts one bucket that is too large, finer or by the second key."""
+        """Splits one bucket that is too large, by finer ranges or by the second key."""
         low = self.base + (bucket << shift)
         piece = max(1, limit_bytes // (4 * self.dtype.itemsize))
         if shift == 0 and len(self.keys) == 1:
@@ -197,7 +197,7 @@ class Spool:
                 yield records
 
     def close(self) -> None:
-        """Closes and removes the scratch file, and gives the memory back."""
+        """Closes and removes the scratch file, and frees the memory."""
         self._buffer = self._grouped = np.empty(0, self.dtype)
         discard(self._file, self.path)
 

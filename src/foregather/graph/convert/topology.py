@@ -1,8 +1,8 @@
 """topology: edges in any order become CSC arrays on disk, through a spool.
 
-The result is the one `build_csc` gives in memory: rows by target, sources ascending, parallel
-edges in the order of the source. Memory is the budget given, whatever the number of edges and
-however skewed the degrees.
+The result equals that of `build_csc` in memory: rows by target, sources ascending, parallel
+edges in the order of the source. Memory stays within the budget, whatever the number of edges and
+the skew of degrees.
 """
 
 from dataclasses import dataclass
@@ -45,11 +45,11 @@ def is_wide(num_nodes: int) -> bool:
 
 @dataclass(frozen=True)
 class EdgeRules:
-    """What is done to the edges on the way.
+    """How edges are changed during conversion.
 
     Attributes:
         undirected: add the reverse of every edge, then drop repeated pairs.
-        self_loops: add an edge from each node to itself where there is none.
+        self_loops: add an edge from each node to itself if there is none.
         dedup: keep only the first of several edges with the same source and target.
     """
 
@@ -77,7 +77,7 @@ def record_dtype(
 
 
 def check_ids(ids: Array, role: str, start: int, num_nodes: int | None) -> Array:
-    """The ids as unsigned integers after checking each; `start` is the position of the first.
+    """Checks ids and returns them as unsigned integers; `start` is the position of the first.
 
     Raises:
         InputError: not integers, NaN, negative, or not below `num_nodes`.
@@ -111,7 +111,7 @@ def check_ids(ids: Array, role: str, start: int, num_nodes: int | None) -> Array
 
 
 def check_weights(weights: Any, start: int) -> npt.NDArray[np.float32]:
-    """The weights as float32 after checking each; `start` is the position of the first.
+    """Checks weights and returns them as float32; `start` is the position of the first.
 
     Raises:
         InputError: one is NaN, infinite, or too large for float32.
@@ -151,7 +151,7 @@ class Topology:
     ) -> None:
         self.writer, self.dtype, self.rules, self.threads = writer, dtype, rules, threads
         self.memory = memory
-        self.largest = -1  # largest id met
+        self.largest = -1  # largest id seen
         self.removed = 0
         self.loops_added = 0
         self.negative = 0  # edges written with a weight below 0
@@ -175,8 +175,8 @@ class Topology:
         self.largest = max(self.largest, int(source.max()), int(target.max()))
         if self.dtype["target"].itemsize == 4 and is_wide(self.largest + 1):
             raise IdTooWide
-        # An edge and its reverse are neighbours in the spool, so which of two equal pairs came
-        # first does not depend on how the source was cut into chunks.
+        # An edge and its reverse are adjacent in the spool, so which of two equal pairs came first
+        # does not depend on how the source was split into chunks.
         ways = 2 if self.rules.undirected else 1
         records = np.empty((count, ways), self.dtype)
         records["target"][:, 0], records["source"][:, 0] = target, source
@@ -217,7 +217,7 @@ class Topology:
         return rows.edges
 
     def _gap(self, rows: "_RowsOut", until: int) -> None:
-        """Writes the rows from the last one written up to `until`, which no group covers."""
+        """Writes the empty rows after the last one written, up to `until`."""
         if rows.open_row:
             if self.rules.self_loops and not rows.loop_seen:
                 self.loops_added += 1
@@ -261,7 +261,10 @@ class Topology:
         return indptr, indices, order
 
     def _partial(self, rows: "_RowsOut", group: Group) -> None:
-        """A part of one row too large for memory; parts come in ascending order of source."""
+        """Writes a part of one row too large for memory.
+
+        Parts come in ascending order of source.
+        """
         records = group.records
         rows.open_row = True
         if self.rules.self_loops and not rows.loop_seen:

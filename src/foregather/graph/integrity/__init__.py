@@ -1,1 +1,1 @@
-"""integrity: nothing is believed unchecked: block checksums, verify, sound topologies."""
+"""integrity: checks of everything that is read: block checksums, verify, valid topologies."""

@@ -1,9 +1,9 @@
-"""add_checks: gives a folder that has none, or damaged ones, block checksums.
+"""add_checks: adds block checksums to a folder that has none, or damaged ones.
 
-The arrays are read once and compared with their checksums in meta.json on the way, so that a table
-is made of right contents only. They are built beside the folder, as a conversion is, and moved into
-it one by one, checks.json last: a kill leaves the folder as it was, or complete. meta.json and the
-digest stay what they are.
+The arrays are read once and compared with their checksums in meta.json on the way, so that tables
+are made only from correct contents. They are built next to the folder, like a conversion, and moved
+into it one by one, checks.json last: a kill leaves the folder unchanged or complete. meta.json and
+the digest do not change.
 """
 
 import os
@@ -58,7 +58,7 @@ def add_checks(folder: Path) -> int:
 def _make(
     folder: Path, entry: ArrayEntry, meta: Meta, table: Path, bar: Progress
 ) -> tuple[str, ...]:
-    """Writes the table of one array; its checksums."""
+    """Writes the table of one array and returns the table's checksums."""
     writer = ArrayWriter(table, np.uint32, rows=table_rows(entry.nbytes))
     path = folder / entry.file
     try:
@@ -93,6 +93,6 @@ def _sum_up(
         if f"{digest.digest():016x}" != expected:
             raise FormatError(
                 f"{entry.file} is corrupted in chunk {number} (before byte {ALIGN + end}), so no "
-                "block checksums were made of it; restore the file or convert again"
+                "block checksums were made for it; restore the file or convert again"
             )
     writer.append(summer.finish())

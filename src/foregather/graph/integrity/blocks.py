@@ -1,9 +1,9 @@
-"""blocks: bytes of a folder's arrays, each checked against its block's checksum when it is read.
+"""blocks: reads bytes of a folder's arrays, checking each block against its checksum.
 
-`array_sums` loads the table of one array, 0.1 % of its size, which every reader of the array's file
-is then given; who reads a part of the file loads the table of that part. A read takes whole blocks
-of 4096 payload bytes, so that nothing passes unchecked; the error names file, block and rows. A
-folder without tables gives None, and its readers read as before.
+`array_sums` loads the table of one array, 0.1 % of its size, for all readers of the array's file; a
+reader of a part loads the table of that part. Reads take whole blocks of 4096 payload bytes, so
+that nothing passes unchecked; the error names file, block and rows. For a folder without tables the
+functions return None, and its bytes are read unchecked.
 """
 
 import os
@@ -37,12 +37,12 @@ __all__ = [
 Array = npt.NDArray[Any]
 BlockSums = _core.BlockSums
 
-_AROUND = 1 << 20  # longer than any block that a plan reads around a row
-_PIECE = 1 << 18  # of a table of which only a part is wanted
+_AROUND = 1 << 20  # larger than any block that a plan reads around a row
+_PIECE = 1 << 18  # of a table of which only a part is needed
 
 
 class ArrayChecks:
-    """The block checksums of one array of a folder: loaded when they are wanted, and then kept.
+    """The block checksums of one array of a folder, loaded on first use and then kept.
 
     Args:
         folder: the graph folder.
@@ -56,7 +56,7 @@ class ArrayChecks:
         self._lock = threading.Lock()
 
     def load(self, first: int = 0, last: int | None = None) -> BlockSums:
-        """The sums of the payload bytes from first to last - 1 and of some around them.
+        """Returns the sums of the blocks that cover payload bytes first to last - 1.
 
         Raises:
             FormatError: the table is missing, or not what checks.json says.
@@ -73,7 +73,7 @@ class ArrayChecks:
         return sums
 
     def load_bytes(self, first: int = 0, last: int | None = None) -> int:
-        """Bytes of memory that `load` takes."""
+        """Bytes of memory that `load` needs."""
         begin, end = self._blocks(first, last)
         return 4 * (end - begin)
 
@@ -84,12 +84,12 @@ class ArrayChecks:
 
 
 def most_sums_bytes(payload: int) -> int:
-    """Bytes that the sums of so many bytes of a payload take at most, wherever they lie in it."""
+    """The most bytes that the sums of `size` payload bytes can take, at any position."""
     return 4 * (table_rows(payload + 2 * _AROUND) + 2)
 
 
 def array_checks(graph: GraphValue, name: str) -> ArrayChecks | None:
-    """The block checksums of an array of an opened graph; None where there are none.
+    """Returns the block checksums of an array of an opened graph; None if there are none.
 
     Raises:
         FormatError: the folder holds another graph now.
@@ -107,7 +107,7 @@ def array_checks(graph: GraphValue, name: str) -> ArrayChecks | None:
 
 
 def array_sums(graph: GraphValue, name: str) -> BlockSums | None:
-    """The same, loaded.
+    """Like `array_checks`, but loaded.
 
     Raises:
         FormatError: the table is not what checks.json says, or the folder holds another graph now.
@@ -118,7 +118,7 @@ def array_sums(graph: GraphValue, name: str) -> BlockSums | None:
 
 
 def open_sums(folder: Path, meta: Meta, name: str) -> BlockSums | None:
-    """The block checksums of an array of a folder; None where the folder has none.
+    """Returns the block checksums of an array of a folder; None if the folder has none.
 
     Raises:
         FormatError: the table is missing, or not what checks.json says.
@@ -130,7 +130,7 @@ def open_sums(folder: Path, meta: Meta, name: str) -> BlockSums | None:
 
 
 def _fill(sums: BlockSums, folder: Path, table: Table) -> None:
-    """Reads the sums from their file, of which whole chunks are compared with their checksums."""
+    """Reads the sums from their file and compares whole chunks with their checksums."""
     path = folder / table.file
     with _open_table(path, folder, table) as file:
         descriptor = file.fileno()
@@ -172,7 +172,7 @@ def _open_table(path: Path, folder: Path, table: Table) -> BinaryIO:
 def _copy_chunk(
     descriptor: int, path: Path, begin: int, end: int, wanted: npt.NDArray[np.uint8], first: int
 ) -> int:
-    """XXH64 of bytes begin to end - 1 of a table; those that are wanted are copied on the way."""
+    """Hashes bytes begin to end - 1 of a table with XXH64 and copies the needed ones on the way."""
     digest = _core.Xxh64()
     buffer = np.empty(min(_PIECE, end - begin), np.uint8)
     for at in range(begin, end, _PIECE):
@@ -193,19 +193,19 @@ def read_checked(
     sums: BlockSums | None,
     into: npt.NDArray[np.uint8] | None = None,
 ) -> npt.NDArray[np.uint8]:
-    """Payload bytes `first` to `last` of an array file, read with pread and checked.
+    """Reads payload bytes `first` to `last` of an array file with pread and checks them.
 
     Large ranges are read by several threads, which check what they read while it is in cache. The
-    read is extended to the borders of blocks where it has to be, so at most 8190 bytes more are
-    read; whole blocks go straight into `into`.
+    read is extended to block boundaries where needed, so at most 8190 more bytes are read; whole
+    blocks go straight into `into`.
 
     Args:
         descriptor: the file, open for buffered reads.
         first: first byte of the payload.
         last: one past the last byte.
-        path: what errors call the file.
+        path: the file's name in errors.
         sums: its block checksums; None reads unchecked.
-        into: where the bytes go, `last - first` long; None makes room.
+        into: the destination, `last - first` bytes long; None allocates one.
 
     Raises:
         FormatError: a block does not match; the message names file, block and rows.

@@ -1,7 +1,7 @@
-"""check_topology: a topology that kernels may walk unchecked: rows ascend, ids are nodes.
+"""check_topology: checks a topology once, so that kernels can walk it unchecked.
 
 `Graph.open` looks at sizes only. The first sampler of a graph reads its topology, so that a damaged
-file is an error in a sentence and not a crash; where there is room it then stays in memory.
+file is an error and not a crash; if there is room, it then stays in memory.
 """
 
 from foregather import _core
@@ -16,9 +16,9 @@ _INDPTR_STEP = 2 << 20
 
 
 def walkable(graph: AnyGraph, threads: int = 0) -> AnyGraph:
-    """The graph as kernels may walk it: checked, and in memory if the machine has room for it.
+    """Returns the graph as kernels may walk it: checked, and in memory if it fits.
 
-    What was read stays with the graph. A topology beyond what is free is walked where it is mapped.
+    The loaded arrays stay with the graph. A topology larger than free memory is walked in its map.
 
     Raises:
         FormatError: the topology is damaged.
@@ -54,10 +54,10 @@ def check_topology(graph: GraphValue, threads: int = 0) -> None:
 
 
 def check_indptr(graph: GraphValue) -> None:
-    """Checks that the borders of rows never fall.
+    """Checks that row boundaries never decrease.
 
     Raises:
-        FormatError: names the position where they do.
+        FormatError: they do; names the position.
     """
     previous = 0
     for start in range(0, graph.num_nodes + 1, _INDPTR_STEP):

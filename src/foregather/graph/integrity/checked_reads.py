@@ -1,4 +1,4 @@
-"""checked_reads: what is read of a map's file, each block checked against its checksum."""
+"""checked_reads: reads the file behind a map, checking each block against its checksum."""
 
 import atexit
 import threading
@@ -18,10 +18,10 @@ __all__ = ["CheckedReads"]
 
 
 class CheckedReads:
-    """Reads parts of an array file; its table of checksums is read with the first of them.
+    """Reads parts of an array file; the checksum table is loaded with the first part.
 
     Args:
-        owner: the map, whose file stays open as long as this is used.
+        owner: the map, whose file stays open while this object is used.
         folder: of the graph.
         meta: of the folder, as it was when the graph was opened.
         name: of the array.
@@ -34,7 +34,7 @@ class CheckedReads:
         self._sums: _core.BlockSums | None = None
 
     def __call__(self, position: int, into: npt.NDArray[np.uint8]) -> None:
-        """Fills an array with the bytes from a position of the file on.
+        """Fills an array with the bytes starting at a position in the file.
 
         Raises:
             StorageError: the file cannot be read, or ends early.
@@ -49,7 +49,7 @@ class CheckedReads:
         read_checked(self._descriptor, first, first + into.size, self._path, sums, into)
 
     def forget(self) -> None:
-        """Gives the table back."""
+        """Drops the table."""
         self._sums = None
 
 
@@ -58,6 +58,6 @@ _holding: weakref.WeakSet[CheckedReads] = weakref.WeakSet()
 
 @atexit.register
 def _forget_all() -> None:
-    """Graphs may outlive the interpreter (an error that ended it holds them); tables must not."""
+    """Drops all tables at exit, because a pending exception may keep their graphs alive."""
     for reads in list(_holding):
         reads.forget()

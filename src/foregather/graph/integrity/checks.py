@@ -1,8 +1,8 @@
-"""checks: `checks.json`, which says where the block checksums of a folder's arrays are.
+"""checks: `checks.json`, which lists the block checksums of a folder's arrays.
 
-It stands beside meta.json and is no part of it: a graph keeps its digest whether its folder has
-block checksums or not, and a release that knows none of them reads the folder as before. Each
-entry is tied to the contents of its array, so tables of another graph are never taken for its own.
+It is separate from meta.json: a graph keeps its digest whether or not its folder has block
+checksums, and a release that does not know them can still read the folder. Each entry is tied to
+the contents of its array, so tables of another graph are never accepted.
 """
 
 import json
@@ -39,11 +39,11 @@ FORMAT = "foregather-checks"
 VERSION = 1
 BLOCK: int = _core.SUM_BLOCK  # payload bytes covered by one block checksum
 #: What to do about a damaged table.
-REMAKE = "run 'foregather verify --add-checks' on the folder, which makes it anew"
-#: What is said of a folder, with block checksums and without.
+REMAKE = "run 'foregather verify --add-checks' on the folder, which makes it again"
+#: How a folder with block checksums is described, and one without.
 CHECKED = "every byte when it is read"
 UNCHECKED = (
-    "no block checksums, so bytes are unchecked when they are read; "
+    "no block checksums, so bytes are not checked when they are read; "
     "'foregather verify --add-checks' adds them"
 )
 _MOST_BYTES = 256 << 20
@@ -52,7 +52,7 @@ _CHECKSUM = re.compile(r"[0-9a-f]{16}")
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Where the block checksums of one array are, and what their file must hold."""
+    """The file of one array's block checksums and its expected contents."""
 
     file: str
     rows: int
@@ -66,12 +66,12 @@ def table_file(name: str) -> str:
 
 
 def table_rows(payload: int) -> int:
-    """Blocks of so many payload bytes."""
+    """Number of blocks in `nbytes` of payload."""
     return -(-payload // BLOCK)
 
 
 def tie(checksums: Sequence[str]) -> str:
-    """Names the contents of an array by its checksums in meta.json."""
+    """Identifies the contents of an array by its checksums in meta.json."""
     return f"{_core.xxh64(np.frombuffer(''.join(checksums).encode(), np.uint8)):016x}"
 
 

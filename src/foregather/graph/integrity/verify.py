@@ -1,8 +1,8 @@
-"""verify: reads every byte of a graph and says what is wrong first, or that nothing is.
+"""verify: reads every byte of a graph and reports the first problem, if any.
 
 Files are read with ordinary reads in small buffers, so a bad disk is an error and not a crash, and
 memory use does not depend on the size of the graph. NaN and infinity in features are a warning:
-they are legal numbers, if rarely wanted.
+they are legal, though rarely intended.
 """
 
 import os
@@ -39,18 +39,18 @@ _BUFFER = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was checked, all of it found right.
+    """What was checked and found correct.
 
     Attributes:
         arrays: names of the arrays checked.
         checksummed_bytes: payload bytes compared with their checksums (0 for a graph in memory).
         chunks: checksums compared.
         blocks: block checksums compared; None for a folder that has none, so that its bytes are
-            unchecked when they are read.
+            not checked when they are read.
         num_nodes: rows of the topology checked.
         num_edges: ids checked, and checked to ascend inside their row.
         nonfinite: NaN and infinite numbers found, by array; only arrays that have any.
-        warnings: what a person should know, in whole sentences.
+        warnings: warnings for the user, in whole sentences.
     """
 
     arrays: tuple[str, ...]
@@ -126,7 +126,7 @@ def verify(graph: GraphValue | str | os.PathLike[str], threads: int = 0) -> Repo
 
 
 def _check_padding(folder: Path, entry: ArrayEntry) -> None:
-    """The header is exactly what meta.json implies, and the end is padded with zeros."""
+    """Checks that the header matches meta.json exactly and the file ends in zero padding."""
     try:
         with open_regular(folder / entry.file, folder) as file:
             header = file.read(ALIGN)
@@ -146,7 +146,7 @@ def _check_padding(folder: Path, entry: ArrayEntry) -> None:
 
 
 def _check_chunk(path: Path, part: tuple[int, int], sums: BlockSums | None) -> tuple[str, str]:
-    """XXH64 of a part of a file, read through one small buffer; and its first bad block, or ""."""
+    """Returns the XXH64 of a part of a file, and its first bad block or ""."""
     offset, length = part
     buffer = np.empty(min(length, _BUFFER), np.uint8)
     digest = _core.Xxh64()
@@ -189,7 +189,7 @@ def _check_checksums(folder: Path, meta: Meta, threads: int) -> tuple[int, int]:
                     _check_table(entry, block)
                     bar.advance(length)
                     chunks += 1
-            if aligned is not sums:  # chunks of another writer, which cut blocks
+            if aligned is not sums:  # chunks of another writer, which may split blocks
                 _check_table(entry, _check_chunk(path, (ALIGN, entry.nbytes), sums)[1])
     return total, chunks
 
@@ -197,8 +197,8 @@ def _check_checksums(folder: Path, meta: Meta, threads: int) -> tuple[int, int]:
 def _check_table(entry: ArrayEntry, block: str) -> None:
     if block:
         raise FormatError(
-            f"{table_file(entry.name)} is wrong about {block} of {entry.file}, whose contents are "
-            f"right; {REMAKE}"
+            f"{table_file(entry.name)} does not match {block} of {entry.file}, whose contents are "
+            f"correct; {REMAKE}"
         )
 
 
@@ -264,7 +264,7 @@ def _check_labels(graph: GraphValue) -> None:
 
 
 def _check_weights(graph: GraphValue) -> int:
-    """Refuses weights that are no numbers; how many are negative."""
+    """Refuses weights that are not finite; returns how many are negative."""
     negative = 0
     if graph.edge_weight is None:
         return negative

@@ -1,4 +1,4 @@
-"""digest: the checksum of a JSON object by its contents, whatever its spaces and order of keys."""
+"""digest: a checksum of a JSON object's contents, independent of whitespace and key order."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""files: whole reads and writes of arrays, and operating system errors as one sentence."""
+"""files: complete reads and writes of arrays, and atomic renames."""
 
 import ctypes
 import errno
@@ -29,7 +29,7 @@ __all__ = [
 Array = npt.NDArray[Any]
 
 _PAGE = 4096
-_LARGE = 64 << 10  # bytes from which a page more does not matter
+_LARGE = 64 << 10  # size from which one more page does not matter
 
 
 def write_all(file: RawIOBase, values: Array, path: Path) -> int:
@@ -45,9 +45,10 @@ def write_all(file: RawIOBase, values: Array, path: Path) -> int:
 
 
 def discard(file: RawIOBase, path: Path) -> None:
-    """Closes and removes a file that nobody needs any more; what cannot be removed is left.
+    """Closes and removes a file that is no longer needed.
 
-    Left to whoever owns the folder: an error here would hide the one that led here.
+    A file that cannot be removed is left to the owner of the folder: an error here would hide the
+    original one.
     """
     with suppress(OSError):
         file.close()
@@ -56,7 +57,7 @@ def discard(file: RawIOBase, path: Path) -> None:
 
 
 def read_at(descriptor: int, into: Array, position: int, path: Path) -> None:
-    """Fills an array from a position of a file; a file that ends early is an error."""
+    """Fills an array from a position in a file; a file that ends early is an error."""
     buffer = into.reshape(-1).view(np.uint8).data
     try:
         while len(buffer):
@@ -71,19 +72,19 @@ def read_at(descriptor: int, into: Array, position: int, path: Path) -> None:
 def room_for(
     shape: tuple[int, ...], dtype: np.dtype[Any], position: int, order: Literal["C", "F"] = "C"
 ) -> Array:
-    """An array to be filled from a position of a file, where the copy by the kernel is fast.
+    """Allocates an array to be filled from a position in a file, aligned for a fast kernel copy.
 
-    It begins where the position lies in its page, to 64 bytes. Large arrays of NumPy begin 16 bytes
-    into a page, and Zen 3 copies at a third of its speed where the target is 1 to 31 bytes further
-    into its page than the source.
+    It starts at the same offset in its page as the position, to 64 bytes. Large NumPy arrays begin
+    16 bytes into a page, and Zen 3 copies at a third of its speed if the target is 1 to 31 bytes
+    further into its page than the source.
     """
     size = math.prod(shape) * dtype.itemsize
     if size < _LARGE:
         return np.empty(shape, dtype, order)
     raw = np.empty(size + _PAGE, np.uint8)
     skip = (position // 64 * 64 - int(raw.__array_interface__["data"][0])) % _PAGE
-    # Through a buffer: a view of `raw` would have views of its own that hold `raw` and not it, so
-    # it could be gone, and be read again for the next who asks, while they live.
+    # Through a buffer: views of a view of `raw` would refer to `raw` and not to that view, so it
+    # could be freed, and read again for the next user, while they are alive.
     buffer: Any = PickleBuffer(raw.data)
     made: Array = np.ndarray(shape, dtype, buffer, skip, order=order)
     return made
@@ -99,9 +100,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def _renameat2(first: Path, second: Path, flag: int) -> bool:
-    """Renames in one step with a condition; False where kernel or file system has no such call.
+    """Renames atomically with flags; False if the kernel or file system does not support it.
 
-    Python has no call for renameat2.
+    Python has no function for renameat2.
     """
     here = -100  # AT_FDCWD
     try:
@@ -117,10 +118,10 @@ def _renameat2(first: Path, second: Path, flag: int) -> bool:
 
 
 def move_new(source: Path, target: Path) -> None:
-    """Gives a file or folder a name that nothing has.
+    """Renames a file or folder to a name that is not taken.
 
     Raises:
-        FileExistsError: something has it; both stay as they are.
+        FileExistsError: the name is taken; nothing is changed.
     """
     if _renameat2(source, target, 1):  # RENAME_NOREPLACE
         return
@@ -138,10 +139,10 @@ def move_new(source: Path, target: Path) -> None:
 
 
 def exchange(first: Path, second: Path, aside: Path) -> None:
-    """Swaps two folders in one step, so that at no moment either name is missing.
+    """Swaps two folders atomically, so that neither name is ever missing.
 
-    Where the kernel or file system has no call for it, the swap is made of renames through the
-    name `aside`, which must be free.
+    If the kernel or file system does not support it, the swap uses renames through the name
+    `aside`, which must be free.
     """
     if _renameat2(first, second, 2):  # RENAME_EXCHANGE
         return

@@ -1,6 +1,6 @@
-"""folder: a Graph to and from its folder on disk.
+"""folder: saves a Graph to a folder and opens it.
 
-Opening believes meta.json only where the files agree with it: header, dtype, shape and size of
+Opening trusts meta.json only where the files agree with it: header, dtype, shape and size of
 every array. The same graph always gives the same bytes: no times, no paths.
 """
 
@@ -42,7 +42,7 @@ def _map(folder: Path, meta: Meta, name: str) -> Array:
             f"{entry.dtype} of shape {list(entry.shape)}; the folder is damaged"
         )
     if not values.flags.c_contiguous:
-        raise FormatError(f"{entry.file} is in Fortran order, expected row after row")
+        raise FormatError(f"{entry.file} is in Fortran order, expected C order")
     try:
         size = path.stat().st_size
     except OSError as error:
@@ -68,8 +68,8 @@ def _features(arrays: dict[str, Array], name: str) -> Features | None:
 
 
 def open_graph(path: Path, make: Callable[..., AnyGraph]) -> AnyGraph:
-    """Opens a folder as what `make` makes of the fields of a graph; see `Graph.open`."""
-    path = absolute(path)  # files are opened by it later too, wherever the process has gone by then
+    """Opens a folder and passes the fields of the graph to `make`; see `Graph.open`."""
+    path = absolute(path)  # files are opened by this path later, after a possible os.chdir
     meta = read_meta(path)
     for name in ("indptr", "indices"):
         if name not in meta.arrays:
@@ -103,7 +103,7 @@ def open_graph(path: Path, make: Callable[..., AnyGraph]) -> AnyGraph:
 
 
 def facts_of(graph: GraphValue) -> dict[str, Any]:
-    """The facts that go into meta.json beside the table of arrays."""
+    """The facts that meta.json holds in addition to the table of arrays."""
     return {key: value for key, value in graph.meta.items() if key not in RESERVED}
 
 
@@ -116,7 +116,7 @@ def save_graph(graph: GraphValue, dst: str | os.PathLike[str], overwrite: bool) 
 
 
 def _entry(name: str, values: Array) -> Mapping[str, Any]:
-    """The entry FolderWriter would make, without writing."""
+    """The entry that FolderWriter would make, without writing."""
     dtype = values.dtype.newbyteorder("<")
     flat = np.ascontiguousarray(values, dtype=dtype).reshape(-1).view(np.uint8)
     checksums = [

@@ -1,6 +1,6 @@
 """holdable: which arrays a graph folder can hold.
 
-The writer refuses others while there is nothing to lose; the reader calls them damage.
+The writer refuses others before any work is done; the reader reports them as damage.
 """
 
 import re
@@ -23,7 +23,7 @@ def check_holdable(name: str, dtype: np.dtype[Any], row_shape: tuple[int, ...]) 
     """Refuses an array that `Graph.open` would not read back.
 
     Raises:
-        InputError: its name, dtype or number of dimensions has no place in the format.
+        InputError: its name, dtype or number of dimensions is not part of the format.
     """
     if NAME.fullmatch(name) is None:
         raise InputError(

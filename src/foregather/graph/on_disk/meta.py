@@ -1,7 +1,7 @@
-"""meta: reads meta.json as what it is, text from a disk, and believes nothing unchecked.
+"""meta: reads meta.json as untrusted text and checks everything in it.
 
 A `Meta` has passed every check that needs no array data: format, version, digest, names, dtypes,
-shapes and checksum counts are well formed, and every file lies inside the folder.
+shapes and checksum counts are well formed, and every file is inside the folder.
 """
 
 import json
@@ -57,7 +57,7 @@ class Meta:
     chunk_bytes: int
     arrays: dict[str, ArrayEntry]
     text: dict[str, Any]  # the whole file, as parsed
-    tables: dict[str, Table] | None  # of block checksums, by array; None where there are none
+    tables: dict[str, Table] | None  # of block checksums, by array; None if there are none
 
 
 def _fail(why: str) -> FormatError:
@@ -90,7 +90,7 @@ def _count(text: dict[str, Any], key: str) -> int:
 
 
 def read_meta(folder: Path, with_tables: bool = True) -> Meta:
-    """Reads and checks `folder`/meta.json, and checks.json beside it.
+    """Reads and checks `folder`/meta.json and checks.json.
 
     Args:
         folder: the graph folder.
@@ -138,7 +138,7 @@ def _entry(name: str, entry: Any, chunk: int) -> ArrayEntry:
         raise _fail(f"names an array {name!r:.40}, which is not a valid name")
     if not isinstance(entry, dict):
         raise _fail(f"has no entry for array {name}")
-    # One fixed place for each name: nothing outside the folder can be named.
+    # Each name has one fixed path, so nothing outside the folder can be referred to.
     if entry.get("file") != f"{name}.npy":
         raise _fail(f"puts array {name} in file {entry.get('file')!r:.80}, expected {name}.npy")
     dtype, shape, checksums = entry.get("dtype"), entry.get("shape"), entry.get("checksums")

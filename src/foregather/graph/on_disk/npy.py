@@ -1,4 +1,4 @@
-"""npy: array files whose payload starts at byte 4096, and a header reader that trusts nothing.
+"""npy: array files whose payload starts at byte 4096, and a header reader for untrusted files.
 
 An array file is a NumPy `.npy` file (format 1.0) whose header is padded with spaces to exactly
 4096 bytes and whose end is padded with zero bytes to a multiple of 4096: `np.load` reads it, and
@@ -140,8 +140,9 @@ def map_array(path: Path, name: str | None = None, folder: Path | None = None) -
 
     Args:
         path: the file.
-        name: what errors call it; None: its own name.
-        folder: above it; no name below this folder may be a link. None: the file's own folder.
+        name: its name in errors; None: the file name.
+        folder: a folder above the file; nothing below it may be a link. None: the file's own
+            folder.
 
     Raises:
         FormatError: bad header, the file is shorter than its header promises, is a link, or is not

@@ -1,7 +1,7 @@
 """owned: which folders `--overwrite` may replace: a graph of ours, with nothing else in it.
 
-Replacing a graph removes the old one, and with it whatever somebody put into its folder. So each
-entry must be one that the folder's own meta.json accounts for; anything else is refused by name.
+Replacing a graph removes the old folder with everything in it. So each entry must be one that the
+folder's own meta.json accounts for; anything else is refused by name.
 """
 
 import json
@@ -21,14 +21,14 @@ _MOST_BYTES = 256 << 20  # of a meta.json
 
 
 def check_replaceable(folder: Path, name: str) -> None:
-    """Refuses to replace what is not a graph folder and nothing else.
+    """Refuses to replace anything but a graph folder without other files.
 
     Args:
         folder: what would be removed.
-        name: what to call it.
+        name: its name in errors.
 
     Raises:
-        StorageError: it is a link, no graph of ours, or holds something that is no part of it.
+        StorageError: it is a link, not one of our graphs, or holds something else.
     """
     if folder.is_symlink():
         raise StorageError(
@@ -54,7 +54,7 @@ def check_replaceable(folder: Path, name: str) -> None:
 
 
 def _read_arrays(path: Path) -> dict[str, Any] | None:
-    """The table of arrays, where this is the meta.json of a graph; a damaged one may be."""
+    """Returns the table of arrays if this is the meta.json of a graph, even a damaged one."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with open(descriptor, "rb") as file:
         found = os.fstat(descriptor)
@@ -68,7 +68,7 @@ def _read_arrays(path: Path) -> dict[str, Any] | None:
 
 
 def _entries(folder: Path, name: str) -> list[str]:
-    """Files in the folder and in its folder of splits; anything else says what it is."""
+    """Lists the files in the folder and in its `splits` folder; other entries are described."""
     found = []
     try:
         for entry in sorted(os.listdir(folder)):

@@ -1,8 +1,8 @@
-"""stamp: notices that the files of an opened graph changed; cheap enough for every epoch.
+"""stamp: detects that the files of an opened graph changed; cheap enough for every epoch.
 
 Arrays of an opened folder are memory-mapped, so an edit in place changes them under the reader. A
-stamp holds size, time of last change and inode of each file; contents are not read (`Graph.verify`
-does that), so a change that leaves all three as they were is not seen.
+stamp holds size, modification time and inode of each file; contents are not read (`Graph.verify`
+does that), so a change that preserves all three is not detected.
 """
 
 import os
@@ -22,7 +22,7 @@ class Stamp:
 
     Attributes:
         folder: where they are.
-        files: (size, time of last change in ns, inode) by name.
+        files: (size, modification time in ns, inode) by name.
     """
 
     folder: Path
@@ -33,7 +33,7 @@ class Stamp:
         """The stamp of an opened graph; None for a graph in memory.
 
         Raises:
-            FormatError: the folder already holds another graph than the one that was opened.
+            FormatError: the folder already holds a different graph.
         """
         if graph.path is None:
             return None
@@ -47,7 +47,7 @@ class Stamp:
         return Stamp(graph.path, {name: _facts(graph.path / name) for name in names})
 
     def check(self) -> None:
-        """Compares with the files as they are.
+        """Compares the stamp with the current files.
 
         Raises:
             FormatError: a file changed; the message says which and how.
@@ -56,8 +56,8 @@ class Stamp:
             now = _facts(self.folder / name)
             if now != before:
                 raise FormatError(
-                    f"{name} of {self.folder.name} {_change(before, now)} behind the open loader; "
-                    "open the graph again (and verify it)"
+                    f"{name} of {self.folder.name} {_change(before, now)} while a loader had it "
+                    "open; open the graph again (and verify it)"
                 )
 
 

@@ -1,11 +1,11 @@
-"""workspace: a folder of ours under construction, beside what it will become.
+"""workspace: a folder under construction, next to its target.
 
 `X.partial` belongs to one process at a time: the one that holds the lock on its mark, the file
-`.foregather` in it. What is built lies beside the mark in it and is renamed out of it, so neither
-the mark nor the lock is ever part of what is renamed, and the lock is held until after that.
+`.foregather` in it. The result is built next to the mark and renamed out of the folder, so neither
+the mark nor the lock is ever part of the result, and the lock is held until after the rename.
 
-Only a folder with our mark is cleared, entry by entry from open descriptors and through no link;
-a folder that anybody else made is refused.
+Only a folder with our mark is cleared, entry by entry from open descriptors and never through a
+link; any other folder is refused.
 """
 
 import errno
@@ -24,9 +24,9 @@ from foregather.graph.on_disk.files import exchange, move_new, storage_error, sy
 __all__ = ["MARK", "Workspace"]
 
 MARK = ".foregather"
-_ASIDE = "replaced"  # where a target waits while two folders cannot change places in one step
+_ASIDE = "replaced"  # where the old target waits if two folders cannot be swapped atomically
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-# A link, a file, a folder or a pipe where our folder and our mark would be.
+# A link, a file, a folder or a pipe in place of our folder or our mark.
 _NOT_OURS = (errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.ESPIPE)
 _TRIES = 1000  # each one that fails means that another process finished in between
 
@@ -34,7 +34,7 @@ _TRIES = 1000  # each one that fails means that another process finished in betw
 class Workspace:
     """Makes, holds and clears the folder that something is built in.
 
-    Use as a context manager; leaving removes the folder with all that was not committed.
+    Use as a context manager; leaving it removes the folder with everything that was not committed.
 
     Args:
         target: the name that the result will have.
@@ -44,15 +44,15 @@ class Workspace:
         path: the folder; names in it are free except `.foregather` and `replaced`.
 
     Raises:
-        StorageError: the folder is another process's, was not made by us, or cannot be made.
+        StorageError: the folder belongs to another process, was not made by us, or cannot be made.
     """
 
     def __init__(self, target: str | os.PathLike[str], suffix: str = ".partial") -> None:
         if Path(target).name in ("", ".."):
-            raise StorageError(f"{str(target)!r} has no name of its own; name the target itself")
+            raise StorageError(f"{str(target)!r} has no file name; name the target itself")
         self.target = absolute(target)
         self.path = self.target.with_name(self.target.name + suffix)
-        # The name is in it, so that a marked folder that was moved is not taken for another.
+        # It contains the name, so that a marked folder that was moved is not mistaken for another.
         self._text = b"foregather builds in " + os.fsencode(self.path.name) + b"\n"
         self._folder: int | None = None
         self._mark: int | None = None
@@ -69,7 +69,7 @@ class Workspace:
     ) -> None:
         self.close()
 
-    # ---- taking it ---------------------------------------------------------------------------
+    # ---- acquiring ---------------------------------------------------------------------------
 
     def acquire(self) -> None:
         """Makes the folder, or takes over and clears one that was left by a killed process."""
@@ -101,7 +101,7 @@ class Workspace:
             ) from error
 
     def _take(self) -> bool:
-        """Whether the folder is ours now; False where it changed hands meanwhile."""
+        """Whether we now own the folder; False if another process took it meanwhile."""
         with suppress(FileExistsError):
             os.mkdir(self.path)
         try:
@@ -131,14 +131,15 @@ class Workspace:
             fcntl.flock(self._mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise self._busy() from error
-        # The lock counts only if the folder and the mark still have their names.
+        # The lock is valid only if the folder and the mark still have their names.
         if not self._has_name() or not _same(
             os.fstat(self._mark), os.stat(MARK, dir_fd=folder, follow_symlinks=False)
         ):
             return False
         found = os.pread(self._mark, len(self._text) + 1, 0)
         if found != self._text:
-            # Cut short where a process was killed while it began, before anything else was made.
+            # The mark is incomplete if a process was killed at the start, before it made anything
+            # else.
             if not self._text.startswith(found) or os.listdir(folder) != [MARK]:
                 raise self._foreign()
             _write(self._mark, self._text)
@@ -150,14 +151,14 @@ class Workspace:
         return _same(os.fstat(self._folder), os.lstat(self.path))
 
     def _restore(self) -> None:
-        """Undoes a swap of several renames that was cut short while the target had no name."""
+        """Undoes a swap by several renames that was interrupted while the target had no name."""
         aside = self.path / _ASIDE
         if os.path.lexists(aside) and not os.path.lexists(self.target):
             move_new(aside, self.target)
 
     def _foreign(self) -> StorageError:
         return StorageError(
-            f"{self.path.name} is there and was not made by this version of foregather; move it "
+            f"{self.path.name} exists and was not made by this version of foregather; move it "
             "away or choose another target"
         )
 
@@ -167,18 +168,18 @@ class Workspace:
             "another target"
         )
 
-    # ---- ending it ---------------------------------------------------------------------------
+    # ---- finishing ---------------------------------------------------------------------------
 
     def commit(self, name: str, check: Callable[[Path], None] | None = None) -> None:
-        """Gives what was built the target's name, durably; after an error the target is as before.
+        """Durably renames the result to the target; after an error the target is unchanged.
 
         Args:
-            name: of what was built, inside the folder; its content is synced already.
-            check: raises where a thing may not be replaced; None replaces nothing. It is asked
-                before the swap and again after it, when nobody reaches the old thing by its name.
+            name: the result's name inside the folder; its content is already synced.
+            check: raises if a path may not be replaced; None replaces nothing. It is called before
+                the swap and again after it, when nobody can reach the old target by its name.
 
         Raises:
-            StorageError: something has the target's name and is not to be replaced.
+            StorageError: the target exists and must not be replaced.
             OSError: the disk refuses.
         """
         made = self.path / name
@@ -191,8 +192,8 @@ class Workspace:
                 move_new(made, self.target)
             except FileExistsError as error:
                 raise StorageError(
-                    f"{self.target.name} appeared while it was being made, and is kept as it is; "
-                    "choose another target"
+                    f"{self.target.name} appeared while it was being made, and is kept; choose "
+                    "another target"
                 ) from error
             undo = partial(move_new, self.target, made)
             check = None
@@ -207,7 +208,7 @@ class Workspace:
             raise
 
     def close(self) -> None:
-        """Removes the folder and gives the lock back; what cannot be removed is left marked."""
+        """Removes the folder and releases the lock; leftovers stay marked."""
         if self._folder is None:
             return
         with suppress(OSError):
@@ -219,15 +220,17 @@ class Workspace:
         self._release()
 
     def clear_left(self) -> None:
-        """Removes what a process left that was killed after its commit; all else stays."""
+        """Removes what a process killed after its commit left behind; anything else stays."""
         if os.path.lexists(self.path):
-            with suppress(StorageError):  # not ours, or somebody is working in it
+            with suppress(StorageError):  # not ours, or in use
                 self.acquire()
                 self.close()
 
     def _release(self) -> None:
         if self._mark is not None:
-            with suppress(OSError):  # said, because a forked process may have the lock open too
+            with suppress(
+                OSError
+            ):  # explicitly, because a forked process may hold the descriptor too
                 fcntl.flock(self._mark, fcntl.LOCK_UN)
         for descriptor in (self._mark, self._folder):
             if descriptor is not None:
@@ -248,7 +251,7 @@ def _write(descriptor: int, text: bytes) -> None:
 
 
 def _empty(folder: int, keep: str | None = None) -> None:
-    """Removes what is in an open folder: links themselves, never what they point to."""
+    """Removes the contents of an open folder: links themselves, never their targets."""
     device = os.fstat(folder).st_dev
     for name in os.listdir(folder):
         if name == keep:

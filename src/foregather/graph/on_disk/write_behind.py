@@ -1,8 +1,8 @@
 """write_behind: runs writes on one thread, in order, while the caller makes the next chunk.
 
-At most `DEPTH` jobs wait, so memory stays bounded. The first job that fails stops all later ones,
-and its error is raised in the caller at the next call. Leaving the block always ends the thread:
-after an error or an interrupt, jobs that wait are dropped.
+At most `DEPTH` jobs are queued, so memory stays bounded. The first job that fails stops all later
+ones, and its error is raised in the caller at the next call. Leaving the block always ends the
+thread: after an error or an interrupt, queued jobs are dropped.
 """
 
 import queue
@@ -16,21 +16,22 @@ import numpy.typing as npt
 
 __all__ = ["DEPTH", "Ring", "WriteBehind"]
 
-DEPTH = 1  # jobs that wait; one more may be running
+DEPTH = 1  # queued jobs; one more may be running
 
 
 class WriteBehind:
     """A thread for writes; use as a context manager, inside the one that owns the files.
 
-    Its queues are those of the interpreter's own C code: a signal that raises inside a `Queue` of
-    Python may leave an item without waking who waits for it, and then nobody ever ends.
+    It uses `SimpleQueue`, which is implemented in C: a signal handler that raises inside a Python
+    `Queue` may leave an item without waking the waiting thread, which then hangs.
     """
 
     def __init__(self) -> None:
-        #: Jobs; a queue among them is told that all before it are done; None ends the thread.
+        #: Jobs; a queue as an item is notified when all jobs before it are done; None ends the
+        #: thread.
         self._jobs: queue.SimpleQueue[Callable[[], object] | queue.SimpleQueue[None] | None]
         self._jobs = queue.SimpleQueue()
-        self._room: queue.SimpleQueue[None] = queue.SimpleQueue()  # one item for each free place
+        self._room: queue.SimpleQueue[None] = queue.SimpleQueue()  # one item per free place
         for _ in range(DEPTH):
             self._room.put(None)
         self._thread = threading.Thread(target=self._work, name="write-behind", daemon=True)
@@ -38,7 +39,7 @@ class WriteBehind:
         self._dropping = False
 
     def __enter__(self) -> "WriteBehind":
-        return self  # the thread begins with the first job: here an interrupt would leave it behind
+        return self  # the thread starts with the first job: here an interrupt would leak it
 
     def __exit__(
         self,
@@ -52,7 +53,7 @@ class WriteBehind:
             if self._thread.ident is not None:
                 self._thread.join()
         finally:
-            self._jobs.put(None)  # again, if it was interrupted
+            self._jobs.put(None)  # again if interrupted
         if kind is None:
             self._check()
 
@@ -94,10 +95,10 @@ class WriteBehind:
 
 
 class Ring:
-    """Buffers that take turns: one is filled while the others are queued or being written.
+    """Buffers used in turn: one is filled while the others are queued or being written.
 
     When `submit` of job k returns, at most jobs k - DEPTH to k are unfinished, so with DEPTH + 2
-    buffers the one that comes next is free.
+    buffers the next one is free.
     """
 
     def __init__(self, dtype: npt.DTypeLike) -> None:

@@ -1,4 +1,4 @@
-"""writer: makes a graph folder so that it either opens complete or does not exist.
+"""writer: makes a graph folder that is either complete or does not exist.
 
 Arrays are streamed into `DST.partial/graph/`; `finish` writes `meta.json` last, syncs, and renames
 that folder into place. An error, an interrupt or a kill leaves no folder that opens, and the next
@@ -49,7 +49,7 @@ class ArrayWriter:
         row_shape: shape of one row, () for a vector.
         rows: rows to reserve on disk now, so that a full disk is found before the work; None when
             unknown.
-        table: a file for the block checksums of this one, made beside it; None for none.
+        table: a file for this array's block checksums; None for none.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class ArrayWriter:
             self._seal()
         shape = (self.rows, *self.row_shape)
         try:
-            os.ftruncate(self._file.fileno(), file_bytes(self._payload))  # tried again by Python
+            os.ftruncate(self._file.fileno(), file_bytes(self._payload))  # retried by Python
             self._file.seek(0)
             header = np.frombuffer(pack_header(self.dtype, shape), np.uint8)
             write_all(self._file, header, self.path)
@@ -181,7 +181,7 @@ class FolderWriter:
         self.dst = Path(dst)
         self.overwrite = overwrite
         self._work = Workspace(self.dst)
-        self._target = self._work.target  # as `dst`, wherever the process goes meanwhile
+        self._target = self._work.target  # as `dst`, independent of os.chdir
         self.folder = self._work.path / "graph"
         self.arrays: dict[str, dict[str, Any]] = {}
         self.tables: dict[str, tuple[str, ...]] = {}  # checksums of each array's table
@@ -192,7 +192,7 @@ class FolderWriter:
         self._check_target()
         self._work.acquire()
         try:
-            self._check_target()  # again: whoever held it before may have made it
+            self._check_target()  # again: the previous holder of the lock may have made it
             (self.folder / "splits").mkdir(parents=True)
         except BaseException as error:
             self._work.close()
@@ -257,11 +257,11 @@ class FolderWriter:
         self.close(name)
 
     def scratch(self, name: str) -> Path:
-        """A path for a temporary file, which never is in the graph's folder."""
+        """A path for a temporary file, which is never inside the graph's folder."""
         return self._work.path / f"scratch-{name}"
 
     def defer(self, close: Callable[[], object]) -> None:
-        """Calls `close` when the writer is left, however that happens."""
+        """Registers a `close` to be called when the writer is left, however that happens."""
         self._deferred.callback(close)
 
     def finish(self, num_nodes: int, num_edges: int, **facts: Any) -> Path:

@@ -1,1 +1,1 @@
-"""batches: what a batch holds, and how it is put together."""
+"""batches: the contents of a batch, and how it is assembled."""

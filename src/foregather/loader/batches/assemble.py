@@ -1,7 +1,7 @@
 """assemble: turns a Sample into a Batch: gathers rows, labels and weights for its nodes and edges.
 
-Pure: the same sample and options give the same tensors. Everything is read in memory (or through
-a memory map) by the gather of `foregather.gather.memory`; tensors lie in memory of the pool.
+Pure: the same sample and options give the same tensors. Everything is read from memory (or a memory
+map) with `foregather.gather.memory`; tensors use memory of the pool.
 """
 
 import copy
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 __all__ = ["Assembler", "weighted_degree"]
 
 Array = npt.NDArray[Any]
-_ROWS = 1 << 20  # rows whose weights are summed together
+_ROWS = 1 << 20  # rows whose weights are summed at once
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assembler:
-    """What a batch is to hold.
+    """Defines what a batch holds.
 
     Attributes:
-        graph: where rows, labels and weights are.
+        graph: the source of rows, labels and weights.
         labels: "all" nodes or only the "seeds".
-        edge_attr: gather edge features, where the graph has them.
-        norm: "gcn" for 1 / sqrt(d_target d_source) of the whole graph as edge weight, times what
-            makes the edges of a target stand for all it has in the graph.
+        edge_attr: gather edge features, if the graph has them.
+        norm: "gcn" for 1 / sqrt(d_target d_source) of the whole graph as edge weight, times a
+            factor that makes the sampled edges of a target stand for all its edges.
         pin: page-locked tensors for feature rows.
-        threads: of the gather.
-        whole_weights: of the sampler, see `Sampler.whole_weights`.
-        edge_rows: where edge features are read from; None: from the graph.
+        threads: threads of the gather.
+        whole_weights: see `Sampler.whole_weights`.
+        edge_rows: the source of edge features; None: the graph.
     """
 
     graph: Graph
@@ -57,7 +57,7 @@ class Assembler:
     _degree: npt.NDArray[np.float64] | None = field(init=False, default=None)
 
     def clear(self) -> None:
-        """Gives back memory of batches that are gone."""
+        """Frees the memory of released batches."""
         self._pool.clear()
 
     def __post_init__(self) -> None:
@@ -65,7 +65,7 @@ class Assembler:
             object.__setattr__(self, "_degree", weighted_degree(self.graph))
 
     def on(self, graph: Graph) -> "Assembler":
-        """The same over the same graph with other arrays in memory."""
+        """Returns the same assembler over the same graph with other arrays in memory."""
         if graph is self.graph:
             return self
         made = copy.copy(self)
@@ -80,13 +80,13 @@ class Assembler:
         rows: "Tensor | None" = None,
         edge_attr: "Tensor | None" = None,
     ) -> Batch:
-        """The batch of a sample, its seeds and their `input_id`.
+        """Assembles the batch of a sample, its seeds and their `input_id`.
 
         Args:
             sample: nodes and edges.
             seed_id: node ids of the seeds as given.
-            input_id: which input nodes they are.
-            rows: feature rows of the sample's nodes, where they were already gathered.
+            input_id: the input nodes they are.
+            rows: feature rows of the sample's nodes, if already gathered.
             edge_attr: likewise of its edges.
         """
         graph = self.graph
@@ -119,11 +119,11 @@ class Assembler:
         )
 
     def empty_rows(self, count: int) -> "Tensor | None":
-        """Memory for the feature rows of `count` nodes; None where the graph has none."""
+        """Returns memory for the feature rows of `count` nodes; None if the graph has none."""
         return self._empty(self.graph.features, count)
 
     def empty_edges(self, count: int) -> "Tensor | None":
-        """Memory for the feature rows of `count` edges; None where batches have none."""
+        """Returns memory for the feature rows of `count` edges; None if batches have none."""
         return self._empty(self.graph.edge_features, count) if self.edge_attr else None
 
     def _empty(self, features: Features | None, count: int) -> "Tensor | None":
@@ -171,10 +171,10 @@ class Assembler:
         if labels is None:
             return None
         nodes = sample.node if self.labels == "all" else sample.node[: sample.num_seeds]
-        # ids are in range, so no need to look; NumPy is several times faster with its own dtype
+        # ids are in range, so no check is needed; NumPy is several times faster with its own dtype
         rows = labels.take(nodes.astype(np.intp), 0, mode="clip")
         if rows.ndim == 1 and rows.dtype.kind in "iu":
-            return self._long(rows)  # what torch's losses ask of classes
+            return self._long(rows)  # torch's losses require int64 classes
         import torch
 
         return torch.from_numpy(rows)
@@ -207,9 +207,9 @@ class Assembler:
         return values if stored is None else values * stored
 
     def _share(self, sample: Sample) -> npt.NDArray[np.float64]:
-        """For each edge, the in-degree of its target over the edges sampled for it."""
+        """Returns, for each edge, in-degree / sampled edges of its target."""
         degree, share = self._count(sample.node), np.empty(sample.col.size)
-        # "once" expands a node once in all; per layer, each layer has its own edges of it
+        # "once" expands a node once in total; per layer, each layer has its own edges of a node
         spans = [sample.col.size] if sample.expand == "once" else sample.num_edges
         start = 0
         for count in spans:
@@ -225,7 +225,7 @@ class Assembler:
         return (self.graph.indptr[at + 1] - self.graph.indptr[at]).astype(np.float64)
 
     def _inverse_root(self, nodes: Array) -> npt.NDArray[np.float64]:
-        """1 / sqrt(degree) of nodes, 0 where the degree is 0; weighted where there are weights."""
+        """1 / sqrt(degree) of nodes, 0 if the degree is 0; weighted if the graph has weights."""
         degree = self._count(nodes) if self._degree is None else self._degree[nodes]
         root = np.sqrt(np.maximum(degree, 0))
         return np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)

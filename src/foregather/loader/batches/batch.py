@@ -1,4 +1,4 @@
-"""batch: what the model sees at one step, as plain tensors.
+"""batch: the input of one training step, as plain tensors.
 
 Nodes are numbered as in the sample: seeds first, then new nodes layer by layer; row i of `x`
 belongs to node `n_id[i]`. Field names and meanings are PyG's; nothing here needs PyG.
@@ -41,7 +41,7 @@ class LayerGraph(_Layer):
         weight: "Tensor | None",
         edge_attr: "Tensor | None" = None,
     ) -> "LayerGraph":
-        """A tuple with one attribute more."""
+        """Creates the tuple with one additional attribute."""
         made = super().__new__(cls, edge_index, e_id, size, weight)
         made.edge_attr = edge_attr
         return made
@@ -52,32 +52,32 @@ class Batch:
     """One minibatch.
 
     Attributes:
-        batch_size: distinct seeds, or with `disjoint` all seeds; the model's answers for them are
-            its first rows.
+        batch_size: number of distinct seeds, or with `disjoint` of all seeds; the first rows of the
+            model's output belong to them.
         n_id: node ids in the graph, int64 [n].
-        x: feature rows [n, width], or None where the graph has none.
-        y: labels of all n nodes, or of the seeds only; None where the graph has none.
+        x: feature rows [n, width], or None if the graph has none.
+        y: labels of all n nodes, or of the seeds only; None if the graph has none.
         edge_index: int64 [2, m], row 0 the sources, row 1 the targets, which ascend; None for
             `expand="per-layer"` (see `layers`).
         e_id: positions of the edges in the graph's CSC order, int64 [m].
-        input_id: which of the input nodes these seeds are: positions where ids or a split were
-            given, node ids for a mask or None.
+        input_id: which of the input nodes these seeds are: positions if ids or a split were given,
+            node ids for a mask or None.
         seed_id: node ids of the seeds as given, repeats included, int64.
         num_sampled_nodes: new nodes of each layer; entry 0 counts the seeds.
         num_sampled_edges: edges of each layer.
         edge_weight: float32 [m] or None: the graph's weights or its normalisation, times the
             sampler's correction.
-        edge_attr: edge feature rows [m, width], in the order of `e_id`; None where the graph has
-            none, or they were not asked for.
+        edge_attr: edge feature rows [m, width], in the order of `e_id`; None if the graph has none,
+            or they were left out.
         seed_position: where each seed of `seed_id` is in `n_id`; None when no seed is repeated
             (then it is 0, 1, 2, ...).
-        layers: one LayerGraph a layer in the order a model applies them (the widest first), for
+        layers: one LayerGraph per layer in the order a model applies them (the widest first), for
             `expand="per-layer"`; else None.
         batch: int64 [n], with `disjoint`: which seed's tree each node belongs to; else None.
         number: number of the batch in its epoch.
         share: over ranks, the seeds of this batch over the mean of the step's batches: the mean
-            over ranks of (mean loss times share) is the mean over all seeds of the step. 0 for a
-            batch that only fills up the last step; 1 on one rank.
+            over ranks of (mean loss times share) is the mean over all seeds of the step. 0 for
+            padding in the last step; 1 on one rank.
     """
 
     batch_size: int

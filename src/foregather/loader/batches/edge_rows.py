@@ -1,7 +1,7 @@
-"""edge_rows: edge features of a folder by `e_id`, read from disk in a fixed share of a budget.
+"""edge_rows: reads edge features of a folder by `e_id`, within a fixed share of a budget.
 
-Edges of a batch are drawn anew each epoch and hardly come again, so their rows are not planned:
-a `Store` reads them in sorted, merged blocks when the batch is made, and keeps what has room.
+Edges are drawn anew each epoch and rarely repeat, so their rows are not planned: a `Store` reads
+them in sorted, merged blocks when the batch is made, and caches what fits.
 """
 
 import threading
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 __all__ = ["EdgeRows", "edge_share", "least_edges"]
 
-_SHARE = 1 / 8  # of a budget, where the rows would take more
+_SHARE = 1 / 8  # share of a budget, if the rows would take more
 
 
 def least_edges(graph: Graph) -> int:
-    """Bytes that reading the edge features of a folder takes at least.
+    """The minimum bytes for reading the edge features of a folder.
 
     Raises:
         InputError: the rows cannot be read from disk.
@@ -29,9 +29,9 @@ def least_edges(graph: Graph) -> int:
 
 
 def edge_share(graph: Graph, memory: int, room: int) -> int:
-    """Bytes of a budget for edge features, of which `room` are free beside the least of all parts.
+    """The share of a budget for edge features, with `room` bytes free after all minimums.
 
-    All that is of use, at most an eighth of the budget and half of the room.
+    As much as is useful, at most an eighth of the budget and half of the room.
     """
     file = FeatureFile.of(graph, "edge_features")
     least = least_share(file)
@@ -44,7 +44,7 @@ class EdgeRows:
     Args:
         graph: from a folder.
         share: bytes for cache, staging and tables.
-        threads: of the copy, 0 for all.
+        threads: threads of the copy, 0 for all.
     """
 
     def __init__(self, graph: Graph, share: int, threads: int = 0) -> None:
@@ -54,7 +54,7 @@ class EdgeRows:
         self._lock = threading.Lock()
 
     def gather(self, ids: Any, out: "Tensor | None" = None) -> "Tensor":
-        """Rows of these edges, as `Store.gather`."""
+        """Gathers the rows of these edges, as `Store.gather`."""
         with self._lock:
             if self._store is None:
                 self._store = Store(self._file, self._share, threads=self._threads)
@@ -62,11 +62,11 @@ class EdgeRows:
         return store.gather(ids, out)
 
     def counters(self) -> dict[str, Any]:
-        """What was read since it was opened; empty before."""
+        """Counters since it was opened; empty before."""
         return {} if self._store is None else self._store.counters()
 
     def close(self) -> None:
-        """Ends reading and frees the memory."""
+        """Stops reading and frees the memory."""
         with self._lock:
             if self._store is not None:
                 self._store.close()

@@ -1,6 +1,6 @@
-"""pyg_batch: a Batch as a real `torch_geometric.data.Data`, so that PyG's examples run unchanged.
+"""pyg_batch: converts a Batch to PyG's `Data`, so that PyG's examples run unchanged.
 
-PyG is imported here and only inside functions; the rest of the room does without it.
+PyG is imported here and only inside functions; the rest of the room does not need it.
 """
 
 from dataclasses import fields
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["has_pyg", "sorted_edge_index", "to_pyg"]
 
-#: Left out of a Data: set apart below, or not part of PyG's contract.
+#: Not copied to a Data: handled separately below, or not part of PyG's contract.
 _APART = ("edge_index", "layers", "number")
 
 
@@ -25,7 +25,7 @@ def has_pyg() -> bool:
 
 
 def need_pyg(what: str) -> None:
-    """Raises MissingDependencyError, naming the extra, where PyG is not installed."""
+    """Raises MissingDependencyError, naming the extra, if PyG is not installed."""
     if not has_pyg():
         raise MissingDependencyError(
             f"{what} needs torch_geometric, which is not installed; pip install 'foregather[pyg]'"
@@ -33,9 +33,9 @@ def need_pyg(what: str) -> None:
 
 
 def to_pyg(batch: Batch) -> Any:
-    """A Data with the fields of the batch under the same names.
+    """Makes a Data with the fields of the batch under the same names.
 
-    Fields that are None stay away from the Data, as PyG does; `num_nodes` is always right. With
+    Fields that are None are left out, as in PyG; `num_nodes` is always set. With
     `expand="per-layer"` there is `layers` and no `edge_index`.
     """
     need_pyg("to_pyg")
@@ -47,14 +47,14 @@ def to_pyg(batch: Batch) -> Any:
         if value is not None and name not in _APART:
             data[name] = value
     data.num_nodes = batch.num_nodes
-    data.batch = batch.batch  # also where it is None: models ask for it
+    data.batch = batch.batch  # also if it is None: models access it
     if batch.layers is not None:
         data.layers = batch.layers
     return data
 
 
 def sorted_edge_index(edge_index: "Tensor", num_nodes: int) -> "Tensor":
-    """PyG's EdgeIndex, which knows that the targets ascend and aggregates faster for it."""
+    """Makes a PyG EdgeIndex, which knows that targets ascend and so aggregates faster."""
     need_pyg('edge_index="EdgeIndex"')
     from torch_geometric import EdgeIndex
 

@@ -1,1 +1,1 @@
-"""disk: batches whose rows or neighbour lists are read from disk by plan."""
+"""disk: batches whose rows or neighbour lists are read from disk according to a plan."""

@@ -1,8 +1,8 @@
-"""disk_run: one loop out of core: samples and plans ahead, carries plans out, assembles batches.
+"""disk_run: one out-of-core loop: samples and plans ahead, executes plans, assembles batches.
 
-A run owns the executor it reads with from its first batch to its end, so a step can only ever be a
-step of its own plans. All of it happens in the producer's two threads: one samples bulk i + 1 and
-plans bulk i with both in sight, the other carries the plans out and assembles.
+A run owns its executor from its first batch to its end, so it only ever sees steps of its own
+plans. Everything happens in the producer's two threads: one samples bulk i + 1 and plans bulk i
+knowing both, the other executes the plans and assembles.
 """
 
 from collections.abc import Generator, Iterator
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 __all__ = ["DiskRun", "Lent"]
 
-_SOON = 2  # steps before the end of a bulk at which the next plan is queued, so reads never stop
+_SOON = 2  # the next plan is queued this many steps before the end of a bulk, so reads never stop
 
 
 class Lent:
     """What a run is lent: a planner and the executor of its plans, with one cache between them.
 
     Args:
-        layout: by which both were made.
-        features: reads rows; None where they are in memory.
-        planner: plans for its cache; None where rows are in memory.
+        layout: the layout of both.
+        features: reads rows; None if they are in memory.
+        planner: plans for its cache; None if rows are in memory.
     """
 
     def __init__(
@@ -44,10 +44,10 @@ class Lent:
         planner: BulkPlanner[Any] | None,
     ) -> None:
         self.layout, self.features, self.planner = layout, features, planner
-        self.idle = False  # no run has it, and all that was planned was carried out
+        self.idle = False  # not in use, and all plans were executed
 
     def close(self) -> None:
-        """Ends reading and frees the cache."""
+        """Stops reading and frees the cache."""
         self.idle = False
         if self.features is not None:
             self.features.close()
@@ -68,12 +68,12 @@ class _Planned:
 
 
 class DiskRun:
-    """The batches `first` to the last of an epoch, for one loop.
+    """Makes the batches `first` to the last of an epoch, for one loop.
 
     Args:
-        disk: what lends the executor.
+        disk: lends the executor.
         maker: what batches are made of.
-        epoch: which.
+        epoch: number of the epoch.
         first: the number of the first batch.
     """
 
@@ -84,14 +84,17 @@ class DiskRun:
         self._cancelled = False
 
     def cancel(self) -> None:
-        """Ends the sweep of a run that is left early; else its thread would finish it first."""
+        """Ends the sweep of a run that is left early.
+
+        Otherwise its thread would finish it first.
+        """
         self._cancelled = True
         lent = self._lent
         if lent is not None:
             lent.cancel()
 
     def batches(self) -> Generator[Any, None, None]:
-        """Makes them; in one thread, once."""
+        """Yields the batches; call once, in one thread."""
         lent = self._lent = self._disk.lend(self._maker, self._epoch, self._first)
         clean = False
         source = ahead(self._plans(lent), 1)
@@ -106,7 +109,7 @@ class DiskRun:
             self._disk.take_back(lent, clean)
 
     def _plans(self, lent: Lent) -> Generator[_Planned, None, None]:
-        """Bulks with their plans; each was planned with the one after it in sight."""
+        """Yields bulks with their plans, each planned with the next one as look-ahead."""
         starts = range(self._first, len(self._maker.seeds), lent.layout.bulk)
         bulks = (self._disk.sample(self._maker, self._epoch, start) for start in starts)
         for (bulk, dealt), *later in bulks_with_lookahead(bulks):
@@ -152,11 +155,11 @@ class DiskRun:
 
 
 def _check(layout: Layout, nbytes: int) -> None:
-    """BudgetError where batches like this one would break the promise."""
+    """Raises BudgetError if batches like this one would exceed the budget."""
     flight, share = layout.flight, layout.shares["batches"]
     if flight * nbytes > share:
         raise BudgetError(
             f"memory is {format_bytes(layout.memory)}, of which {format_bytes(share)} are "
-            f"for {flight} batches, but one turned out to have {format_bytes(nbytes)}; give "
-            "more, or a smaller batch_size"
+            f"for {flight} batches, but one has {format_bytes(nbytes)}; raise memory, or use a "
+            "smaller batch_size"
         )

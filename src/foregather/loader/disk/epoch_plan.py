@@ -1,4 +1,4 @@
-"""epoch_plan: what an epoch will read, made by sampling and planning it and nothing else."""
+"""epoch_plan: predicts what an epoch will read by sampling and planning it."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -26,12 +26,12 @@ class EpochPlan:
 
     Attributes:
         epoch: its number.
-        batches: how many were planned.
-        total: how many the epoch has.
-        layout: how the budget is spent.
-        reads: requests, bytes, hits and bounds; None where features are in memory.
+        batches: number of planned batches.
+        total: batches of the epoch.
+        layout: how the budget is divided.
+        reads: requests, bytes, hits and bounds; None if features are in memory.
         predicted: requests, bytes and seconds of the disk.
-        choice: the way of reading, and the others that were considered.
+        choice: the chosen way of reading and the alternatives.
     """
 
     epoch: int
@@ -43,7 +43,7 @@ class EpochPlan:
     choice: Choice | None
 
     def summary(self) -> str:
-        """The plan for people."""
+        """Returns a summary of the plan as text."""
         lines = [f"epoch {self.epoch}, {self.batches:,} of {self.total:,} batches"]
         lines.append(self.layout.summary())
         if self.reads is not None and self.predicted is not None:
@@ -55,7 +55,7 @@ class EpochPlan:
         return "\n".join(lines)
 
     def explain(self) -> str:
-        """The summary, and the alternatives that were considered."""
+        """Returns the summary and the alternatives considered."""
         parts = [self.summary()]
         if self.choice is not None:
             parts.append(self.choice.explain())
@@ -63,7 +63,7 @@ class EpochPlan:
 
 
 def plan_epoch(disk: "OutOfCore", maker: BatchRecipe, epoch: int, batches: int | None) -> EpochPlan:
-    """Samples and plans an epoch bulk by bulk; memory is that of a loop without its cache."""
+    """Samples and plans an epoch bulk by bulk; needs the memory of a loop without its cache."""
     total = len(maker.seeds)
     end = total if batches is None else min(total, batches)
     disk.decide(maker, epoch, 0)
@@ -71,7 +71,7 @@ def plan_epoch(disk: "OutOfCore", maker: BatchRecipe, epoch: int, batches: int |
     cost: PlanCost | None = None
     if disk.layout.features == "disk" and end > 0:
         planner, step, rates = disk.new_planner(), disk.layout.bulk, disk.disk
-        # one bulk more than is planned, where there is one: the last plan sees it too
+        # one more bulk than is planned, if there is one: the last plan looks ahead to it
         starts = range(0, min(total, end + step), step)
         bulks = bulks_with_lookahead(disk.sample(maker, epoch, start)[0] for start in starts)
         for (bulk, *later), _ in zip(bulks, range(0, end, step), strict=False):
@@ -88,13 +88,13 @@ _CURVE_BULK = 16
 
 
 def epoch_curve(loader: "Loader", batches: int) -> list[dict[str, Any]]:
-    """What the first batches of epoch 0 would read with caches of several sizes.
+    """Predicts the reads of the first batches of epoch 0 with caches of several sizes.
 
-    Nothing is read for it but the topology.
+    Only the topology is read for this.
 
     Returns:
-        For each size: memory (bytes), the batches that were sampled, blocks a batch as their mean,
-        and the lower bound (-1: not known).
+        For each size: memory (bytes), the number of sampled batches, mean blocks per batch, and the
+        lower bound (-1: not known).
 
     Raises:
         InputError: the graph is not from a folder, or has no features.

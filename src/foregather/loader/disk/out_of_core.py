@@ -1,7 +1,7 @@
-"""out_of_core: what a Loader under a memory budget samples, plans and reads with, loop after loop.
+"""out_of_core: the disk source of a Loader with a memory budget: samples, plans and reads.
 
-Batches are those of the Loader in memory, bit for bit. One loop at a time has the executor, and so
-the cache (see `disk_run`). It is carried over from bulk to bulk and from epoch to epoch; after a
+Batches equal those of a Loader in memory, bit for bit. One loop at a time owns the executor, and so
+the cache (see `disk_run`). The cache is kept from bulk to bulk and from epoch to epoch; after a
 loop that was left early it starts empty.
 """
 
@@ -36,12 +36,12 @@ __all__ = ["OutOfCore"]
 
 
 class OutOfCore:
-    """Executor of a `Layout`: what a Loader samples, plans and reads with.
+    """Samples, plans and reads for a Loader, according to a `Layout`.
 
     Args:
-        layout: what is kept in memory.
-        topology: where neighbour lists are read from; None samples the graph as it is.
-        file: where feature rows are read from; None gathers them from the graph as it is.
+        layout: what stays in memory.
+        topology: the neighbour lists on disk; None samples the graph in memory.
+        file: the feature file; None gathers rows from the graph in memory.
     """
 
     ranks = None
@@ -59,18 +59,18 @@ class OutOfCore:
         # set together: a run must never see one without the other
         self._decided: tuple[Layout, Choice | None] = (layout, None)
         self._lent: Lent | None = None  # to the run that is on, or kept for the next
-        # what the plans of the running (or last) epoch announce, and their predicted cost
+        # totals of the plans of the current (or last) epoch, and their predicted cost
         self._announced: tuple[PlanSummary, PlanCost] | None = None
         self._before: dict[str, Any] = {}  # the counters at its start
 
     @property
     def layout(self) -> Layout:
-        """How the budget is spent."""
+        """How the budget is divided."""
         return self._decided[0]
 
     @property
     def choice(self) -> Choice | None:
-        """How blocks are read and why; None before the first loop."""
+        """The chosen way of reading and its reasons; None before the first loop."""
         return self._decided[1]
 
     @property
@@ -83,7 +83,7 @@ class OutOfCore:
         return len(seeds)
 
     def start(self, recipe: BatchRecipe, epoch: int, first: int, prefetch: int) -> Producer:
-        """What makes the batches `first` to the last of an epoch, for one loop.
+        """Makes a producer of the batches `first` to the last of an epoch, for one loop.
 
         Raises:
             InputError: this is a fork of the process that opened the files.
@@ -92,15 +92,15 @@ class OutOfCore:
         return Feed(run.batches(), prefetch, run.cancel)
 
     def plan(self, recipe: BatchRecipe, epoch: int, batches: int | None) -> EpochPlan:
-        """What an epoch will move, before anything is read: samples and plans, and no more."""
+        """Predicts what an epoch will read, by only sampling and planning it."""
         return plan_epoch(self, recipe, epoch, batches)
 
     def planned(self) -> tuple[PlanSummary, PlanCost] | None:
-        """What the plans of the running or last epoch announce; None before the first."""
+        """The totals of the plans of the current or last epoch; None before the first."""
         return self._announced
 
     def run(self, maker: BatchRecipe, epoch: int, first: int) -> DiskRun:
-        """What makes the batches `first` to the last of an epoch, for one loop.
+        """Makes a producer of the batches `first` to the last of an epoch, for one loop.
 
         Raises:
             InputError: this is a fork of the process that opened the files.
@@ -113,7 +113,7 @@ class OutOfCore:
         return DiskRun(self, maker, epoch, first)
 
     def counters(self) -> dict[str, Any]:
-        """What reading did since the first loop: see `DiskFeatures` and `DiskTopology`."""
+        """Read counters since the first loop: see `DiskFeatures` and `DiskTopology`."""
         facts: dict[str, Any] = {}
         if self._features is not None:
             facts["features"] = self._features.counters()
@@ -122,7 +122,7 @@ class OutOfCore:
         return facts
 
     def explain(self) -> str:
-        """The layout, the choice, and predicted beside measured reads of the last epoch."""
+        """Describes the layout, the choice, and predicted and measured reads of the last epoch."""
         parts = [self.layout.summary()]
         if self.choice is not None:
             parts.append(self.choice.explain())
@@ -151,7 +151,7 @@ class OutOfCore:
         )
 
     def close(self) -> None:
-        """Frees the cache; a next loop starts with an empty one. No run may be on."""
+        """Frees the cache; the next loop starts with an empty one. No run may be active."""
         lent, self._lent = self._lent, None
         if lent is not None:
             lent.close()
@@ -159,7 +159,7 @@ class OutOfCore:
     # ---- one epoch -------------------------------------------------------------------------
 
     def lend(self, maker: BatchRecipe, epoch: int, first: int) -> Lent:
-        """The executor, for one run; it must be taken back before the next is lent."""
+        """Lends the executor to one run; it must be taken back before the next."""
         self._announced = None
         kept = self._lent
         if kept is None or not kept.idle:
@@ -171,14 +171,14 @@ class OutOfCore:
         return kept
 
     def take_back(self, lent: Lent, clean: bool) -> None:
-        """Keeps it for the next run if all that was planned was carried out; else closes it."""
+        """Keeps it for the next run if all plans were executed; otherwise closes it."""
         if clean:
             lent.idle = True
             return
-        lent.close()  # not forgotten: it still says what it read
+        lent.close()  # kept: its counters are still needed
 
     def count(self, summary: PlanSummary, cost: PlanCost) -> None:
-        """Adds what a plan announces to that of the epoch."""
+        """Adds a plan's totals to those of the epoch."""
         before = self._announced
         self._announced = (
             (summary, cost) if before is None else (before[0] + summary, before[1] + cost)
@@ -211,14 +211,14 @@ class OutOfCore:
 
     @property
     def disk(self) -> Calibration:
-        """What is known about the disk of the features."""
+        """The calibration of the features' disk."""
         found = None if self._file is None else load_calibration(self._file.path.parent)
         return found or ASSUMED_DISK
 
     def decide(
         self, maker: BatchRecipe, epoch: int, first: int, caching: Caching | None = None
     ) -> None:
-        """Chooses block, gap and depth by planning one bulk in every way; once.
+        """Chooses block, gap and depth once, by planning one bulk in every way.
 
         Args:
             maker: what batches are made of.
@@ -253,7 +253,7 @@ class OutOfCore:
         self._decided = (layout, choice)
 
     def _with_sweep(self, file: FeatureFile) -> Layout | None:
-        """The layout with which bulks are repacked; None where there is no room to, or no right."""
+        """The layout for repacking bulks; None if there is no room or no write permission."""
         folder = file.path.parent
         if not os.access(folder, os.W_OK):
             return None
@@ -279,6 +279,6 @@ class OutOfCore:
         )
 
     def sample(self, maker: BatchRecipe, epoch: int, start: int) -> tuple[Bulk, Dealt]:
-        """The bulk that begins with batch `start`, from where the topology is."""
+        """Samples the bulk that begins with batch `start`."""
         dealt = maker.deal(epoch, start, self.layout.bulk)
         return maker.sample(dealt, epoch, start, self.topology), dealt

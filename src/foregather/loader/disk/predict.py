@@ -1,7 +1,7 @@
-"""predict: what a way of storing a graph will cost an epoch, by planning some of its batches.
+"""predict: predicts the cost of an epoch for a storage mode by planning some of its batches.
 
-Feature reads are planned, and none is made; neighbour lists that are on disk are really read for
-those batches. Seconds are those of the disk, from its calibration.
+Feature reads are planned but not made; neighbour lists on disk are actually read for those batches.
+Seconds are disk time, from the disk's calibration.
 """
 
 from foregather.loader.batch_recipe import BatchRecipe
@@ -18,7 +18,7 @@ _NOTHING = PlanCost(0, 0, 0.0)
 
 
 def disk_of(maker: BatchRecipe) -> Calibration:
-    """What is known about the disk that a graph lies on."""
+    """The calibration of the disk that holds a graph."""
     path = maker.graph.path
     return (None if path is None else load_calibration(path)) or ASSUMED_DISK
 
@@ -26,8 +26,8 @@ def disk_of(maker: BatchRecipe) -> Calibration:
 def predict(disk: OutOfCore, maker: BatchRecipe, batches: int | None) -> Candidate:
     """Plans the first `batches` of epoch 0 (None: all) and says what the epoch will cost.
 
-    The cache is empty at first, so where batches are left out, the second half of those that were
-    planned stands for the rest.
+    The cache is empty at first, so if batches are left out, the second half of the planned ones
+    represents the rest.
     """
     total = len(maker.seeds)
     end = total if batches is None else min(total, batches)
@@ -53,7 +53,7 @@ def _sample(disk: OutOfCore, maker: BatchRecipe, start: int, count: int) -> Bulk
 
 
 def _epoch(costs: list[PlanCost], step: int, end: int, total: int) -> PlanCost:
-    """All that was planned, and the rest like the second half of it."""
+    """Extrapolates to the epoch: the planned part, and the rest like its second half."""
     known = sum(costs, _NOTHING)
     if end >= total or not costs:
         return known
@@ -66,7 +66,7 @@ def _epoch(costs: list[PlanCost], step: int, end: int, total: int) -> PlanCost:
 
 
 class _Topology:
-    """What sampling reads of neighbour lists on disk."""
+    """Counts what sampling reads from neighbour lists on disk."""
 
     def __init__(self, disk: OutOfCore, rates: Calibration) -> None:
         self._topology, self._rates = disk.topology, rates
@@ -79,7 +79,7 @@ class _Topology:
         return int(counters["requests"]), int(counters["bytes"])
 
     def since(self) -> PlanCost:
-        """Since it was last asked."""
+        """Returns the counts since the last call."""
         now = self._now()
         requests, count = (new - old for new, old in zip(now, self._before, strict=True))
         self._before = now

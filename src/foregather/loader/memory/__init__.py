@@ -1,1 +1,1 @@
-"""memory: what `memory=` is spent on: budgets, layouts, ways to store a graph."""
+"""memory: how `memory=` is divided: budgets, layouts, storage modes."""

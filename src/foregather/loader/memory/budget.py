@@ -1,9 +1,9 @@
 """budget: what `memory=` covers for a Loader whose graph is in memory, and the bulk that fits it.
 
 Covered: the sampler's tables, the samples of a bulk, and the batches that are waiting, being made
-or in the consumer's hands, with the reserve of their recycled memory. Not covered: the graph
-itself (arrays in memory, or the page cache of memory-mapped ones), batches that the consumer keeps
-beyond the one it works on, the interpreter, torch and the model.
+or in use, with the reserve of their recycled memory. Not covered: the graph itself (arrays in
+memory, or the page cache of memory-mapped ones), batches that the consumer keeps beyond the one it
+works on, the interpreter, torch and the model.
 """
 
 import os
@@ -25,9 +25,9 @@ class Need:
     """Bytes of a Loader's parts.
 
     Attributes:
-        tables: kept by the sampler, whatever the bulk.
-        sample: of one minibatch as sampled.
-        batch: of one batch as delivered.
+        tables: kept by the sampler, independent of the bulk.
+        sample: one sampled minibatch.
+        batch: one delivered batch.
         prefetch: batches made ahead.
     """
 
@@ -40,53 +40,53 @@ class Need:
     def judged(
         tables: int, samples: Sequence[int], batches: Sequence[int], prefetch: int
     ) -> "Need":
-        """The need, by some first minibatches and a reserve for larger ones."""
+        """Estimates the need from the first minibatches, with a reserve for larger ones."""
         sample, batch = max(samples, default=0), max(batches, default=0)
         return Need(tables, reserved(sample), reserved(batch, pooled=True), prefetch)
 
     @property
     def fixed(self) -> int:
-        """Bytes whatever the bulk: tables; batches waiting, being made and being used."""
+        """Bytes independent of the bulk: tables; batches waiting, being made and being used."""
         return self.tables + (self.prefetch + 2) * self.batch
 
     def least(self, bulk: int) -> int:
-        """Bytes with so many minibatches a bulk."""
+        """Bytes needed for this many minibatches per bulk."""
         return self.fixed + bulk * self.sample
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A promise of bytes, and what it was judged by."""
+    """A memory budget, and the need it was checked against."""
 
     memory: int
     need: Need
 
     def check(self, bulk: int, batch: int) -> None:
-        """Looks at the bytes of a bulk as sampled and of a batch as made.
+        """Checks the bytes of a sampled bulk and of a finished batch.
 
         Raises:
-            BudgetError: with batches like this one the promise would be broken.
+            BudgetError: batches like this one would exceed the budget.
         """
         total = self.need.tables + bulk + int((self.need.prefetch + 2) * batch * BLOCK_RESERVE)
         if total > self.memory:
             raise BudgetError(
-                f"memory is {format_bytes(self.memory)}, but a batch turned out larger than the "
-                f"first ones and {format_bytes(total)} are needed; give more, or a smaller bulk"
+                f"memory is {format_bytes(self.memory)}, but a batch is larger than the first ones "
+                f"and {format_bytes(total)} are needed; raise memory, or use a smaller bulk"
             )
 
 
 def choose_bulk(need: Need, memory: int, asked: int | None, batches: int) -> int:
-    """The bulk asked for, or (None) the largest that memory holds, up to the epoch.
+    """Returns the requested bulk, or (None) the largest that fits, up to the epoch.
 
     Raises:
-        BudgetError: memory does not hold it; the message says the minimum.
+        BudgetError: it does not fit; the message states the minimum.
     """
     bulk = 1 if asked is None else min(asked, batches)
     least = need.least(bulk)
     if least > memory:
         advice = "; give more, or a smaller bulk or prefetch" if bulk > 1 else "; give more"
         raise refusal(
-            f"memory is {format_bytes(memory)} ({memory} bytes), but {bulk} batches a bulk and "
+            f"memory is {format_bytes(memory)} ({memory} bytes), but {bulk} batches per bulk and "
             f"{need.prefetch} ahead need {format_bytes(least)} ({least} bytes){advice}",
             least,
         )
@@ -96,11 +96,11 @@ def choose_bulk(need: Need, memory: int, asked: int | None, batches: int) -> int
 
 
 def table_bytes(sampler: Sampler, graph: Graph) -> int:
-    """Bytes a sampler keeps for a graph, after a bulk of one thread; 0 where it does not say."""
+    """Bytes a sampler keeps for a graph, after a bulk of one thread; 0 if not known."""
     kernel: Any = getattr(sampler, "_kernel", None)
     return int(getattr(kernel(graph), "table_bytes", 0)) if kernel is not None else 0
 
 
 def count_threads(threads: int) -> int:
-    """The threads that `threads` asks for: 0 is all the process may use."""
+    """Resolves `threads`: 0 means all that the process may use."""
     return threads if threads > 0 else len(os.sched_getaffinity(0))

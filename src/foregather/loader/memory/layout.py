@@ -1,8 +1,7 @@
 """layout: what stays in memory under a budget; decided before anything is read.
 
-A `Layout` divides the budget by purpose, to the byte, and never spends more than there is: where
-the parts that must be there do not fit, the BudgetError says the least budget that works. Pure:
-nothing is allocated or read here.
+A `Layout` divides the budget by purpose, to the byte, and never exceeds it: if the required parts
+do not fit, the BudgetError states the minimum budget. Pure: nothing is allocated or read here.
 """
 
 from dataclasses import dataclass, replace
@@ -42,7 +41,7 @@ __all__ = [
 ]
 
 #: "memory": in memory, or mapped with room for all of it in the budget. "mapped": mapped, and the
-#: kernel keeps what it can. "disk": read by plan.
+#: kernel keeps what it can. "disk": read according to a plan.
 Place = Literal["memory", "mapped", "disk"]
 
 _BLOCK = 32 << 10  # until a choice was made
@@ -50,7 +49,7 @@ _BLOCK = 32 << 10  # until a choice was made
 
 @dataclass(frozen=True)
 class BatchSize:
-    """What one batch takes: rows, bytes of its sample, bytes of the finished batch."""
+    """The size of one batch: rows, bytes of its sample, bytes of the finished batch."""
 
     rows: int
     sample: int
@@ -59,7 +58,7 @@ class BatchSize:
 
 @dataclass(frozen=True)
 class Layout:
-    """How a budget is spent.
+    """How a budget is divided.
 
     Attributes:
         memory: the budget in bytes.
@@ -71,9 +70,9 @@ class Layout:
         staging: bytes to read ahead into.
         depth: requests in flight.
         block: bytes of a block of the feature file.
-        gap: bytes that may be read in vain to merge two requests.
-        caching: what a slot is given for: single rows, or rows of whole blocks; or "repack".
-        rows: of a batch, with a reserve.
+        gap: unneeded bytes that may be read to merge two requests.
+        caching: what is cached: single rows, or rows of whole blocks; or "repack".
+        rows: rows of a batch, with a reserve.
         shares: bytes by purpose; their sum is at most `memory`.
     """
 
@@ -92,7 +91,7 @@ class Layout:
     rows: int = 0
 
     def summary(self) -> str:
-        """The division, for people."""
+        """Describes the division as text."""
         words = {"memory": "in memory", "mapped": "mapped", "disk": "on disk"}
         parts = ", ".join(f"{name} {format_bytes(n)}" for name, n in self.shares.items() if n)
         return (
@@ -102,18 +101,18 @@ class Layout:
 
 
 def topology_bytes(graph: Graph) -> int:
-    """Bytes that sampling reads: rows, and weights where there are any."""
+    """Bytes that sampling reads: rows, and weights if there are any."""
     weights = 0 if graph.edge_weight is None else int(graph.edge_weight.nbytes)
     return int(graph.indptr.nbytes) + int(graph.indices.nbytes) + weights
 
 
 def label_bytes(graph: Graph) -> int:
-    """Bytes of labels, which are in memory wherever the rest is."""
+    """Bytes of labels, which are always in memory."""
     return 0 if graph.labels is None else int(graph.labels.nbytes)
 
 
 def held_bytes(graph: Graph, edge_attr: bool = True) -> int:
-    """Bytes of topology, labels and feature rows, of edges too unless they are left out."""
+    """Bytes of topology, labels and feature rows, including those of edges unless left out."""
     rows = [graph.features, graph.edge_features if edge_attr else None]
     held = sum(part.nbytes for part in rows if part is not None)
     return topology_bytes(graph) + label_bytes(graph) + held
@@ -134,24 +133,24 @@ def divide(
     edges_share: int = 0,
     nodes_share: int = 0,
 ) -> Layout:
-    """Divides the budget; feature rows are on disk where a geometry is given.
+    """Divides the budget; feature rows are on disk if a geometry is given.
 
     Args:
         memory: the budget.
-        size: of a batch, with a reserve.
+        size: size of a batch, with a reserve.
         topology: where neighbour lists are.
-        topology_share: bytes that sampling takes, its tables included.
-        geometry: of the feature file; None leaves the features where they are.
+        topology_share: bytes for sampling, including its tables.
+        geometry: layout of the feature file; None leaves the features where they are.
         flight: finished batches alive at once.
-        batches: of an epoch.
-        bulk: batches of a bulk; None chooses.
+        batches: batches per epoch.
+        bulk: batches per bulk; None chooses.
         features_share: bytes of feature rows that stay in memory.
         checks_share: bytes of the block checksums of the feature file.
-        edges_share: bytes that reading edge features takes.
-        nodes_share: bytes of labels, and of degrees where they are asked for.
+        edges_share: bytes for reading edge features.
+        nodes_share: bytes of labels, and of degrees if needed.
 
     Raises:
-        BudgetError: the parts that must be there do not fit.
+        BudgetError: the required parts do not fit.
     """
     held = topology_share + features_share + checks_share + edges_share + nodes_share
     need = _Parts(size, geometry, flight)
@@ -160,7 +159,7 @@ def divide(
     if memory < least:
         raise refusal(
             f"memory is {format_bytes(memory)} ({memory} bytes), but batches of about "
-            f"{size.rows:,} nodes, {asked} a bulk, need {format_bytes(least)} ({least} bytes); "
+            f"{size.rows:,} nodes, {asked} per bulk, need {format_bytes(least)} ({least} bytes); "
             "give more, or a smaller batch_size, fan-out, bulk or prefetch",
             least,
         )
@@ -193,7 +192,10 @@ def divide(
 
 
 def with_sweep(layout: Layout, row_bytes: int) -> Layout | None:
-    """The same budget with room to sweep, from the cache if need be; None where it is too small."""
+    """Returns the same budget with room to sweep, taken from the cache if needed.
+
+    None if too small.
+    """
     plans = layout.bulk * layout.rows * REPACK_BYTES
     scratch = BULKS * layout.bulk * layout.rows * row_bytes  # files alive at once, at most
     need = sweep_bytes(row_bytes) + write_bytes(layout) + plans + most_sums_bytes(scratch)
@@ -211,7 +213,7 @@ def sweep_bytes(row_bytes: int) -> int:
 
 
 def write_bytes(layout: Layout) -> int:
-    """Buffers of a sweep, one for each batch of a bulk; longer writes where memory is plenty."""
+    """Buffers of a sweep, one per batch of a bulk; longer writes if memory is plentiful."""
     least = int(_core.Sweeper.least_write_bytes(layout.bulk))
     return max(WRITE_BYTES, least, min(4 * WRITE_BYTES, layout.memory // 32))
 
@@ -219,12 +221,12 @@ def write_bytes(layout: Layout) -> int:
 def least_bytes(
     size: BatchSize, geometry: "_core.Geometry | None", flight: int, bulk: int | None
 ) -> int:
-    """The least budget beside the topology's share."""
+    """The minimum budget without the topology's share."""
     return _Parts(size, geometry, flight).least(bulk or 1)
 
 
 class _Parts:
-    """Bytes of the parts beside the topology."""
+    """Bytes of the parts other than the topology."""
 
     def __init__(self, size: BatchSize, geometry: "_core.Geometry | None", flight: int) -> None:
         self.geometry, self.rows = geometry, size.rows
@@ -247,6 +249,6 @@ class _Parts:
         return 0 if cache is None else cache.tables(slots)
 
     def least(self, bulk: int) -> int:
-        """With a cache of one row."""
+        """The minimum, with a cache of one row."""
         cache = self.cache(bulk)
         return self.fixed + bulk * self.each + (0 if cache is None else cache.bytes(1))

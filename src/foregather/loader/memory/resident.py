@@ -1,7 +1,7 @@
 """resident: which arrays of a Loader's graph are read into memory, and which stay on disk.
 
-A graph from a folder is mapped. What a loop computes with is read when the first one begins, and
-given back by `close`; several Loaders of one graph share what they read.
+A graph from a folder is mapped. Arrays that a loop computes with are read when the first one
+starts, and freed by `close`; several Loaders of one graph share them.
 """
 
 from collections.abc import Iterable
@@ -17,10 +17,10 @@ __all__ = ["Home", "parts_of", "parts_over_ranks"]
 
 
 def parts_of(maker: BatchRecipe, layout: Layout | None = None) -> tuple[Part, ...]:
-    """The parts of a graph that its batches are made from, and that no plan reads from disk.
+    """Returns the parts of a graph that batches need in memory.
 
-    Edge weights are left mapped where neighbour lists are not in memory: a batch wants a few of
-    them from all over a file as large as those.
+    Edge weights stay mapped if neighbour lists are not in memory: a batch needs a few of them,
+    scattered over a file as large as the lists.
     """
     parts: list[Part] = ["labels"]
     if layout is None and maker.assembler.edge_attr:
@@ -35,7 +35,7 @@ def parts_of(maker: BatchRecipe, layout: Layout | None = None) -> tuple[Part, ..
 
 
 def parts_over_ranks(maker: BatchRecipe, topology: str) -> tuple[Part, ...]:
-    """The same over ranks, which hold blocks of feature rows, and of neighbour lists or all."""
+    """Returns the same over ranks, which hold blocks of feature rows and some or all lists."""
     if topology == "replicated":
         return ("labels", "topology")
     return ("labels", "indptr") if maker.assembler.norm is not None else ("labels",)
@@ -45,8 +45,8 @@ class Home:
     """Holds the graph of a Loader with some of its parts in memory, from the first loop on.
 
     Args:
-        graph: as it was given.
-        parts: what is read; the rest stays as it is.
+        graph: as given.
+        parts: the parts to read; the rest stays as it is.
     """
 
     def __init__(self, graph: Graph, parts: Iterable[Part]) -> None:
@@ -54,10 +54,10 @@ class Home:
         self._held: Graph | None = None
 
     def furnish(self, maker: BatchRecipe) -> BatchRecipe:
-        """The maker over what is in memory; reads it if need be.
+        """Returns the recipe over the in-memory parts, reading them if necessary.
 
         Raises:
-            StorageError: a file cannot be read, or was cut.
+            StorageError: a file cannot be read, or was truncated.
             FormatError: a block does not match its checksum.
         """
         if self._held is None:
@@ -65,7 +65,7 @@ class Home:
         return maker.on(self._held)
 
     def release(self, sampler: Sampler) -> None:
-        """Gives back what was read, unless others hold it too; so does a kernel of the sampler."""
+        """Frees what was read, unless others hold it too, and the sampler's kernel."""
         self._held = None
         kept = getattr(sampler, "_kept", None)
         if isinstance(kept, GraphCache):

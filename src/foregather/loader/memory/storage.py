@@ -1,8 +1,9 @@
-"""storage: decides for a Loader with `memory=` what is kept in memory and what is read from disk.
+"""storage: decides for a Loader with `memory=` what stays in memory and what is read from disk.
 
-Everything in memory, if it fits: that reads nothing after the first epoch. Else each way that fits
-(feature rows on disk, neighbour lists on disk, both) is planned for some batches, and the one whose
-epoch is predicted to take the disk the fewest seconds is taken. No feature row is read for that.
+If everything fits in memory, it stays there and nothing is read after the first epoch. Otherwise
+each mode that fits (feature rows on disk, neighbour lists on disk, both) is planned for some
+batches, and the one with the fewest predicted seconds of disk time per epoch is chosen. No feature
+row is read for that.
 """
 
 from dataclasses import dataclass
@@ -30,33 +31,35 @@ from foregather.sampling.disk import DiskTopology, reads_by_position
 
 __all__ = ["Storage", "arrange", "fit_bulk"]
 
-#: "auto" as above; "memory": nothing is read by plan, the budget covers what is beside the graph;
-#: "features": feature rows are; "topology": neighbour lists are; "disk": both are.
+#: "auto" as above; "memory": nothing is read from disk, the budget covers what is held in addition
+#: to the graph; "features": feature rows are; "topology": neighbour lists are; "disk": both are.
 Storage = Literal["auto", "memory", "features", "topology", "disk"]
 
-_JUDGED = 3  # first batches that sizes are judged by
-_TOPOLOGY = 1 / 2  # of the budget, where neighbour lists that cannot be read by plan stay in memory
-_PLANNED = 32  # batches that ways are compared by,
-_PLANNED_ROWS = 4 << 20  # or fewer, of so many rows
-_LEAST_TOPOLOGY = 1 << 20  # what is tried first, where they are read from disk
-_TOPOLOGY_DISK = 1 / 4  # of the budget, where they are read from disk
+_JUDGED = 3  # first batches used to estimate sizes
+_TOPOLOGY = (
+    1 / 2
+)  # share of the budget up to which neighbour lists that cannot be planned stay in memory
+_PLANNED = 32  # batches used to compare modes,
+_PLANNED_ROWS = 4 << 20  # or fewer, up to this many rows
+_LEAST_TOPOLOGY = 1 << 20  # tried first, if they are read from disk
+_TOPOLOGY_DISK = 1 / 4  # share of the budget, if they are read from disk
 
 
 def arrange(
     maker: BatchRecipe, memory: int, bulk: int | None, prefetch: int, storage: Storage
 ) -> OutOfCore | None:
-    """What makes the batches under this budget; None where all of the graph stays in memory.
+    """Returns the source of batches within this budget; None if the whole graph stays in memory.
 
     Args:
         maker: what batches are made of.
         memory: the budget.
-        bulk: batches of a bulk; None chooses.
+        bulk: batches per bulk; None chooses.
         prefetch: batches made ahead.
-        storage: what the user asked for.
+        storage: as requested by the user.
 
     Raises:
-        BudgetError: the budget is below the minimum; the message says it.
-        InputError: `storage` asks for what this graph or sampler cannot give.
+        BudgetError: the budget is below the minimum, which the message states.
+        InputError: `storage` is not possible with this graph or sampler.
     """
     graph = maker.graph
     if storage == "memory" or (storage == "auto" and graph.path is None):
@@ -75,13 +78,13 @@ def arrange(
     if _fits_whole(ask):
         return None
     if graph.features is None or not reads_by_position(maker.sampler):
-        return _lay_out(ask, "auto")  # there is but one way, or none that can be predicted
+        return _lay_out(ask, "auto")  # there is only one mode, or none that can be predicted
     return _cheapest(ask)
 
 
 @dataclass(frozen=True)
 class _Ask:
-    """What is to be arranged."""
+    """The request to arrange."""
 
     maker: BatchRecipe
     memory: int
@@ -99,7 +102,10 @@ def _fits_whole(ask: _Ask) -> bool:
 
 
 def _cheapest(ask: _Ask) -> OutOfCore:
-    """The way with the fewest predicted seconds; of equal ones, that with fewer parts on disk."""
+    """Returns the mode with the fewest predicted seconds.
+
+    On ties, the one with fewer parts on disk.
+    """
     ways: tuple[Storage, ...] = ("features", "topology", "disk")
     made: list[tuple[float, OutOfCore]] = []
     refused: list[BudgetError] = []
@@ -122,7 +128,7 @@ def _cheapest(ask: _Ask) -> OutOfCore:
 
 
 def _lay_out(ask: _Ask, storage: Storage) -> OutOfCore:
-    """One way under the budget."""
+    """Lays out one mode within the budget."""
     maker, memory, graph = ask.maker, ask.memory, ask.maker.graph
     place = _place(maker, memory, storage)
     topology, size, share = None, None, _tables(maker)
@@ -142,7 +148,7 @@ def _lay_out(ask: _Ask, storage: Storage) -> OutOfCore:
         left -= least_bytes(size, geometry, ask.flight, ask.bulk)
         wanted = min(int(memory * _TOPOLOGY_DISK), left)
         if storage == "topology":
-            wanted = min(left, topology_bytes(graph))  # nothing else wants it
+            wanted = min(left, topology_bytes(graph))  # nothing else needs it
         if wanted > share:
             topology.close()
             topology, share = DiskTopology(graph, wanted), wanted
@@ -184,11 +190,11 @@ def _place(maker: BatchRecipe, memory: int, storage: Storage) -> Place:
     held = topology_bytes(maker.graph) + _tables(maker)
     if storage == "features" or (storage == "auto" and held <= memory * _TOPOLOGY):
         return "memory"
-    return "disk" if able else "mapped"  # mapped: the kernel keeps what has room
+    return "disk" if able else "mapped"  # mapped: the kernel keeps what fits
 
 
 def _open_topology(maker: BatchRecipe, share: int) -> tuple[DiskTopology, BatchSize, int]:
-    """Opens the topology with `share` bytes, or with the power of two above that is enough."""
+    """Opens the topology with `share` bytes, or with the next power of two that suffices."""
     while True:
         try:
             topology = DiskTopology(maker.graph, share)
@@ -207,12 +213,12 @@ def _open_topology(maker: BatchRecipe, share: int) -> tuple[DiskTopology, BatchS
 
 def _tables(maker: BatchRecipe) -> int:
     known = table_bytes(maker.sampler, maker.graph)
-    each = max(known, 4 * maker.graph.num_nodes)  # a relabelling table a thread
+    each = max(known, 4 * maker.graph.num_nodes)  # one relabelling table per thread
     return each * count_threads(maker.threads)
 
 
 def _judge(maker: BatchRecipe, topology: DiskTopology | None) -> BatchSize:
-    """The size of batches, by the first ones of epoch 0; rows are counted, not read."""
+    """Estimates the size of batches from the first ones of epoch 0; rows are counted, not read."""
     rows = sample = batch = 0
     for number in range(min(_JUDGED, len(maker.seeds))):
         dealt = maker.deal(0, number, 1)
@@ -230,18 +236,18 @@ def _judge(maker: BatchRecipe, topology: DiskTopology | None) -> BatchSize:
 def fit_bulk(
     maker: BatchRecipe, memory: int, asked: int | None, prefetch: int, steps: int, default: int
 ) -> tuple[BatchRecipe, int]:
-    """The maker under a budget for what is beside the graph, and batches of a bulk that fit it.
+    """Returns the recipe with a budget for everything but the graph, and the bulk that fits it.
 
     Args:
         maker: what batches are made of.
         memory: the budget.
-        asked: batches of a bulk; None chooses.
+        asked: batches per bulk; None chooses.
         prefetch: batches made ahead.
-        steps: batches of an epoch; the budget is judged by the first ones of epoch 0.
-        default: batches of a bulk where there is nothing to judge by.
+        steps: batches per epoch; the need is estimated from the first ones of epoch 0.
+        default: batches per bulk if there is nothing to measure.
 
     Raises:
-        BudgetError: the budget is below the minimum; the message says it.
+        BudgetError: the budget is below the minimum, which the message states.
     """
     samples, batches = [], []
     for number in range(min(_JUDGED, steps)):

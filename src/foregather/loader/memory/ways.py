@@ -1,8 +1,7 @@
-"""ways: which ways there are to spend a budget, what each is predicted to cost, and what it did.
+"""ways: lists the storage modes for a budget, their predicted cost, and what was measured.
 
-`storage="auto"` of a Loader takes the cheapest way (see `storage`). Here all of them are laid
-out side by side, so that the choice can be looked at before an epoch, and compared with what was
-measured after one.
+A Loader's `storage="auto"` picks the cheapest mode (see `storage`). This module lists all of them,
+so that the choice can be inspected before an epoch and compared with measurements after it.
 """
 
 from collections.abc import Callable, Mapping
@@ -62,12 +61,12 @@ _COLUMNS: tuple[Column[StorageCandidate], ...] = (
 
 
 def prospects(make: Callable[..., Loader], memory: int, batches: int) -> list[StorageCandidate]:
-    """All ways under a budget: the choice, the runner-up (least seconds), and the others.
+    """Lists all ways within a budget: the choice, the runner-up (fewest seconds), and the others.
 
     Args:
         make: makes the Loader, given `memory` and `storage`.
         memory: the budget.
-        batches: planned to predict an epoch from; 0 plans all.
+        batches: batches planned to predict an epoch; 0 plans all.
     """
     found = [_candidate(make, memory, storage, batches) for storage in _WAYS]
     chosen = _chosen(make, memory)
@@ -110,7 +109,7 @@ def _candidate(
 
 
 def _in_memory(make: Callable[..., Loader], memory: int) -> StorageCandidate:
-    """The graph is read once, and stays."""
+    """The prediction for a graph that is read once and stays in memory."""
     loader = make(memory=None, storage="memory")
     held = held_bytes(loader.graph, loader._maker.assembler.edge_attr)
     if held >= memory:
@@ -123,7 +122,7 @@ def _in_memory(make: Callable[..., Loader], memory: int) -> StorageCandidate:
 
 
 def compare_measured(loader: Loader, record: Mapping[str, Any]) -> str:
-    """Predicted beside measured, after an epoch; empty where nothing is read by plan."""
+    """Compares predicted with measured reads after an epoch; empty if nothing is read from disk."""
     layout = loader.layout
     if layout is None:
         return ""
@@ -160,7 +159,7 @@ def compare_measured(loader: Loader, record: Mapping[str, Any]) -> str:
         f"peak {format_bytes(sum(layout.shares.values()))} predicted, of the Loader; "
         f"{format_bytes(record['peak_memory'])} measured, of the whole process"
     )
-    lines.append("seconds: of the disk, and waited for it; lists: since the Loader was made")
+    lines.append("seconds: disk time, and time waited for it; lists: since the Loader was created")
     return "\n".join(lines)
 
 

@@ -1,1 +1,1 @@
-"""baselines: cache policies to compare with; each makes the same kind of plan."""
+"""baselines: cache policies for comparison; each makes the same kind of plan."""

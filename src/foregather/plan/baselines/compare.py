@@ -1,7 +1,7 @@
-"""compare: every policy on the same trace at several cache sizes, as rows of a table.
+"""compare: runs every policy on the same trace at several cache sizes, as rows of a table.
 
-Reads are counted from real plans; seconds are the cost model's. A caller with an executor can carry
-out each plan as it is made and have what it measured put beside the prediction.
+Reads are counted from real plans; seconds are the cost model's. A caller with an executor can run
+each plan as it is made; its measurement is stored with the prediction.
 """
 
 import time
@@ -51,11 +51,11 @@ def compare(
     disk: Calibration | None = None,
     execute: Execute | None = None,
 ) -> list[Compared]:
-    """Plans the trace by each policy with each cache size, in that order.
+    """Plans the trace with each policy and each cache size, in that order.
 
     Args:
         trace: bulks of batches of row ids.
-        setting: what all policies are given; its `num_slots` is replaced.
+        setting: the common input of all policies; its `num_slots` is replaced.
         slots: cache sizes in rows.
         policies: names of `POLICIES`; None for all.
         disk: the disk's calibration; None uses default figures.

@@ -1,8 +1,8 @@
-"""policies: named ways to plan the same trace, for comparison; all make the same kind of plan.
+"""policies: named cache policies that plan the same trace, for comparison.
 
-A policy is a function from a trace (bulks of batches) and a cache size to one plan a bulk. The
-policies that do not know the future get no more than the batch at hand; `ginex` gets the bulk;
-`ours` the bulk and the next one, as the loader has it.
+A policy is a function from a trace (bulks of batches) and a cache size to one plan per bulk. The
+online policies see only the current batch; `ginex` sees the bulk; `ours` sees the bulk and the next
+one, as in the loader.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,15 +22,15 @@ Trace = Sequence[Sequence[Rows]]
 
 @dataclass(frozen=True)
 class Setting:
-    """What every policy is given.
+    """The input of every policy.
 
     Attributes:
-        geometry: where the rows lie; its block size is used by the policies that read blocks.
+        geometry: the layout of the rows; its block size is used by the policies that read blocks.
         num_slots: feature rows the cache holds.
         merge_gap: bytes between blocks that are read to merge them, where blocks are merged.
         hot: rows by falling popularity, for the static cache; None counts uses in the first bulk.
-        share_pages: row policies read a page once a batch, and neighbouring pages together; else
-            every missed row is a read of its own.
+        share_pages: row policies read a page once per batch, and adjacent pages together; otherwise
+            every missed row is a separate read.
         bounds: compute the lower bounds too.
     """
 
@@ -47,7 +47,7 @@ Plans = Iterator[_core.Plan]
 
 @dataclass(frozen=True)
 class Policy:
-    """A name, what it does in a line, and the function that does it."""
+    """A policy: its name, a one-line description, and its function."""
 
     name: str
     about: str
@@ -55,7 +55,7 @@ class Policy:
 
 
 def run_policy(name: str, trace: Trace, setting: Setting) -> Plans:
-    """The plans of a trace, one a bulk, made one by one.
+    """Yields the plans of a trace, one per bulk.
 
     Raises:
         InputError: no policy has that name.
@@ -76,7 +76,7 @@ def _longest(geometry: _core.Geometry) -> int:
 
 def _online(name: str) -> Callable[[Trace, Setting], Plans]:
     def run(trace: Trace, setting: Setting) -> Plans:
-        geometry = with_block(setting.geometry, PAGE)  # a row is all an online cache asks for
+        geometry = with_block(setting.geometry, PAGE)  # an online cache asks for single rows
         hot = np.empty(0, np.uint32)
         if name == "static":
             hot = _hot(trace, setting)
@@ -113,7 +113,7 @@ def _ginex(trace: Trace, setting: Setting) -> Plans:
         bounds=setting.bounds,
     )
     for bulk in trace:
-        planner.clear()  # every superbatch starts anew, and fills its cache first
+        planner.clear()  # every superbatch starts with an empty cache and fills it first
         yield planner.plan(list(bulk), [], fill=True)
 
 

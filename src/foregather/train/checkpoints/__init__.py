@@ -1,1 +1,1 @@
-"""checkpoints: the state of training on disk, whole or not there."""
+"""checkpoints: the state of training on disk, complete or absent."""

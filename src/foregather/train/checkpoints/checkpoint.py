@@ -1,9 +1,9 @@
-"""checkpoint: the state of training in one file, written so that it is whole or not there.
+"""checkpoint: the state of training in one file, written so that it is complete or absent.
 
 A file is a safetensors file: tensors by path, and everything else as JSON in its metadata, with a
-checksum of all of it. It is written under another name, synced, renamed, and the folder is synced;
-then it is read back, and older ones go only after that; see `prune`. Nothing is pickled, so
-reading one runs no code. Over ranks it is a folder of such files; see `ranks`.
+checksum of all of it. It is written under another name, synced and renamed, and the folder is
+synced; then it is read back, and only then are older ones removed; see `prune`. Nothing is pickled,
+so reading one runs no code. Over ranks it is a folder of such files; see `ranks`.
 """
 
 import json
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 _NAME = re.compile(r"checkpoint-(\d{8})-(\d{8})(\.safetensors)?")
-_PART = 1 << 20  # bytes read back together
+_PART = 1 << 20  # bytes read back at a time
 _MOST_HEADER = 100_000_000  # bytes; the safetensors library refuses more
 _TENSOR, _TUPLE, _MAP, SHARDED = "$tensor", "$tuple", "$map", "$sharded"
 
@@ -51,7 +51,7 @@ _TENSOR, _TUPLE, _MAP, SHARDED = "$tensor", "$tuple", "$map", "$sharded"
 
 
 def _split(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
-    """The value with tensors moved to `tensors`, in what JSON can say; shards are only named."""
+    """Returns the value as JSON, with tensors moved to `tensors`; shards are only named."""
     if is_sharded(value):
         return {SHARDED: path}
     if isinstance(value, Tensor):
@@ -73,7 +73,7 @@ def _split(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
 
 
 def is_sharded(value: Any) -> bool:
-    """Whether a tensor lies in parts on several ranks."""
+    """Whether a tensor is sharded over several ranks."""
     return isinstance(value, Tensor) and hasattr(value, "full_tensor")
 
 
@@ -92,14 +92,14 @@ def _join(value: Any, tensors: Mapping[str, Tensor]) -> Any:
 
 
 def seed_everything(seed: int) -> None:
-    """Starts the random numbers of torch, NumPy and Python."""
+    """Seeds the random numbers of torch, NumPy and Python."""
     torch.manual_seed(seed)
     np.random.seed(seed % (1 << 32))  # noqa: NPY002 - the user's model may use the global one
     random.seed(seed)
 
 
 def random_state() -> dict[str, Any]:
-    """Where the random numbers of torch, NumPy and Python are."""
+    """Returns the random states of torch, NumPy and Python."""
     kind, keys, position, has_gauss, gauss = np.random.get_state(legacy=True)  # noqa: NPY002
     version, internal, next_gauss = random.getstate()
     found: dict[str, Any] = {
@@ -113,7 +113,7 @@ def random_state() -> dict[str, Any]:
 
 
 def set_random_state(state: Mapping[str, Any]) -> None:
-    """Goes back there."""
+    """Restores these random states."""
     torch.set_rng_state(state["torch"])
     kind, keys, position, has_gauss, gauss = state["numpy"]
     np.random.set_state(  # noqa: NPY002 - the user's model may use the global one
@@ -144,13 +144,13 @@ def write_checkpoint(folder: Path, epoch: int, batch: int, state: Mapping[str, A
 
     Args:
         folder: of the checkpoints of one run.
-        epoch: epochs that are done.
-        batch: batches that are done of the next.
+        epoch: finished epochs.
+        batch: finished batches of the next.
         state: nested mappings and sequences of tensors, numbers and texts.
 
     Raises:
-        StorageError: the disk is full or refuses, or gives back other bytes; the checkpoints before
-            are all still there.
+        StorageError: the disk is full, refuses, or returns other bytes; all earlier checkpoints are
+            kept.
     """
     path, data = folder / f"{checkpoint_name(epoch, batch)}.safetensors", encode(state)
     write_safely(path, data)
@@ -159,7 +159,7 @@ def write_checkpoint(folder: Path, epoch: int, batch: int, state: Mapping[str, A
 
 
 def check_written(path: Path, data: bytes) -> None:
-    """Compares a file with what was written to it, without a second copy in memory.
+    """Compares a file with the bytes written to it, without a second copy in memory.
 
     Raises:
         StorageError: it holds other bytes, or cannot be read.
@@ -180,18 +180,18 @@ def check_written(path: Path, data: bytes) -> None:
         raise storage_error(error, path, "reading back") from error
     if not same:
         raise StorageError(
-            f"{path.name} holds other bytes than were written, from byte {place} on; the disk "
-            "cannot be relied on"
+            f"{path.name} holds other bytes than were written, from byte {place} on; the disk is "
+            "not reliable"
         )
 
 
 def checkpoint_name(epoch: int, batch: int) -> str:
-    """Of the position, so that names sort by it."""
+    """The name for a position; names sort by position."""
     return f"checkpoint-{epoch:08d}-{batch:08d}"
 
 
 def encode(state: Mapping[str, Any]) -> bytes:
-    """A state as the bytes of a checkpoint; equal states may differ in the order of the header."""
+    """Encodes a state as a checkpoint; equal states may differ in the order of the header."""
     from safetensors.torch import save
 
     tensors: dict[str, Tensor] = {}
@@ -200,14 +200,14 @@ def encode(state: Mapping[str, Any]) -> bytes:
 
 
 def digest_of(state: Mapping[str, Any]) -> str:
-    """The checksum that a checkpoint of this state has."""
+    """The checksum of this state's checkpoint."""
     tensors: dict[str, Tensor] = {}
     text = json.dumps(_split(state, "", tensors))
     return _checksum(text, tensors)
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
-    """Those there are, the newest position first."""
+    """Lists the checkpoints, newest position first."""
     try:
         names = [entry.name for entry in folder.iterdir() if _NAME.fullmatch(entry.name)]
     except OSError:
@@ -216,20 +216,21 @@ def list_checkpoints(folder: Path) -> list[Path]:
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """The state in a file, after its checksum was compared.
+    """Reads the state in a file and verifies its checksum.
 
     Raises:
-        FormatError: the file is truncated, damaged, or no checkpoint.
+        FormatError: the file is truncated, damaged, or not a checkpoint.
         StorageError: it cannot be read.
     """
     return decode(read_tensors(path), path.name)
 
 
 def read_tensors(path: Path, folder: Path | None = None) -> bytes:
-    """All of a safetensors file; read, not mapped, and only if its header accounts for its size.
+    """Reads a safetensors file, without mapping it, if its header accounts for its size.
 
     Raises:
-        FormatError: it does not, or the file is none of its folder; see `files.open_regular`.
+        FormatError: it does not, or the file is not a regular file of its folder; see
+            `files.open_regular`.
         StorageError: it cannot be read.
     """
     try:
@@ -264,7 +265,7 @@ def read_tensors(path: Path, folder: Path | None = None) -> bytes:
 
 
 def decode(data: bytes, name: str) -> dict[str, Any]:
-    """The state in what `encode` made.
+    """Decodes the result of `encode`.
 
     Raises:
         FormatError: the bytes are damaged.
@@ -288,18 +289,18 @@ def _facts(kept: Mapping[str, str] | None) -> tuple[str, str]:
 
 def _whole(text: str, checksum: str, tensors: dict[str, Tensor], name: str) -> dict[str, Any]:
     if _checksum(text, tensors) != checksum:
-        raise FormatError(f"{name} does not have the checksum that is written in it")
+        raise FormatError(f"{name} does not match the checksum stored in it")
     try:
         state = _join(json.loads(text), tensors)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise FormatError(f"{name} holds no state of a training") from error
+        raise FormatError(f"{name} holds no training state") from error
     if not isinstance(state, dict):
-        raise FormatError(f"{name} holds no state of a training")
+        raise FormatError(f"{name} holds no training state")
     return state
 
 
 def latest_checkpoint(folder: Path) -> tuple[dict[str, Any], Path, list[str]]:
-    """The newest checkpoint that is whole; which were not, and why, as sentences.
+    """Returns the newest intact checkpoint, and sentences about the damaged ones.
 
     Raises:
         FormatError: there is none.
@@ -309,17 +310,15 @@ def latest_checkpoint(folder: Path) -> tuple[dict[str, Any], Path, list[str]]:
         try:
             return read_checkpoint(path), path, damaged
         except (FormatError, StorageError) as error:
-            damaged.append(f"{error}; the one before it is used")
+            damaged.append(f"{error}; the previous one is used")
     what = f"; {'; '.join(damaged)}" if damaged else ""
-    raise FormatError(
-        f"{folder.parent.name} has no checkpoint that can be read{what}; train it again"
-    )
+    raise FormatError(f"{folder.parent.name} has no readable checkpoint{what}; train it again")
 
 
 def bad_weight(model: nn.Module, epochs: int) -> NumericError | None:
-    """What is wrong with the first weight that training cannot go on from; None: all are finite."""
+    """Describes the first weight that is not finite; None if all are finite."""
     for name, weight in model.named_parameters():
-        held = getattr(weight, "to_local", weight.detach)()  # of sharded ones, this rank's part
+        held = getattr(weight, "to_local", weight.detach)()  # for sharded weights, this rank's part
         if not bool(torch.isfinite(held).all()):
             return NumericError(
                 f"the weight {name} holds NaN or infinity after epoch {epochs}; the last good "

@@ -1,8 +1,7 @@
-"""prune: removes old checkpoints; only those that were read back count, and only those go.
+"""prune: removes old checkpoints; only those that were read back count, and only those are removed.
 
-A checkpoint that is damaged, or a file that others put there, is no safety: it never takes the
-place of a whole one, and it is left alone, for a person to look at. The one just written always
-stays.
+A damaged checkpoint, or a file made by others, gives no safety: it never displaces an intact one,
+and it is left for the user to inspect. The one just written is always kept.
 """
 
 import os
@@ -24,11 +23,11 @@ _UNFINISHED = re.compile(r"checkpoint-\d{8}-\d{8}(\.damaged|\.safetensors)?\.par
 
 
 class Pruner:
-    """Removes what is older than the newest whole checkpoints, and knows which those are.
+    """Removes checkpoints older than the newest intact ones.
 
     Args:
-        read: reads a checkpoint; raises where it is not whole. A file is read once, and again
-            where its size, time or inode changed.
+        read: reads a checkpoint; raises if it is damaged. A file is read once, and again if its
+            size, time or inode changed.
     """
 
     def __init__(self, read: Callable[[Path], object]) -> None:
@@ -48,13 +47,13 @@ class Pruner:
         return True
 
     def prune(self, written: Path, keep: int) -> None:
-        """Removes all but the `keep` newest whole ones, and what a killed process left.
+        """Removes all but the `keep` newest intact ones, and leftovers of killed processes.
 
-        What cannot be removed stays.
+        Files that cannot be removed stay.
 
         Args:
             written: the one just written and read back; it is one of the `keep`.
-            keep: how many stay.
+            keep: how many to keep.
         """
         with suppress(OSError):
             self._whole[written.name] = _signature(written)
@@ -79,7 +78,7 @@ class Pruner:
 
 
 def _signature(path: Path) -> Signature:
-    """Name, size, time of last change and inode of each file; links are not followed."""
+    """Name, size, modification time and inode of each file; links are not followed."""
     if stat.S_ISDIR(os.lstat(path).st_mode):
         inside = [Path(top, name) for top, _, names in os.walk(path) for name in sorted(names)]
     else:

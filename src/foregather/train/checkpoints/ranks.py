@@ -1,10 +1,9 @@
-"""ranks: the state of training over ranks in one folder, whole or not there.
+"""ranks: the state of training over ranks in one folder, complete or absent.
 
-`shared.safetensors` has what all ranks have alike, written by rank 0 as a checkpoint of one rank
-is. `ranks/` has what each has of its own (random numbers, sums of the running epoch) and its part
-of weights that are sharded; `torch.distributed.checkpoint` writes it, as safetensors too. The
-folder gets its name when all ranks have read back what they wrote. All ranks make these calls
-together.
+`shared.safetensors` holds the state that is equal on all ranks, written by rank 0 like a checkpoint
+of one rank. `ranks/` holds each rank's own state (random numbers, sums of the current epoch) and
+its part of sharded weights; `torch.distributed.checkpoint` writes it, also as safetensors. The
+folder gets its name when all ranks have read back what they wrote. All calls here are collective.
 """
 
 import os
@@ -47,7 +46,7 @@ __all__ = ["check_torch", "is_too_old", "latest_together", "read_all", "write_to
 State = Mapping[str, Any]
 Like = Callable[[str], Tensor]
 _SHARED, _RANKS = "shared.safetensors", "ranks"
-_OLDEST = (2, 9)  # torch that can write safetensors from many ranks
+_OLDEST = (2, 9)  # first torch version that can write safetensors from many ranks
 
 
 def is_too_old(version: str = torch.__version__) -> bool:
@@ -56,7 +55,7 @@ def is_too_old(version: str = torch.__version__) -> bool:
 
 
 def check_torch(version: str = torch.__version__) -> None:
-    """Says before training, not at its first checkpoint, that this torch is too old.
+    """Refuses a torch that is too old before training, not at the first checkpoint.
 
     Raises:
         InputError: it is.
@@ -73,17 +72,17 @@ def write_together(path: Path, shared: State, own: State, together: Together, li
 
     Args:
         path: the folder to make; see `checkpoint_name`.
-        shared: the same on all ranks, up to the parts of sharded tensors.
-        own: of this rank.
+        shared: state that is equal on all ranks, except for the parts of sharded tensors.
+        own: state of this rank.
         together: the ranks.
-        like: as of `latest_together`.
+        like: as in `latest_together`.
 
     Returns:
-        False where it was there already, whole.
+        False if it already existed, complete.
 
     Raises:
-        StorageError: on all ranks, if one of them cannot write or read back; what was there is
-            still there.
+        StorageError: on all ranks, if one of them cannot write or read back; existing checkpoints
+            are kept.
     """
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
 
@@ -140,7 +139,7 @@ def write_together(path: Path, shared: State, own: State, together: Together, li
 
 
 def _read_back(path: Path, rank: int, shared: State, own: State, like: Like) -> StorageError | None:
-    """Why what this rank wrote is not what it reads; None where it is."""
+    """Why this rank cannot read back what it wrote; None if it can."""
     try:
         found, mine = _read(path, rank, like)
     except (FormatError, StorageError) as error:
@@ -150,7 +149,9 @@ def _read_back(path: Path, rank: int, shared: State, own: State, like: Like) -> 
     same = digest_of(mine) == digest_of(own) and all(
         torch.equal(_local(value), _local(after[name])) for name, value in before.items()
     )
-    return None if same else StorageError(f"{path.name} reads back other than it was written")
+    return (
+        None if same else StorageError(f"{path.name} reads back differently from what was written")
+    )
 
 
 def _local(value: Any) -> Tensor:
@@ -180,7 +181,7 @@ def read_all(path: Path, ranks: int, like: Like) -> None:
 def latest_together(
     folder: Path, together: Together, like: Like
 ) -> tuple[dict[str, Any], dict[str, Any], Path, list[str]]:
-    """The newest checkpoint that all ranks can read: shared state, own state, and its path.
+    """Returns the newest checkpoint that all ranks can read: shared state, own state, and its path.
 
     Args:
         folder: of the checkpoints of one run.
@@ -188,7 +189,7 @@ def latest_together(
         like: a sharded tensor of the same shape and placement as the one saved under a path.
 
     Returns:
-        Also which were not whole, as sentences; those were set aside.
+        Also sentences about damaged ones, which were set aside.
 
     Raises:
         FormatError: there is none.
@@ -203,7 +204,7 @@ def latest_together(
         found = together.all_or_none(failed, "reading a checkpoint")
         if found is None and states is not None:
             return *states, path, damaged
-        damaged.append(f"{path.name} cannot be read ({found}); the one before it is used")
+        damaged.append(f"{path.name} cannot be read ({found}); the previous one is used")
         together.first_does(partial(_set_aside, path), "leaving a checkpoint")
     what = f"; {'; '.join(damaged)}" if damaged else ""
     raise FormatError(
@@ -212,7 +213,7 @@ def latest_together(
 
 
 def _set_aside(path: Path) -> None:
-    """Out of the list of checkpoints; the next one that is written removes it."""
+    """Takes a checkpoint out of the list; the next one that is written removes it."""
     aside = path.with_name(f"{path.name}.damaged.partial")
     try:
         _clear(aside)
@@ -230,7 +231,7 @@ def _clear(path: Path) -> None:
 
 
 def _check_plain(path: Path) -> None:
-    """Sees to it that a checkpoint is made of folders and regular files, before torch opens them.
+    """Checks that a checkpoint consists of folders and regular files, before torch opens them.
 
     Raises:
         FormatError: it is not.
@@ -244,7 +245,7 @@ def _check_plain(path: Path) -> None:
 
 
 def _read(path: Path, rank: int, like: Like) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Shared and own state; no other rank is needed for it."""
+    """Reads shared and own state, without other ranks."""
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
 
     _check_plain(path)
@@ -258,7 +259,7 @@ def _read(path: Path, rank: int, like: Like) -> tuple[dict[str, Any], dict[str, 
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "torch.distributed is disabled")  # as is meant
             load(parts, storage_reader=reader, no_dist=True)
-    except Exception as error:  # whatever damaged files make of their reader
+    except Exception as error:  # damaged files can raise anything
         raise FormatError(f"the state of {key} is damaged: {_cause(error)}") from error
     own = decode(parts.pop(key).numpy().tobytes(), f"the state of {key}")
     filled: dict[str, Any] = _fill(shared, parts)
@@ -270,7 +271,7 @@ def _key(rank: int) -> str:
 
 
 def _cause(error: BaseException) -> str:
-    """In one line what failed first."""
+    """Returns the first failure in one line."""
     failures = getattr(error, "failures", None)
     if failures:
         rank, (first, _) = min(failures.items())
@@ -283,7 +284,7 @@ def _is_name(value: Any) -> bool:
 
 
 def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """What a nested state holds, by the paths that checkpoints use."""
+    """The leaves of a nested state, by the paths that checkpoints use."""
     if isinstance(value, Mapping) and not _is_name(value):
         for key, one in value.items():
             yield from _leaves(one, f"{path}/{key}")
@@ -295,7 +296,7 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _fill(value: Any, parts: Mapping[str, Tensor]) -> Any:
-    """The state with sharded tensors in the places of their names."""
+    """Returns the state with sharded tensors in place of their names."""
     if _is_name(value):
         return parts[value[SHARDED]]
     if isinstance(value, dict):

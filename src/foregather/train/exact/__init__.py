@@ -1,1 +1,1 @@
-"""exact: the parts of exact inference: what a layer needs, how rows are cut, and the sweep."""
+"""exact: the parts of exact inference: what a layer needs, how rows are split, and the sweep."""

@@ -1,10 +1,10 @@
 """cut: runs a layer on one row of the topology in pieces, as if it saw the row at once.
 
-Inside `with cut:`, every aggregation of the module adds the messages of a piece to what the
-pieces before it gave, in the order of the pieces, in float64; after the last piece its value is
-that of the whole row. A softmax over the neighbours (attention) is carried along with its largest
-exponent and its sum, so what was summed before is scaled to the new sum. Whether that is right for
-a module is not known from its looks: `exact.probe` compares before anything is cut.
+Inside `with cut:`, every aggregation of the module adds the messages of a piece to those of earlier
+pieces, in the order of the pieces, in float64; after the last piece its value is that of the whole
+row. A softmax over the neighbours (attention) is carried along with its largest exponent and its
+sum, so what was summed before is scaled to the new sum. Whether this is right for a module cannot
+be seen from its code: `exact.probe` compares before anything is cut.
 """
 
 import types
@@ -26,7 +26,7 @@ class CannotCut(Exception):
 class Cut:
     """Lets a module see one target's row piece by piece; the target is row 0 of each piece.
 
-    One object for each row; what it knows of earlier pieces stays when the `with` is left.
+    One object per row; its state from earlier pieces is kept when the `with` block is left.
 
     Args:
         module: a convolution, or a model that holds some.
@@ -67,20 +67,20 @@ class Cut:
         self._changed.clear()
 
     def begin_piece(self, last: bool) -> None:
-        """The next call is for the next piece of the row."""
+        """Starts the next piece of the row."""
         self._calls.clear()
         self._scale.clear()
         for module in self._loops:
             module.add_self_loops = last  # type: ignore[assignment]
 
-    # ---- what is put in place of a module's own --------------------------------------------
+    # ---- replacements for a module's own methods -------------------------------------------
 
     def _set(self, module: nn.Module, name: str, value: Any) -> None:
         module.__dict__[name] = value
         self._changed.append((module, name))
 
     def _state(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What a module's n-th call of a piece keeps from piece to piece."""
+        """The state that a module's n-th call keeps from piece to piece."""
         number = self._calls[key] = self._calls.get(key, -1) + 1
         return self._states.setdefault((key, number), make())
 
@@ -111,7 +111,7 @@ class Cut:
         return forward
 
     def _catch_softmax(self, module: nn.Module, name: str) -> None:
-        """Gives a method another `softmax`, in a copy of its names that only this object sees."""
+        """Gives a method another `softmax`, in a copy of its globals that only this object sees."""
         function: Any = getattr(type(module), name, None)
         names = getattr(function, "__globals__", {})
         if getattr(names.get("softmax"), "__module__", "") != "torch_geometric.utils._softmax":
@@ -152,7 +152,7 @@ def _put(state: "_Sum", x: Tensor, index: Tensor, count: int) -> Tensor:
     return out
 
 
-# ---- the rules: what is kept of the messages seen so far ---------------------------------------
+# ---- the rules: the state kept for the messages seen so far ------------------------------------
 
 
 class _Sum:
@@ -183,7 +183,7 @@ class _Sum:
             )
 
     def value(self) -> Tensor | None:
-        """The aggregation of all messages so far; None where there were none."""
+        """The aggregation of all messages so far; None if there were none."""
         return self.total
 
 

@@ -1,9 +1,9 @@
 """deal: cuts all rows of the topology into parts of bounded cost, in ascending order.
 
-A part is as many whole rows as fit; a row that alone does not is cut by its edges into pieces. What
-a part costs is known before its feature rows are read, so no part is ever larger than the room for
-it. The topology is read in order, a chunk at a time. Beside the parts, a table of 4 bytes a node is
-held.
+A part is as many whole rows as fit; a single row that does not fit is cut by its edges into pieces.
+The cost of a part is known before its feature rows are read, so no part ever exceeds its room. The
+topology is read in order, a chunk at a time. In addition to the parts, a table of 4 bytes per node
+is held.
 """
 
 from collections.abc import Iterator
@@ -27,9 +27,9 @@ class Cost:
     """Bytes that a part takes while a step works on it.
 
     Attributes:
-        row: for each node.
-        edge: for each edge.
-        target: for each target.
+        row: per node.
+        edge: per edge.
+        target: per target.
     """
 
     row: float
@@ -88,7 +88,7 @@ def deal(
         graph: whose topology it is.
         cost: of a part.
         room: what a part may cost.
-        targets: at most so many in a part; None: no limit.
+        targets: at most this many per part; None: no limit.
         cut: rows may be cut.
         neighbours: False leaves all edges out.
 
@@ -131,7 +131,10 @@ def _pieces(table: "_Table", target: int, start: int, end: int) -> Iterator[Shap
 
 
 class _Table:
-    """How much of the topology fits in a part; knows for each node where it was met last."""
+    """Finds how much of the topology fits in a part.
+
+    Stores for each node where it was seen last.
+    """
 
     def __init__(self, graph: Graph, cost: Cost, room: float) -> None:
         self._graph, self._cost, self._room = graph, cost, room

@@ -1,7 +1,7 @@
 """footprint: measures what a call takes in memory, by the tensors that are alive at once.
 
-Measured on small parts of three shapes, it gives bytes for each node, edge and target; what an
-operation uses inside itself is not seen, so users of the numbers add a reserve.
+Measured on small parts of three shapes, it gives bytes per node, edge and target; memory used
+inside an operation is not seen, so callers add a reserve.
 """
 
 import weakref
@@ -68,13 +68,14 @@ def peak_of(call: Callable[[], Any]) -> int:
 def footprint(
     make: Callable[[int, int, int], Callable[[], Any]],
 ) -> tuple[float, float, float]:
-    """Bytes for each node, edge and target.
+    """Returns bytes per node, edge and target.
 
     Args:
-        make: what to call for so many nodes, edges and targets; targets are among the nodes.
+        make: makes the call for given numbers of nodes, edges and targets; targets are among the
+            nodes.
     """
     few, many = _BASE, _BASE + _MORE
-    make(few, few, few)()  # what is made once and kept is not counted
+    make(few, few, few)()  # memory allocated once and kept is not counted
     least = peak_of(make(few, few, few))
     row, edge, both = (
         max(0.0, (peak_of(make(*sizes)) - least) / _MORE)

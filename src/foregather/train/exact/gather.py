@@ -1,7 +1,7 @@
-"""gather: brings the feature rows of parts, from memory or by plan from disk.
+"""gather: gathers the feature rows of parts, from memory or from disk.
 
-The rows of a part lie in one buffer that the next part uses again, so a part must be done with
-before the next one is asked for.
+The rows of a part are in one buffer that the next part reuses, so a part must be finished before
+the next one is requested.
 """
 
 import itertools
@@ -25,7 +25,7 @@ from foregather.train.exact.room import Room
 
 __all__ = ["gathered"]
 
-_SOON = 2  # parts before the end of a bulk at which the next plan is queued, so reads never stop
+_SOON = 2  # the next plan is queued this many parts before the end of a bulk, so reads never stop
 
 
 def gathered(
@@ -35,7 +35,7 @@ def gathered(
     threads: int,
     facts: dict[str, Any],
 ) -> Iterator[tuple[Shape, Tensor]]:
-    """Each part with its rows; adds to `facts` the bytes that were read by plan."""
+    """Yields each part with its rows; adds the bytes read to `facts`."""
     buffer = _Buffer(source)
     if isinstance(source, Features):
         for shape in shapes:
@@ -89,7 +89,7 @@ class _Buffer:
         self._kept = np.empty((0, source.width), self._dtype)
 
     def rows(self, count: int) -> Tensor:
-        """Room for so many."""
+        """Returns room for this many rows."""
         if len(self._kept) < count:
             self._kept = np.empty((0, self._width), self._dtype)  # before there is another
             self._kept = np.empty((count, self._width), self._dtype)

@@ -1,7 +1,8 @@
-"""layers: exact inference one layer after the other, each one sweep within the budget.
+"""layers: exact inference layer by layer, one sweep per layer within the budget.
 
-What every layer needs is known before the first one starts, so a budget is refused then or not at
-all. Rows between two layers are an array file on disk; a layer's file goes once the next is made.
+The need of every layer is known before the first one starts, so a budget is refused then or not at
+all. Rows between two layers are an array file on disk; a layer's file is removed once the next is
+made.
 """
 
 from collections.abc import Iterator
@@ -37,23 +38,23 @@ __all__ = ["Layer", "Order", "by_layers", "lay_out"]
 
 _WORK = 256 << 20  # what a part may cost without a budget
 _LEAST = 256  # edges of the smallest pieces: calls for fewer cost more than they hold
-_NODE = 48  # bytes for a node beside its row: ids and positions
-_EDGE = 232  # bytes for an edge: ids, positions, and what dealing parts takes
+_NODE = 48  # bytes per node in addition to its row: ids and positions
+_EDGE = 232  # bytes per edge: ids, positions, and what dividing into parts needs
 _TARGET = 64
 
 
 @dataclass(frozen=True)
 class Order:
-    """What was asked for.
+    """The request.
 
     Attributes:
-        scratch: where rows between layers go.
+        scratch: folder for rows between layers.
         memory: the budget; None: none.
         chosen: the budget was not given but chosen here.
-        storage: as of `Loader`.
-        batch_size: targets of a part at most; None: what fits.
-        threads: of gathering.
-        norm: as of `Loader`.
+        storage: as in `Loader`.
+        batch_size: maximum targets per part; None: as many as fit.
+        threads: threads for gathering.
+        norm: as in `Loader`.
     """
 
     scratch: Path
@@ -67,7 +68,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Layer:
-    """A step with what is known about it."""
+    """A step with what the probe found about it."""
 
     step: Step
     facts: StepFacts
@@ -78,10 +79,10 @@ class Layer:
 
 
 def by_layers(model: nn.Module, steps: list[Step], graph: Graph, order: Order) -> dict[str, Any]:
-    """Writes `scores.npy` to the scratch folder; says what was done.
+    """Writes `scores.npy` to the scratch folder; returns what was done.
 
     Raises:
-        BudgetError: the budget is below the minimum, which the message says.
+        BudgetError: the budget is below the minimum, which the message states.
         InputError: the model does not fit the graph.
     """
     plan = lay_out(model, steps, graph, order)
@@ -146,10 +147,10 @@ def _source(name: Path, count: int, layer: Layer) -> Features | FeatureFile:
 
 
 def lay_out(model: nn.Module, steps: list[Step], graph: Graph, order: Order) -> list[Layer]:
-    """All layers within the budget; nothing is read but the topology's row lengths.
+    """Lays out all layers within the budget; reads only the topology's row lengths.
 
     Raises:
-        BudgetError: the budget is below the minimum, which the message says.
+        BudgetError: the budget is below the minimum, which the message states.
         InputError: the model does not fit the graph, or cannot be computed in parts.
     """
     norms = {step.norm for step in steps if step.norm}
@@ -170,7 +171,7 @@ def lay_out(model: nn.Module, steps: list[Step], graph: Graph, order: Order) -> 
     number = max(range(len(layers)), key=lambda k: layers[k].need.least)
     least, memory = layers[number].need.least, order.memory
     if memory < least and order.chosen:
-        memory = least  # nobody asked for less
+        memory = least  # no smaller budget was given
     if memory < least:
         raise _refusal(memory, number, layers[number], largest)
     made = []
@@ -235,6 +236,6 @@ def _refusal(memory: int, number: int, layer: Layer, largest: int) -> BudgetErro
         why = f", since {kind} wants all {largest:,} in-neighbours of a node at once"
     return refusal(
         f"memory is {format_bytes(memory)} ({memory} bytes), but layer {number + 1} needs "
-        f"{format_bytes(least)} ({least} bytes){why}; give at least that",
+        f"{format_bytes(least)} ({least} bytes){why}; pass at least that",
         least,
     )

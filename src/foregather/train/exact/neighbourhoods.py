@@ -1,8 +1,8 @@
-"""neighbourhoods: exact inference of models that do not show their layers, part by part.
+"""neighbourhoods: exact inference for models that do not expose their layers, part by part.
 
 Each part is computed from all in-neighbours of its targets, as deep as the model is; that costs
-more with every layer. A part that turns out too large is made again from where the sweep is, with
-fewer targets, down to one; that one node fits is looked at before anything starts.
+more with every layer. A part that turns out too large is retried with fewer targets, down to one;
+whether one node fits is checked before anything starts.
 """
 
 from collections.abc import Iterator
@@ -36,9 +36,9 @@ _CANDIDATES = 4096  # nodes whose neighbourhoods are counted
 
 
 def by_neighbourhoods(model: nn.Module, graph: Graph, order: Order, layers: int) -> dict[str, Any]:
-    """Writes `scores.npy` to the scratch folder; says what was done.
+    """Writes `scores.npy` to the scratch folder; returns what was done.
 
-    The order is one from `with_least`, and `exact.reach` has nothing against the model.
+    The order comes from `with_least`, and `exact.reach` has accepted the model.
 
     Raises:
         InputError: the model does not fit the graph.
@@ -52,7 +52,7 @@ def by_neighbourhoods(model: nn.Module, graph: Graph, order: Order, layers: int)
 
 
 class _Rows:
-    """The scores of all nodes in order; parts are as large as was found to fit."""
+    """The scores of all nodes in order; part sizes adapt to what fits."""
 
     def __init__(
         self, model: nn.Module, graph: Graph, order: Order, fanouts: list[int], facts: Any
@@ -63,12 +63,12 @@ class _Rows:
         self.done = 0
 
     def all(self) -> Iterator[npt.NDArray[np.float32]]:
-        """Part after part."""
+        """Yields part after part."""
         while self.done < self.graph.num_nodes:
             try:
                 yield from self._go_on(self.graph.num_nodes)
             except BudgetError:
-                if self.size == 1:  # judged by smaller ones; by itself it fits, or never
+                if self.size == 1:  # estimated from smaller ones; alone it fits, or never will
                     yield from self._go_on(self.done + 1)
                 self.size = max(1, self.size // 2)
 
@@ -89,7 +89,7 @@ class _Rows:
 def neighbourhood_loader(
     graph: Graph, order: Order, fanouts: list[int], size: int, nodes: npt.NDArray[np.int64] | None
 ) -> Loader:
-    """Loads nodes (None: all), so many in a batch, with their in-neighbours, in the budget."""
+    """Makes a loader of nodes (None: all) with all their in-neighbours, within the budget."""
     budget = order.memory is not None
     return Loader(
         graph,
@@ -123,9 +123,9 @@ def _guess(graph: Graph, memory: int | None) -> int:
 
 
 def with_least(graph: Graph, order: Order, layers: int) -> Order:
-    """Refuses a budget that does not hold the largest neighbourhood of one node, if it was given.
+    """Refuses a given budget that does not hold the largest neighbourhood of one node.
 
-    One that was chosen grows to hold it.
+    A budget that was chosen here grows to hold it.
     """
     if order.memory is None:
         return order
@@ -141,10 +141,10 @@ def with_least(graph: Graph, order: Order, layers: int) -> Order:
 
 
 def largest_neighbourhood(graph: Graph, layers: int) -> int:
-    """The node with the most nodes within `layers` steps against its in-edges.
+    """Finds the node with the most nodes within `layers` steps against its in-edges.
 
-    Counted for nodes in the order of a bound, the paths that end in them, until no other can have
-    more; and for no more than 4096 of them.
+    Nodes are counted in the order of an upper bound, the number of paths that end in them, until no
+    other can have more; at most 4096 of them.
     """
     bound = _paths(graph, layers)
     order = np.argsort(-bound, kind="stable")[:_CANDIDATES]
@@ -161,7 +161,7 @@ def largest_neighbourhood(graph: Graph, layers: int) -> int:
 
 
 def _paths(graph: Graph, layers: int) -> npt.NDArray[np.float64]:
-    """For each node, paths of at most `layers` edges that end in it."""
+    """Counts, for each node, the paths of at most `layers` edges that end in it."""
     found = np.ones(graph.num_nodes)
     for _ in range(layers):
         total = np.ones(graph.num_nodes)

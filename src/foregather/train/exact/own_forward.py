@@ -1,8 +1,8 @@
-"""own_forward: what a model's own `forward` gives on a small graph at once: the oracle of `exact`.
+"""own_forward: the scores of a model's own `forward` on a small graph, as the oracle for `exact`.
 
-Steps, parts and neighbourhoods are other ways to the same scores. That they are the same is not for
-a model to say: before anything is called exact, they are compared with what its `forward` gives
-for a batch of all nodes, with the edge weights and edge features that the graph has.
+Steps, parts and neighbourhoods are other ways to compute the same scores. Before anything is called
+exact, they are compared with the result of the model's `forward` for a batch of all nodes, with the
+edge weights and edge features that the graph has.
 """
 
 import inspect
@@ -32,14 +32,16 @@ __all__ = [
     "small_batches",
 ]
 
-_NEAR = {torch.float64: 1e-6}  # of the largest score; rounding in lower precision stays below:
+_NEAR = {
+    torch.float64: 1e-6
+}  # relative to the largest score; rounding in lower precision stays below:
 _LOOSE = 1e-3
 
 
 def small_batches(
     graph: Graph, hops: int, norm: Any, size: int, nodes: npt.NDArray[np.int64] | None = None
 ) -> list[Any]:
-    """Batches of so many nodes each, with all their in-neighbours so many hops deep."""
+    """Yields batches of `size` nodes each, with all in-neighbours up to `hops` hops."""
     loader = Loader(
         graph,
         None,
@@ -58,7 +60,7 @@ def small_batches(
 
 
 def like_edges(graph: Graph, count: int, random: np.random.Generator) -> dict[str, Any]:
-    """For so many edges, what those of a graph carry."""
+    """Makes weights and features for `count` edges like those of a graph."""
     weight = attr = None
     if graph.edge_weight is not None:
         weight = random.random(count, np.float32) + np.float32(0.1)
@@ -80,20 +82,23 @@ def node_scores(model: nn.Module, batch: Any) -> Tensor:
         raise
     except Exception as error:
         raise InputError(
-            f"{type(model).__name__} fails on nodes {int(batch.n_id[0])} and on, with what this "
-            f"graph has ({sentence(error)})"
+            f"{type(model).__name__} fails on nodes {int(batch.n_id[0])} and following, with what "
+            f"this graph has ({sentence(error)})"
         ) from error
 
 
 def _untrimmed(model: nn.Module, batch: Any) -> Any:
-    """Without what PyG's models trim layers by: with jumping knowledge they fail on it."""
+    """Drops the counts that PyG's models trim layers by.
+
+    With jumping knowledge they fail on them.
+    """
     if "num_sampled_nodes_per_hop" not in inspect.signature(model.forward).parameters:
         return batch
     return replace(batch, num_sampled_nodes=None, num_sampled_edges=None)
 
 
 def own_scores(model: nn.Module, batch: Any, dtype: torch.dtype) -> Tensor:
-    """Scores of the seeds as training computes them, in another precision where that is asked."""
+    """Scores of the seeds as training computes them, in another precision if requested."""
     batch = _untrimmed(model, replace(batch, x=batch.x.to(dtype)))
     return forward(model, batch, dtype=dtype)
 
@@ -101,12 +106,12 @@ def own_scores(model: nn.Module, batch: Any, dtype: torch.dtype) -> Tensor:
 def check_forward(
     model: nn.Module, batch: Any, scores: Tensor, dtype: torch.dtype, edge_attr: bool
 ) -> None:
-    """Refuses steps that do not give what the model's own `forward` gives.
+    """Refuses steps whose scores differ from those of the model's own `forward`.
 
     Args:
         model: in evaluation mode.
         batch: of all nodes of a small graph.
-        scores: what the steps gave, one after the other.
+        scores: the result of the steps.
         dtype: in which.
         edge_attr: some step looks at edge features.
 
@@ -124,19 +129,20 @@ def check_forward(
     except Exception as error:
         raise InputError(
             f"forward of {kind} fails on a small graph with what the edges of this graph carry "
-            f"({sentence(error)}), so nobody can tell that its layers, one by one, give the same; "
-            "let it take x and edge_index as in training"
+            f"({sentence(error)}), so its layers cannot be compared with it; let it take x and "
+            "edge_index as in training"
         ) from error
     if not same(scores, own, dtype):
         raise InputError(
-            f"{kind} gives other scores layer by layer than by its own forward (on a small graph, "
+            f"{kind} gives other scores layer by layer than with its own forward (on a small "
+            "graph, "
             f"{_gap(scores, own)}); let layer_steps compute what forward does, with the edge "
             "weights and edge features it takes"
         )
 
 
 def same(one: Tensor, other: Tensor, dtype: torch.dtype) -> bool:
-    """Equal up to rounding, by the size of the largest."""
+    """Whether values are equal up to rounding, relative to the largest."""
     if one.shape != other.shape or one.isnan().any() != other.isnan().any():
         return False
     near, finite = _NEAR.get(dtype, _LOOSE), other[torch.isfinite(other)]
@@ -158,5 +164,5 @@ def _shape(shape: Sequence[int]) -> str:
 
 
 def sentence(error: BaseException) -> str:
-    """An error of others, in a few words."""
+    """Shortens a foreign error to a few words."""
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"

@@ -1,4 +1,4 @@
-"""part: what one call of a step sees in exact inference: some targets with their in-neighbours.
+"""part: the input of one call of a step in exact inference: some targets with their in-neighbours.
 
 A part holds whole rows of the topology; where one row is too large for that, it holds a piece of
 it, and the pieces of a row follow each other in the order of its edges.
@@ -17,7 +17,7 @@ class Piece:
 
     Attributes:
         last: no other piece of this row follows.
-        loop: the weight of the last self-loop met so far in the row, 1 where there was none.
+        loop: the weight of the last self-loop seen so far in the row, 1 if there was none.
     """
 
     last: bool
@@ -35,7 +35,7 @@ class Part:
         n_id: which nodes they are.
         edge_weight: of the whole graph, or None.
         edge_attr: edge feature rows, or None.
-        piece: where the part is a piece of the row of its only target.
+        piece: set if the part is a piece of the row of its only target.
     """
 
     x: Tensor

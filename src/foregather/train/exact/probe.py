@@ -1,10 +1,10 @@
-"""probe: finds out, before anything starts, what a step may be trusted with and what it takes.
+"""probe: tests, before anything starts, how a step may be split and how much memory it needs.
 
-On a small graph with a hub, self-loops, parallel edges and isolated nodes, the very step that will
-be used is computed at once, by parts of whole rows, and with rows cut into pieces. What differs by
-parts is refused; what differs only in pieces is never cut; and where all steps together give other
-scores than the model's own `forward`, the model is refused. Compared is in float64 where the model
-can be turned to it.
+On a small graph with a hub, self-loops, parallel edges and isolated nodes, each step is computed at
+once, in parts of whole rows, and with rows cut into pieces. A step whose result differs in parts is
+refused; one that differs only in pieces is never cut; and if all steps together give other scores
+than the model's own `forward`, the model is refused. The comparison uses float64 if the model can
+be converted to it.
 """
 
 import copy
@@ -55,7 +55,7 @@ class StepFacts:
         width: columns that the step takes.
         gives: columns that it gives.
         cut: its rows may be cut.
-        footprint: bytes for each node, edge and target, beside the part itself.
+        footprint: bytes per node, edge and target, in addition to the part itself.
     """
 
     width: int
@@ -65,18 +65,18 @@ class StepFacts:
 
 
 def dtype_of(model: nn.Module) -> torch.dtype:
-    """What a model computes in: that of its first weight."""
+    """The dtype a model computes in: that of its first weight."""
     kinds = (weight.dtype for weight in model.parameters() if weight.is_floating_point())
     return next(kinds, torch.float32)
 
 
 def probe(model: nn.Module, graph: Graph, norm: Any = None) -> list[StepFacts]:
-    """What is found out about each step of a model.
+    """Probes each step of a model.
 
     Args:
-        model: one that shows its steps, in evaluation mode.
-        graph: what it will be used on.
-        norm: "gcn" where edges carry the weights of the loader's norm.
+        model: a model that exposes its steps, in evaluation mode.
+        graph: the graph it will be used on.
+        norm: "gcn" if edges carry the weights of the loader's norm.
 
     Raises:
         InputError: the model does not fit the graph, or a step gives other rows for parts of the
@@ -86,7 +86,7 @@ def probe(model: nn.Module, graph: Graph, norm: Any = None) -> list[StepFacts]:
     assert steps is not None and graph.features is not None
     small = _small_graph(graph, graph.features.width)
     random, threads = torch.get_rng_state(), torch.get_num_threads()
-    torch.set_num_threads(1)  # of calls this small, threads are most of the time
+    torch.set_num_threads(1)  # in calls this small, threads take most of the time
     try:
         with torch.no_grad():
             compared = _compare(model, steps, small, norm)
@@ -100,7 +100,7 @@ def probe(model: nn.Module, graph: Graph, norm: Any = None) -> list[StepFacts]:
 
 
 def _small_graph(graph: Graph, width: int) -> Graph:
-    """A directed graph with all that may be hard, and what the edges of `graph` carry."""
+    """Makes a directed graph with all difficult cases, with the edge attributes of `graph`."""
     rng = np.random.default_rng(0)
     pairs = rng.integers(0, _NODES, (2, 90))
     pairs = pairs[:, ~np.isin(pairs, _ISOLATED).any(axis=0)]
@@ -121,7 +121,7 @@ def _compare(
         exact = layer_steps(double)
         assert exact is not None
         return _walk(double, exact, small, norm, torch.float64, 1e-9)
-    except Exception:  # a model that cannot be copied, wants its own dtype, or is wrong
+    except Exception:  # a model that cannot be copied, needs its own dtype, or is wrong
         return _walk(model, steps, small, norm, dtype_of(model), 1e-4)
 
 
@@ -150,7 +150,7 @@ def _walk(
         if not all(_same(part, whole, near) for part in parts):
             raise InputError(
                 f"{name} gives other rows for some nodes than for all at once: it looks further "
-                "than to in-neighbours, or mixes rows of all nodes; compute it at once"
+                "than in-neighbours, or mixes rows of all nodes; compute it on the whole graph"
             )
         cut = step.neighbours and all(_holds(run, whole, near, nodes) for nodes in _PIECES)
         found.append((rows.shape[1], whole.shape[1], cut))
@@ -167,7 +167,7 @@ def _walk(
 
 
 def _holds(run: "_Run", whole: Tensor, near: float, nodes: float) -> bool:
-    """Whether rows cut into parts of so many nodes give what they gave at once."""
+    """Whether rows cut into parts of `nodes` nodes give the same result as at once."""
     try:
         return _same(run(nodes), whole, near)
     except Exception:  # whatever it is, it is not the same
@@ -175,7 +175,7 @@ def _holds(run: "_Run", whole: Tensor, near: float, nodes: float) -> bool:
 
 
 def _same(one: Tensor, other: Tensor, near: float) -> bool:
-    """Equal up to rounding, by the size of the numbers around them."""
+    """Whether values are equal up to rounding, relative to nearby values."""
     finite = other[torch.isfinite(other)]
     size = float(finite.abs().max()) if finite.numel() else 0.0
     return torch.allclose(one, other, rtol=near, atol=near * max(size, 1e-30), equal_nan=True)

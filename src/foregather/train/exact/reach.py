@@ -1,10 +1,10 @@
-"""reach: whether neighbourhoods, as deep as a model has layers, are all that the model looks at.
+"""reach: checks that a model only looks at neighbourhoods as deep as its layers.
 
-A model that does not show its layers is computed on the neighbourhoods of some nodes at a time.
-GCN also divides by the degrees of the outermost nodes, whose edges are not there; others look a hop
-further, or at all nodes of a batch. Their scores would depend on how many nodes share a batch, so
-they are refused: by a small graph that is deeper than they look, and by some nodes of the graph
-itself, where a hop more, or other nodes in the batch, must change nothing.
+A model that does not expose its layers is computed on the neighbourhoods of some nodes at a time.
+GCN also divides by the degrees of the outermost nodes, whose edges are missing; others look a hop
+further, or at all nodes of a batch. Their scores would depend on the batch, so they are refused: by
+a test on a small graph that is deeper than they look, and on some nodes of the graph itself, where
+one more hop, or other nodes in the batch, must change nothing.
 """
 
 import contextlib
@@ -43,10 +43,10 @@ _NEVER = np.iinfo(np.int64).max
 
 
 def check_reach(model: nn.Module, graph: Graph, order: Order, layers: int) -> int:
-    """Refuses a model whose scores depend on more than neighbourhoods of so many hops.
+    """Refuses a model whose scores depend on more than neighbourhoods of `layers` hops.
 
     Returns:
-        Bytes that were read from disk for it.
+        Bytes that were read from disk for the check.
 
     Raises:
         InputError: the scores differ.
@@ -70,8 +70,8 @@ def _refusal(model: nn.Module, layers: int) -> InputError:
     return InputError(
         f"{type(model).__name__} looks further than its {layers} layers (layers=, model.layers, or "
         "as many as fan-outs), or at degrees of its neighbours, or at others of a batch, so its "
-        "scores would depend on the batch size; give it a method layer_steps, or let the loader "
-        "normalise (norm='gcn', and convolutions with normalize=False), or take sampled scores"
+        "scores would depend on the batch size; give it a method layer_steps, let the loader "
+        "normalise (norm='gcn', and convolutions with normalize=False), or use sampled scores"
     )
 
 
@@ -104,13 +104,18 @@ def _small_graph(graph: Graph, layers: int) -> Graph:
 
 
 def _holds_on_small(model: nn.Module, graph: Graph, norm: Any, layers: int) -> bool | None:
-    """Whether neighbourhoods give what the whole small graph gives; None: it does not run."""
+    """Whether neighbourhoods give the same scores as the whole small graph.
+
+    None: it does not run.
+    """
     small = _small_graph(graph, layers)
     (whole,) = small_batches(small, layers, norm, small.num_nodes)
     parts = [small_batches(small, layers, norm, size) for size in _TOGETHER]
     for dtype in (torch.float64, dtype_of(model)):
         try:
-            tried = copy.deepcopy(model).to(dtype)  # what it keeps from call to call is its own
+            tried = copy.deepcopy(model).to(
+                dtype
+            )  # a copy, because models may keep state between calls
         except Exception:
             tried, dtype = model, dtype_of(model)
         try:
@@ -119,7 +124,7 @@ def _holds_on_small(model: nn.Module, graph: Graph, norm: Any, layers: int) -> b
                 same(torch.cat([own_scores(tried, one, dtype) for one in part]), expected, dtype)
                 for part in parts
             )
-        except Exception:  # wants its own precision, or more nodes, or other columns
+        except Exception:  # needs its own precision, or more nodes, or other columns
             continue
     return None
 
@@ -167,10 +172,10 @@ def _some_nodes(graph: Graph) -> Nodes:
 
 
 class _Near:
-    """Scores of some nodes by all edges so many hops deep, in one batch.
+    """Scores of some nodes using all edges up to a number of hops, in one batch.
 
     Args:
-        model: what is tried.
+        model: the model to test.
         graph: the user's.
         order: its budget.
         kept: keeps loaders open, so that what they loaded is loaded once; None: none is kept.

@@ -1,8 +1,8 @@
-"""room: how the budget of a sweep is divided, and the least that works; pure.
+"""room: divides the budget of a sweep and computes its minimum; pure functions.
 
-Half of what is free is for the part that is worked on, since every part may have to pass over all
-rows; the rest is the cache. The minimum is exact: with it a sweep runs, with a byte less it is
-refused before anything starts.
+Half of the free budget is for the current part, since every part may need all rows; the rest is the
+cache. The minimum is exact: with it a sweep runs, with one byte less it is refused before anything
+starts.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from foregather.train.exact.deal import Cost
 __all__ = ["Need", "Room"]
 
 _MOST_BULK = 8
-_SHAPE = 4  # bytes that a part holds for a node or an edge before its rows are gathered
+_SHAPE = 4  # bytes that a part holds per node or edge before its rows are gathered
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Room:
 
     Attributes:
         work: what a part may cost.
-        bulk: parts planned together; 0 where no rows are read by plan.
+        bulk: parts planned together; 0 if no rows are read from disk.
         slots: rows of the cache.
         staging: bytes to read ahead into.
         depth: requests in flight.
@@ -54,8 +54,8 @@ class Need:
         cost: of a part.
         least_work: the cost of the largest part that cannot be made smaller.
         all_work: the cost of one part with everything.
-        held: bytes that are there whatever the parts: degrees, or all feature rows.
-        geometry: of the file that rows are read from by plan; None where they are in memory.
+        held: bytes independent of the parts: degrees, or all feature rows.
+        geometry: layout of the file that rows are read from; None if they are in memory.
     """
 
     cost: Cost
@@ -66,11 +66,11 @@ class Need:
 
     @property
     def least(self) -> int:
-        """The least budget."""
+        """The minimum budget."""
         return int(self._spent(self.least_work, 1, 1, self._staging(0))) + 1
 
     def divide(self, memory: int) -> Room | None:
-        """The budget divided, or None where it is below the minimum."""
+        """Divides the budget; None if it is below the minimum."""
         if memory < self.least:
             return None
         memory = max(self.least, memory - memory // HEAP_PART)

@@ -1,8 +1,8 @@
-"""steps: a model as the list of steps that exact inference carries out one after the other.
+"""steps: a model as the list of steps that exact inference runs one after the other.
 
-A step sees the rows of some targets and of all their in-neighbours, and gives the targets' next
-rows. What a convolution would take from the whole graph (the degrees of GCN's normalisation) comes
-as edge weights of the whole graph, so a part of the nodes gets what all of them at once would get.
+A step gets the rows of some targets and of all their in-neighbours, and returns the targets' next
+rows. Quantities of the whole graph (the degrees of GCN's normalisation) are passed as edge weights,
+so a part of the nodes gives the same result as all of them at once.
 """
 
 import inspect
@@ -32,10 +32,10 @@ class Step:
 
     Attributes:
         call: from a part, its targets with all their in-neighbours, to the targets' next rows.
-        module: what aggregates in it, or holds that; `exact.cut` works on it.
-        neighbours: False for steps that treat every row by itself.
-        norm: "gcn" or "sym" where `call` needs degrees of the whole graph, else None.
-        edge_attr: it looks at edge features where the graph has some.
+        module: the module that aggregates in it, or contains it; `exact.cut` works on it.
+        neighbours: False for steps that treat every row independently.
+        norm: "gcn" or "sym" if `call` needs degrees of the whole graph, otherwise None.
+        edge_attr: it uses edge features if the graph has them.
     """
 
     call: Callable[["Part", "npt.NDArray[np.float64] | None"], Tensor]
@@ -46,7 +46,7 @@ class Step:
 
 
 class _Near:
-    """What a layer sees of a part; see `foregather.nn.layer.Near`."""
+    """A layer's view of a part; see `foregather.nn.layer.Near`."""
 
     def __init__(self, part: Part, degree: "npt.NDArray[np.float64] | None") -> None:
         self.rows = part.x
@@ -59,7 +59,7 @@ class _Near:
         return self.rows[: self.count]
 
     def aggregate(self, norm: str = "mean") -> Tensor:
-        """Not asked for by convolutions of PyG."""
+        """Not used by PyG's convolutions."""
         raise NotImplementedError
 
     def edges(self, norm: str | None = None) -> tuple[Tensor, Tensor | None]:
@@ -98,13 +98,13 @@ class _Near:
 
 
 def layer_steps(model: nn.Module) -> list[Step] | None:
-    """The steps of a model, or None where it does not show them.
+    """Returns the steps of a model, or None if it does not expose them.
 
-    Known are the models of `foregather.nn`, PyG's (GCN, GraphSAGE, GAT, GIN, ... with `jk` None or
-    "last"), and any model with a method `layer_steps`, which returns functions from
-    `(x, edge_index, count)` to the next rows of the first `count` nodes; they get `edge_weight` and
-    `edge_attr` too where they name them. Whether steps give what `forward` gives is looked at by
-    `exact.probe`.
+    Supported are the models of `foregather.nn`, PyG's (GCN, GraphSAGE, GAT, GIN, ... with `jk` None
+    or "last"), and any model with a method `layer_steps`, which returns functions from `(x,
+    edge_index, count)` to the next rows of the first `count` nodes; they also get `edge_weight` and
+    `edge_attr` if they name them. `exact.probe` checks that the steps give the same scores as
+    `forward`.
     """
     shown: Any = getattr(model, "layer_steps", None)
     if shown is not None:
@@ -144,7 +144,7 @@ def _pyg_steps(model: Any) -> list[Step] | None:
 
 
 def _pyg_step(model: Any, number: int) -> Step:
-    # as PyG's own forward: by what the model says of its convolutions
+    # as PyG's own forward does: by the model's attributes
     asked = None if getattr(model, "supports_edge_attr", True) else False
     layer, final = Conv(model.convs[number], edge_attr=asked), number + 1 == len(model.convs)
     bare = final and getattr(model, "jk_mode", None) is None
@@ -167,7 +167,7 @@ def whole_degree(graph: Graph, norm: str) -> npt.NDArray[np.float64]:
     """The summed weights of the edges into each node, as `norm` counts them; one sweep.
 
     Raises:
-        InputError: `norm` is neither "gcn" (with one self-loop a node) nor "sym".
+        InputError: `norm` is neither "gcn" (with one self-loop per node) nor "sym".
     """
     if norm not in ("gcn", "sym"):
         raise InputError(f"norm is {norm!r}, expected 'gcn' or 'sym'")
@@ -178,14 +178,17 @@ def whole_degree(graph: Graph, norm: str) -> npt.NDArray[np.float64]:
             weight = fetch(graph.edge_weight[edges]).astype(np.float64)
         if norm == "gcn":
             loop = fetch(graph.indices[edges]).astype(np.int64) == target + rows.start
-            own[rows.start + target[loop]] = weight[loop]  # the last of several, as PyG has it
+            own[rows.start + target[loop]] = weight[loop]  # the last of several, as in PyG
             target, weight = target[~loop], weight[~loop]
         total[rows] += np.bincount(target, weight, rows.stop - rows.start)
     return total + own if norm == "gcn" else total
 
 
 def edge_chunks(graph: Graph) -> Iterator[tuple[slice, npt.NDArray[np.int64], slice]]:
-    """All edges in order, in chunks: rows they are of, each one's place among these, edge ids."""
+    """Yields all edges in order, in chunks.
+
+    Their rows, the position of each among these, edge ids.
+    """
     for row in range(0, graph.num_nodes, _ROWS):
         bounds = fetch(graph.indptr[row : row + _ROWS + 1])
         for start in range(int(bounds[0]), int(bounds[-1]), _EDGES):

@@ -1,7 +1,7 @@
-"""sweep: one step of a model over all nodes, part after part, in ascending order.
+"""sweep: runs one step of a model over all nodes, part by part, in ascending order.
 
-Rows that were cut are given once, after their last piece, so what comes out is the next row of
-every node, in order, however the parts were cut.
+A row that was cut is returned once, after its last piece, so the result is the next row of every
+node, in order, however the parts were cut.
 """
 
 from collections.abc import Iterator
@@ -27,11 +27,11 @@ __all__ = ["Edges", "sweep"]
 
 @dataclass(frozen=True)
 class Edges:
-    """What the edges of parts carry.
+    """The attributes of the edges of parts.
 
     Attributes:
-        graph: whose edges they are.
-        scale: what weights are multiplied with for both ends of an edge, or None.
+        graph: the graph.
+        scale: a factor per node that weights are multiplied with for both ends of an edge, or None.
     """
 
     graph: Graph
@@ -39,7 +39,7 @@ class Edges:
 
     @classmethod
     def of(cls, graph: Graph, norm: str | None) -> "Edges":
-        """Edges with all that the graph has; `norm` as of the Loader."""
+        """Makes edges with all attributes of the graph; `norm` as in the Loader."""
         scale = None
         if norm == "gcn":
             root = np.sqrt(np.maximum(whole_degree(graph, "sym"), 0))
@@ -84,14 +84,14 @@ def sweep(
     degree: "npt.NDArray[np.float64] | None",
     dtype: torch.dtype,
 ) -> Iterator[Tensor]:
-    """The next rows of all nodes.
+    """Yields the next rows of all nodes.
 
     Args:
         step: what is computed.
         parts: of all rows, with the feature rows of their nodes.
-        edges: what else belongs to them.
-        degree: of the whole graph, where the step wants it.
-        dtype: of the rows that the step gets.
+        edges: their edge attributes.
+        degree: of the whole graph, if the step needs it.
+        dtype: dtype of the step's input rows.
     """
     row = None
     for shape, x in parts:
@@ -121,7 +121,7 @@ class _Row:
         self._step, self._cut, self._loop = step, Cut(step.module), 1.0
 
     def add(self, part: Part, last: bool, degree: Any) -> Tensor:
-        """The row's value as far as its pieces are known."""
+        """Adds a piece; returns the row's value so far."""
         loops = part.edge_index[0] == 0
         if part.edge_weight is not None and bool(loops.any()):
             self._loop = float(part.edge_weight[loops][-1])

@@ -1,4 +1,4 @@
-"""write: appends the rows of parts to an array file, and refuses numbers that are none."""
+"""write: appends the rows of parts to an array file, and refuses NaN and infinity."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ __all__ = ["write_rows"]
 def write_rows(
     path: Path, parts: Iterator[npt.NDArray[np.float32]], bar: Progress
 ) -> dict[str, Any]:
-    """Makes the file; its entry for a meta.json.
+    """Makes the file; returns its entry for a meta.json.
 
     Raises:
         NumericError: a row is NaN or infinite.
@@ -29,8 +29,8 @@ def write_rows(
         for rows in parts:
             if not np.isfinite(rows).all():
                 raise NumericError(
-                    f"rows {0 if writer is None else writer.rows:,} and on are NaN or infinite; "
-                    "look at the features of these nodes and at the weights"
+                    f"rows {0 if writer is None else writer.rows:,} and following are NaN or "
+                    "infinite; check the features of these nodes and the weights"
                 )
             if writer is None:
                 writer = ArrayWriter(path, np.float32, rows.shape[1:])

@@ -1,1 +1,1 @@
-"""trainers: two ways to train that a run can carry through: sampled batches, the full graph."""
+"""trainers: the two ways to train: on sampled batches, or on the full graph."""

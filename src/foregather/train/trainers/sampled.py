@@ -1,4 +1,4 @@
-"""sampled: training on sampled batches, as a run asks for it."""
+"""sampled: the trainer for sampled batches."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -40,15 +40,15 @@ __all__ = ["SampledTrainer"]
 
 
 class SampledTrainer(SampledEpochs):
-    """A `Trainer` over the batches of a loader; made by all ranks together.
+    """A `Trainer` over the batches of a loader; created collectively.
 
     Attributes:
         training: model, optimiser, loader and history.
-        settings: what was asked for.
-        folder: of the run, for scores by every edge.
-        graph: what is trained on.
+        settings: the settings.
+        folder: the run folder, for exact scores.
+        graph: the graph trained on.
         shape: feature columns and classes that the model was made for.
-        say: called with every sentence for people.
+        say: called with every message for the user.
         together: the ranks that train, one or many.
         device: where the model is.
         topology: over ranks, where neighbour lists are.
@@ -74,7 +74,7 @@ class SampledTrainer(SampledEpochs):
         )
         meter = Meter(loader)
         if loader.ranks is None:
-            meter.give_back()  # an epoch begins with an empty cache, after any check
+            meter.give_back()  # an epoch starts with an empty cache, after any check
         else:
             loader.ranks.gather_ledger()  # what was asked for the check has crossed by then
         loader.set_epoch(0)
@@ -96,7 +96,7 @@ class SampledTrainer(SampledEpochs):
         self._open_loader = True
 
     def _open(self) -> tuple[Graph, nn.Module]:
-        """What a rank does by itself: the graph, and a model that fits it."""
+        """Opens the graph and makes a fitting model, on each rank by itself."""
         settings = self.settings
         graph = Graph.open(settings.graph)
         if graph.features is None:
@@ -124,10 +124,10 @@ class SampledTrainer(SampledEpochs):
         return {"device": self.device.type, "topology": self.topology}
 
     def begin(self) -> None:
-        """Makes what judges a model after an epoch: sampled, or by every edge.
+        """Prepares validation: sampled, or with every edge.
 
         Raises:
-            BudgetError, InputError: scores by every edge are asked for and cannot be found.
+            BudgetError, InputError: exact scores are requested but not possible.
         """
         nodes = split_nodes(self.graph, self.settings.train.valid)
         if nodes is None:
@@ -140,13 +140,13 @@ class SampledTrainer(SampledEpochs):
         self.valid = lambda model: evaluate(model, loader, self.together)
 
     def _exact(self, model: nn.Module, nodes: npt.NDArray[np.int64]) -> float:
-        """Accuracy by every edge; meanwhile, on one rank, the cache is given back."""
+        """Computes accuracy with every edge; on one rank, the cache is freed meanwhile."""
         if self.together.grid is None:
             self.training.meter.give_back()
         return exact_scores(self, model, {"valid": nodes})["valid"]
 
     def evaluate(self) -> Record:
-        """The score by the split that chooses the best epoch, and how it was found."""
+        """Returns the score on the split that chooses the best epoch, and how it was computed."""
         found = super().evaluate()
         return found | {"scored": self.settings.train.evaluate} if found else {}
 
@@ -186,7 +186,7 @@ class SampledTrainer(SampledEpochs):
         return final_scores(self)
 
     def give_back(self) -> None:
-        """Frees what the loader holds, with its counters kept; all ranks call this."""
+        """Frees the loader's resources, keeping its counters; a collective call."""
         if not self._open_loader:
             return
         self._open_loader = False
@@ -196,7 +196,7 @@ class SampledTrainer(SampledEpochs):
         trim_memory()
 
     def reopen(self) -> None:
-        """The loader again after `give_back`; all ranks call this."""
+        """Reopens the loader after `give_back`; a collective call."""
         if self._open_loader:
             return
         if self.together.grid is not None:  # on one rank a loop opens by itself what it needs

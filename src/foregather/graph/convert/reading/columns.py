@@ -1,7 +1,7 @@
 """columns: which columns of a table hold sources, targets and weights.
 
-Positions count from 1, as they do in error messages; 0 is refused rather than guessed at. A name
-in the header goes before a position. Nothing but the two ids is read unless it is asked for.
+Positions count from 1, as in error messages; 0 is refused. A name in the header takes precedence
+over a position. Only the two id columns are read unless more are requested.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ def _plain(name: str) -> str:
 
 
 def find_edge_names(names: Sequence[str]) -> tuple[int, int] | None:
-    """Where a source and a target column are, recognised by their names; None: not there."""
+    """Finds the source and target columns by their usual names; None if there are none."""
     plain = [_plain(name) for name in names]
     sources = [plain.index(name) for name in _SOURCES if name in plain]
     targets = [plain.index(name) for name in (*_TARGETS, *_MORE_TARGETS) if name in plain]
@@ -52,17 +52,17 @@ def pick_columns(
     columns: Sequence[Column] | None,
     weight: Column | None,
 ) -> Picked:
-    """The columns asked for, or those recognised by name, or the first two.
+    """Returns the requested columns, or those recognised by name, or the first two.
 
     Args:
         file: short name of the file, for messages.
-        names: column names, or None where the file has none.
+        names: column names, or None if the file has none.
         count: number of columns.
-        columns: source and target as asked for.
-        weight: weight as asked for.
+        columns: source and target as requested.
+        weight: weight column as requested.
 
     Raises:
-        InputError: a column does not exist, or is asked for twice.
+        InputError: a column does not exist, or is requested twice.
     """
     if columns is not None and len(columns) != 2:
         raise InputError(f"{len(columns)} columns were given, expected two: source and target")
@@ -80,7 +80,7 @@ def pick_columns(
     wanted = [source, target] + ([] if weighed is None else [weighed])
     for column in wanted:
         if wanted.count(column) > 1:
-            raise InputError(f"column {column + 1} of {file} is asked for twice")
+            raise InputError(f"column {column + 1} of {file} is requested twice")
     return Picked(source, target, weighed)
 
 
@@ -96,7 +96,7 @@ def _find(file: str, names: Sequence[str] | None, count: int, column: Column) ->
     position = int(column)
     if not 1 <= position <= count:
         raise InputError(
-            f"column {position} was asked for, but {file} has columns 1 to {count}; "
+            f"column {position} was requested, but {file} has columns 1 to {count}; "
             "positions count from 1"
         )
     return position - 1

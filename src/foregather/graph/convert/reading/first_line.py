@@ -1,8 +1,8 @@
-"""first_line: whether the first line of an edge list names its columns or is an edge.
+"""first_line: decides whether the first line of an edge list is a header or an edge.
 
-No edge is lost in silence: a line is skipped only where none of the fields that would be read
-looks like a number or like an id below, and the summary says which line it was. Where a line could
-be either, it is refused, and `--header` decides.
+No edge is silently lost: a line is skipped only if none of the fields that would be read looks like
+a number or like an id in later lines, and the summary says which line it was. A line that could be
+either is refused, and `--header` decides.
 """
 
 import re
@@ -16,7 +16,7 @@ __all__ = ["are_integers", "has_header"]
 Line = tuple[int, list[bytes]]  # its number, and its fields
 
 _INTEGER = re.compile(rb"[+-]?[0-9]+(\.0*)?")  # as the parser accepts
-# Numbers in any notation, and what tables write where a value is missing; no names of columns.
+# Numbers in any notation, and the usual markers for missing values; never column names.
 _NO_NAME = re.compile(
     rb"|[+-]?\.?[0-9].*|[+-]?(inf|infinity|nan)|na|n/a|null|none|nil|missing|[-?.]+",
     re.IGNORECASE | re.DOTALL,
@@ -24,7 +24,7 @@ _NO_NAME = re.compile(
 
 
 def are_integers(fields: Sequence[bytes], columns: Sequence[int]) -> bool:
-    """Whether the fields in those columns are there and all are integers."""
+    """Whether the fields in those columns exist and are all integers."""
     return all(c < len(fields) and _INTEGER.fullmatch(fields[c]) for c in columns)
 
 
@@ -36,11 +36,11 @@ def has_header(
 ) -> bool:
     """Whether the first line is a header.
 
-    It is one where a column is asked for by name; where it has usual names of columns; and where
-    it is words while the ids below are integers.
+    It is one if a column is requested by name, if it has the usual column names, or if it holds
+    words while the ids in later lines are integers.
 
     Raises:
-        InputError: it could be an edge as well.
+        InputError: it could also be an edge.
     """
     number, first = table[0]
     below = [fields for _, fields in table[1:]]
@@ -56,8 +56,8 @@ def has_header(
     met = {fields[c] for fields in below for c in ids if c < len(fields)}
     if any(_NO_NAME.fullmatch(first[c]) or first[c] in met for c in used):
         raise InputError(
-            f"{file} line {number} has {[_text(first[c]) for c in used]}, which could be names of "
-            "columns or an edge; pass --header yes to skip the line or --header no to read it"
+            f"{file} line {number} has {[_text(first[c]) for c in used]}, which could be column "
+            "names or an edge; pass --header yes to skip the line or --header no to read it"
         )
     return True
 

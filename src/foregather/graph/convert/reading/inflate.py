@@ -1,7 +1,7 @@
 """inflate: reads gzip data in large pieces, with fewer calls than the standard library's reader.
 
-Members that follow each other are joined and zero padding after the last is passed over, as gzip
-does. zlib checks each member's CRC and length. A read never gives more than it was asked for.
+Consecutive members are joined and zero padding after the last is skipped, as gzip does. zlib checks
+each member's CRC and length. A read never returns more than requested.
 """
 
 import zlib
@@ -11,7 +11,7 @@ __all__ = ["Inflate"]
 
 _GZIP = 31  # wbits: a gzip header and trailer, the largest window
 _INPUT = 1 << 17  # compressed bytes read at a time
-_OUTPUT = 1 << 20  # bytes asked of zlib at a time
+_OUTPUT = 1 << 20  # bytes requested from zlib at a time
 
 
 class Inflate:
@@ -39,7 +39,7 @@ class Inflate:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _some(self, most: int) -> bytes:
-        """At least one byte and at most `most`; none at the end."""
+        """Returns at least one byte and at most `most`; none at the end."""
         while True:
             if self._zlib.eof and not self._next_member():
                 return b""

@@ -1,7 +1,7 @@
-"""matrix_market: what the first lines of a MatrixMarket file say of its edges.
+"""matrix_market: parses the header of a MatrixMarket file.
 
 An entry in row i and column j is an edge from i to j; both count from 1. A symmetric matrix holds
-each edge once. Whatever is not the matrix of one graph is refused by name.
+each edge once. Anything that is not the matrix of one graph is refused.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class Matrix(NamedTuple):
         entries: lines that hold an edge.
         symmetric: an entry stands for both directions.
         columns: numbers on such a line: 2, or 3 with a value.
-        line: number of the line that says so; entries begin behind it.
+        line: number of the size line; entries begin after it.
     """
 
     nodes: int
@@ -36,7 +36,7 @@ class Matrix(NamedTuple):
 def read_matrix(
     file: str, comments: Sequence[str], rows: Sequence[tuple[int, bytes]]
 ) -> Matrix | None:
-    """The matrix that the banner and the first line below it declare; None for other files.
+    """Returns the matrix declared by the banner and the size line; None for other files.
 
     Raises:
         FormatError: it is not a square matrix of coordinates, or not real.
@@ -45,8 +45,8 @@ def read_matrix(
     if not banner or banner[0] != _BANNER:
         if file.lower().endswith(_SUFFIXES):
             raise FormatError(
-                f"{file} has no line %%MatrixMarket, expected it to be the first; name the file "
-                ".txt where it is an edge list"
+                f"{file} has no line %%MatrixMarket, expected as the first line; name the file "
+                ".txt if it is an edge list"
             )
         return None
     if len(banner) != 5 or banner[1] != "matrix":
@@ -61,7 +61,7 @@ def read_matrix(
         if word not in known:
             raise FormatError(
                 f"{file} is a MatrixMarket file that is {word}, expected {' or '.join(known)}; "
-                "write its matrix so, or give the edges as an edge list"
+                "convert the matrix, or provide the edges as an edge list"
             )
     number, line = rows[0]
     size = line.split()

@@ -1,7 +1,7 @@
 """named_arrays: a set of named arrays, on disk as .npy files or in memory, read in bounded pieces.
 
 `ZipArrays` is the same interface over a .npz archive; `ArraysSource` reads graphs from any of the
-three. Files are read with plain reads, not mapped, so that pages read once do not count as memory.
+three. Files are read with plain reads, not mapped, so that cached pages do not count as memory.
 """
 
 import os
@@ -22,7 +22,7 @@ Array = npt.NDArray[Any]
 
 
 class Arrays(Protocol):
-    """Named arrays that can be described, and read whole or in order."""
+    """Named arrays that can be inspected, and read whole or in chunks."""
 
     name: str
 
@@ -48,7 +48,7 @@ class Arrays(Protocol):
 
 
 class MemoryArrays:
-    """Arrays that are in memory already."""
+    """Arrays that are already in memory."""
 
     def __init__(self, name: str, arrays: Mapping[str, Array]) -> None:
         self.name = name
@@ -64,7 +64,7 @@ class MemoryArrays:
         return Header(array.dtype, array.shape, False, 0)
 
     def whole(self, name: str, budget: int) -> Array:
-        """The array itself; it is in memory already, whatever the budget."""
+        """The array itself; it is already in memory, whatever the budget."""
         return self._arrays[name]
 
     def chunks(self, name: str, step_rows: int) -> Iterator[Array]:

@@ -1,8 +1,8 @@
-"""npz: arrays of a .npz archive, streamed member by member without loading any of them whole.
+"""npz: streams the arrays of a .npz archive without loading any of them whole.
 
 Nothing an archive declares is trusted: a member's size is checked against what its compressed
-bytes can hold before any memory is taken, every read is bounded, every payload is checked to its
-last byte (which also checks the member's CRC), and object arrays are refused, never unpickled.
+bytes can hold before any memory is allocated, every read is bounded, every payload is checked to
+its last byte (which also checks the member's CRC), and object arrays are refused, never unpickled.
 """
 
 import errno
@@ -25,7 +25,7 @@ from foregather.units import format_bytes
 
 __all__ = ["ZipArrays"]
 
-_PIECE = 1 << 20  # bytes asked of the decompressor at a time
+_PIECE = 1 << 20  # bytes requested from the decompressor at a time
 _DEFLATE_RATIO = 1032  # deflate cannot expand a byte to more than this
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what np.savez and savez_compressed write
 _CORRUPT = (
@@ -45,7 +45,7 @@ Array = npt.NDArray[Any]
 
 @contextmanager
 def _reading(name: str) -> Iterator[None]:
-    """Turns what zipfile raises for broken or missing archives into our errors."""
+    """Converts zipfile's exceptions for broken or missing archives to our errors."""
     try:
         yield
     except ForegatherError:
@@ -53,7 +53,7 @@ def _reading(name: str) -> Iterator[None]:
     except _CORRUPT as error:
         raise FormatError(f"{name} is a corrupt or unsupported .npz archive: {error}") from error
     except OSError as error:
-        if error.errno == errno.EINVAL:  # a seek to where the archive's directory lied
+        if error.errno == errno.EINVAL:  # a seek to a wrong offset in the archive's directory
             raise FormatError(f"{name} is a corrupt .npz archive: {error.strerror}") from error
         raise StorageError(f"cannot read {name}: {error.strerror}") from error
 
@@ -61,8 +61,8 @@ def _reading(name: str) -> Iterator[None]:
 class ZipArrays:
     """The arrays of one .npz archive; a context manager.
 
-    Arrays come out in native byte order. Several iterators may be open at once, also in different
-    threads; each reads its member through its own stream and closes it when it ends.
+    Arrays are returned in native byte order. Several iterators may be open at once, also in
+    different threads; each reads its member through its own stream and closes it when it ends.
 
     Args:
         path: the .npz file.
@@ -154,8 +154,8 @@ class ZipArrays:
         """The two rows of a [2, E] array side by side, or the two columns of an [E, 2] one.
 
         A [2, 2] array is read as [2, E]. Fortran order is understood: a [2, E] array in Fortran
-        order lies on disk as an [E, 2] one does. Two rows are read through two streams, so a
-        compressed member is decompressed one and a half times.
+        order has the same bytes on disk as an [E, 2] one. Two rows are read through two streams, so
+        a compressed member is decompressed one and a half times.
         """
         _check_step(step)
         header = self.header(name)
@@ -180,7 +180,7 @@ class ZipArrays:
                 taken = min(step, edges - start)
                 source = self._values(first, name, header, taken)
                 yield source, self._values(second, name, header, taken)
-            self._end(second, name)  # the second stream has passed over every byte of the member
+            self._end(second, name)  # the second stream has read every byte of the member
 
     def _columns(self, name: str, edges: int, step: int) -> Iterator[tuple[Array, Array]]:
         with self._open(name) as stream:
@@ -256,7 +256,7 @@ class ZipArrays:
     def _end(self, stream: IO[bytes], name: str) -> None:
         # zipfile compares the CRC when it meets the end of the member.
         if stream.read(1):
-            raise FormatError(f"{name} in {self.name} goes on after its last row")
+            raise FormatError(f"{name} in {self.name} continues after its last row")
 
     def _truncated(self, name: str) -> FormatError:
         return FormatError(f"{name} in {self.name} ends early; the archive is truncated")

@@ -1,8 +1,8 @@
-"""stream: pieces of a text file, plain or gzip, cut at line ends and read ahead by a thread.
+"""stream: reads a text file, plain or gzip, in pieces cut at line ends, ahead in a thread.
 
 Memory is bounded: at most `depth` pieces wait, one is being read and one is in use, each no longer
-than the step or than one line. The thread ends when the file does, when an error is met (which
-the consumer gets, after the pieces before it), or as soon as the consumer stops.
+than the step or than one line. The thread ends at the end of the file, on an error (which is passed
+to the consumer after the pieces before it), or as soon as the consumer stops.
 """
 
 import os
@@ -23,7 +23,7 @@ from foregather.graph.convert.reading.inflate import Inflate
 
 __all__ = ["LONGEST_LINE", "first_lines", "open_lines", "read_ahead"]
 
-#: A longer line is taken for a sign that the file is not text.
+#: A longer line is taken as a sign that the file is not text.
 LONGEST_LINE = 16 << 20
 
 _GZIP = b"\x1f\x8b"
@@ -47,13 +47,13 @@ def open_lines(
 ) -> Generator[Piece, None, None]:
     """Reads a text file as (bytes, number of their first line), about `step_bytes` at a time.
 
-    Each piece ends with a line end, but for the last one where the file does not. The file is
-    taken for gzip by its first bytes. Close the iterator to stop early.
+    Each piece ends with a line end, except perhaps the last. gzip is recognised by its first bytes.
+    Close the iterator to stop early.
 
     Args:
         path: a text file or a gzip of one.
-        step_bytes: bytes of text a piece; a single line may be longer.
-        longest: most bytes of one line.
+        step_bytes: bytes of text per piece; a single line may be longer.
+        longest: maximum bytes of one line.
 
     Raises:
         FormatError: not text, not gzip though named so, truncated, a line over `longest`, or a
@@ -66,7 +66,10 @@ def open_lines(
 
 
 def first_lines(path: str | os.PathLike[str], most_bytes: int = 1 << 16) -> list[bytes]:
-    """The whole lines among the first bytes of a text file; one at least, unless it is empty."""
+    """Returns the complete lines in the first bytes of a text file.
+
+    At least one, unless it is empty.
+    """
     text = b""
     with closing(_pieces(Path(path), most_bytes, LONGEST_LINE)) as pieces:
         for piece, _ in pieces:
@@ -80,7 +83,7 @@ def first_lines(path: str | os.PathLike[str], most_bytes: int = 1 << 16) -> list
 def _pieces(path: Path, step: int, longest: int) -> Generator[Piece, None, None]:
     with _reading(path.name), _opened(path) as file:
         line = 1
-        pending: list[bytes] = []  # of a line whose end is not yet read
+        pending: list[bytes] = []  # of an incomplete line
         length = 0
         while True:
             block = file.read(step)
@@ -88,7 +91,7 @@ def _pieces(path: Path, step: int, longest: int) -> Generator[Piece, None, None]
                 break
             cut = block.rfind(b"\n") + 1
             if cut == 0:
-                _check_ends(block, line, path.name)  # before it is taken for one long line
+                _check_ends(block, line, path.name)  # before it is treated as one long line
                 pending.append(block)
                 length += len(block)
                 if length > longest:
@@ -109,7 +112,7 @@ def _pieces(path: Path, step: int, longest: int) -> Generator[Piece, None, None]
 
 
 def _check_ends(text: bytes, line: int, name: str) -> None:
-    """Refuses a carriage return inside a line: what follows would be lost, or join two ids."""
+    """Refuses a carriage return inside a line: the rest would be lost, or two ids joined."""
     if text.count(b"\r") == text.count(b"\r\n"):
         return
     found = re.search(rb"\r+[^\r\n]", text)
@@ -123,7 +126,7 @@ def _check_ends(text: bytes, line: int, name: str) -> None:
 
 @contextmanager
 def _reading(name: str) -> Iterator[None]:
-    """Turns what gzip and the operating system raise into our errors."""
+    """Converts exceptions of gzip and the operating system to our errors."""
     try:
         yield
     except ForegatherError:
@@ -155,7 +158,7 @@ def _opened(path: Path) -> Iterator[BinaryIO | Inflate]:
 def read_ahead(make: Callable[[], Iterator[Item]], depth: int = 2) -> Generator[Item, None, None]:
     """Runs an iterator in a thread, at most `depth` items ahead of the consumer.
 
-    The thread starts with the first item asked for. Closing the iterator (or dropping it) stops
+    The thread starts when the first item is requested. Closing the iterator (or dropping it) stops
     the thread and closes what `make` made, in that thread.
     """
     ahead: _Ahead[Item] = _Ahead(depth)
@@ -168,7 +171,7 @@ def read_ahead(make: Callable[[], Iterator[Item]], depth: int = 2) -> Generator[
             if item is None:
                 return
             yield item
-            del item  # or it would live on while the next one is awaited
+            del item  # or it would stay alive while waiting for the next one
     finally:
         ahead.stop()
         thread.join()
@@ -192,7 +195,7 @@ class _Ahead(Generic[Item]):
                 for item in items:
                     if not self._put(item):
                         break
-        except BaseException as raised:  # every error belongs to the consumer
+        except BaseException as raised:  # every error is raised in the consumer
             error = raised
         with self._changed:
             self._error = error

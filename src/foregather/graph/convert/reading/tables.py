@@ -1,7 +1,8 @@
-"""tables: columns of a delimited file as arrays, in chunks of bounded size.
+"""tables: reads columns of a delimited file as arrays, in chunks of bounded size.
 
 The bytes come from `stream` (read ahead by a thread), the parsing is done in the core. A chunk has
-at most `step` rows and its text is no larger than the arrays it fills, so memory follows the step.
+at most `step` rows and its text is no larger than the arrays it fills, so memory is proportional to
+the step.
 """
 
 import os
@@ -30,12 +31,12 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Layout:
-    """How the lines of a file are to be read.
+    """How to read the lines of a file.
 
     Attributes:
         delimiter: one of `, ; | :` or tab; a space stands for any run of spaces and tabs.
-        first_row: number of the first line that is data; the lines before it are passed over.
-        comments: pass over lines that start with # or %.
+        first_row: number of the first line that is data; the lines before it are skipped.
+        comments: skip lines that start with # or %.
     """
 
     delimiter: str = ","
@@ -44,7 +45,7 @@ class Layout:
 
 
 def count_columns(path: str | os.PathLike[str], delimiter: str = ",") -> int:
-    """Fields of the first line that is not blank; 0 where there is none."""
+    """Number of fields in the first non-blank line; 0 if there is none."""
     for line in first_lines(path):
         if line.strip():
             return len(_core.split_fields(np.frombuffer(line, np.uint8), delimiter))
@@ -145,7 +146,7 @@ def _drive(
     layout: Layout,
     parse: Callable[[_core.Lines, Array], tuple[Any, int, int, int]],
 ) -> Iterator[Any]:
-    """Feeds the pieces of a file to `parse` until each is used up; yields what holds rows."""
+    """Feeds the pieces of a file to `parse` until each is consumed; yields non-empty results."""
     if step < 1:
         raise InputError(f"step is {step}, expected at least 1")
     step_bytes = min(_MOST_BYTES, max(_LEAST_BYTES, step * row_bytes))

@@ -1,7 +1,7 @@
-"""text_dialect: how an edge list is written, judged by its first lines.
+"""text_dialect: detects the format of an edge list from its first lines.
 
-A guess is made only where a wrong one would be noticed: ids that look like integers are read as
-integers, and the first line that is not one stops the conversion with its number.
+It guesses only where a wrong guess would be noticed: ids that look like integers are read as
+integers, and the first one that is not stops the conversion with its line number.
 """
 
 import os
@@ -35,7 +35,7 @@ _MOST_ROWS = 1000
 
 @dataclass(frozen=True)
 class Sniffed:
-    """What the first lines say.
+    """What was detected from the first lines.
 
     Attributes:
         layout: delimiter, first data line, and whether comments may follow it.
@@ -44,8 +44,8 @@ class Sniffed:
         count: columns of the first data line.
         strings: the ids are text.
         comments: comment lines before the first data line.
-        first: the first line that is no comment, and its number.
-        matrix: what a MatrixMarket file says of itself; None for other files.
+        first: the first line that is not a comment, and its number.
+        matrix: the header of a MatrixMarket file; None for other files.
     """
 
     layout: Layout
@@ -66,12 +66,12 @@ def sniff(
     strings: bool | None,
     weight: Column | None,
 ) -> Sniffed:
-    """Looks at the first lines; what is given is taken, what is None is judged.
+    """Inspects the first lines; given arguments are used, those that are None are detected.
 
     Raises:
         FormatError: no line holds an edge.
-        InputError: the columns asked for are not there, the delimiter cannot be told, or whether
-            the first line is a header.
+        InputError: the requested columns do not exist, or the delimiter or header cannot be
+            determined.
     """
     file = os.path.basename(path)
     comments, rows = _sample(path, file)
@@ -97,14 +97,14 @@ def sniff(
     data = table[1:] if header else table
     if not data:
         raise FormatError(
-            f"{file} has a header and no edges; expected a source and a target a line (pass "
-            "--header no where its first line is an edge)"
+            f"{file} has a header and no edges; expected a source and a target per line (pass "
+            "--header no if its first line is an edge)"
         )
     count = len(data[0][1])
     picked = pick_columns(file, names, count, columns, weight)
     if strings is None:
         strings = _are_strings(file, data, picked[:2])
-    # Text may start with # or %, so after the first edge such lines are edges where ids are text.
+    # Text may start with # or %, so with text ids such lines are edges after the first edge.
     layout = Layout(delimiter, first_row=data[0][0], comments=not strings)
     return Sniffed(layout, picked, names, count, strings, comments, first)
 
@@ -122,7 +122,7 @@ def _sample(path: str | os.PathLike[str], file: str) -> tuple[list[str], list[tu
         elif text and len(rows) < _MOST_ROWS:
             rows.append((number, line))
     if not lines:
-        raise FormatError(f"{file} is empty; expected a source and a target a line")
+        raise FormatError(f"{file} is empty; expected a source and a target per line")
     if not rows:
         raise FormatError(
             f"{file} has no edge among its first {len(lines)} lines; lines that start with # or % "
@@ -136,23 +136,23 @@ def _split(line: bytes, delimiter: str) -> list[bytes]:
 
 
 def _are_strings(file: str, data: list[tuple[int, list[bytes]]], columns: Sequence[int]) -> bool:
-    """Whether ids are text: all are, or all are integers; a mixture is not judged but refused."""
+    """Whether ids are text: either all are text or all are integers; a mixture is refused."""
     odd = [row for row in data if not are_integers(row[1], columns)]
     if odd and len(odd) < len(data):
         number, fields = odd[0]
         text = [fields[c].decode("utf-8", "replace") for c in columns if c < len(fields)]
         raise InputError(
             f"{file} line {number} has ids {text}, but other lines have integers; correct it, or "
-            "pass --ids string where ids are text"
+            "pass --ids string if ids are text"
         )
     return bool(odd)
 
 
 def _find_delimiter(file: str, rows: list[bytes]) -> str:
-    """The delimiter that cuts every line into the same number of fields, integers first.
+    """Finds the delimiter that splits every line into the same number of fields.
 
-    Two integers at the start of the lines settle it, so "1 2<tab>3" is split at blanks; else the
-    first of tab, comma, semicolon and bar that fits, then blanks.
+    One that gives two integers at the start of each line is preferred, so "1 2<tab>3" is split at
+    blanks; otherwise the first of tab, comma, semicolon and bar that fits, then blanks.
     """
     fitting: list[str] = []
     for delimiter in (*_GUESSED, " "):
@@ -165,7 +165,7 @@ def _find_delimiter(file: str, rows: list[bytes]) -> str:
         fitting.append(delimiter)
     if not fitting:
         raise InputError(
-            f"cannot tell what separates the columns of {file}: no delimiter cuts its first lines "
-            "into two columns or more; expected commas, tabs, semicolons, bars or blanks"
+            f"cannot determine what separates the columns of {file}: no delimiter splits its first "
+            "lines into two or more columns; expected commas, tabs, semicolons, bars or blanks"
         )
     return fitting[0]

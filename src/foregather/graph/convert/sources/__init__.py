@@ -1,1 +1,1 @@
-"""sources: what people already have, each as one Source."""
+"""sources: one Source class per supported input format."""

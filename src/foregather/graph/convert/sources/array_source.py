@@ -1,6 +1,6 @@
 """array_source: a graph given as named arrays: .npz, a folder of .npy files, or PyG's Data.
 
-Names understood: `edge_index`; `x` or `features` (dense), or `x_data`, `x_indices`, `x_indptr`,
+Recognised names: `edge_index`; `x` or `features` (dense), or `x_data`, `x_indices`, `x_indptr`,
 `x_shape` (CSR); `y` or `labels`; `edge_weight`; `edge_attr` or `edge_features`; `num_nodes`; and
 splits as `NAME_idx` or `NAME_mask`, where val becomes valid.
 """
@@ -23,7 +23,7 @@ _SPARSE = ("x_data", "x_indices", "x_indptr", "x_shape")
 
 
 def rename_split(name: str) -> str:
-    """One name for each split: "val" and "validation" are "valid"."""
+    """Normalises the name of a split: "val" and "validation" become "valid"."""
     return "valid" if name in ("val", "validation") else name
 
 
@@ -42,7 +42,7 @@ class DenseRows(Rows):
 
 @dataclass(frozen=True)
 class SparseRows(Rows):
-    """Rows of a CSR matrix kept as x_data, x_indices, x_indptr; made dense chunk by chunk."""
+    """Rows of a CSR matrix stored as x_data, x_indices, x_indptr; made dense chunk by chunk."""
 
     arrays: Arrays
     indptr: npt.NDArray[np.int64]
@@ -87,7 +87,7 @@ class _Reader:
 
 
 def check_count(asked: int, said: int | None, name: str) -> None:
-    """Refuses a number of nodes other than the source's own."""
+    """Refuses a node count that differs from the source's own."""
     if said is not None and asked != said:
         raise InputError(
             f"--nodes is {asked}, but {name} says it has {said} nodes; leave --nodes out"
@@ -95,7 +95,7 @@ def check_count(asked: int, said: int | None, name: str) -> None:
 
 
 def _check_single(names: list[str], where: str) -> None:
-    """Refuses two arrays that say the same: one of them would be passed over."""
+    """Refuses two arrays with the same meaning: one of them would be ignored."""
     groups = [("x", "features", "x_data"), ("y", "labels"), ("edge_attr", "edge_features")]
     splits: dict[str, list[str]] = {}
     for name in names:
@@ -106,18 +106,17 @@ def _check_single(names: list[str], where: str) -> None:
         found = [name for name in group if name in names]
         if len(found) > 1:
             raise InputError(
-                f"{where} has {' and '.join(found)}, which stand for one thing; leave out "
-                "all but the one that is meant"
+                f"{where} has {' and '.join(found)}, which mean the same; keep only one of them"
             )
 
 
 def _mask(name: str, values: Array) -> Array:
-    """A mask as booleans; ids would be taken for a mask that has nearly all nodes."""
+    """Returns a mask as booleans; refuses ids, which would read as a mask of nearly all nodes."""
     wrong = np.flatnonzero(~np.isin(values, (0, 1)))
     if wrong.size:
         raise InputError(
             f"{name} holds {values.reshape(-1)[wrong[0]]}, expected 0 or 1 for each node; "
-            f"name it {name.removesuffix('_mask')}_idx where it holds ids"
+            f"name it {name.removesuffix('_mask')}_idx if it holds ids"
         )
     return values.astype(np.bool_)
 
@@ -131,8 +130,8 @@ def find_features(arrays: Arrays, budget: int) -> Rows | None:
             header = arrays.header(name)
             if len(header.shape) not in (1, 2) or header.dtype.kind not in "biuf":
                 raise FormatError(
-                    f"{name} has shape {header.shape} and dtype {header.dtype}, expected a "
-                    "matrix of numbers with a row for each node"
+                    f"{name} has shape {header.shape} and dtype {header.dtype}, expected a matrix "
+                    "of numbers with one row per node"
                 )
             width = header.shape[1] if len(header.shape) == 2 else 1
             return DenseRows(header.shape[0], width, header.dtype.newbyteorder("="), arrays, name)
@@ -161,9 +160,9 @@ class ArraysSource:
     """A graph given as named arrays.
 
     Args:
-        arrays: where they are.
-        ids: how vertices are named.
-        num_nodes: overrides the vertex count.
+        arrays: the arrays.
+        ids: how nodes are identified.
+        num_nodes: overrides the node count.
         budget: bytes allowed for the small index arrays read while opening.
     """
 
@@ -213,7 +212,7 @@ class ArraysSource:
             header = self.arrays.header(name)
             if not header.shape or header.shape[0] != self.num_edges:
                 raise InputError(
-                    f"{name} has shape {header.shape}, expected {self.num_edges} rows, one an edge"
+                    f"{name} has shape {header.shape}, expected {self.num_edges} rows, one per edge"
                 )
         if self._edge_name is None:
             return None

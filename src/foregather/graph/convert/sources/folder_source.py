@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class FeatureRows(Rows):
-    """Rows of a feature array; int8 with a scale comes out as float32."""
+    """Rows of a feature array; int8 with a scale is returned as float32."""
 
     source: Features
 
@@ -69,7 +69,7 @@ class FolderSource:
         return Small(labels, splits)
 
     def notes(self) -> list[str]:
-        """Nothing is left behind."""
+        """There is nothing to report."""
         return []
 
 

@@ -1,7 +1,7 @@
-"""ogb: raw folders of the Open Graph Benchmark as source, read without the ogb package.
+"""ogb: reads raw folders of the Open Graph Benchmark without the ogb package.
 
-Both layouts are streamed: `*.csv.gz` files, and `data.npz`. The counts the folder declares are
-checked against what is read. Pickles (processed/*.pt, split_dict.pt) are never opened.
+Both layouts are streamed: `*.csv.gz` files, and `data.npz`. The counts declared in the folder are
+checked against the data. Pickles (processed/*.pt, split_dict.pt) are never opened.
 """
 
 import os
@@ -25,7 +25,7 @@ Array = npt.NDArray[Any]
 
 #: Data sets whose files hold each undirected edge once (OGB doubles them as it loads).
 _ONCE = ("products", "proteins", "proteinfunc", "ppa", "ppassoc", "collab")
-#: Data sets of directed citations, stored as they are.
+#: Data sets of directed citations.
 _CITATIONS = ("arxiv", "papers100m", "citation", "citation2")
 _MARKS = ("edge.csv.gz", "edge.csv", "data.npz")
 _SEVERAL_TYPES = ("triplet-type-list.csv.gz", "relations", "edge_index_dict.npz")
@@ -45,10 +45,10 @@ class _Layout(Protocol):
 
 
 def find_raw(folder: str | os.PathLike[str]) -> Path:
-    """The raw folder of the one OGB data set at `folder`: itself, `raw/` or `<name>/raw/`.
+    """Finds the raw folder of the one OGB data set at `folder`: itself, `raw/` or `<name>/raw/`.
 
     Raises:
-        FormatError: none is there, several are, or it has several node types.
+        FormatError: there is none, there are several, or it has several node types.
     """
     root = Path(folder)
     if _is_raw(root):
@@ -63,7 +63,7 @@ def find_raw(folder: str | os.PathLike[str]) -> Path:
     if found:
         return found[0] / "raw"
     raise FormatError(
-        f"{root.name} is no OGB data set: neither it nor a folder raw in it has edge.csv.gz or "
+        f"{root.name} is not an OGB data set: neither it nor its folder raw has edge.csv.gz or "
         "data.npz"
     )
 
@@ -116,7 +116,7 @@ class OgbSource:
             raise InputError(f"step is {step}, expected at least 1")
         expected = self._layout.num_edges
         count = 0
-        # A thread reads the next chunks; three at most are held at once.
+        # A thread reads the next chunks; at most three are in memory at once.
         with closing(read_ahead(lambda: self._layout.edges(max(1, step // 3)), 1)) as chunks:
             for chunk in chunks:
                 count += len(chunk.source)
@@ -131,7 +131,7 @@ class OgbSource:
             )
 
     def small(self, budget: int) -> Small:
-        """Reads labels and splits; raises BudgetError where they exceed `budget` bytes."""
+        """Reads labels and splits; raises BudgetError if they exceed `budget` bytes."""
         labels = self._layout.labels(budget)
         if labels is not None and labels.ndim == 2 and labels.shape[1] == 1:
             labels = labels[:, 0]
@@ -143,22 +143,22 @@ class OgbSource:
         return Small(labels, splits)
 
     def notes(self) -> list[str]:
-        """What the data set is and what was left out."""
+        """Notes on the data set and what was left out."""
         found = []
         if self.stored_once:
             found.append(
-                "The file holds each edge in one direction; OGB adds the reverse ones as it loads "
-                "this data set."
+                "The file holds each edge in one direction; OGB adds the reverse edges when it "
+                "loads this data set."
             )
         elif self.stored_once is False:
             found.append(
-                "Edges are directed citations and the file has no reverse ones; published "
+                "Edges are directed citations without reverse edges; published "
                 "accuracies are for the undirected graph (pass --undirected)."
             )
         else:
             found.append(
                 "It is not known whether the file holds both directions of each edge; pass "
-                "--undirected if it should and does not."
+                "--undirected if it does not but should."
             )
         ignored = self._layout.ignored()
         for name in ("mapping", "processed"):
@@ -167,7 +167,7 @@ class OgbSource:
         if ignored:
             found.append(f"Not converted: {', '.join(ignored)}.")
         if self._splits is False:
-            found.append("The splits were left out as asked.")
+            found.append("The splits were left out as requested.")
         elif not (self._data_set / "split").is_dir():
             found.append("The data set has no folder split, so there are no splits.")
         return found

@@ -1,7 +1,7 @@
 """ogb_layouts: the two ways OGB keeps one graph on disk: csv.gz files, or arrays in data.npz.
 
-Each layout says the counts it declares and streams edges, features and labels; every stream raises
-FormatError where it does not have exactly the declared number of rows.
+Each layout reads its declared counts and streams edges, features and labels; every stream raises
+FormatError if it does not have exactly the declared number of rows.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ Array = npt.NDArray[Any]
 
 
 def _exactly(chunks: Iterator[Array], count: int, name: str, what: str) -> Iterator[Array]:
-    """Passes chunks on and checks the number of their rows."""
+    """Passes chunks through and checks the total number of rows."""
     rows = 0
     with closing(cast(Any, chunks)):
         for chunk in chunks:
@@ -75,7 +75,7 @@ class _Taker:
 def _with_features(
     edges: Iterator[EdgeChunk], features: Iterator[Array], name: str
 ) -> Iterator[EdgeChunk]:
-    """Puts the rows of an edge feature stream beside the edges they belong to."""
+    """Joins a stream of edge features with the edges they belong to."""
     with closing(cast(Any, edges)), closing(cast(Any, features)):
         taker = _Taker(features, name)
         for chunk in edges:
@@ -105,7 +105,7 @@ class CsvRows(Rows):
 
 
 class CsvLayout:
-    """edge.csv.gz, num-node-list.csv.gz and their neighbours."""
+    """The layout of csv.gz files: edge.csv.gz, num-node-list.csv.gz and so on."""
 
     def __init__(self, raw: Path) -> None:
         self._raw = raw
@@ -159,7 +159,7 @@ class CsvLayout:
         return _with_features(edges, rows, self._edge_feat.name)
 
     def labels(self, budget: int) -> Array | None:
-        """Labels [N, C]: int64 where all are whole, else float with NaN for missing."""
+        """Labels [N, C]: int64 if all are whole, otherwise float with NaN for missing."""
         path = self._find("node-label")
         if path is None:
             return None
@@ -211,12 +211,12 @@ class ZipRows(Rows):
         """Reads the rows in order."""
         if step < 1:
             raise InputError(f"step is {step}, expected at least 1")
-        # A thread decompresses the next rows; three chunks at most are held at once.
+        # A thread decompresses the next rows; at most three chunks are in memory at once.
         return read_ahead(lambda: self.arrays.chunks(self.member, max(1, step // 3)), 1)
 
 
 class BinaryLayout:
-    """data.npz with edge_index, node_feat and the counts; node-label.npz beside it."""
+    """The layout of data.npz with edge_index, node_feat and the counts, and node-label.npz."""
 
     def __init__(self, raw: Path) -> None:
         self._raw = raw

@@ -1,6 +1,6 @@
 """ogb_splits: the train, valid and test nodes of an OGB data set.
 
-A split is read from train.csv.gz (one node a line), train.npy or train.npz; split_dict.pt is a
+A split is read from train.csv.gz (one node per line), train.npy or train.npz; split_dict.pt is a
 pickle and is never loaded. A split has at most as many entries as the graph has nodes.
 """
 
@@ -32,7 +32,7 @@ def read_splits(
     """The splits of one kind, as int64 node ids; ids are not yet checked.
 
     Args:
-        folder: the data set's `split` folder; none there means no splits.
+        folder: the data set's `split` folder; if it is missing there are no splits.
         chosen: the kind of split (`time`, `sales_ranking`) where there are several.
         num_nodes: N.
         budget: bytes the splits may take.
@@ -53,7 +53,7 @@ def read_splits(
     if (kind / "split_dict.pt").exists():
         raise FormatError(
             f"split/{kind.name} holds its splits as split_dict.pt only, and pickles are never "
-            "loaded; write the node ids to train.csv.gz, valid.csv.gz and test.csv.gz beside it, "
+            "loaded; write the node ids to train.csv.gz, valid.csv.gz and test.csv.gz next to it, "
             "or leave the splits out (--no-splits)"
         )
     raise FormatError(

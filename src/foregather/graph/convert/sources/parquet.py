@@ -1,8 +1,8 @@
-"""parquet: edges from a Parquet file or a folder of part files, as source.
+"""parquet: reads edges from a Parquet file or a folder of part files.
 
-Only the columns asked for are read, batch by batch: a row group larger than memory is streamed all
-the same. Integer ids stay as they are; text (also dictionary-encoded) becomes XXH64 keys, hashed
-once for each distinct value of a batch.
+Only the requested columns are read, batch by batch, so even a row group larger than memory is
+streamed. Integer ids are kept; text (also dictionary-encoded) becomes XXH64 keys, hashed once per
+distinct value of a batch.
 """
 
 import os
@@ -46,7 +46,7 @@ def _arrow() -> tuple[Any, Any]:
 
 @contextmanager
 def _reading(name: str) -> Iterator[None]:
-    """Turns what pyarrow raises for broken or missing files into our errors."""
+    """Converts pyarrow's exceptions for broken or missing files to our errors."""
     arrow, _ = _arrow()
     try:
         yield
@@ -66,7 +66,7 @@ class ParquetSource:
     """Edges of one Parquet file, or of the part files of a folder in the order of their names.
 
     Args:
-        path: a .parquet file or a folder of them; names that start with _ or . are passed over.
+        path: a .parquet file or a folder of them; names that start with _ or . are skipped.
         columns: source and target column, by name or by position from 1; None takes columns with
             usual names (source and target, src and dst, from and to, u and v), else the first two.
         ids: "dense", "sparse", "string", or "auto": "dense" for integer columns, "string" for
@@ -76,7 +76,7 @@ class ParquetSource:
     Raises:
         MissingDependencyError: pyarrow is not installed.
         FormatError: no part files, a damaged file, or parts with different columns.
-        InputError: the columns asked for are not there, or hold neither integers nor text.
+        InputError: the requested columns do not exist, or hold neither integers nor text.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class ParquetSource:
         return schema.field(name).type
 
     def _check_parts(self, schema: Any) -> int:
-        """Every part has the same wanted columns; returns the rows of all."""
+        """Checks that every part has the same columns; returns the total number of rows."""
         _, parquet = _arrow()
         rows = 0
         for part in self._parts:
@@ -194,7 +194,7 @@ class ParquetSource:
         kinds = arrow.types
         if not (kinds.is_integer(column.type) or kinds.is_floating(column.type)):
             raise InputError(f"column {name!r} holds {column.type}, expected weights as numbers")
-        with np.errstate(over="ignore"):  # what overflows is refused below
+        with np.errstate(over="ignore"):  # overflow is refused below
             weights: npt.NDArray[np.float32] = column.to_numpy(zero_copy_only=False).astype(
                 np.float32
             )
@@ -211,7 +211,7 @@ class ParquetSource:
         return Small()
 
     def notes(self) -> list[str]:
-        """What was read and what was left."""
+        """Notes on what was read and what was not."""
         found = [f"Edges go from column {self._wanted[0]!r} to {self._wanted[1]!r}."]
         if len(self._parts) > 1:
             found.append(f"{len(self._parts)} part files are read in the order of their names.")

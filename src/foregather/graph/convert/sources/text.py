@@ -1,8 +1,8 @@
-"""text: edge lists as source: csv, tsv, txt, gzipped or not (SNAP, KONECT and the like).
+"""text: reads edge lists: csv, tsv, txt, gzipped or not (SNAP, KONECT and similar).
 
-One edge a line, in any two columns; comment lines start with # or %. The file is streamed each
-time `edges` is asked for. Ids that are integers are "dense" unless the caller says "sparse":
-whether the largest id is plausible is known only at the end, and the engine refuses it there.
+One edge per line, in any two columns; comment lines start with # or %. The file is streamed each
+time `edges` is called. Integer ids are "dense" unless the caller says "sparse": whether the largest
+id is plausible is known only at the end, and the engine checks it there.
 """
 
 import os
@@ -33,17 +33,17 @@ class TextSource:
         columns: source and target column, by name in the header or by position from 1; None takes
             columns with usual names (source and target, src and dst, from and to, u and v), else
             the first two.
-        delimiter: `, ; | :`, tab, or a space for any run of blanks; None looks.
-        header: whether the first line that is no comment holds names; None: if it names the
-            columns asked for, or has usual names, or is words while the ids below are integers;
-            where it could be an edge as well, it is refused.
-        ids: "dense", "sparse", "string", or "auto": "dense" where the first lines hold integers,
-            else "string".
+        delimiter: `, ; | :`, tab, or a space for any run of blanks; None detects it. header:
+        whether the first line that is not a comment holds names; None: yes if it names the
+        requested columns, has the usual names, or holds words while later ids are integers; a line
+        that could also be an edge is refused.
+        ids: "dense", "sparse", "string", or "auto": "dense" if the first lines hold integers,
+            otherwise "string".
         weight: weight column, by name or position from 1; None: no weights.
 
     Raises:
         FormatError: empty, not text, without a single edge, or not the matrix of a graph.
-        InputError: the columns asked for are not there, or the first line is in doubt.
+        InputError: the requested columns do not exist, or the first line is ambiguous.
     """
 
     def __init__(
@@ -64,8 +64,8 @@ class TextSource:
         matrix = self._form.matrix
         if matrix is not None and ids not in ("auto", "dense"):
             raise InputError(
-                f"{self.name} is a MatrixMarket file, whose ids are rows and columns from 1 on; "
-                "leave out --ids"
+                f"{self.name} is a MatrixMarket file, whose ids are rows and columns counted from "
+                "1; leave out --ids"
             )
         self._auto, self._told = ids == "auto", header is not None
         self.ids: Ids = "string" if self._form.strings else "sparse" if ids == "sparse" else "dense"
@@ -77,7 +77,7 @@ class TextSource:
         self.stored_once = self._konect() if matrix is None else matrix.symmetric
 
     def _konect(self) -> bool | None:
-        """What KONECT's first comment says of the direction of edges."""
+        """Reads the direction of edges from KONECT's first comment."""
         found = _KONECT.match(self._form.comments[0]) if self._form.comments else None
         if found is None:
             return None
@@ -104,11 +104,11 @@ class TextSource:
             yield from chunks if form.matrix is None else self._entries(chunks, form.matrix)
         except InputError as error:
             if self._auto and str(error).endswith("expected an integer id"):
-                raise InputError(f"{error}; pass --ids string where ids are text") from error
+                raise InputError(f"{error}; pass --ids string if ids are text") from error
             raise
 
     def _entries(self, chunks: Iterator[EdgeChunk], matrix: Matrix) -> Iterator[EdgeChunk]:
-        """The entries of a matrix, whose rows and columns count from 1, as edges from 0 on."""
+        """Yields the entries of a matrix, counted from 1, as edges with ids from 0."""
         count = 0
         for chunk in chunks:
             for role, ids in (("row", chunk.source), ("column", chunk.target)):
@@ -131,7 +131,7 @@ class TextSource:
         return Small()
 
     def notes(self) -> list[str]:
-        """What was read and what was left."""
+        """Notes on what was read and what was not."""
         form = self._form
         found = [
             f"Edges go from {self._column(form.picked.source)} to "
@@ -149,7 +149,7 @@ class TextSource:
         if form.matrix is not None:
             found.append("MatrixMarket counts from 1, so node v has id v + 1 in the file.")
         elif self._auto and self.ids == "dense":
-            found.append("Ids are integers and kept as they are; --ids sparse renumbers them.")
+            found.append("Ids are integers and kept unchanged; --ids sparse renumbers them.")
         if self._auto and self.ids == "string":
             found.append("Ids are text, so the nodes are numbered.")
         if form.comments:
