@@ -379,7 +379,7 @@ def test_samplers_with_weights_and_gcn_sums():
         ({"subgraph_type": "induced"}, "disjoint=True does not work with subgraph_type='induced'"),
         ({"directed": False}, "does not work with subgraph_type='induced'"),
         ({"memory": "1GB"}, "disjoint=True needs a graph in memory.* memory= was given"),
-        ({"grid": object()}, "disjoint=True is for a graph in memory.* grid= is given"),
+        ({"grid": object()}, "disjoint=True needs a graph in memory.* grid= was given"),
         ({"expand": "per-layer"}, "disjoint trees need expand='once'"),
         ({"disjoint": "yes"}, "disjoint is 'yes', expected one of False, True"),
         ({"disjoint": None}, "disjoint is None, expected one of False, True"),
