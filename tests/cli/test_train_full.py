@@ -61,6 +61,7 @@ def test_one_rank_plans_trains_saves_and_goes_on(run, graph, tmp_path):
     assert code == 2 and "is not a state of full-graph training" in err
 
 
+@pytest.mark.slow
 @NEW_TORCH
 def test_two_ranks_train_as_one(run, graph):
     options = (*SMALL, "--chunks", "4", "--mode", "fast", "--json")

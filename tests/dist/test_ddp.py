@@ -93,6 +93,7 @@ def test_also_where_the_program_starts_torch_itself(launcher, tmp_path):
         assert wrong(world, case) == []
 
 
+@pytest.mark.slow
 def test_the_error_reaches_torchrun(tmp_path):
     """Real processes, to the end of their interpreters."""
     env = {**os.environ, "OMP_NUM_THREADS": "1", "TEST_TIMEOUT": "200"}

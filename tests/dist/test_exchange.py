@@ -77,6 +77,7 @@ def predicted(size, case):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_the_ledger_is_the_prediction(fetched, size):
     for case, parts in some(fetched(size).items()):

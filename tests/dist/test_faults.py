@@ -47,6 +47,7 @@ def errors(world, ranks):
     return [world.output(rank).strip().splitlines()[-1] for rank in ranks]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("topology", ["owner", "paper"])
 @pytest.mark.parametrize("victim", [0, 2])
 def test_a_killed_rank_is_named_everywhere(launcher, tmp_path, victim, topology):
@@ -68,6 +69,7 @@ def test_a_rank_killed_in_the_loop_of_a_loader_is_named(launcher, tmp_path):
             assert "epoch" in text and "minibatch" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_stopped_rank_is_named_everywhere(slow, victim):
     for text in errors(slow[f"stop {victim}"], [rank for rank in range(3) if rank != victim]):

@@ -99,6 +99,7 @@ def records(run):
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_killed_it_goes_on_to_the_same_weights(graph, runs, case):
     settings, run = settings_of(graph, CASES[case]), runs.folder / "killed"

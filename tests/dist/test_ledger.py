@@ -174,6 +174,7 @@ def test_bytes_and_messages_are_the_formula(results, size):
     assert checked["uniform"] > 8 and checked["by owner"] > 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 4])
 @pytest.mark.parametrize("rule", ["once", "labor", "labor-dependent", *cases.BY_WEIGHT])
 def test_a_rehearsal_sends_what_ranks_send(results, size, rule):
@@ -252,6 +253,7 @@ def test_damaged_messages_are_refused():
         answer_picks(blocks_of(graph, 40)[0], request, rule)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 4, 8])
 def test_paper_mode_moves_whole_rows(results, size):
     """Rows of 4-byte columns, 12 bytes a row and 32 a message; ids of 4 bytes and 8 a message."""

@@ -61,6 +61,7 @@ def test_the_ledger_is_what_the_kernel_counts(launcher, tmp_path, task, beside):
         assert sent[rank] <= most, (payload, messages, seconds)
 
 
+@pytest.mark.slow
 def test_a_link_that_is_cut_ends_every_rank(launcher, tmp_path):
     with (
         Namespaces(3) as spaces,

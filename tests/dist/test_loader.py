@@ -48,6 +48,7 @@ def check_what_crossed(rank, parts, name, memory):
     assert counters["rows"]["hits"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_batches_are_those_of_one_rank(launcher, tmp_path, size):
     if size == 2:  # from a folder, of which a rank reads its block
@@ -80,6 +81,7 @@ def test_batches_are_those_of_one_rank(launcher, tmp_path, size):
             assert np.allclose(shares, size * weights / weights.sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 4])
 def test_blocks_on_disk_give_the_same_batches(launcher, tmp_path, size):
     rank_train.train_graph().save(tmp_path / "graph")

@@ -91,5 +91,5 @@ def test_a_block_without_its_graph_refuses_by_name():
     assert block.whole is graph
     stand_in = _NoGraph(block)
     assert (stand_in.num_nodes, stand_in.num_edges) == (graph.num_nodes, graph.num_edges)
-    with pytest.raises(InputError, match=r"asks for graph.in_degree, but this rank has a block"):
+    with pytest.raises(InputError, match=r"uses graph.in_degree, but this rank has a block"):
         stand_in.in_degree()

@@ -295,6 +295,7 @@ def test_torchrun_starts_the_ranks_again(graph, runs, monkeypatch):
         restarted_run("")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_to_one_rank_stops_all(graph, runs, number, code):
     settings = settings_of(graph, model=DISTURBED)
@@ -310,6 +311,7 @@ def test_a_signal_to_one_rank_stops_all(graph, runs, number, code):
     assert_close(runs.whole(2, settings, "whole"), run)
 
 
+@pytest.mark.slow
 def test_another_number_of_ranks_is_refused(graph, runs):
     folder = runs.whole(2, settings_of(graph), "r")
     with runs.resume(3, "r") as world:
@@ -339,6 +341,7 @@ def test_errors_name_the_rank(graph, runs, tmp_path):
         assert "already exists; continue with --resume" in world.output(0)
 
 
+@pytest.mark.slow
 def test_a_rank_whose_disk_is_full_stops_nobody(graph, runs):
     settings = settings_of(graph, model=DISTURBED)
     with runs.start(2, settings, "r", TEST_DISTURB="full 1") as world:
@@ -352,6 +355,7 @@ def test_a_rank_whose_disk_is_full_stops_nobody(graph, runs):
     assert_close(runs.whole(2, settings, "whole"), run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["shared.safetensors", "ranks/shard-00002*"])
 def test_a_damaged_checkpoint_falls_back(graph, runs, part):
     whole, run = (runs.whole(2, settings_of(graph), name) for name in ("whole", "r"))
@@ -367,6 +371,7 @@ def test_a_damaged_checkpoint_falls_back(graph, runs, part):
     assert not list((run / "checkpoints").glob("*.partial"))
 
 
+@pytest.mark.slow
 def test_settings_that_ranks_may_change_when_they_resume(graph, runs, capsys):
     folder = runs.whole(2, settings_of(graph), "r")
     options = ["--resume", str(folder), "--grid.topology", "replicated"]

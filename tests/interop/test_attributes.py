@@ -135,7 +135,7 @@ class Sparse:
         ("text", np.array(["a"] * 30), "text holds <U1, which no tensor can"),
         ("when", np.zeros(30, "M8[s]"), "when holds datetime64"),
         ("x", Sparse(30, 4), "x is a Sparse with one row per node"),
-        ("rows", Sparse(90, 4), "rows is a Sparse with a row for each edge"),
+        ("rows", Sparse(90, 4), "rows is a Sparse with one row per edge"),
         ("adj", torch.eye(30).to_sparse(), "adj is a sparse tensor"),
     ],
 )

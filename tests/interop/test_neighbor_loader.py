@@ -173,7 +173,7 @@ def test_kinds_of_subgraphs_with_repeats_and_models():
         assert torch.equal(batch.n_id[:3], seeds) and torch.equal(batch.edge_attr, batch.e_id)
     old = NeighborLoader(data, [-1], seeds, batch_size=3, directed=False)
     assert next(iter(old)).num_edges == batch.num_edges
-    with pytest.raises(InputError, match="for a PyG Data in memory"):
+    with pytest.raises(InputError, match="needs a PyG Data in memory"):
         NeighborLoader(Graph.from_pyg(data), [-1], subgraph_type="induced")
     with pytest.raises(InputError, match="only works with num_neighbors"):
         NeighborLoader(data, sampler=Labor([2]), subgraph_type="induced")

@@ -54,7 +54,7 @@ def test_kernels_in_daemon_threads(folder):
 def test_bindings_ask_for_the_lock_in_a_way_that_survives_the_end():
     """`nb::gil_scoped_release` would abort where the interpreter ends the thread; see gil.hpp."""
     folder = Path(__file__).parents[2] / "csrc" / "python"
-    sources = [*folder.glob("*.cpp"), *folder.glob("*.hpp")]
+    sources = [*folder.rglob("*.cpp"), *folder.rglob("*.hpp")]
     assert len(sources) > 10
     used = [f.name for f in sources if "nb::gil_scoped" in _code(f) or "call_guard<nb" in _code(f)]
     assert used == []

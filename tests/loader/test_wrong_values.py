@@ -85,6 +85,7 @@ def test_pygs_seat_refuses_them_too():
             NeighborLoader(pyg_data(), [2], **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("kind", ["loader", "drop-in"])
 def test_a_torch_dataloader_cannot_hold_a_loader(workers, kind):
@@ -101,6 +102,7 @@ def test_a_torch_dataloader_cannot_hold_a_loader(workers, kind):
     assert len(list(loader)) == len(loader)
 
 
+@pytest.mark.slow
 def test_loops_and_pygs_loaders_work_as_before():
     loader = NeighborLoader(pyg_data(), [2], batch_size=16)
     assert len(list(iter(loader))) == 3 and len(list(CachedLoader(loader))) == 3

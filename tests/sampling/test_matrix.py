@@ -328,7 +328,7 @@ def test_positions_masks_and_picks_are_the_same():
         (np.array([2, 1]), "do not ascend"),
         (np.array([-1]), "do not ascend"),
         (np.array([10**6]), "do not ascend"),
-        (Picks(np.array([0, 1]), np.ones(3)), "one number for each pick"),
+        (Picks(np.array([0, 1]), np.ones(3)), "one number per pick"),
     ],
 )
 def test_bad_choices_are_refused(returned, message):

@@ -54,6 +54,7 @@ NAMED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", NAMED)
 def test_code_that_a_run_names_runs_only_if_it_is_trusted(folder, tmp_path, ran, key, capsys):
     settings = settings_of(folder, tmp_path / "r", **NAMED[key])

@@ -96,10 +96,10 @@ def test_the_folder_is_found_from_three_places(tmp_path: Path, layout: OgbLayout
     write_ogb(tmp_path / "root", tiny_ogb(), layout, name="ogbn_products")
     with pytest.raises(FormatError, match="several data sets"):
         OgbSource(tmp_path / "root")
-    with pytest.raises(FormatError, match="empty is no OGB data set"):
+    with pytest.raises(FormatError, match="empty is not an OGB data set"):
         (tmp_path / "empty").mkdir()
         find_raw(tmp_path / "empty")
-    with pytest.raises(FormatError, match="gone is no OGB data set"):
+    with pytest.raises(FormatError, match="gone is not an OGB data set"):
         OgbSource(tmp_path / "gone")
 
 

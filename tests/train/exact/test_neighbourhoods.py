@@ -88,5 +88,5 @@ def test_a_model_that_does_not_fit_the_graph_is_a_sentence(tmp_path):
     graph = make_graph(tmp_path / "g")
     with pytest.raises(InputError, match="WithEdges needs edge_attr"):
         infer(WithEdges(), graph, tmp_path / "s.npy", layers=2)
-    with pytest.raises(InputError, match=r"Narrow fails on nodes \d+ and on, .*shapes"):
+    with pytest.raises(InputError, match=r"Narrow fails on nodes \d+ and following, .*shapes"):
         infer(Narrow(), graph, tmp_path / "s.npy", layers=2)

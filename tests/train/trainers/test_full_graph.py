@@ -111,6 +111,7 @@ def kill_in(patch, epoch):
     patch.setattr(Engine, "_check_gradients", check)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_killed_in_any_epoch_it_goes_on_to_the_same_weights(graph, tmp_path, monkeypatch, mode):
     settings = settings_of(graph, tmp_path / "whole", MODES[mode])
