@@ -16,17 +16,8 @@ class FaultyDisk(DiskFeatures):
         self.faults = faults
         super().__init__(*arguments, **options)
 
-    def _open(
-        self,
-        path: str,
-        name: str,
-        geometry: _core.Geometry,
-        staging: int,
-        backend: str,
-        sums: Any,
-        slots: _core.Slots | None = None,
-    ) -> Any:
-        return open_faulty(self, self.faults, path, name, geometry, staging, backend, sums, slots)
+    def _open(self, path: str, *arguments: Any, **options: Any) -> Any:
+        return open_faulty(self, self.faults, path, *arguments, **options)
 
 
 class FaultyRepack(RepackFeatures):
@@ -38,18 +29,9 @@ class FaultyRepack(RepackFeatures):
         self.faults, self.write_faults = faults, write_faults
         super().__init__(*arguments, **options)
 
-    def _open(
-        self,
-        path: str,
-        name: str,
-        geometry: _core.Geometry,
-        staging: int,
-        backend: str,
-        sums: Any,
-        slots: _core.Slots | None = None,
-    ) -> Any:
+    def _open(self, path: str, *arguments: Any, **options: Any) -> Any:
         met = self.faults if path == str(self.file.path) else None
-        return open_faulty(self, met, path, name, geometry, staging, backend, sums, slots)
+        return open_faulty(self, met, path, *arguments, **options)
 
     def _open_sweeper(self, staging: int, write_bytes: int) -> Any:
         return _core.testing.sweeper(
@@ -75,8 +57,9 @@ def open_faulty(
     staging: int,
     backend: str,
     sums: Any,
-    slots: _core.Slots | None,
+    slots: _core.Slots | None = None,
 ) -> Any:
+    """What `FeatureReader._open` opens, with faults."""
     return _core.testing.disk_gather(
         faults,
         path,

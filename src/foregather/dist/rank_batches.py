@@ -147,12 +147,11 @@ class RankBatches:
         begun: list[Future[Bulk]] = []
 
         def begin() -> Iterator[_Begun]:
-            made: _Begun | None = None
+            before: Future[Bulk] | None = None
             for step in steps:
-                if made is not None:
-                    made.pending.result()  # after a failure no later one will send
-                made = self._sample(recipe, epoch, step)
-                begun.append(made.pending)
+                made = self._sample(recipe, epoch, step, before)
+                before = made.pending
+                begun.append(before)
                 yield made
 
         try:
@@ -166,14 +165,22 @@ class RankBatches:
             wait(begun)  # other ranks depend on this one
             raise
 
-    def _sample(self, recipe: BatchRecipe, epoch: int, start: int) -> "_Begun":
-        """Starts to sample this rank's batches of the steps from `start` on."""
+    def _sample(
+        self, recipe: BatchRecipe, epoch: int, start: int, before: "Future[Bulk] | None"
+    ) -> "_Begun":
+        """Queues this rank's batches of the steps from `start` on; not begun if `before` failed."""
         seeds, size = recipe.seeds, self.grid.size
         end = min(start + self.bulk, self.steps(seeds))
         numbers = [step * size + self.grid.rank for step in range(start, end)]
         dealt = [seeds.batch(epoch, number % len(seeds)) for number in numbers]
-        options = {"seed": seeds.seed, "epoch": epoch, "first_batch": numbers[0], "step": size}
-        pending = self.sampler.sample_bulk_async([nodes for nodes, _ in dealt], **options)
+        pending = self.sampler.sample_bulk_async(
+            [nodes for nodes, _ in dealt],
+            seed=seeds.seed,
+            epoch=epoch,
+            first_batch=numbers[0],
+            step=size,
+            after=before,
+        )
         return _Begun(start, pending, dealt)
 
     def _finish(self, recipe: BatchRecipe, now: "_Begun", later: Bulk | None) -> Iterator[Any]:

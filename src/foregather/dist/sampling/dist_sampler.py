@@ -18,6 +18,7 @@ from foregather.dist.sampling.column_owners import ColumnOwners
 from foregather.dist.sampling.expand import layer_expander
 from foregather.dist.sampling.layers import Frontier, run
 from foregather.dist.sampling.partition import Partition
+from foregather.dist.transport.in_order import submit_after
 from foregather.dist.transport.ledger import Ledger
 from foregather.dist.transport.rank_grid import Channel, RankGrid
 from foregather.errors import InputError
@@ -120,14 +121,17 @@ class DistSampler:
         epoch: int = 0,
         first_batch: int = 0,
         step: int = 1,
+        after: "Future[Bulk] | None" = None,
     ) -> "Future[Bulk]":
         """Like `sample_bulk`, in the background: `result()` of the returned object is the bulk.
 
         Bulks are sampled in the order of the calls, in separate process groups, so that the
-        training step and its collectives continue meanwhile.
+        training step and its collectives continue meanwhile. If the bulk `after`, queued earlier,
+        fails, this one is not begun and fails in the same way.
         """
         batches = [first_batch + step * i for i in range(len(seeds))]
-        return self.channel.thread.submit(self._sample, list(seeds), batches, step, seed, epoch)
+        arguments = (list(seeds), batches, step, seed, epoch)
+        return submit_after(self.channel.thread, after, self._sample, *arguments)
 
     def close(self) -> None:
         """Ends the background thread, unless the channel was passed in."""
