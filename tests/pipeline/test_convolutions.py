@@ -155,7 +155,7 @@ def test_a_convolution_that_does_not_show_what_it_takes_is_refused():
 
 def test_weights_made_from_edge_features_are_not_normalised_by_parts():
     make = [PDNConv(WIDTH, CLASSES, edge_dim=2, hidden_channels=4)]
-    with pytest.raises(InputError, match=r"layer 0 \(PDNConv\) gives other rows by node chunks"):
+    with pytest.raises(InputError, match=r"layer 0 \(PDNConv\) gives different rows by node"):
         FullGraph(GRAPH, make, 2, partition="natural")
     run = FullGraph(GRAPH, make, 1)
     pairs, attr = edges(GRAPH)

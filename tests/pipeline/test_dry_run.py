@@ -144,7 +144,7 @@ def model(make):
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_reaches_further_is_refused_by_name(name, graph):
     what = "gradient" if name == "WrongGradient" else "value"
-    reason = rf"layer 1 \({name.split('-')[0]}\) gives other rows by node chunks .* the {what} "
+    reason = rf"layer 1 \({name.split('-')[0]}\) gives different rows by node chunks .* the {what} "
     with pytest.raises(InputError, match=reason):
         FullGraph(graph, [torch.nn.Linear(WIDTH, WIDTH), REFUSED[name]()], 2, partition="natural")
 
@@ -206,14 +206,14 @@ def test_a_layer_that_runs_in_its_own_precision_only_is_judged_in_it():
         def forward(self, x, edge_index):
             return super().forward(x.float(), edge_index)
 
-    with pytest.raises(InputError, match=r"layer 0 \(SingleTwice\) gives other rows"):
+    with pytest.raises(InputError, match=r"layer 0 \(SingleTwice\) gives different rows"):
         FullGraph(GRAPH, [SingleTwice(WIDTH)], 3, partition="natural")
 
 
 def test_a_layer_that_cannot_be_copied_is_judged_as_it_is():
     conv = pyg.SGConv(WIDTH, CLASSES, K=2)
     conv.kept = conv.lin.weight * 2  # not a leaf: deepcopy refuses it
-    with pytest.raises(InputError, match=r"layer 0 \(SGConv\) gives other rows"):
+    with pytest.raises(InputError, match=r"layer 0 \(SGConv\) gives different rows"):
         FullGraph(GRAPH, [conv], 3, partition="natural")
     assert conv.lin.weight.grad is None
 

@@ -243,7 +243,7 @@ def test_what_ways_cannot_do_is_refused(ways):
     told = [ways[rank]["refused"] for rank in range(4)]
     for one in told:
         assert "4 ranks and 3 ways" in one["odd"]
-        assert "3 chunks abreast in 2 ways" in one["abreast"]
+        assert "abreast is 3 chunks in 2 ways" in one["abreast"]
         assert "2 chunks abreast of 5 chunks" in one["multiple"]
         assert "split 'columns' with 2 stages and 8 chunks" in one["columns"]
     for rank in range(2):

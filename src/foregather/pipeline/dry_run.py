@@ -1,12 +1,12 @@
-"""dry_run: a dry run of each layer on a small graph: widths of all boundaries, and layers refused.
+"""dry_run: tries each layer on a small graph, to find all widths and to refuse unfit layers.
 
-Node chunks give a layer the rows of in-neighbours and nothing else. Whether that is all it reads is
-not for the layer to say: each is run by chunks and on the whole graph at once, as PyG would run it,
-and both must agree in value and in gradient. The graph is one where it matters: directed, several
-hops deep, of unequal degrees, with isolated nodes, a self-loop and parallel edges, and with edge
-weights and edge features where the user's graph has them. Copies are run, in double precision, so
-the layers given keep their state; a second run with other weights and rows looks behind weights
-that begin at zero.
+Node chunks give a layer the rows of its in-neighbours and nothing else. Whether a layer reads more
+is tested, not declared: each layer is run by chunks and on the whole graph at once, as PyG would
+run it, and both must agree in values and gradients. The graph is chosen to show differences: it is
+directed and several hops deep, with unequal degrees, isolated nodes, a self-loop and parallel
+edges, and has edge weights and edge features if the user's graph has them. Copies of the layers are
+run, in double precision, so the given layers keep their state; a second run with other weights and
+rows reveals what weights that start at zero would hide.
 """
 
 import copy
@@ -32,7 +32,7 @@ __all__ = ["Widths", "check_batch_norm", "probe"]
 _NODES = 24  # the last two of them isolated
 _EDGES = 64
 _CHUNKS = 4
-_BOUND = {torch.float64: 1e-7}  # relative; of layers that run in no other than lower precision:
+_BOUND = {torch.float64: 1e-7}  # relative; for layers that only run in lower precision:
 _LOOSE = 1e-2
 
 Skips = dict[str, Tensor]
@@ -43,9 +43,9 @@ class Widths:
     """Columns of what flows through a model.
 
     Attributes:
-        x: before each layer, and of the result: one more than there are layers.
-        message: of each layer's messages; 0 for dense layers.
-        skip: of each skip tensor.
+        x: columns before each layer, then of the result: one entry more than there are layers.
+        message: columns of each layer's messages; 0 for dense layers.
+        skip: columns of each skip tensor.
     """
 
     x: tuple[int, ...]
@@ -54,12 +54,12 @@ class Widths:
 
 
 def check_batch_norm(layers: Sequence[nn.Module], mode: Mode, chunks: int) -> None:
-    """Refuses BatchNorm where results are promised to be exact, and warns of it elsewhere.
+    """Refuses BatchNorm if results must be exact; otherwise warns about it.
 
-    In training its mean is taken over one chunk, which is all nodes only where there is one.
+    In training it takes the mean over one chunk, which has all nodes only if it is the only one.
 
     Raises:
-        InputError: `mode` is exact, with several chunks.
+        InputError: `mode` is exact and there are several chunks.
     """
     if chunks == 1:
         return
@@ -68,9 +68,8 @@ def check_batch_norm(layers: Sequence[nn.Module], mode: Mode, chunks: int) -> No
             if not type(part).__name__.startswith(("BatchNorm", "SyncBatchNorm", "LazyBatchNorm")):
                 continue
             what = (
-                f"layer {number} has {type(part).__name__}, which in training takes mean and "
-                "variance over one node chunk and not over all nodes, so results depend on the "
-                "chunks"
+                f"layer {number} has {type(part).__name__}, which in training computes mean and "
+                "variance over one node chunk, not over all nodes, so results depend on the chunks"
             )
             if mode == "exact":
                 raise InputError(f"{what} and are not exact; use LayerNorm, or one chunk")
@@ -79,16 +78,16 @@ def check_batch_norm(layers: Sequence[nn.Module], mode: Mode, chunks: int) -> No
 
 
 def probe(layers: Sequence[GraphLayer], graph: Graph, chunks: int = _CHUNKS) -> Widths:
-    """Runs copies of the layers in evaluation mode, by chunks and whole.
+    """Runs copies of the layers in evaluation mode, by chunks and on the whole graph.
 
     Args:
         layers: first to last.
-        graph: whose features, weights and edge features the layers will see.
-        chunks: K of the run; one chunk needs no more than that one chunk is right.
+        graph: the graph whose features, weights and edge features the layers will see.
+        chunks: K of the run; with one chunk, only one chunk has to be right.
 
     Raises:
-        InputError: a layer fails on rows of the width it is given, or gives other rows or
-            gradients by chunks than on the whole graph.
+        InputError: a layer fails on rows of the width it gets, or its rows or gradients by chunks
+            differ from those on the whole graph.
     """
     assert graph.features is not None
     small = _small_graph(graph)
@@ -108,17 +107,17 @@ def probe(layers: Sequence[GraphLayer], graph: Graph, chunks: int = _CHUNKS) -> 
 
 
 def _table(rows: int, width: int) -> Tensor:
-    """Numbers without a pattern that a mean over some rows would keep."""
+    """Returns irregular numbers: no pattern in them survives a mean over some rows."""
     return torch.cos(torch.arange(1, rows * width + 1, dtype=torch.float64) ** 1.5).view(-1, width)
 
 
 def _small_graph(like: Graph) -> Graph:
-    """Like the user's graph in what its edges carry."""
+    """Makes the test graph, whose edges carry what those of the user's graph carry."""
     random = np.random.default_rng(11)
     some = _NODES - 2
-    source = np.floor(some * random.random(_EDGES) ** 2).astype(np.int64)  # few have many
+    source = np.floor(some * random.random(_EDGES) ** 2).astype(np.int64)  # a few have many
     target = random.integers(0, some, _EDGES)
-    path = np.arange(some)  # as many hops as there are nodes
+    path = np.arange(some)  # as many hops as nodes
     source = np.concatenate([source, path[:-1], [3, 1, 1]])
     target = np.concatenate([target, path[1:], [3, 8, 8]])
     weight = attr = None
@@ -133,19 +132,19 @@ def _small_graph(like: Graph) -> Graph:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What a layer gave: its rows, and the width of its messages."""
+    """The result of a layer: its rows, and the width of its messages."""
 
     out: Tensor
     message: int
 
 
 class _Layer:
-    """One layer on trial.
+    """One layer under test.
 
     Args:
-        number: its place.
+        number: its position in the model.
         layer: as the user gave it.
-        graph: the small one.
+        graph: the small test graph.
         chunks: K.
     """
 
@@ -154,12 +153,12 @@ class _Layer:
         self._name = type(layer.conv if isinstance(layer, Conv) else layer).__name__
 
     def run(self, x: Tensor, skips: Skips) -> _Found:
-        """By chunks and whole: with the weights it has, then with others."""
+        """Compares chunks with the whole graph: with the layer's weights, then with others."""
         try:
             found = self._compare(self._copy(torch.float64), x, skips)
         except InputError:
             raise
-        except Exception:  # perhaps it runs in its own precision only
+        except Exception:  # perhaps it only runs in its own precision
             try:
                 found = self._compare(self._copy(None), x, skips)
             except InputError:
@@ -173,17 +172,17 @@ class _Layer:
         return found
 
     def _with_edges(self) -> str:
-        """What else the layer was given, and how it is left out."""
+        """Says that the layer also got edge features, if it did, and how to leave them out."""
         attr = self._graph.edge_features
         if attr is None or not (isinstance(self._layer, Conv) and self._layer.takes_edge_attr):
             return ""
         return (
-            f" and edge features of width {attr.width} (make it for them, or leave them out by "
-            "Conv(..., edge_attr=False))"
+            f" and edge features of width {attr.width} (create it for this width, or leave them "
+            "out with Conv(..., edge_attr=False))"
         )
 
     def _copy(self, dtype: torch.dtype | None) -> GraphLayer:
-        """A copy that may be changed; the layer itself where it cannot be copied."""
+        """Returns a copy that may be changed, or the layer itself if it cannot be copied."""
         try:
             made = copy.deepcopy(self._layer).cpu()
         except (RuntimeError, TypeError, NotImplementedError):
@@ -191,7 +190,7 @@ class _Layer:
         return made if dtype is None else made.to(dtype)
 
     def _compare_others(self, x: Tensor, skips: Skips) -> None:
-        """With other weights and rows; what is then NaN, or fails, shows nothing."""
+        """Compares again with other weights and rows; NaN or a failure proves nothing there."""
         made = self._copy(torch.float64)
         if made is self._layer:
             return
@@ -220,7 +219,7 @@ class _Layer:
         finally:
             layer.train(training)
         bound = _BOUND.get(weight.dtype, _LOOSE)
-        # a gradient that is zero but for rounding is compared on the scale of the others
+        # a gradient that is zero except for rounding is compared on the scale of the others
         least = 1e-3 * max((float(g.abs().max()) for g in whole[1:] if g.numel()), default=0.0)
         for place, (true, seen) in enumerate(zip(whole, parts, strict=True)):
             error = _error(true, seen, least if place else 0.0)
@@ -233,18 +232,18 @@ class _Layer:
         if isinstance(self._layer, Dense) or not isinstance(self._layer, Conv):
             return InputError(
                 f"{where} mixes nodes outside the aggregation, so it cannot run by node chunks; "
-                "use layers of single rows, such as LayerNorm"
+                "use row-wise layers, such as LayerNorm"
             )
         size = "infinite" if error == float("inf") else f"{error:.1g}"
         if self._chunks == 1:
             return InputError(
-                f"{where} gives other rows here than in PyG (relative error of the {what} {size}), "
-                "so it is not trained; write it as a GraphLayer"
+                f"{where} gives different rows than in PyG (relative error of the {what} {size}), "
+                "so it cannot be trained here; write it as a GraphLayer"
             )
         return InputError(
-            f"{where} gives other rows by node chunks than on the whole graph (relative error of "
-            f"the {what} {size}): it reads further than the in-neighbours of a node, or degrees of "
-            "nodes in other chunks; use one chunk, or layers that propagate once"
+            f"{where} gives different rows by node chunks than on the whole graph (relative error "
+            f"of the {what} {size}): it reads beyond the in-neighbours of a node, or the degrees "
+            "of nodes in other chunks; use one chunk, or layers that propagate once"
         )
 
     # ---- the two runs ------------------------------------------------------------------------
@@ -271,7 +270,7 @@ class _Layer:
     def _chunked(
         self, layer: GraphLayer, x: Tensor, skips: Skips, count: int
     ) -> tuple[Tensor, int]:
-        """As exact training does it: messages of all chunks, then updates, chunk by chunk."""
+        """Runs as exact training does: messages of all chunks, then updates, chunk by chunk."""
         chunks = make_chunks(self._graph, count, np.arange(_NODES) % count)
         place = Topology(self._graph, chunks, x.dtype, x.device)
         order = torch.from_numpy(chunks.order).to(x.device)
@@ -287,13 +286,13 @@ class _Layer:
             mine = {name: value[order[span]] for name, value in skips.items()}
             made.append(layer.update(own[chunk], near, **mine))
             if made[-1].shape[0] != own[chunk].shape[0]:
-                raise ValueError(f"it gives {made[-1].shape[0]} rows for {own[chunk].shape[0]}")
+                raise ValueError(f"it returned {made[-1].shape[0]} rows for {own[chunk].shape[0]}")
         back = torch.from_numpy(chunks.number).to(x.device)
         return torch.cat(made)[back], messages[0].shape[1]
 
 
 class _TableNear(ChunkNear):
-    """`Near` that reads the rows of others from a table, for autograd to see through."""
+    """A `Near` that reads the rows of others from a table, so that autograd follows them."""
 
     def __init__(self, place: Topology, chunk: int, own: Tensor, others: Tensor) -> None:
         super().__init__(place, chunk, own, Exchange(None, place.locals[chunk].others))
@@ -306,7 +305,7 @@ Run = Callable[[GraphLayer, Tensor, Skips], tuple[Tensor, int]]
 def _value_and_gradients(
     layer: GraphLayer, run: Run, x: Tensor, skips: Skips
 ) -> tuple[list[Tensor], int]:
-    """Rows, and the gradients of a sum over them by input, skip tensors and weights."""
+    """Returns rows, and the gradients of a sum over them for input, skip tensors and weights."""
     torch.manual_seed(0)
     leaves = [value.clone().requires_grad_() for value in (x, *skips.values())]
     with torch.enable_grad():
@@ -324,7 +323,7 @@ def _value_and_gradients(
 
 
 def _error(true: Tensor, seen: Tensor, least: float) -> float:
-    """The largest difference by the largest value, or by `least`; infinite where NaNs differ."""
+    """Returns the largest difference over the largest value, or `least`; inf if NaNs differ."""
     if true.shape != seen.shape or not torch.equal(true.isnan(), seen.isnan()):
         return float("inf")
     if not true.numel():

@@ -1,8 +1,8 @@
 """engine: carries out the schedule of an epoch on one rank, task by task.
 
-An epoch ends with the gradients of all chunks summed in the weights' `.grad`; the optimiser is the
-caller's. Stages agree twice an epoch (what is the loss, is everything finite), so that a fault is
-the same named error on all ranks.
+An epoch ends with the gradients of all chunks summed in the weights' `.grad`; the caller runs the
+optimiser. Stages agree twice per epoch (on the loss, and on whether everything is finite), so that
+a fault is the same error on all ranks.
 """
 
 import torch
@@ -23,7 +23,7 @@ __all__ = ["Engine"]
 
 
 class Engine:
-    """Gradients of an epoch, fast or exact.
+    """Computes the gradients of an epoch, fast or exact.
 
     Args:
         stage: the stage of this rank.
@@ -44,7 +44,7 @@ class Engine:
     # ---- weights -----------------------------------------------------------------------------
 
     def parameters(self) -> dict[str, nn.Parameter]:
-        """Weights this stage trains, named by layer."""
+        """The weights that this stage trains, named by layer."""
         return {
             f"{number}.{name}": parameter
             for number in self._held
@@ -53,7 +53,7 @@ class Engine:
         }
 
     def own_gradients(self) -> list[Tensor]:
-        """Gradients by weight, each on one rank only."""
+        """Returns the gradient of each weight, on one rank only."""
         if self.stage.link.way:
             return []
         first = self.stage.program.first
@@ -64,18 +64,18 @@ class Engine:
         ]
 
     def clear(self) -> None:
-        """No gradients."""
+        """Clears all gradients."""
         for parameter in self.parameters().values():
             parameter.grad = None
 
     # ---- epochs ------------------------------------------------------------------------------
 
     def order(self, epoch: int) -> list[int]:
-        """The order of ticks of an epoch."""
+        """Returns the order of ticks in an epoch."""
         return chunk_order(self.stage.chunks.ticks, self._seed, epoch, self.techniques.reshuffle)
 
     def schedule(self, how: How, epoch: int, gradients: bool = True) -> Schedule:
-        """What all ranks do in a pass of an epoch."""
+        """Returns what all ranks do in one pass of an epoch."""
         stage = self.stage
         return Schedule(
             how,
@@ -88,7 +88,7 @@ class Engine:
         )
 
     def sizes(self) -> Sizes:
-        """What the messages of a schedule are made of."""
+        """Returns the sizes from which the bytes of messages follow."""
         stage = self.stage
         size = stage.topology.dtype.itemsize
         return Sizes(
@@ -101,7 +101,7 @@ class Engine:
         )
 
     def sweep(self, epoch: int, count: int = 1) -> None:
-        """Renews history by forward passes without gradients."""
+        """Renews history with forward passes without gradients."""
         for _ in range(count):
             schedule = self.schedule("chunkwise", epoch, gradients=False)
             self._carry_out(ChunkPass(self.stage, self.history, schedule, epoch), epoch)
@@ -150,7 +150,7 @@ class Engine:
         return loss, reading
 
     def _true_messages(self, epoch: int, run: LayerPass) -> dict[int, Tensor]:
-        """Exact messages drawn as history was: dropout alone must not look like staleness."""
+        """Returns exact messages with history's dropout, which must not look like staleness."""
         drawn = self.history.epoch
         if drawn is None or drawn == epoch:
             return run.messages
@@ -161,16 +161,16 @@ class Engine:
         return past.messages
 
     def commit(self, epoch: int) -> None:
-        """After a fast epoch: its messages become history where a refresh is due."""
+        """Makes the messages of a fast epoch history, if a refresh is due."""
         if (epoch + 1) % self.techniques.refresh == 0:
             self.history.commit(epoch)
 
     # ---- helpers -----------------------------------------------------------------------------
 
     def _carry_out(self, run: Executor, epoch: int) -> float:
-        """All tasks of this rank, one by one; returns the loss.
+        """Carries out all tasks of this rank in order; returns the loss.
 
-        Keyed random numbers inside; the caller's stream goes on as if nothing was drawn.
+        Random numbers inside are keyed; the caller's generator is left as it was.
         """
         loss = 0.0
         with torch.random.fork_rng():
@@ -189,7 +189,7 @@ class Engine:
         return loss
 
     def _agree(self, outcome: Outcome, epoch: int) -> float:
-        """The loss of all ranks; raises on all of them where any met NaN or infinity."""
+        """Returns the loss of all ranks; raises on all of them if any met NaN or infinity."""
         stage, count = self.stage.program.stage, len(self.stage.chunks)
         code = 0 if outcome.fault is None else 1 + stage * count + outcome.fault
         own = torch.tensor([outcome.loss, code], dtype=torch.float64)
@@ -199,11 +199,11 @@ class Engine:
             where, chunk = divmod(first - 1, count)
             raise NumericError(
                 f"epoch {epoch}: rows of chunk {chunk} became NaN or infinite in stage {where}; "
-                "lower the learning rate, or look at the features of that chunk"
+                "lower the learning rate, or check the features of that chunk"
             )
         if loss != loss or loss in (float("inf"), float("-inf")):
             raise NumericError(
-                f"epoch {epoch}: the loss is {loss} though all scores are finite; look at labels"
+                f"epoch {epoch}: the loss is {loss} although all scores are finite; check labels"
             )
         return loss
 
@@ -225,7 +225,10 @@ class Engine:
             )
 
     def _sum(self, task: Task) -> None:
-        """All ranks of a chain end with the same sum; those that do not hold a weight pass it."""
+        """Sums gradients along a chain, so that all its ranks end with the same sums.
+
+        A rank that does not hold a weight only passes its sum on.
+        """
         weights = [p for n in task.layers for p in self._trained[n]]
         if not weights:
             return
@@ -240,6 +243,6 @@ class Engine:
 
 
 def _loss_and_fault(a: Tensor, b: Tensor) -> Tensor:
-    """Losses are added; of faults the first stage's is kept."""
+    """Adds losses, and keeps the fault of the first stage that has one."""
     first = a[1:] if a[1] else b[1:]
     return torch.cat([a[:1] + b[:1], first])

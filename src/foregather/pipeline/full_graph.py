@@ -1,4 +1,4 @@
-"""full_graph: FullGraph, what a user holds: a graph, layers, a dial, and epochs.
+"""full_graph: FullGraph, what a user works with: a graph, layers, a mode, and epochs.
 
 The same script runs on one device (`python`) and on many (`torchrun`, stages of one or more ranks).
 Weights after an epoch depend on chunks, order, seed and mode, not on the number of stages or ways.
@@ -45,7 +45,7 @@ MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 
 @dataclass(frozen=True, slots=True)
 class EpochReport:
-    """One epoch.
+    """The result of one epoch.
 
     Attributes:
         epoch: its number, from 0.
@@ -53,7 +53,7 @@ class EpochReport:
         seconds: wall time on this rank.
         ran: "exact", "fast", or "swept" (fast after a sweep).
         sent: bytes this rank sent, by purpose.
-        reading: of the meter, where the epoch was measured.
+        reading: the meter's reading, if the epoch was measured.
     """
 
     epoch: int
@@ -65,7 +65,7 @@ class EpochReport:
 
 
 def _with_abreast(runtime: Runtime, others: dict[str, Any]) -> Runtime:
-    """The runtime with what release 0.1 had as an argument of its own."""
+    """Returns the runtime with `abreast`, which was a separate argument in release 0.1."""
     if "abreast" not in others:
         refuse_unknown(others, FullGraph)
         return runtime
@@ -76,31 +76,31 @@ def _with_abreast(runtime: Runtime, others: dict[str, Any]) -> Runtime:
 class FullGraph:
     """Full-graph training and inference by node chunks, on one device or in stages.
 
-    Where torch.distributed is initialised, each rank is one stage, or one way of a stage
-    (`Runtime.ways`); all ranks make the same call. As many ways as ranks and as chunks is
-    graph-parallel training, or with `Runtime.split` "columns" tensor-parallel; both are exact.
+    If torch.distributed is initialised, each rank is one stage, or one way of a stage
+    (`Runtime.ways`); all ranks make the same call. With as many ways and chunks as ranks, training
+    is graph-parallel, or with `Runtime.split` "columns" tensor-parallel; both are exact.
 
     Args:
         graph: with features, labels and the split to train on.
-        layers: graph layers, PyG convolutions, and modules of rows, first to last.
+        layers: graph layers, PyG convolutions, and row-wise modules, first to last.
         chunks: K; more chunks need less memory at a time.
-        mode: "exact" equals full-graph training to rounding; "fast" reads history of chunks that
-            come later; "bounded" is fast, measures, and sweeps or runs exact epochs where the
-            meter's bounds are broken.
-        optimizer: makes the optimiser of a stage from its weights; None is Adam with rate 0.01.
-        loss: of (scores, labels), a sum over rows; None chooses by the labels.
-        split: training nodes.
-        seed: of chunk orders, dropout and random chunks.
-        partition: how nodes are cut, see `make_chunks`.
+        mode: "exact" equals full-graph training up to rounding; "fast" reads history of chunks that
+            come later; "bounded" is fast, measures staleness, and sweeps or runs exact epochs when
+            the meter's bounds are exceeded.
+        optimizer: makes the optimiser of a stage from its weights; None: Adam, learning rate 0.01.
+        loss: a function of (scores, labels) that sums over rows; None chooses one by the labels.
+        split: the split to train on.
+        seed: random seed of chunk orders, dropout and random chunks.
+        partition: how nodes are cut into chunks; see `make_chunks`.
         techniques: order, refresh and gradient factor of fast epochs.
         meter: when and how strictly staleness is measured; None measures every 10 epochs in
             "bounded", never in "fast".
         runtime: memory, messages, ways and timeout.
-        others: `abreast`, which is a field of `runtime` now; with a warning.
+        others: accepts `abreast`, which is now a field of `runtime`, with a warning.
 
     Raises:
         InputError: more stages than layers, fewer chunks than stages, no training node, layers
-            that do not fit together, layers that give other results by chunks than on the whole
+            that do not fit together, layers whose results by chunks differ from those on the whole
             graph, or ranks with different arguments.
     """
 
@@ -129,7 +129,7 @@ class FullGraph:
         self.layers = as_layers(layers)
         check_batch_norm(self.layers, mode, chunks)
         self.link = make_link(runtime)
-        cut_layers(self.layers, self.link.stages)  # its errors come before the work of the chunks
+        cut_layers(self.layers, self.link.stages)  # raises before the work of cutting chunks
         graph = load_if_fits(graph)
         together = runtime.abreast or self.link.ways
         self.chunks = shared_chunks(graph, chunks, partition, seed, together, self.link)
@@ -150,7 +150,7 @@ class FullGraph:
     # ---- training ----------------------------------------------------------------------------
 
     def fit(self, epochs: int) -> list[EpochReport]:
-        """Trains for so many epochs; returns their reports."""
+        """Trains for this many epochs; returns their reports."""
         first = len(self.reports)
         with Progress("training", epochs, "epoch") as bar:
             for _ in range(epochs):
@@ -159,11 +159,11 @@ class FullGraph:
         return self.reports[first:]
 
     def train_epoch(self) -> EpochReport:
-        """One epoch: all chunks forward and backward, then one step of the optimiser.
+        """Trains one epoch: all chunks forward and backward, then one step of the optimiser.
 
         Raises:
-            NumericError: NaN or infinity, with stage and chunk.
-            RankError: another rank stopped or was silent for the timeout.
+            NumericError: something became NaN or infinite; the message says where.
+            RankError: another rank stopped, or was silent for longer than the timeout.
         """
         begin, before = time.perf_counter(), self.link.ledger.snapshot()
         for layer in self.layers:
@@ -186,7 +186,7 @@ class FullGraph:
         due = self.meter.due(epoch)
         ran = self._ladder.name if self.mode == "bounded" else "fast"
         if ran == "exact" and not due:
-            self._filled = False  # history is old when fast epochs come back
+            self._filled = False  # history will be out of date when fast epochs resume
             return "exact", engine.exact(epoch), None
         if not self._filled or self._ladder.measured == "swept":
             engine.sweep(epoch)
@@ -200,7 +200,7 @@ class FullGraph:
         return ran, loss, reading
 
     def _act(self, reading: Reading, ran: str) -> str:
-        """Warns of a broken bound; in `bounded`, acts, and steps by the exact gradient at hand."""
+        """Warns if a bound is exceeded; `bounded` then adapts, and uses the exact gradient."""
         if not reading.within(self.meter):
             warnings.warn(
                 f"epoch {reading.epoch}: {reading}, beyond the bounds {self.meter.error:g} and "
@@ -218,23 +218,23 @@ class FullGraph:
     # ---- inference -----------------------------------------------------------------------------
 
     def infer(self) -> Tensor | None:
-        """Exact scores [N, classes] of all nodes, by node id; None except on the last stage."""
+        """Returns exact scores [N, classes] by node id on the last stage; None on the others."""
         return infer(self.engine.stage)
 
     def evaluate(self, split: str = "valid") -> float:
-        """Share of the split's labelled nodes whose class is right; the same on all ranks.
+        """Returns the share of the split's labelled nodes whose class is right, on all ranks.
 
         Raises:
-            InputError: labels are not classes, or no such split.
+            InputError: labels are not classes, or there is no such split.
         """
         return self.accuracies([split])[split]
 
     def accuracies(self, splits: Sequence[str]) -> dict[str, float]:
-        """`evaluate` for several splits by one inference."""
+        """Evaluates several splits with one inference."""
         graph = self.engine.stage.topology.graph
         ids = {split: graph.split(split) for split in splits}
         if graph.labels is None or graph.labels.ndim != 1 or graph.labels.dtype.kind not in "iu":
-            raise InputError("labels are not classes; take infer() and a measure of your own")
+            raise InputError("labels are not classes; use infer() and compute your own measure")
         scores = self.infer()
         counts = torch.zeros(2, len(ids), dtype=torch.float64)
         if scores is not None and self.link.way == 0:
@@ -250,10 +250,10 @@ class FullGraph:
             for split, r, t in zip(ids, right, total, strict=True)
         }
 
-    # ---- what is known beforehand, and what is kept ------------------------------------------
+    # ---- predicted bytes, and state ----------------------------------------------------------
 
     def volume(self, sweeps: int = 0) -> dict[str, int]:
-        """Bytes of an epoch over all ranks, as its schedule has them; the ledger equals them.
+        """Returns the bytes that all ranks send in an epoch, by its schedule, as the ledger counts.
 
         `rows` cross between stages, `exchange` between ways, `weights` are sums of gradients.
         """
@@ -263,7 +263,7 @@ class FullGraph:
         return schedule_bytes(schedule, self.engine.sizes(), sweeps)
 
     def state_dict(self) -> dict[str, Any]:
-        """Epoch, weights and optimiser state of all stages; all ranks call it, and get the same."""
+        """Returns epoch, weights and optimiser state of all stages; all ranks must call it."""
         own = optimizer_state(self.optimizer, self.engine.parameters())
         return {
             "epoch": self.epoch,
@@ -272,7 +272,7 @@ class FullGraph:
         }
 
     def weights(self) -> dict[str, Tensor]:
-        """Weights of all stages by name; all ranks call it, and get the same."""
+        """Returns the weights of all stages by name; all ranks must call it, and get the same."""
         own = self.engine.parameters()
         weights: dict[str, Tensor] = {name: p.detach().clone() for name, p in own.items()}
         for number in range(self.engine.stage.program.first, self.engine.stage.program.last):
@@ -281,19 +281,19 @@ class FullGraph:
         return collect(weights, self.link)
 
     def load_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Gives all layers their weights, those of other stages too.
+        """Loads the weights of all layers, including those of other stages.
 
         Raises:
-            InputError: a weight is missing, or has another shape.
+            InputError: a weight is missing, or has the wrong shape.
         """
         for number, layer in enumerate(self.layers):
             named = {f"{number}.{name}": value for name, value in layer.state_dict().items()}
             load_weights(named, weights)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a state, also one of another number of stages; history is rebuilt.
+        """Continues from a state, which may come from another number of stages.
 
-        All layers get their weights, those of other stages too.
+        All layers get their weights, including those of other stages; history is rebuilt.
         """
         self.load_weights(state["weights"])
         load_optimizer(self.optimizer, self.engine.parameters(), state["optimizer"])
@@ -301,25 +301,25 @@ class FullGraph:
         self._filled = False
 
     def rank_state(self) -> dict[str, Any]:
-        """What this rank alone has: history of its rows, and what `bounded` does next.
+        """Returns what only this rank has: the history of its rows, and the rung of `bounded`.
 
-        Together with `state_dict` it leads to the same weights as an undisturbed run, on as many
-        stages and ways. Rows are not copied: they are those of now until the next epoch.
+        With this and `state_dict`, a run that resumes on as many stages and ways gets the same
+        weights as one without interruption. Rows are not copied: the next epoch changes them.
         """
         found = {"filled": self._filled, "rung": self._ladder.rung}
         return {"history": history_state(self.engine.history), **found}
 
     def load_rank_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what `rank_state` gave on this rank, after `load_state_dict`.
+        """Restores what `rank_state` returned on this rank; call it after `load_state_dict`.
 
         Raises:
-            InputError: it is of other stages, ways or chunks.
+            InputError: it belongs to other stages, ways or chunks.
         """
         load_history(self.engine.history, state["history"])
         self._filled, self._ladder.rung = bool(state["filled"]), int(state["rung"])
 
     def _share_first_weights(self) -> None:
-        """Ranks that hold the same weights begin with those of the first of them."""
+        """Makes ranks that hold the same weights start with those of the first such rank."""
         if self._shared and self.link.peers > 1:
             self._take_over([p for n in self._shared for p in self.layers[n].parameters()], None)
         if self.link.ways > 1:

@@ -1,4 +1,4 @@
-"""infer: exact scores of all nodes, chunk by chunk and layer by layer, in bounded memory.
+"""infer: computes exact scores of all nodes by chunks, layer by layer, in bounded memory.
 
 Rows of all nodes are kept only between two aggregations (and for skip tensors); everything else has
 the size of a chunk. Nothing is sampled and nothing is stale.
@@ -17,10 +17,10 @@ __all__ = ["infer"]
 
 
 def infer(stage: Stage) -> Tensor | None:
-    """Scores [N, classes] by node id on the last stage; None on the others.
+    """Returns scores [N, classes] by node id on the last stage; None on the others.
 
     Raises:
-        NumericError: scores that are NaN or infinite.
+        NumericError: rows became NaN or infinite.
     """
     held = [*range(stage.program.first, stage.program.last), *stage.program.again]
     training = [(stage.layers[n], stage.layers[n].training) for n in held]
@@ -40,7 +40,7 @@ def infer(stage: Stage) -> Tensor | None:
     if outcome.fault is not None:
         raise NumericError(
             f"rows of chunk {outcome.fault} are NaN or infinite in stage {stage.program.stage}; "
-            "look at the features of that chunk and at the weights"
+            "check the features of that chunk and the weights"
         )
     if run.scores is None:
         return None
@@ -51,13 +51,13 @@ def infer(stage: Stage) -> Tensor | None:
 
 
 def _forward(stage: Stage, how: How) -> Schedule:
-    """All chunks forward, in the order of their numbers."""
+    """Returns the schedule of all chunks forward, in the order of their numbers."""
     order = tuple(range(stage.chunks.ticks))
     return Schedule(how, stage.programs, stage.link.ways, len(stage.chunks), order, gradients=False)
 
 
 def _of_all_ways(stage: Stage, own: Tensor) -> Tensor:
-    """Scores of all ways, by new number."""
+    """Collects the scores of all ways, by new number."""
     if stage.reach.ways == 1:
         return own
     everyone = own.new_zeros(stage.topology.graph.num_nodes, own.shape[1])

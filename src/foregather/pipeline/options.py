@@ -1,4 +1,4 @@
-"""options: how a full-graph run is carried out: techniques, meter, runtime."""
+"""options: the options of a full-graph run: techniques, meter, runtime."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ class Techniques:
     """GNNPipe's techniques for convergence, for the modes fast and bounded.
 
     Attributes:
-        reshuffle: a new common order of chunks each epoch.
-        refresh: history is renewed every so many epochs.
+        reshuffle: a new order of chunks in each epoch, the same for all stages.
+        refresh: history is renewed every `refresh` epochs.
         factor: weight of fresh gradients from other chunks; 1 is the exact gradient of the loss in
             which history is a constant, 2 the published factor. Gradients of history are zero.
-        first_sweep: fill history by a sweep before the first epoch; otherwise it starts at zero.
+        first_sweep: fill history with a sweep before the first epoch; otherwise it starts at zero.
     """
 
     reshuffle: bool = True
@@ -30,7 +30,7 @@ class Techniques:
 
     def __post_init__(self) -> None:
         if self.refresh < 1:
-            raise InputError(f"refresh is {self.refresh}, expected a number of epochs from 1 on")
+            raise InputError(f"refresh is {self.refresh}, expected a number of epochs, at least 1")
         if not self.factor >= 0:
             raise InputError(f"factor is {self.factor}, expected 0 or more")
 
@@ -42,12 +42,12 @@ class Techniques:
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """When staleness is measured, and where its bounds are.
+    """When staleness is measured, and its bounds.
 
     Attributes:
-        every: measure every so many epochs, beginning with epoch `every - 1`; 0 is never.
-        error: the largest relative error of history that is accepted, of any layer.
-        cosine: the smallest cosine of the used gradient to the exact one that is accepted.
+        every: measure every `every` epochs, starting with epoch `every - 1`; 0 means never.
+        error: the largest accepted relative error of history, over all layers.
+        cosine: the smallest accepted cosine between the used and the exact gradient.
     """
 
     every: int = 10
@@ -65,24 +65,25 @@ class Meter:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What changes memory, time and messages; only `boundary` and `abreast` change results.
+    """Options of memory, time and messages; only `boundary` and `abreast` change results.
 
     Attributes:
         recompute: "none" keeps what the backward pass needs; "dense" recomputes dense parts and
             keeps aggregation outputs; "all" keeps nothing but layer inputs.
         boundary: "bfloat16" halves the bytes between stages, with rounding; None sends rows as
             they are.
-        initial_again: run the dense layers that give a skip tensor again on each stage in place of
-            sending it; their weights are then summed over stages.
-        cuts: the first layer of each further stage; None shares aggregations out evenly.
+        initial_again: rerun the dense layers that give a skip tensor on each stage instead of
+            sending it; the gradients of their weights are then summed over stages.
+        cuts: the first layer of each stage after the first; None divides aggregations evenly.
         timeout: seconds after which a silent rank is an error.
-        group: ranks that are the stages, in order; None takes all ranks.
-        ways: G, ranks that share a stage; ranks are then stage by stage, and there are as many
-            stages as ranks / G.
-        split: what ways share out: "nodes" (graph-parallel: boundary rows are exchanged), or
-            "columns" (tensor-parallel: columns of all rows are; one stage, one chunk a rank).
-        abreast: chunks that pass together and read each other fresh, a multiple of the ways; None
-            is as many as there are ways.
+        group: the process group whose ranks are the stages, in order; None means all ranks.
+        ways: G, the ranks that share a stage; ranks are numbered stage by stage, and there are
+            ranks / G stages.
+        split: what is divided among ways: "nodes" (graph-parallel: boundary rows are exchanged), or
+            "columns" (tensor-parallel: columns of all rows are exchanged; needs one stage and one
+            chunk per rank).
+        abreast: chunks that pass together and read each other's fresh rows, a multiple of the ways;
+            None means as many as there are ways.
     """
 
     recompute: Literal["none", "dense", "all"] = "none"
@@ -97,14 +98,14 @@ class Runtime:
 
     def __post_init__(self) -> None:
         if self.ways < 1:
-            raise InputError(f"ways is {self.ways}, expected ranks of a stage from 1 on")
+            raise InputError(f"ways is {self.ways}, expected at least 1 rank per stage")
         if self.split not in ("nodes", "columns"):
             raise InputError(f"split is {self.split!r}, expected nodes or columns")
         if self.split == "columns" and self.recompute == "all":
-            raise InputError("split 'columns' with recompute 'all', expected none or dense")
+            raise InputError("recompute is 'all' with split 'columns', expected none or dense")
         if self.recompute not in ("none", "dense", "all"):
             raise InputError(f"recompute is {self.recompute!r}, expected none, dense or all")
         if self.boundary not in (None, "bfloat16"):
             raise InputError(f"boundary is {self.boundary!r}, expected None or 'bfloat16'")
         if not self.timeout > 0:
-            raise InputError(f"timeout is {self.timeout}, expected seconds above 0")
+            raise InputError(f"timeout is {self.timeout}, expected a number of seconds above 0")

@@ -1,4 +1,4 @@
-"""setup: from a graph and layers to the stage of this rank, with everything checked beforehand."""
+"""setup: makes the stage of this rank from a graph and layers, after checking everything."""
 
 import zlib
 from collections.abc import Sequence
@@ -22,15 +22,16 @@ from foregather.pipeline.passes.loss import Loss, default_loss
 from foregather.pipeline.passes.segments import check_cuts, cut_layers, stage_program
 from foregather.pipeline.passes.stage import FeatureTable, Stage, Targets
 from foregather.pipeline.passes.tensor_parallel import whole_topology
+from foregather.units import format_number
 
 __all__ = ["make_link", "make_stage", "shared_chunks"]
 
 
 def make_link(runtime: Runtime) -> Link:
-    """The link of this rank; one stage where torch.distributed is not in use."""
+    """Returns the link of this rank; there is one stage if torch.distributed is not in use."""
     if not (dist.is_available() and dist.is_initialized()):
         return _alone(runtime)
-    # messages between pairs only, each with its own timeout: the given group serves as it is
+    # all messages are between pairs, with their own timeouts, so the given group is used as it is
     group = runtime.group or dist.group.WORLD
     ranks = dist.get_process_group_ranks(group)
     if dist.get_rank() not in ranks:
@@ -39,8 +40,8 @@ def make_link(runtime: Runtime) -> Link:
         return _alone(runtime)
     if len(ranks) % runtime.ways:
         raise InputError(
-            f"there are {len(ranks)} ranks and {runtime.ways} ways in a stage; "
-            "start a multiple of the ways"
+            f"there are {len(ranks)} ranks, but {runtime.ways} ways per stage; "
+            "start a number of ranks that is a multiple of the ways"
         )
     stage, way = divmod(ranks.index(dist.get_rank()), runtime.ways)
     stages = len(ranks) // runtime.ways
@@ -50,7 +51,7 @@ def make_link(runtime: Runtime) -> Link:
 def _alone(runtime: Runtime) -> Link:
     if runtime.ways != 1:
         raise InputError(
-            f"ways is {runtime.ways} but there is one rank; start more with torchrun, or say "
+            f"ways is {runtime.ways} but there is one rank; start more with torchrun, or set "
             "abreast for the same result on one rank"
         )
     return Link(0, 1, runtime.timeout, None)
@@ -59,23 +60,23 @@ def _alone(runtime: Runtime) -> Link:
 def shared_chunks(
     graph: Graph, count: int, partition: Any, seed: int, abreast: int, link: Link
 ) -> Chunks:
-    """Chunks, cut by the first rank and handed down the chain, so that all ranks have the same.
+    """Returns the chunks, which the first rank cuts and passes down the chain to all ranks.
 
     Raises:
-        InputError: fewer ticks than stages, or an argument of `make_chunks`.
+        InputError: fewer ticks than stages, or a bad argument of `make_chunks`.
     """
     if abreast < 1 or abreast % link.ways:
         raise InputError(
-            f"{abreast} chunks abreast in {link.ways} ways, expected a multiple of the ways"
+            f"abreast is {abreast} chunks in {link.ways} ways, expected a multiple of the ways"
         )
     if count // abreast < link.stages:
         raise InputError(
             f"there are {count} chunks, {abreast} abreast, but {link.stages} stages; a stage would "
-            "always wait, so ask for at least as many chunks one after the other as stages"
+            f"always wait, so use at least {abreast * link.stages} chunks"
         )
     if link.peers == 1:
         return make_chunks(graph, count, partition, seed, abreast)
-    check_count(graph, count, abreast)  # on all ranks, for only the first one cuts
+    check_count(graph, count, abreast)  # on all ranks, because only the first one cuts
     parts = torch.empty(graph.num_nodes, dtype=torch.int64)
     chunks = None
     if link.own == 0:
@@ -90,10 +91,10 @@ def shared_chunks(
 
 
 def check_same(link: Link, *facts: object) -> None:
-    """All ranks were given the same: otherwise they would wait for rows that never come.
+    """Checks that all ranks were given the same; else they would wait for rows that never come.
 
     Raises:
-        InputError: on all ranks, where any differs.
+        InputError: on all ranks, if any of them differs.
     """
     code = zlib.crc32(repr(facts).encode())
     own = torch.tensor([code, code], dtype=torch.float64)
@@ -120,7 +121,7 @@ def make_stage(
     runtime: Runtime,
     link: Link,
 ) -> Stage:
-    """The stage of this rank.
+    """Makes the stage of this rank.
 
     Raises:
         InputError: see `FullGraph`.
@@ -155,21 +156,22 @@ def make_stage(
 
 
 def _columns(runtime: Runtime, link: Link, chunks: Chunks) -> bool:
-    """Whether ways share out columns."""
+    """Whether columns are divided among ways."""
     if runtime.split != "columns":
         return False
     if link.stages > 1 or len(chunks) != link.ways:
         raise InputError(
-            f"split 'columns' with {link.stages} stages and {len(chunks)} chunks, expected one "
-            "stage and one chunk a rank: ways and chunks equal to the ranks"
+            f"split is 'columns' with {format_number(link.stages, 'stage')} and "
+            f"{format_number(len(chunks), 'chunk')}, expected one stage and one chunk per rank: as "
+            "many ways and chunks as ranks"
         )
     return True
 
 
 def exchanged_widths(layers: Sequence[GraphLayer], widths: Widths) -> tuple[list[int], int | None]:
-    """Columns of the messages that ways exchange.
+    """Returns the columns of the messages that ways exchange.
 
-    And of the graph's own features, where the first layer aggregates them.
+    And those of the graph's own features, if the first layer aggregates them.
     """
     raw = layers[0].aggregates and type(layers[0]).message is GraphLayer.message
     messages = [widths.message[n] for n, layer in enumerate(layers) if layer.aggregates]
@@ -183,8 +185,8 @@ def _check_shared(layers: Sequence[GraphLayer], cuts: Sequence[int]) -> None:
             for weight in layers[number].parameters():
                 if owner.setdefault(id(weight), stage) != stage:
                     raise InputError(
-                        f"layer {number} of stage {stage} has a weight that a layer of stage "
-                        f"{owner[id(weight)]} has too; stages cannot share weights"
+                        f"layer {number} of stage {stage} shares a weight with a layer of stage "
+                        f"{owner[id(weight)]}; stages cannot share weights"
                     )
 
 

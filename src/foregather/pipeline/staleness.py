@@ -1,8 +1,8 @@
-"""staleness: how stale history is and how wrong the gradient, measured against an exact pass.
+"""staleness: measures how stale history is, and how wrong the gradient, against an exact pass.
 
 A reading has the relative error of history for each aggregation (against exact rows with the same
-dropout) and the cosine of the gradient that a fast epoch uses to the exact one. A ladder says
-what the mode `bounded` does about it.
+dropout) and the cosine between the gradient that a fast epoch uses and the exact one. A ladder
+decides what the mode `bounded` does about it.
 """
 
 from collections.abc import Sequence
@@ -23,9 +23,9 @@ class Reading:
     """One measurement.
 
     Attributes:
-        epoch: when.
+        epoch: the epoch that was measured.
         error: the largest relative error of history over the aggregations of all stages.
-        cosine: of the gradient used to the exact one, over all weights.
+        cosine: between the gradient used and the exact one, over all weights.
         length: norm of the gradient used, divided by that of the exact one.
         errors: relative error of history by layer, for the layers of this stage.
     """
@@ -37,18 +37,18 @@ class Reading:
     errors: dict[int, float]
 
     def within(self, meter: Meter, share: float = 1.0) -> bool:
-        """Whether it keeps to the bounds; a smaller `share` of them is stricter."""
+        """Whether it is within this share of the bounds; a smaller share is stricter."""
         return self.error <= share * meter.error and 1 - self.cosine <= share * (1 - meter.cosine)
 
     def __str__(self) -> str:
         return (
-            f"history is off by {self.error:.3g} and the gradient has cosine {self.cosine:.3g} "
-            f"and length {self.length:.3g} of the exact one"
+            f"history is off by {self.error:.3g}, and the gradient has cosine {self.cosine:.3g} "
+            f"with the exact one and {self.length:.3g} of its length"
         )
 
 
 class Ladder:
-    """What an epoch does in the mode `bounded`: fast, fast after a sweep, exact."""
+    """The kinds of epochs of the mode `bounded`: fast, fast after a sweep, exact."""
 
     RUNGS = ("fast", "swept", "exact")
 
@@ -57,16 +57,16 @@ class Ladder:
 
     @property
     def name(self) -> str:
-        """The present rung."""
+        """The current rung."""
         return self.RUNGS[self.rung]
 
     @property
     def measured(self) -> str:
-        """The rung a reading is about: an exact epoch asks whether a swept one would do."""
+        """The rung that is measured: an exact epoch asks whether a swept one would do."""
         return self.RUNGS[min(self.rung, 1)]
 
     def act(self, reading: Reading, meter: Meter) -> None:
-        """Up where a bound is broken, down where half of it is kept."""
+        """Moves up if a bound is exceeded, down if the reading is within half of the bounds."""
         if not reading.within(meter):
             self.rung = min(self.rung + 1, 2)
         elif reading.within(meter, 0.5):
@@ -76,9 +76,9 @@ class Ladder:
 def history_errors(
     history: dict[int, Tensor], exact: dict[int, Tensor], stage: Stage
 ) -> dict[int, float]:
-    """The relative error of history by layer: norm of the difference over norm of the truth.
+    """Returns the relative error of history by layer: norm of the difference over true norm.
 
-    Over the rows of all ways; every way of a stage gets the same.
+    It covers the rows of all ways; every way of a stage gets the same.
     """
     own, layers = stage.reach.own, sorted(history)
     sums = torch.zeros(2, len(layers), dtype=torch.float64)
@@ -101,7 +101,7 @@ def compare_gradients(
     errors: dict[int, float],
     link: Link,
 ) -> Reading:
-    """The reading of all stages together; every stage gets the same."""
+    """Returns the reading of all stages together; every stage gets the same."""
     sums = torch.zeros(4, dtype=torch.float64)
     for ours, true in zip(used, exact, strict=True):
         a, b = ours.double().cpu().flatten(), true.double().cpu().flatten()

@@ -1,7 +1,7 @@
 """state: weights and optimiser state of all stages as one dictionary, the same for any S.
 
-History is not in it: it is rebuilt by sweeps. So a run may go on with another number of stages. A
-run that goes on with the same number takes the history of each rank along.
+History is not included: it is rebuilt by sweeps. So a run may resume with another number of stages.
+A run that resumes with the same number also restores the history of each rank.
 """
 
 import json
@@ -37,7 +37,7 @@ __all__ = [
 def optimizer_state(
     optimizer: torch.optim.Optimizer | None, parameters: Mapping[str, nn.Parameter]
 ) -> dict[str, Tensor]:
-    """Tensors by "weight/field"."""
+    """Returns the optimiser's tensors by "weight/field"."""
     if optimizer is None:
         return {}
     return {
@@ -53,7 +53,7 @@ def load_optimizer(
     parameters: Mapping[str, nn.Parameter],
     state: Mapping[str, Tensor],
 ) -> None:
-    """Puts back what `optimizer_state` gave, for the weights of this stage."""
+    """Restores what `optimizer_state` returned, for the weights of this stage."""
     if optimizer is None:
         return
     for name, parameter in parameters.items():
@@ -70,7 +70,7 @@ def load_weights(parameters: Mapping[str, Tensor], weights: Mapping[str, Tensor]
     """Copies weights by name.
 
     Raises:
-        InputError: a weight is missing, or has another shape.
+        InputError: a weight is missing, or has the wrong shape.
     """
     for name, parameter in parameters.items():
         given = weights.get(name)
@@ -85,7 +85,7 @@ def load_weights(parameters: Mapping[str, Tensor], weights: Mapping[str, Tensor]
 
 
 def collect(own: dict[str, Tensor], link: Link) -> dict[str, Tensor]:
-    """The tensors of all stages, on all stages: handed along the chain there and back."""
+    """Returns the tensors of all stages on all stages: they go along the chain and back."""
     total = dict(own)
     if link.stages == 1:
         return total
@@ -122,7 +122,7 @@ def _receive(link: Link, peer: int) -> dict[str, Tensor]:
 
 
 def history_state(history: History) -> dict[str, Any]:
-    """Rows of earlier epochs that this rank's next epoch may read, by layer; not copied."""
+    """Returns the history that this rank's next epoch may read, by layer; not copied."""
     rows = {
         str(layer): held.history
         for layer, held in sorted(history.rows.items())
@@ -132,10 +132,10 @@ def history_state(history: History) -> dict[str, Any]:
 
 
 def load_history(history: History, state: Mapping[str, Any]) -> None:
-    """Puts back what `history_state` gave.
+    """Restores what `history_state` returned.
 
     Raises:
-        InputError: a layer has other rows here.
+        InputError: the rows of a layer have another shape here.
     """
     for layer, rows in state["rows"].items():
         held = history.of(int(layer)).history
@@ -150,11 +150,11 @@ def load_history(history: History, state: Mapping[str, Any]) -> None:
 
 
 def save_state(state: Mapping[str, Any], path: Path) -> None:
-    """Writes what `FullGraph.state_dict` gave as one safetensors file.
+    """Writes what `FullGraph.state_dict` returned as one safetensors file.
 
     Raises:
-        StorageError: the file lies in a graph or is a part of a run, or cannot be written; what
-            was there is still there.
+        StorageError: the file would be inside a graph folder or is part of a run, or it cannot be
+            written; an existing file is left as it was.
     """
     check_target(path)
     tensors = {
@@ -170,13 +170,13 @@ def save_state(state: Mapping[str, Any], path: Path) -> None:
 
 
 def keep_state(state: Mapping[str, Any], path: Path, overwrite: bool) -> None:
-    """The same; a state that cannot be written there is written nearby, so that it is not lost.
+    """Saves a state; if `path` cannot be written, it is saved nearby, so that it is not lost.
 
     Raises:
         StorageError: it could not be written to `path`; the message says where it is instead.
     """
     try:
-        check_file(path, overwrite)  # again: it may have appeared since
+        check_file(path, overwrite)  # again: the file may have appeared since
         save_state(state, path)
     except OSError as error:
         for folder in (path.parent, Path(), Path(tempfile.gettempdir())):
@@ -190,7 +190,7 @@ def keep_state(state: Mapping[str, Any], path: Path, overwrite: bool) -> None:
 
 
 def _free_name(folder: Path, name: str) -> Path:
-    """A name beside `name` that nothing has."""
+    """Returns an unused name that starts with `name`."""
     number, stem = 1, name[:200]
     while os.path.lexists(folder / f"{stem}.kept-{number}"):
         number += 1
@@ -201,7 +201,7 @@ def load_state(path: Path) -> dict[str, Any]:
     """Reads what `save_state` wrote.
 
     Raises:
-        FormatError: no such file, or not one of these.
+        FormatError: there is no such file, or it is not a saved state.
     """
     try:
         with safe_open(path, "pt") as file:
@@ -210,7 +210,7 @@ def load_state(path: Path) -> dict[str, Any]:
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise FormatError(
             f"{path.name} is not a state of full-graph training ({error}); "
-            "give a file that train-full has saved"
+            "give a file that train-full saved"
         ) from error
     parts: dict[str, Any] = {"epoch": epoch, "weights": {}, "optimizer": {}}
     for name, value in tensors.items():
@@ -218,7 +218,7 @@ def load_state(path: Path) -> dict[str, Any]:
         if part not in ("weights", "optimizer"):
             raise FormatError(
                 f"{path.name} holds {name!r}, expected weights and optimizer state; "
-                "give a file that train-full has saved"
+                "give a file that train-full saved"
             )
         parts[part][rest] = value
     return parts
