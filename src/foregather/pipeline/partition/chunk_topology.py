@@ -56,24 +56,24 @@ class LocalGraph:
 
     @property
     def width(self) -> int:
-        """Own and other rows."""
+        """The number of own and other rows."""
         return self.count + int(self.others.shape[0])
 
     def sources(self) -> "LocalGraph":
-        """The same without its edges."""
+        """Returns the same without its edges."""
         none = np.empty(0, np.int64)
         return LocalGraph(self.count, self.others, self.owner, none, none, none)
 
 
 class Topology:
-    """The chunks of a graph with their edges and weights, made when first used.
+    """The chunks of a graph with their edges; weights are computed on first use.
 
     Args:
         graph: the graph.
         chunks: how it is cut.
         dtype: of edge weights.
         device: where matrices live.
-        mine: chunks whose edges are kept; of others only their sources are. None is all.
+        mine: chunks whose edges are kept; of the others, only their sources. None means all.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Topology:
         return local._matrices[norm]
 
     def halves(self, chunk: int, norm: str) -> tuple[Matrix, Matrix]:
-        """The same in two: columns of own rows, and columns of others."""
+        """The same in two parts: columns of own rows, and columns of others."""
         local = self.locals[chunk]
         if norm not in local._halves:
             source, target, weight = self._weighted(chunk, norm)
@@ -192,7 +192,7 @@ class Topology:
         return source, target, weight * scale[source] * scale[target]
 
     def _degrees(self, norm: str) -> Values:
-        """Summed weights of the edges into each node (by new number)."""
+        """Sums the weights of the edges into each node (by new number)."""
         if norm not in self._degree:
             total = np.zeros(self.graph.num_nodes)
             for c, kept in enumerate(self.locals):
@@ -215,7 +215,7 @@ class Topology:
         order = np.argsort(row, kind="stable")
         pointer = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=shape[0]))])
         wide = pointer[-1] >= 1 << 31
-        kind = np.int64 if wide else np.int32  # 32 bits are what MKL takes without a copy
+        kind = np.int64 if wide else np.int32  # MKL takes 32 bits without a copy
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*(beta state|invariant checks).*")
             return torch.sparse_csr_tensor(
@@ -228,7 +228,7 @@ class Topology:
 
 
 def _with_loops(source: Ids, target: Ids, weight: Values, count: int) -> tuple[Ids, Ids, Values]:
-    """One self-loop a node: its own (the last, as PyG has it), or one of weight 1."""
+    """Gives each node one self-loop: its own (the last one, as in PyG), or one of weight 1."""
     loop = source == target
     own = np.ones(count)
     own[target[loop]] = weight[loop]

@@ -87,12 +87,12 @@ def make_chunks(
     """Cuts the nodes of a graph into `count` chunks.
 
     Args:
-        graph: where edges and degrees are.
+        graph: the graph whose edges and degrees count.
         count: K.
         partition: "metis" (fewest edges between chunks; needs pymetis), "natural" (ranges of ids),
-            "random", "auto" (metis where pymetis is there, else natural), or the chunk of every
+            "random", "auto" (metis if pymetis is installed, else natural), or the chunk of every
             node as a list of N numbers.
-        seed: of the random order, and of METIS.
+        seed: random seed of the random order, and of METIS.
         abreast: W, the chunks that pass together; K is a multiple of it.
 
     Raises:
@@ -124,7 +124,7 @@ def check_count(graph: Graph, count: int, abreast: int) -> None:
     """Checks that the graph can be cut into this many chunks.
 
     Raises:
-        InputError: more chunks than nodes, or no multiple of `abreast`.
+        InputError: more chunks than nodes, or not a multiple of `abreast`.
     """
     if isinstance(count, bool) or int(count) != count or not 1 <= count <= graph.num_nodes:
         raise InputError(
@@ -132,12 +132,12 @@ def check_count(graph: Graph, count: int, abreast: int) -> None:
         )
     if abreast < 1 or count % abreast:
         raise InputError(
-            f"{abreast} chunks abreast of {count} chunks, expected chunks to be a multiple of it"
+            f"chunks is {count} with {abreast} abreast, expected a multiple of abreast"
         )
 
 
 def _hierarchical(cut: "_Metis | _Ranges", weight: Ids, count: int, abreast: int) -> Ids:
-    """First `abreast` parts, then chunks inside each."""
+    """Cuts into `abreast` parts first, then each part into chunks."""
     inner, everyone = count // abreast, np.arange(weight.size)
     parts = cut(everyone, weight, abreast)
     if inner == 1:
@@ -148,7 +148,7 @@ def _hierarchical(cut: "_Metis | _Ranges", weight: Ids, count: int, abreast: int
         if members.size < inner:
             raise InputError(
                 f"part {part} of {abreast} has {members.size} nodes, too few for {inner} chunks; "
-                "lower chunks"
+                "use fewer chunks"
             )
         chunk[members] = part * inner + cut(members, weight[members], inner)
     return chunk
@@ -169,7 +169,7 @@ class _Ranges:
 
 
 def _balanced(weight: Ids, count: int) -> Ids:
-    """The range of each position."""
+    """Returns the range that each position belongs to."""
     total = np.cumsum(weight)
     bounds = np.searchsorted(total, total[-1] * np.arange(1, count) / count, side="left") + 1
     nodes = weight.size
@@ -180,14 +180,14 @@ def _balanced(weight: Ids, count: int) -> Ids:
 
 
 class _Metis:
-    """METIS on the graph between some nodes, both directions of every edge and no self-loops."""
+    """METIS on the edges between some nodes, in both directions and without self-loops."""
 
     def __init__(self, graph: Graph, seed: int) -> None:
         try:
             import pymetis
         except ImportError as error:
             raise MissingDependencyError(
-                'partition="metis" needs pymetis; install foregather[metis], or take "natural"'
+                'partition="metis" needs pymetis; install foregather[metis], or use "natural"'
             ) from error
         self._metis, self._seed, self._graph = pymetis, int(seed % (1 << 31)), graph
         self._both: Graph | None = None
@@ -219,7 +219,7 @@ class _Metis:
 
 
 def _between(graph: Graph, members: Ids) -> tuple[Ids, Ids]:
-    """The edges between some nodes, numbered by their place among them."""
+    """Returns the edges between some nodes, numbered by their position among them."""
     place = np.full(graph.num_nodes, -1)
     place[members] = np.arange(members.size)
     target = np.repeat(place, graph.in_degree())
@@ -230,7 +230,7 @@ def _between(graph: Graph, members: Ids) -> tuple[Ids, Ids]:
 
 
 def _fill_empty(parts: Ids, count: int) -> Ids:
-    """METIS may leave a part empty: it gets the second half of the largest."""
+    """Fills parts that METIS left empty: each gets the second half of the largest part."""
     sizes = np.bincount(parts, minlength=count)
     for empty in np.flatnonzero(sizes == 0):
         largest = int(sizes.argmax())
@@ -253,7 +253,7 @@ def _given(graph: Graph, count: int, partition: Any) -> Ids:
         )
     empty = np.flatnonzero(np.bincount(parts, minlength=count) == 0)
     if empty.size:
-        raise InputError(f"partition leaves chunk {empty[0]} of {count} empty; lower chunks")
+        raise InputError(f"partition leaves chunk {empty[0]} of {count} empty; use fewer chunks")
     return parts.astype(np.int64)
 
 

@@ -1,7 +1,6 @@
-"""cut: what a choice of chunks means: their sizes, the edges between them, the rows that cross.
+"""cut: measures a choice of chunks: their sizes, the edges between them, the rows that cross.
 
-Measured in passes over the edges, without building anything of a run; so a plan can look at many
-choices.
+It takes passes over the edges and builds no part of a run, so a plan can compare many choices.
 """
 
 from dataclasses import dataclass
@@ -23,13 +22,13 @@ class Cut:
     Attributes:
         chunks: the chunks.
         ways: G.
-        nodes: of each chunk.
-        edges: that end in each chunk.
+        nodes: nodes of each chunk.
+        edges: edges that end in each chunk.
         others: rows of other chunks that each chunk reads.
         between: share of the edges between different chunks.
         stale: share of the edges read from history in a fast epoch, on average over orders: half
             of those between different ticks.
-        crossing: rows [tick, giver, reader] that one way reads of another.
+        crossing: rows [tick, giver, reader] that one way reads from another.
     """
 
     chunks: Chunks
@@ -48,7 +47,7 @@ class Cut:
 
 
 def measure_cut(graph: Graph, chunks: Chunks, ways: int = 1) -> Cut:
-    """Looks at every edge twice."""
+    """Measures a cut; it looks at every edge twice."""
     count, ticks, nodes = len(chunks), chunks.ticks, graph.num_nodes
     chunk = chunks.chunk_of(chunks.number)  # by node id
     way = chunk * ways // count
@@ -83,7 +82,7 @@ def measure_cut(graph: Graph, chunks: Chunks, ways: int = 1) -> Cut:
 
 
 def _others(graph: Graph, chunks: Chunks, chunk: int) -> int:
-    """Distinct sources of a chunk's edges in other chunks."""
+    """Counts the distinct sources of a chunk's edges that are in other chunks."""
     span = chunks.span(chunk)
     nodes = chunks.order[span]
     read = np.zeros(graph.num_nodes, np.bool_)  # by new number

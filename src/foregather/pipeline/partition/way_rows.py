@@ -1,7 +1,7 @@
-"""way_rows: the rows one way holds: those of its own chunks, and those it reads of other ways.
+"""way_rows: the rows one way holds: those of its own chunks, and those it reads from other ways.
 
 Ways own ranges of chunks, so own rows are a range of new numbers; rows of other ways (`outside`)
-follow in a buffer, ascending. Which rows cross between two ways is known to both, so no id is sent.
+follow in a buffer, ascending. Both ways know which rows cross between them, so no id is sent.
 """
 
 from collections.abc import Sequence
@@ -33,13 +33,13 @@ class Reach:
 
     Attributes:
         mine: own chunks.
-        own: own rows.
-        held: own rows and those read of other ways.
+        own: how many rows are own.
+        held: how many rows are own or read from other ways.
         gives: for each tick and way, positions of own rows that the other way reads.
         takes: for each tick and way, positions of the other way's rows that are read here.
-        counts: rows [tick, giver, reader] that one way reads of another.
-        crossing: rows that cross between all ways together: alpha_G N.
-        others: for each own chunk, positions of the rows it reads of other chunks.
+        counts: rows [tick, giver, reader] that one way reads from another.
+        crossing: rows that cross between ways, in total: alpha_G N.
+        others: for each own chunk, positions of the rows it reads from other chunks.
     """
 
     def __init__(self, topology: Topology, way: int = 0, ways: int = 1) -> None:
@@ -72,11 +72,11 @@ class Reach:
         return torch.from_numpy(np.where(inside, numbers - self.first, outside)).to(self.device)
 
     def _others(self, numbers: Tensor) -> Tensor:
-        """Positions of what a chunk reads of others; one way holds all rows by number."""
+        """Returns positions of what a chunk reads from others; one way holds all rows by number."""
         return numbers if self.ways == 1 else self.position(numbers.cpu().numpy())
 
     def _read_by(self, topology: Topology, way: int) -> Ids:
-        """What a way reads of the others."""
+        """Returns what a way reads from the others."""
         chunks = own_chunks(len(topology.chunks), way, self.ways)
         first, last = self._bounds[chunks.start], self._bounds[chunks.stop]
         sets = [topology.locals[c].others.cpu().numpy() for c in chunks]
