@@ -2,9 +2,9 @@
 
 Forward: messages are kept in buffers, and rows of in-neighbours are read: fresh ones, or history.
 Backward: gradients of fresh rows are pushed to their owners; history is a constant and gets none.
-No transposed graph is needed, so any convolution can stand behind it. The chunks of a tick meet in
-a gate: behind it their messages are there for all, also for other ways; in front of it all
-gradients pushed to them have arrived.
+No transposed graph is needed, so it works for any convolution. The chunks of a tick meet at a gate:
+behind it, their messages are available to all, including other ways; in front of it, all gradients
+pushed to them have arrived.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,8 +30,8 @@ class Rows:
 
     Attributes:
         fresh: messages of this epoch.
-        history: messages as they were; None where nothing is ever stale.
-        adjoint: gradients pushed to the rows' owners; None where no gradient is asked for.
+        history: messages as they were; None if nothing is ever stale.
+        adjoint: gradients pushed to the rows' owners; None if no gradient is needed.
     """
 
     fresh: Tensor
@@ -47,7 +47,7 @@ class Gate:
         rows: the buffers.
         spans: positions of the chunks of this rank.
         across: messages to and from other ways; None for one way.
-        again: the rows are recomputed: they are in the buffers already.
+        again: the rows are recomputed, so they are already in the buffers.
     """
 
     rows: Rows
@@ -58,18 +58,18 @@ class Gate:
     _sent: bool = field(default=False, init=False)
 
     def enter(self, own: Tensor) -> None:
-        """Keeps the messages and starts to send them."""
+        """Stores the messages and starts sending them."""
         self.rows.fresh[self._span] = own
         if self.across is not None and not self.again:
             self.across.start(self.rows.fresh)
 
     def wait(self) -> None:
-        """Until messages of other ways are there."""
+        """Waits for the messages of other ways."""
         if self.across is not None:
             self.across.finish(self.rows.fresh)
 
     def pushed(self) -> None:
-        """One chunk has pushed its gradients; after the last they are sent."""
+        """Notes that a chunk has pushed its gradients; after the last one they are sent."""
         self._pushed += 1
         if self._pushed == len(self.spans):
             self._send_back()
@@ -104,12 +104,12 @@ class Exchange:
 
     Attributes:
         rows: the buffers; None where `table` is given.
-        others: the rows it reads of other chunks: positions, or numbers for `table`.
-        fresh: which of `others` are read fresh; None is all of them.
+        others: the rows it reads from other chunks: positions, or numbers for `table`.
+        fresh: which of `others` are read fresh; None means all of them.
         factor: weight of gradients it pushes to chunks of earlier ticks.
-        earlier: which of the fresh ones are of earlier ticks; None is all of them.
-        gate: where its tick meets; None where all rows are there already.
-        table: reads rows that never change (the graph's features) in place of buffers.
+        earlier: which of the fresh ones belong to earlier ticks; None means all of them.
+        gate: where the chunks of its tick meet; None if all rows are already there.
+        table: reads rows that never change (the graph's features) instead of buffers.
     """
 
     rows: Rows | None
@@ -121,14 +121,14 @@ class Exchange:
     table: Callable[[Tensor], Tensor] | None = None
 
     def read(self, own: Tensor) -> Tensor:
-        """Own rows, then the rows of others."""
+        """Returns own rows, then the rows of others."""
         near = own.new_empty(own.shape[0] + self.others.shape[0], own.shape[1])
         near[: own.shape[0]] = own
         self._read_into(near[own.shape[0] :])
         return near
 
     def read_others(self, own: Tensor) -> Tensor:
-        """The rows of others."""
+        """Returns the rows of others."""
         near = own.new_empty(self.others.shape[0], own.shape[1])
         self._read_into(near)
         return near
@@ -151,7 +151,7 @@ class Exchange:
             near[~self.fresh] = rows.history[self.others[~self.fresh]]
 
     def push(self, theirs: Tensor) -> None:
-        """Gives others what is theirs."""
+        """Adds gradients to the rows of others."""
         if self.rows is None:
             return
         assert self.rows.adjoint is not None
@@ -218,13 +218,13 @@ class _Product(_Function):  # type: ignore[misc]
 
 
 def product(rows: Tensor, matrix: Matrix) -> Tensor:
-    """A constant sparse matrix times rows."""
+    """Multiplies rows by a constant sparse matrix."""
     out: Tensor = _Product.apply(rows, matrix)
     return out
 
 
 def gated(messages: Sequence[Tensor], gate: Gate) -> list[Tensor]:
-    """The messages of the chunks of a tick behind their gate."""
+    """Passes the messages of a tick's chunks through their gate."""
     own: Tensor = _Gated.apply(messages[0] if len(messages) == 1 else torch.cat([*messages]), gate)
     if len(messages) == 1:
         return [own]
@@ -234,14 +234,14 @@ def gated(messages: Sequence[Tensor], gate: Gate) -> list[Tensor]:
 class ChunkNear:
     """`Near` of one chunk: see `foregather.nn.layer.Near`.
 
-    Rows of others are waited for when they are first needed; a weighted sum over own rows is done
-    before.
+    It waits for rows of others when they are first needed; a weighted sum over own rows is computed
+    before that.
 
     Args:
         topology: edges of all chunks.
-        chunk: which one.
+        chunk: its number.
         own: its messages.
-        exchange: where those of others come from.
+        exchange: where the messages of others come from.
         recompute: recompute dense parts in the backward pass.
     """
 
@@ -282,7 +282,7 @@ class ChunkNear:
         out = product(self.own, inner)
         if not self._exchange.others.numel():
             return out
-        # made after the product of own rows, so its gradient is sent before that one's is computed
+        # made after the product of own rows: its gradient is sent before that one's is computed
         if self._others is None:
             self._others = _PullOthers.apply(self.own, self._exchange)
         return out + product(self._others, outer)
@@ -296,12 +296,12 @@ class ChunkNear:
         return self._topology.edge_attr(self._chunk)
 
     def dense(self, part: Callable[..., Tensor], *values: Tensor) -> Tensor:
-        """`part(*values)`; only aggregation outputs are kept where dense parts are recomputed."""
+        """`part(*values)`; if dense parts are recomputed, only aggregation outputs are kept."""
         return run_dense(part, values, self._recompute)
 
 
 def run_dense(part: Callable[..., Tensor], values: Sequence[Tensor], recompute: bool) -> Tensor:
-    """`part(*values)`; where it is recomputed, only its arguments are kept."""
+    """`part(*values)`; if it is recomputed, only its arguments are kept."""
     if not (recompute and torch.is_grad_enabled()):
         return part(*values)
     out: Tensor = checkpoint(part, *values, use_reentrant=False)

@@ -1,9 +1,9 @@
-"""chunkwise: GNNPipe's pass: the chunks of a tick go through all layers of a stage, then the next.
+"""chunkwise: GNNPipe's pass: tick by tick, chunks go through all layers of a stage.
 
 A chunk reads fresh messages of chunks that passed before it or pass with it, and history of those
-that come after. Backward in the reverse order: when a chunk's turn comes, all that read it fresh
-have pushed their gradients to it. History is a constant. With one tick nothing is stale: that is
-graph-parallel training.
+that come later. The backward pass goes in reverse order: when a chunk's turn comes, all chunks that
+read its fresh messages have pushed their gradients to it. History is a constant. With one tick,
+nothing is stale: that is graph-parallel training.
 """
 
 from collections.abc import Sequence
@@ -22,18 +22,18 @@ __all__ = ["ChunkPass", "History"]
 
 
 class History:
-    """Messages of all aggregations of a stage: this epoch's, and those kept from before.
+    """Messages of all aggregations of a stage: this epoch's, and those of an earlier epoch.
 
-    Two buffers each, so that a row read as history can be read again when it is recomputed.
+    Each has its own buffer, so that history can be read again when a chunk is recomputed.
     """
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self.rows: dict[int, Rows] = {}
-        self.epoch: int | None = None  # whose random numbers are in it; None: it is zero
+        self.epoch: int | None = None  # whose random numbers it has; None: it is zero
 
     def of(self, layer: int) -> Rows:
-        """The buffers of a layer, zero at first."""
+        """Returns the buffers of a layer, initially zero."""
         if layer not in self.rows:
             place, width = self._stage.topology, self._stage.widths.message[layer]
             shape = (self._stage.reach.held, width)
@@ -44,26 +44,26 @@ class History:
         return self.rows[layer]
 
     def commit(self, epoch: int) -> None:
-        """This epoch's messages become history."""
+        """Turns this epoch's messages into history."""
         self.epoch = epoch
         for rows in self.rows.values():
             if rows.history is not None:
                 rows.fresh, rows.history = rows.history, rows.fresh
 
     def clear_adjoints(self) -> None:
-        """No gradients of last epoch are used."""
+        """Clears the gradients of the last epoch."""
         for rows in self.rows.values():
             assert rows.adjoint is not None
             rows.adjoint.zero_()
 
 
 class ChunkPass(Executor):
-    """One forward pass, and the backward pass that belongs to it.
+    """One forward pass and its backward pass.
 
     Args:
         stage: the stage.
         history: its buffers.
-        schedule: a chunkwise one.
+        schedule: a chunkwise schedule.
         epoch: for random numbers.
         factor: weight of gradients from other chunks.
     """
@@ -82,7 +82,7 @@ class ChunkPass(Executor):
         self._kept: list[tuple[list[Values], list[Values], list[Tensor]]] = []
 
     def _masks_of(self, chunk: int) -> tuple[Tensor | None, Tensor | None]:
-        """Which sources in other chunks are fresh; which of those are of earlier ticks."""
+        """Returns which sources in other chunks are fresh, and which of those passed earlier."""
         if self._stage.chunks.ticks == 1:
             return None, torch.zeros_like(self._stage.reach.others[chunk], dtype=torch.bool)
         place, now = self._place[self._stage.topology.locals[chunk].owner], self._place[chunk]
@@ -90,7 +90,7 @@ class ChunkPass(Executor):
         return fresh, None if self._stage.chunks.abreast == 1 else (place < now)[fresh]
 
     def _run_on(self, task: Task) -> None:
-        """The chunks of a tick through all layers; what the backward pass needs is kept."""
+        """Runs a tick's chunks through all layers, and keeps what the backward pass needs."""
         stage, gradients = self._stage, self._schedule.gradients
         given = [self._start(chunk) for chunk in task.chunks]
         if gradients and stage.program.stage:
@@ -117,7 +117,7 @@ class ChunkPass(Executor):
         self._kept.append((given, out, self._losses(task.chunks, out)))
 
     def _run_back(self, task: Task) -> None:
-        """Back through all layers; gradients of weights are added to theirs."""
+        """Goes back through all layers, and adds to the gradients of the weights."""
         stage = self._stage
         given, out, losses = self._kept.pop()
         roots: list[Tensor | None] = [*losses]

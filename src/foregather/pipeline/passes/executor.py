@@ -31,7 +31,7 @@ class Outcome:
 
 
 class Executor:
-    """Carries out all tasks of one rank but those that all ranks answer together.
+    """Carries out the tasks of one rank, except "agree" and "sum", which the engine does.
 
     Args:
         stage: the stage.
@@ -47,7 +47,7 @@ class Executor:
         self.tasks = schedule.tasks(stage.link.own)
         self._loss = 0.0
         self._fault: int | None = None
-        self._phase: bool | None = None  # backward, or forward, or not begun
+        self._phase: bool | None = None  # True: backward, False: forward, None: not begun
         self._take: Callable[[int], Any] | None = None
         self._arrived: dict[int, Values] = {}
         self._leaving: dict[int, Values] = {}
@@ -56,7 +56,7 @@ class Executor:
 
     @property
     def outcome(self) -> Outcome:
-        """What the forward pass found so far."""
+        """What the forward pass has found so far."""
         return Outcome(self._loss, self._fault)
 
     def do(self, task: Task) -> None:
@@ -75,7 +75,7 @@ class Executor:
         steps[task.kind](task)
 
     def forward(self) -> Outcome:
-        """Carries out the forward tasks, without a word to other ranks on how it went."""
+        """Carries out the forward tasks, without telling other ranks the outcome."""
         for task in self.tasks:
             if task.kind == "agree":
                 break
@@ -109,7 +109,7 @@ class Executor:
             self._stage.send_on(chunk, self._leaving.pop(chunk))
 
     def _start(self, chunk: int) -> Values:
-        """What a chunk starts with: rows that arrived, or its features."""
+        """Returns what a chunk starts with: rows that arrived, or its features."""
         if self._stage.program.stage == 0:
             return Values(self._stage.features.chunk(chunk))
         return self._arrived.pop(chunk)
@@ -117,7 +117,7 @@ class Executor:
     # ---- chunks ----------------------------------------------------------------------------
 
     def _run(self, task: Task) -> None:
-        """Chunks through ops."""
+        """Runs chunks through ops."""
         if task.backward:
             self._run_back(task)
         else:
@@ -139,13 +139,13 @@ class Executor:
         raise NotImplementedError
 
     def _check(self, chunk: int, rows: Tensor) -> None:
-        """Keeps the first chunk whose rows are not finite."""
+        """Remembers the first chunk whose rows are not finite."""
         if self._fault is None and not bool(torch.isfinite(rows).all()):
             self._fault = chunk
 
 
 def run_backward(roots: Sequence[Tensor | None], gradients: Sequence[Tensor | None]) -> None:
-    """Back from those roots that depend on a weight or a leaf."""
+    """Runs backward from the roots that depend on a weight or a leaf."""
     pairs = [
         (root, gradient)
         for root, gradient in zip(roots, gradients, strict=True)
@@ -156,5 +156,5 @@ def run_backward(roots: Sequence[Tensor | None], gradients: Sequence[Tensor | No
 
 
 def gradient_of(leaf: Tensor) -> Tensor:
-    """The gradient a leaf collected; zeros where none came."""
+    """Returns the gradient that a leaf collected, or zeros if there is none."""
     return torch.zeros_like(leaf) if leaf.grad is None else leaf.grad

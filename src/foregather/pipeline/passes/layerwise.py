@@ -1,8 +1,8 @@
 """layerwise: the exact pass: all chunks go through one segment, then through the next.
 
-Every message is there before it is read, so nothing is stale, forward or backward: results are
-those of the whole graph at once, in the memory of full rows between segments and one chunk's work.
-Stages take turns: they share memory, not time.
+Every message is computed before it is read, so nothing is stale, forward or backward: results are
+those of the whole graph at once. Memory holds the rows of all nodes between segments, and the work
+of one chunk. Stages take turns: they divide memory, not time.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class _Level:
 
     Attributes:
         x: rows.
-        message: messages, where they are not the rows themselves.
+        message: messages, if they are not the rows themselves.
     """
 
     x: Rows | None = None
@@ -41,19 +41,19 @@ class _Level:
         return rows
 
     def want_adjoints(self) -> None:
-        """Makes room for gradients, where there is none yet."""
+        """Makes room for gradients, if there is none yet."""
         for rows in (self.x, self.message):
             if rows is not None and rows.adjoint is None:
                 rows.adjoint = torch.zeros_like(rows.fresh)
 
 
 class LayerPass(Executor):
-    """One exact forward pass, and the backward pass that belongs to it.
+    """One exact forward pass and its backward pass.
 
     Args:
         stage: the stage.
-        schedule: a layerwise one; the result does not depend on its order, beyond rounding.
-            Without gradients only what the next segment reads is kept.
+        schedule: a layerwise schedule; its order changes the result only by rounding. Without
+            gradients, only what the next segment reads is kept.
         epoch: for random numbers; None for evaluation.
         keep_messages: keep messages of all aggregations in `messages`.
     """
@@ -75,7 +75,7 @@ class LayerPass(Executor):
     # ---- forward ---------------------------------------------------------------------------
 
     def _run_on(self, task: Task) -> None:
-        """A chunk through a segment; what the backward pass needs is kept."""
+        """Runs a chunk through a segment, and keeps what the backward pass needs."""
         (chunk,), number = task.chunks, task.segment
         given = self._given(number, chunk, self._start(chunk) if number == 0 else None)
         with torch.set_grad_enabled(self._keep):
@@ -88,7 +88,7 @@ class LayerPass(Executor):
         self._check(chunk, out.x)
 
     def _given(self, number: int, chunk: int, arrived: Values | None) -> Values:
-        """The input of a chunk in a segment, as leaves where gradients are asked for."""
+        """Returns the input of a chunk in a segment, as leaves if gradients are needed."""
         span = self._stage.reach.span(chunk)
         if arrived is not None:
             self._put_skips(span, arrived.skips)
@@ -136,9 +136,10 @@ class LayerPass(Executor):
             self._loss += float(stage.targets.of(chunk, out.x.detach()))
 
     def _free(self, task: Task) -> None:
-        """Backward, rows and gradients in front of the next segment are used up.
+        """Frees rows that are no longer needed.
 
-        Forward without gradients, the input of a finished segment is.
+        Backward, these are rows and gradients in front of the next segment; forward, if there are
+        no gradients, the input of a finished segment.
         """
         number = task.segment
         if task.backward:
@@ -158,7 +159,7 @@ class LayerPass(Executor):
         super()._begin(backward)
 
     def _run_back(self, task: Task) -> None:
-        """A chunk back through a segment; gradients of weights are added to theirs."""
+        """Runs a chunk back through a segment, and adds to the gradients of the weights."""
         (chunk,), number, stage = task.chunks, task.segment, self._stage
         self._levels[number].want_adjoints()
         given, out = self._kept.pop((number, chunk))
@@ -184,7 +185,7 @@ class LayerPass(Executor):
     def _given_skips(
         self, number: int, chunk: int, out: Values
     ) -> tuple[list[Tensor | None], list[Tensor | None]]:
-        """Skip tensors that this segment gives, with all gradients of them so far."""
+        """Returns the skip tensors that this segment gives, with their gradients so far."""
         span = self._stage.reach.span(chunk)
         # gradients of those that this segment sends on arrive with the gradients of the rows
         final = number + 1 == len(self._segments)
@@ -263,7 +264,7 @@ class LayerPass(Executor):
         return nears
 
     def _exchange(self, task: Task) -> None:
-        """Rows in front of a segment that other ways read, or the gradients of those."""
+        """Exchanges rows in front of a segment that other ways read, or their gradients."""
         rows = self._levels[task.segment].read
         across = Across(self._stage.link, self._stage.reach, task.ticks)
         if not task.backward:

@@ -1,8 +1,8 @@
-"""link: rows to and from other ranks, receives posted ahead, every byte counted.
+"""link: sends rows to other ranks and receives them, posts receives ahead, counts every byte.
 
 Forward rows go to the next stage and gradients to the previous one; ways of a stage exchange rows.
-All in an order both sides know, so no shape and no name is sent. Ranks are stage-major: peer number
-stage * ways + way. A wait never lasts longer than the timeout.
+Both sides know the order, so no shapes or names are sent. Ranks are numbered stage by stage, as
+peer stage * ways + way. A wait never lasts longer than the timeout.
 """
 
 from collections import deque
@@ -39,13 +39,13 @@ _UNSENT = 4  # sends in flight before the oldest is waited for; two more for eac
 
 
 class Link:
-    """What one rank of stages x ways says to others; a rank alone sends nothing.
+    """The messages of one rank of stages x ways; a single rank sends nothing.
 
     Args:
         stage: this stage.
         stages: S.
         timeout: seconds after which a silent peer is an error.
-        group: the ranks, stage by stage; None for a rank alone.
+        group: the ranks, stage by stage; None for a single rank.
         way: this way.
         ways: G.
     """
@@ -91,7 +91,7 @@ class Link:
     # ---- rows ------------------------------------------------------------------------------
 
     def send(self, peer: int, rows: Tensor, purpose: str, chunk: int = 0) -> None:
-        """Starts to send; the rows must not change afterwards."""
+        """Starts sending rows, which must not change afterwards."""
         rows = rows.contiguous()
         what = f"take the {purpose} rows of chunk {chunk}"
         with self._named(peer, what):
@@ -118,10 +118,10 @@ class Link:
         coming: Sequence[tuple[int, tuple[int, ...]]],
         like: Tensor,
     ) -> Callable[[int], Tensor]:
-        """A function that returns the rows of a chunk, in the order of `coming` (chunk, shape).
+        """Returns a function that takes the rows of chunks, in the order of `coming`.
 
-        Some receives are posted ahead of the one that is asked for, so that rows arrive while this
-        rank computes. Buffers have the dtype and device of `like`.
+        Some receives are posted ahead of the one that is requested, so that rows arrive while this
+        rank computes. `coming` has (chunk, shape); buffers have the dtype and device of `like`.
         """
         waiting, posted = deque(coming), deque[tuple[int, Any, Tensor]]()
 
@@ -158,13 +158,13 @@ class Link:
         purpose: str,
         chain: Sequence[int] | None = None,
     ) -> Tensor:
-        """Down a chain of P ranks, combined at each, and back: 2 (P - 1) messages.
+        """Combines values down a chain of P ranks and sends the result back: 2 (P - 1) messages.
 
         Args:
-            own: what this rank gives.
-            combine: of what came down the chain, and the own.
+            own: the value of this rank.
+            combine: called with what came down the chain, and `own`.
             purpose: for the ledger.
-            chain: peers with this one among them; None is all.
+            chain: peers, this one included; None means all.
         """
         chain = list(range(self.peers)) if chain is None else list(chain)
         place, total = chain.index(self.own), own

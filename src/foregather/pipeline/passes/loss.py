@@ -1,4 +1,4 @@
-"""loss: the training loss of rows, a sum; the caller divides by all training nodes."""
+"""loss: sums the training loss over rows; the caller divides it by all training nodes."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 def default_loss(labels: Tensor) -> Loss:
-    """Sums over rows: cross-entropy for classes, logistic for multi-label, squares for numbers."""
+    """Chooses a sum over rows: cross-entropy (classes), logistic (multi-label) or squares."""
     if labels.is_floating_point():
         return _squares
     return _classes if labels.ndim == 1 else _multi_label

@@ -70,10 +70,10 @@ class StageProgram:
 
 
 def as_layers(modules: Sequence[nn.Module]) -> list[GraphLayer]:
-    """PyG convolutions and modules of rows as layers; layers as they are.
+    """Wraps PyG convolutions and row-wise modules as layers; layers stay as they are.
 
     Raises:
-        InputError: an empty list, or something that is no module.
+        InputError: an empty list, something that is not a module, or skip tensors that do not fit.
     """
     layers = []
     for number, module in enumerate(modules):
@@ -96,13 +96,13 @@ def as_layers(modules: Sequence[nn.Module]) -> list[GraphLayer]:
                 "which no earlier layer gives"
             )
         if layer.gives in known:
-            raise InputError(f"layer {number} gives {layer.gives!r}, as an earlier layer does")
+            raise InputError(f"layer {number} gives {layer.gives!r}, which an earlier layer gives")
         known |= {layer.gives} if layer.gives else set()
     return layers
 
 
 def cut_layers(layers: Sequence[GraphLayer], stages: int) -> list[int]:
-    """First layers of all stages, and the number of layers: aggregations are shared out evenly.
+    """Returns the first layers of all stages and the number of layers; divides aggregations evenly.
 
     Raises:
         InputError: more stages than layers.
@@ -110,7 +110,7 @@ def cut_layers(layers: Sequence[GraphLayer], stages: int) -> list[int]:
     if stages > len(layers):
         raise InputError(
             f"there are {stages} stages but {len(layers)} layers; "
-            "a stage needs a layer, so start fewer ranks"
+            "every stage needs a layer, so start fewer ranks"
         )
     heavy = [i for i, layer in enumerate(layers) if layer.aggregates]
     if len(heavy) < stages:
@@ -119,16 +119,16 @@ def cut_layers(layers: Sequence[GraphLayer], stages: int) -> list[int]:
 
 
 def check_cuts(cuts: Sequence[int], layers: int, stages: int) -> list[int]:
-    """First layers of all stages, as the caller gave them.
+    """Returns the first layers of all stages, as the caller gave them, and the number of layers.
 
     Raises:
-        InputError: not one ascending cut a stage.
+        InputError: not one ascending cut for each stage after the first.
     """
     whole = [0, *cuts, layers]
     if len(whole) != stages + 1 or any(a >= b for a, b in itertools.pairwise(whole)):
         raise InputError(
             f"cuts is {list(cuts)}, expected {stages - 1} ascending numbers "
-            f"from 1 to {layers - 1}: the first layer of each further stage"
+            f"from 1 to {layers - 1}: the first layer of each stage after the first"
         )
     return whole
 
@@ -138,21 +138,21 @@ def _giver(layers: Sequence[GraphLayer], name: str) -> int:
 
 
 def crossing(layers: Sequence[GraphLayer], boundary: int, again: bool) -> list[str]:
-    """Skip tensors that cross in front of layer `boundary`."""
+    """Returns the skip tensors that cross in front of layer `boundary`."""
     needed = {name for layer in layers[boundary:] for name in layer.needs}
     given = [layer.gives for layer in layers[:boundary] if layer.gives in needed]
     return [name for name in given if name and not (again and _cheap(layers, name))]
 
 
 def _cheap(layers: Sequence[GraphLayer], name: str) -> bool:
-    """Whether a skip tensor comes from the features by dense layers alone."""
+    """Whether a skip tensor is made from the features by dense layers alone."""
     return not any(layer.aggregates for layer in layers[: _giver(layers, name) + 1])
 
 
 def stage_program(
     layers: Sequence[GraphLayer], cuts: Sequence[int], stage: int, again: bool
 ) -> StageProgram:
-    """The program of a stage; with `again`, cheap skip tensors are computed and not sent."""
+    """Makes the program of a stage; with `again`, cheap skip tensors are computed, not sent."""
     first, last = cuts[stage], cuts[stage + 1]
     needed = sorted({name for layer in layers[first:last] for name in layer.needs})
     given = [layer.gives for layer in layers[first:last]]
@@ -179,5 +179,5 @@ def stage_program(
 
 
 def shared_layers(programs: Sequence[StageProgram]) -> tuple[int, ...]:
-    """Layers whose weights several stages hold: those run again behind the first."""
+    """Returns the layers whose weights several stages hold: those rerun after the first stage."""
     return tuple(range(max(len(program.again) for program in programs)))

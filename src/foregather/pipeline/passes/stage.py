@@ -25,7 +25,7 @@ from foregather.pipeline.planning.schedule import draw_key
 
 __all__ = ["FeatureTable", "NearOf", "Stage", "Targets", "Values"]
 
-#: what each of some chunks sees in a layer, from (layer, chunks, their messages)
+#: from (layer, chunks, their messages) to what each of these chunks sees in the layer
 NearOf = Callable[[int, Sequence[int], Sequence[Tensor]], Sequence[Near]]
 
 
@@ -38,7 +38,7 @@ class Values:
     skips: dict[str, Tensor] = field(default_factory=dict)
 
     def leaves(self) -> "Values":
-        """The same values, cut off from what made them, ready to collect gradients."""
+        """Returns the same values, detached from what made them, ready to collect gradients."""
         return Values(
             self.x.detach().requires_grad_(),
             None if self.message is None else self.message.detach().requires_grad_(),
@@ -109,7 +109,7 @@ class Stage:
         link: to the neighbouring stages.
         runtime: recomputation and boundaries.
         seed: of random numbers.
-        whole: all edges as one chunk, where ways share out columns.
+        whole: all edges as one chunk, if columns are divided among ways.
     """
 
     layers: Sequence[GraphLayer]
@@ -165,15 +165,15 @@ class Stage:
         return now
 
     def near(self, chunk: int, own: Tensor, exchange: Exchange) -> ChunkNear:
-        """What a chunk sees."""
+        """Returns what a chunk sees."""
         return ChunkNear(self.topology, chunk, own, exchange, self.runtime.recompute == "dense")
 
     def dense(self, part: Callable[..., Tensor], *values: Tensor) -> Tensor:
-        """A dense part, recomputed in the backward pass where that was asked for."""
+        """Runs a dense part, which is recomputed in the backward pass if requested."""
         return run_dense(part, values, self.runtime.recompute == "dense")
 
     def feature_nears(self, chunks: Sequence[int], owns: Sequence[Tensor]) -> list[Near]:
-        """What chunks see where the graph's features are aggregated: they are never stale."""
+        """Returns what chunks see of the graph's features, which are never stale."""
         return [
             self.near(
                 chunk,
@@ -220,7 +220,7 @@ class Stage:
     # ---- rows in and out -------------------------------------------------------------------
 
     def inlet(self, order: Sequence[int]) -> Callable[[int], Values]:
-        """A function that returns what the stage before gave a chunk, in order."""
+        """Returns a function that takes what the previous stage sent for a chunk, in order."""
         names = self.program.skips_in
         widths = self._widths(self.program.first, names)
         take = self._receiver(order, self.link.stage - 1, "forward", sum(widths))
@@ -237,13 +237,13 @@ class Stage:
         self._send(self.program.stage + 1, "forward", chunk, [values.x, *skips])
 
     def gradients(self, order: Sequence[int]) -> Callable[[int], list[Tensor]]:
-        """A function that returns gradients of rows and skip tensors sent on, in order."""
+        """Returns a function that takes gradients of rows and skip tensors sent on, in order."""
         widths = self._widths(self.program.last, self.program.skips_out)
         take = self._receiver(order, self.link.stage + 1, "backward", sum(widths))
         return lambda chunk: list(torch.split(take(chunk), widths, 1))
 
     def send_back(self, chunk: int, gradients: Sequence[Tensor]) -> None:
-        """Sends gradients of what came in to the previous stage."""
+        """Sends the gradients of what came in back to the previous stage."""
         self._send(self.program.stage - 1, "backward", chunk, gradients)
 
     def _widths(self, layer: int, names: Sequence[str]) -> list[int]:

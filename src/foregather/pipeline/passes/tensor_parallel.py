@@ -1,8 +1,8 @@
 """tensor_parallel: dense parts by nodes, aggregations by columns; never stale.
 
 A rank has the rows of its nodes. For an aggregation it trades them for some columns of all rows,
-multiplies by the whole matrix, and trades back. Work is balanced whatever the graph is; each
-aggregation moves all rows twice forward and twice backward, whatever the cut.
+multiplies by the whole matrix, and trades back. Work is balanced for every graph; each aggregation
+moves all rows twice forward and twice backward, whatever the cut.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,14 +42,14 @@ def whole_topology(place: Topology) -> Topology:
 
 
 class _Trade:
-    """Rows for columns, and columns for rows, between all ways."""
+    """Trades rows for columns, and columns for rows, between all ways."""
 
     def __init__(self, link: Link, bounds: Sequence[int], width: int) -> None:
         self._link, self._rows = link, [int(b) for b in bounds]
         self._columns = column_bounds(width, link.ways)
 
     def to_columns(self, own: Tensor, purpose: str) -> Tensor:
-        """Own rows [n, width] for own columns of all rows [N, own columns]."""
+        """Trades own rows [n, width] for own columns of all rows [N, own columns]."""
         own = own.detach()
         out = own.new_empty(self._rows[-1], self._width(self._link.way))
         parts = [own[:, self._slice(w)] for w in range(self._link.ways)]
@@ -57,7 +57,7 @@ class _Trade:
         return self._trade(out, parts, places, purpose)
 
     def to_rows(self, columns: Tensor, purpose: str) -> Tensor:
-        """Own columns of all rows for own rows."""
+        """Trades own columns of all rows for own rows."""
         columns, rows = columns.detach(), self._span(self._link.way)
         out = columns.new_empty(rows.stop - rows.start, self._columns[-1])
         parts = [columns[self._span(w)] for w in range(self._link.ways)]
@@ -126,15 +126,15 @@ class _TensorNear:
 
     @property
     def rows(self) -> Tensor:
-        """Not there."""
+        """Not available."""
         raise self._refusal()
 
     def edges(self, norm: str | None = None) -> tuple[Tensor, Tensor | None]:
-        """Not there."""
+        """Not available."""
         raise self._refusal()
 
     def edge_attr(self) -> Tensor | None:
-        """Not there."""
+        """Not available."""
         raise self._refusal()
 
     def aggregate(self, norm: str = "mean") -> Tensor:
@@ -161,19 +161,19 @@ class _TensorNear:
     def _refusal(self) -> InputError:
         return InputError(
             f"layer {self._layer} ({type(self._stage.layers[self._layer]).__name__}) reads rows of "
-            "in-neighbours one by one, which split 'columns' does not have; use split 'nodes', or "
+            "in-neighbours one by one, which split 'columns' cannot give; use split 'nodes', or "
             "layers that only call near.aggregate"
         )
 
 
 class _Sums:
-    """A `Near` of three nodes without in-neighbours that has sums and nothing else."""
+    """A `Near` of three nodes without in-neighbours that offers only sums."""
 
     def __init__(self, own: Tensor) -> None:
         self.own, self.count = own, int(own.shape[0])
 
     def aggregate(self, norm: str = "mean") -> Tensor:
-        """Nothing comes in."""
+        """Returns zeros: there are no in-neighbours."""
         return torch.zeros_like(self.own)
 
     def dense(self, part: Callable[..., Tensor], *values: Tensor) -> Tensor:
@@ -182,7 +182,7 @@ class _Sums:
 
 
 def only_sums(layers: Sequence[GraphLayer], widths: Widths) -> bool:
-    """Whether no layer reads rows of in-neighbours one by one: then columns can be split."""
+    """Whether no layer reads rows of in-neighbours one by one, so that columns can be split."""
     weight = next((p for layer in layers for p in layer.parameters()), torch.empty(0))
     for number, layer in enumerate(layers):
         if layer.aggregates:
@@ -198,11 +198,11 @@ def only_sums(layers: Sequence[GraphLayer], widths: Widths) -> bool:
 
 
 class TensorPass(Executor):
-    """One exact forward pass, and the backward pass that belongs to it.
+    """One exact forward pass and its backward pass.
 
     Args:
         stage: the stage; this rank has one chunk of it.
-        schedule: one by columns.
+        schedule: a schedule by columns.
         epoch: for random numbers; None for evaluation.
     """
 
@@ -212,7 +212,7 @@ class TensorPass(Executor):
         self.scores: Tensor | None = None
 
     def _run_on(self, task: Task) -> None:
-        """All layers on this rank's nodes."""
+        """Runs all layers on this rank's nodes."""
         stage, (chunk,) = self._stage, task.chunks
         with torch.set_grad_enabled(self._schedule.gradients):
             out = stage.run(task.ops, [self._start(chunk)], [chunk], self._nears, self._epoch)[0]
@@ -223,7 +223,7 @@ class TensorPass(Executor):
                 self._loss += float(self._root.detach())
 
     def _run_back(self, task: Task) -> None:
-        """Gradients of weights are added to theirs."""
+        """Adds to the gradients of the weights."""
         run_backward([self._root], [None])
         self._root = None
 

@@ -1,6 +1,6 @@
-"""way_exchange: rows of the current chunks between the ways of a stage, and their gradients back.
+"""way_exchange: exchanges rows of the current chunks, and later their gradients, between ways.
 
-Sends start as soon as the own rows are there and receives are posted before, so that the caller
+Receives are posted first, and sends start as soon as the own rows are there, so that the caller
 computes with what it has while rows are on their way.
 """
 
@@ -21,7 +21,7 @@ class Across:
     Args:
         link: to the other ways.
         reach: what is given and taken.
-        ticks: whose rows cross.
+        ticks: the ticks whose rows cross.
     """
 
     def __init__(self, link: Link, reach: Reach, ticks: Sequence[int]) -> None:
@@ -31,7 +31,7 @@ class Across:
         self._coming: list[tuple[int, Callable[[int], Tensor]]] = []
 
     def start(self, rows: Tensor) -> None:
-        """Starts to send own rows and to receive rows of others."""
+        """Starts sending own rows and receiving rows of others."""
         self._begin("exchange", rows, self._gives, self._takes)
 
     def finish(self, rows: Tensor) -> None:
@@ -41,7 +41,7 @@ class Across:
         self._coming = []
 
     def start_back(self, adjoint: Tensor) -> None:
-        """Starts to send the gradients of rows of others and to receive those of own rows."""
+        """Starts sending the gradients of rows of others and receiving those of own rows."""
         self._begin("exchange_back", adjoint, self._takes, self._gives)
 
     def finish_back(self, adjoint: Tensor) -> None:
