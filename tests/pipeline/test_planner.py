@@ -34,7 +34,7 @@ def even(count: int, forward: float = 1.0, backward: float = 2.0) -> list[LayerC
 
 
 def test_simulated_messages():
-    """Two messages of 100 bytes at 100 bytes a second, half a second away."""
+    """Two messages of 100 bytes at 100 bytes per second, half a second away."""
     programs = [
         [Action("compute", 1.0, name="f0"), Action("send", peer=1, bytes=100),
          Action("send", peer=1, bytes=100)],
@@ -185,7 +185,7 @@ def test_the_choice_follows_mode_line_and_memory():
         plan(0)
     with pytest.raises(InputError, match="a line of 0"):
         Line(rate=0)
-    with pytest.raises(InputError, match="-1 s a byte, expected a rate above 0"):
+    with pytest.raises(InputError, match="-1 s per byte, expected a rate above 0"):
         Line(work=-1)
     with pytest.raises(InputError, match="two ranks"):
         measure_line()

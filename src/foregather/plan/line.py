@@ -13,13 +13,13 @@ _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What a line between two ranks does; a rank sends and gets at the same time.
+    """What a line between two ranks does; a rank sends and receives at the same time.
 
     Attributes:
         latency: seconds before the first byte of a message arrives.
-        rate: bytes a second.
-        work: seconds a byte that sending takes from what the rank computes, and receiving as much.
-        one_way: bytes a second while a rank only sends or only gets; None: the same.
+        rate: bytes per second.
+        work: seconds per byte that sending takes from the rank's computing, and receiving as much.
+        one_way: bytes per second while a rank only sends or only receives; None: the same.
     """
 
     latency: float = 50e-6
@@ -30,8 +30,8 @@ class Line:
     def __post_init__(self) -> None:
         if not (self.latency >= 0 and self.rate > 0 and self.work >= 0):
             raise InputError(
-                f"a line of {self.rate} bytes a second, {self.latency} s and {self.work} s a byte, "
-                "expected a rate above 0, and a latency and work of 0 or more"
+                f"a line of {self.rate} bytes per second, {self.latency} s and {self.work} s per "
+                "byte, expected a rate above 0, and a latency and work of 0 or more"
             )
 
     @staticmethod

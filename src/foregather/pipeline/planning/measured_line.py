@@ -1,7 +1,7 @@
 """measured_line: what ranks measure together: the line between two of them, and what layers cost.
 
-Layers are profiled by all ranks at once: ranks of one machine share its caches, its memory and,
-where two of them are threads of one core, its units.
+Layers are profiled by all ranks at once, because ranks of one machine share its caches, its memory
+and, if two of them are threads of one core, its units.
 """
 
 import os
@@ -26,7 +26,7 @@ _SMALL, _LARGE, _REPEATS = 1, 1 << 20, 5  # float32 values
 
 
 def measure_line(group: Any = None) -> Line:
-    """Messages to and fro between the first two ranks; all ranks call it and get the same.
+    """Times messages between the first two ranks; all ranks must call it, and get the same.
 
     Raises:
         InputError: torch.distributed is not in use, or has one rank.
@@ -49,10 +49,10 @@ def measure_line(group: Any = None) -> Line:
 
 
 def measure_costs(graph: Graph, layers: Sequence[nn.Module], group: Any = None) -> list[LayerCost]:
-    """What each layer costs while all ranks compute, on average; all ranks get the same.
+    """Measures the mean cost of each layer while all ranks compute; all ranks get the same.
 
     Raises:
-        ForegatherError: what a rank met, on all of them.
+        ForegatherError: the error of one rank, on all of them.
     """
     own: list[LayerCost] | ForegatherError
     dist.barrier(group)
@@ -69,7 +69,7 @@ def measure_costs(graph: Graph, layers: Sequence[nn.Module], group: Any = None) 
 
 
 def _to_and_fro(place: int, other: int, count: int, group: Any) -> tuple[float, float]:
-    """Seconds of one message, half the fastest of several round trips; and of work for it."""
+    """Returns seconds per message (half the fastest of several round trips), and of its work."""
     rows, best = torch.zeros(count), float("inf")
     worked = time.process_time()
     for _ in range(_REPEATS):

@@ -1,7 +1,7 @@
 """messages: what the tasks of a schedule send and receive, in bytes, one message at a time.
 
 The engine sends these and no others, the simulator prices them, and their sum is what a run
-announces beforehand. Words of agreement are not among them: they are a few bytes of control.
+predicts. Agreements are not included: they are a few bytes of control.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,15 +28,15 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What rows and weights weigh.
+    """The sizes of rows and weights.
 
     Attributes:
-        nodes: of each chunk.
-        crossing: rows [tick, giver, reader] that one way reads of another.
+        nodes: nodes of each chunk.
+        crossing: rows [tick, giver, reader] that one way reads from another.
         widths: columns of everything.
-        weights: values of each layer's weights that are trained.
-        itemsize: bytes of a value.
-        wire: bytes of a value at a boundary.
+        weights: how many values of each layer's weights are trained.
+        itemsize: bytes per value.
+        wire: bytes per value at a boundary.
     """
 
     nodes: Sequence[int]
@@ -52,10 +52,10 @@ class Message:
     """One message, as one of its two ranks sees it.
 
     Attributes:
-        sending: or receiving.
+        sending: whether this rank sends it; otherwise it receives it.
         peer: the other rank.
         purpose: as in the ledger.
-        bytes: of payload.
+        bytes: bytes of payload.
         rows: whole rows that are packed for it.
     """
 
@@ -72,7 +72,7 @@ class RankMessages:
     Args:
         schedule: of all ranks.
         sizes: of rows and weights.
-        rank: which one.
+        rank: the rank whose messages these are.
     """
 
     def __init__(self, schedule: Schedule, sizes: Sizes, rank: int) -> None:
@@ -80,7 +80,7 @@ class RankMessages:
         self._stage, self._way = divmod(rank, schedule.ways)
 
     def of(self, task: Task) -> Iterator[Message]:
-        """What a task sends and receives, in order; sends never wait for receives behind them."""
+        """Yields what a task sends and receives, in order; sends never wait for later receives."""
         if task.kind in ("receive", "send"):
             yield self._boundary(task)
         elif task.kind == "sum":
@@ -91,18 +91,18 @@ class RankMessages:
                     yield from exchange
 
     def exchanges(self, task: Task, layer: int) -> list[list[Message]]:
-        """What ways exchange in one aggregation of a task: rows once; rows and columns twice.
+        """Returns what ways exchange in one aggregation of a task: rows once, columns twice.
 
         Gradients of sums are summed by columns too, so both passes trade for columns first.
         """
         if self._schedule.how != "columns":
             return [self._rows(task, layer)]
         features = layer == 0 and self._schedule.programs[0].reads_features
-        turns = [True] if features else [False, True]  # columns of features are there
+        turns = [True] if features else [False, True]  # columns of features are already there
         return [self._trade(layer, to_rows, task.backward) for to_rows in turns]
 
     def _boundary(self, task: Task) -> Message:
-        """Rows of a chunk and its skip tensors, or their gradients."""
+        """The rows of a chunk and its skip tensors, or their gradients."""
         sending, (chunk,), (peer,) = task.kind == "send", task.chunks, task.peers
         sender = self._schedule.programs[min(peer, self._rank) // self._schedule.ways]
         widths = self._sizes.widths
@@ -111,7 +111,7 @@ class RankMessages:
         return Message(sending, peer, "backward" if task.backward else "forward", size)
 
     def _rows(self, task: Task, layer: int) -> list[Message]:
-        """Rows between ways that share out nodes; gradients go the other way round."""
+        """Rows between ways if nodes are divided; gradients go in the opposite direction."""
         rows = self._sizes.crossing[list(task.ticks)].sum(0)
         width, purpose = self._sizes.widths.message[layer], _exchange(task.backward)
         made = []
@@ -163,7 +163,7 @@ def _exchange(backward: bool) -> str:
 
 
 def trained_weights(layers: Sequence[GraphLayer]) -> list[list[nn.Parameter]]:
-    """The trained weights of each layer; one that several layers hold is the first one's."""
+    """Returns the trained weights of each layer; a shared one counts for the first layer only."""
     seen: set[int] = set()
     found = []
     for layer in layers:
@@ -174,12 +174,12 @@ def trained_weights(layers: Sequence[GraphLayer]) -> list[list[nn.Parameter]]:
 
 
 def trained_values(layers: Sequence[GraphLayer]) -> list[int]:
-    """How many values those are, layer by layer."""
+    """Returns the number of trained values of each layer."""
     return [sum(p.numel() for p in weights) for weights in trained_weights(layers)]
 
 
 def sent_bytes(schedule: Schedule, sizes: Sizes) -> dict[str, int]:
-    """Bytes that all ranks send, by purpose."""
+    """Returns the bytes that all ranks send, by purpose."""
     total = dict.fromkeys(("forward", "backward", "exchange", "exchange_back", "weights"), 0)
     for rank in range(schedule.ranks):
         messages = RankMessages(schedule, sizes, rank)

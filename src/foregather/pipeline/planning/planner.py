@@ -1,7 +1,7 @@
 """planner: picks scheme, stages, ways, chunks and the split of layers, under a memory limit.
 
 Every candidate is simulated from profiled layers, the measured cut and the line between ranks; the
-fastest that fits and keeps to the mode is chosen. A pure function of its arguments, except for the
+fastest one that fits and obeys the mode is chosen. A pure function of its arguments, except for the
 profile, which measures this machine.
 """
 
@@ -31,26 +31,26 @@ from foregather.pipeline.planning.workload import (
 )
 from foregather.plan.candidate import Candidate, Column, cheapest, heading, ranked, row
 from foregather.plan.line import Line
-from foregather.units import format_bytes, parse_size
+from foregather.units import format_bytes, format_number, parse_size
 
 __all__ = ["StageCandidate", "StagePlan", "make_plan"]
 
 _TICKS = (1, 2, 4)  # chunks one after the other, in multiples of the stages
 _SINGLE = (1, 2, 4, 8, 16, 32, 64)  # chunks of one rank
-_FACTORS = tuple(4.0**step for step in (1, 2, 3, 4, 5, 6))  # how far a flip is looked for
+_FACTORS = tuple(4.0**step for step in (1, 2, 3, 4, 5, 6))  # how far to look for a flip
 
 
 @dataclass(frozen=True)
 class StageCandidate(Candidate):
     """One setting with what an epoch would cost.
 
-    Bytes are those sent by all ranks; memory is that of the fullest rank, beside the graph.
+    Bytes are those sent by all ranks; memory is that of the fullest rank, without the graph.
 
     Attributes:
         setting: what would be run.
         bubble: share of the ranks' time in which nothing is computed.
         stale: share of the edges read from history.
-        busiest: seconds of computing of the busiest rank.
+        busiest: seconds for which the busiest rank computes.
     """
 
     setting: Setting
@@ -76,13 +76,13 @@ _COLUMNS: tuple[Column[StageCandidate], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class StagePlan:
-    """A choice, with all that was considered.
+    """A choice, and everything that was considered.
 
     Attributes:
         candidates: all of them, the fastest first.
         chosen: the one to run.
         line: between ranks.
-        limit: of memory on a rank, or None.
+        limit: memory limit per rank, or None.
         work: what is trained, as numbers.
         cuts: the measured cut of each (chunks, ways).
         runtime: what the caller asked for.
@@ -117,35 +117,35 @@ class StagePlan:
         }
 
     def timeline(self, candidate: StageCandidate | None = None) -> Timeline:
-        """The simulated epoch of a candidate; None is the chosen one."""
+        """Simulates an epoch of a candidate; None means the chosen one."""
         return _simulated(self.work, (candidate or self.chosen).setting, self.cuts, self.line)
 
     def draw(self, path: Path | str, candidate: StageCandidate | None = None) -> None:
         """Draws the stage x chunk timeline to a file; needs matplotlib."""
         setting = (candidate or self.chosen).setting
-        title = f"{setting.scheme}: {setting.stages} stages x {setting.ways} ways, modelled"
+        title = f"{setting.scheme}: {_shape(setting)}, modelled"
         draw_timeline(self.timeline(candidate), path, title)
 
     def explain(self) -> str:
-        """The candidates, the choice with the schedule of its ranks, and what would flip it."""
+        """Explains the candidates, the choice with its schedule, and what would flip it."""
         lines = [
             f"line between ranks: {self.line.rate / 1e9:.3g} GB/s, "
-            f"{self.line.latency * 1e6:.3g} us, {self.line.work * 1e9:.3g} ns of work a byte; "
-            "memory of a rank: " + ("no limit" if self.limit is None else format_bytes(self.limit)),
+            f"{self.line.latency * 1e6:.3g} us, {self.line.work * 1e9:.3g} ns of work per byte; "
+            "memory per rank: " + ("no limit" if self.limit is None else format_bytes(self.limit)),
             heading(_COLUMNS),
             *(f"{row(_COLUMNS, one)}  {one.refused}" for one in self.candidates),
         ]
         setting = self.chosen.setting
         lines.append(
-            f"chosen: {setting.scheme}, {setting.stages} stages x {setting.ways} ways, "
-            f"{setting.chunks} chunks, layers cut at {list(setting.cuts[1:-1])}, "
+            f"chosen: {setting.scheme}, {_shape(setting)}, "
+            f"{format_number(setting.chunks, 'chunk')}, layers cut at {list(setting.cuts[1:-1])}, "
             f"recompute {setting.recompute}; seconds are modelled"
         )
         lines.append(setting.schedule(self.work).show())
         return "\n".join([*lines, *self.flips()])
 
     def flips(self) -> list[str]:
-        """What would change the choice: another line, less memory, another mode."""
+        """Says what would change the choice: another line, or less memory."""
         found = []
         for word, factors in (("slower", [1 / f for f in _FACTORS]), ("faster", _FACTORS)):
             for factor in factors:
@@ -160,18 +160,18 @@ class StagePlan:
         if smaller:
             following = ranked(smaller)[0]
             found.append(
-                f"below {format_bytes(self.chosen.memory)} a rank: {_name(following)}, "
+                f"below {format_bytes(self.chosen.memory)} per rank: {_name(following)}, "
                 f"{following.seconds:.4g} s"
             )
         else:
-            found.append(f"nothing fits in less than {format_bytes(self.chosen.memory)} a rank")
+            found.append(f"nothing fits in less than {format_bytes(self.chosen.memory)} per rank")
         return found
 
     def _allowed(self) -> list[StageCandidate]:
         return [c for c in self.candidates if not c.refused]
 
     def _best(self, line: Line) -> StageCandidate:
-        """The choice if the line were another; what cannot win is not simulated."""
+        """Returns the choice for another line; candidates that cannot win are not simulated."""
 
         def bound(c: StageCandidate) -> float:
             ranks = c.setting.stages * c.setting.ways
@@ -189,7 +189,11 @@ class StagePlan:
 
 def _name(candidate: StageCandidate) -> str:
     s = candidate.setting
-    return f"{s.scheme} with {s.stages} stages x {s.ways} ways and {s.chunks} chunks"
+    return f"{s.scheme} with {_shape(s)} and {format_number(s.chunks, 'chunk')}"
+
+
+def _shape(setting: Setting) -> str:
+    return f"{format_number(setting.stages, 'stage')} x {format_number(setting.ways, 'way')}"
 
 
 def make_plan(
@@ -207,25 +211,25 @@ def make_plan(
     costs: Sequence[LayerCost] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> StagePlan:
-    """Looks at all ways to train these layers on so many ranks.
+    """Compares the settings that can train these layers on P ranks, and chooses one.
 
     Args:
         graph: with features.
         layers: as for `FullGraph`.
         ranks: P.
-        mode: "exact" allows no stale edge; else pipelines and hybrids run in this mode.
-        memory: limit of a rank, beside the graph itself: "8GB", bytes, or None.
+        mode: "exact" allows no stale edge; otherwise pipelines and hybrids run in this mode.
+        memory: limit per rank, without the graph itself: "8GB", bytes, or None.
         line: between ranks, see `measure_line`; None assumes 10 Gb/s and 50 us.
         partition: how nodes are cut.
-        seed: of the cut.
+        seed: random seed of the cut.
         runtime: `boundary` and `initial_again` are kept; the rest is chosen.
         stale: the largest share of stale edges that is accepted.
-        costs: of the layers, where they are known; None profiles them here.
-        progress: told what is looked at.
+        costs: of the layers, if they are known; None profiles them here.
+        progress: called with what is being considered.
 
     Raises:
-        InputError: no ranks, or layers that do not fit.
-        BudgetError: nothing fits the memory; the message says the least that does.
+        InputError: no ranks, or layers that do not fit together.
+        BudgetError: nothing fits the memory; the message says how much would.
     """
     if ranks < 1:
         raise InputError(f"ranks is {ranks}, expected 1 or more")
@@ -240,24 +244,25 @@ def make_plan(
         key = (setting.chunks, setting.ways)
         if key not in cuts:
             if progress is not None:
-                progress(f"{setting.chunks} chunks in {setting.ways} ways")
+                progress(f"{format_number(key[0], 'chunk')} in {format_number(key[1], 'way')}")
             chunks = make_chunks(graph, setting.chunks, partition, seed, setting.ways)
             cuts[key] = measure_cut(graph, chunks, setting.ways)
         found.append(_candidate(work, setting, cuts, line, limit, stale))
-    found.sort(key=lambda c: c.setting.chunks)  # of equal ones, that with the fewest chunks
+    found.sort(key=lambda c: c.setting.chunks)  # of equals, the one with the fewest chunks
     chosen = cheapest(found)
     if chosen is None:
         least = min((c.memory for c in found), default=0)
         raise refusal(
-            f"no scheme for {ranks} ranks fits {format_bytes(limit or 0)} a rank with at most "
-            f"{stale:.0%} stale edges; the least memory of any is {format_bytes(least)}",
+            f"no scheme for {format_number(ranks, 'rank')} fits {format_bytes(limit or 0)} per "
+            f"rank with at most {stale:.0%} stale edges; the least memory of any is "
+            f"{format_bytes(least)}",
             least,
         )
     return StagePlan(ranked(found), chosen, line, limit, work, cuts, runtime, mode)
 
 
 def _settings(work: Workload, ranks: int, mode: Mode) -> list[Setting]:
-    """All that is looked at."""
+    """Returns all settings that are considered."""
     count = len(work.layers)
     made: list[Setting] = []
     if ranks == 1:

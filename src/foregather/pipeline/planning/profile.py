@@ -1,8 +1,8 @@
-"""profile: what a layer costs, by node, by edge and by call: seconds, and bytes kept.
+"""profile: measures what a layer costs per node, per edge and per call: seconds, and bytes kept.
 
 Each type of layer (class and widths) is run on a sample of nodes with all their in-edges, on the
-same without edges, and on a few nodes: the differences are the prices of an edge and of a node.
-What is told is the usual time, not the best: a real epoch does not run at its best either.
+same nodes without edges, and on a few nodes: the differences are the prices of an edge and a node.
+The median time is reported, not the best: a real epoch does not run at its best either.
 """
 
 import statistics
@@ -25,22 +25,23 @@ from foregather.pipeline.passes.aggregation import ChunkNear, Exchange, Rows
 __all__ = ["LayerCost", "mean_cost", "profile_layers"]
 
 _SAMPLE = 1 << 13  # nodes
-_EDGES = 1 << 20  # of the sample, more or less: dense graphs have fewer nodes in it
+_EDGES = 1 << 20  # of the sample, roughly: that of a dense graph has fewer nodes
 _LEAST = 1024  # nodes, however many edges they have
-_FEW = 16  # nodes; what they cost is the price of a call
+_FEW = 16  # nodes; their cost is the price of a call
 _REPEATS = 9
 
 
 @dataclass(frozen=True, slots=True)
 class LayerCost:
-    """One layer.
+    """The cost of one layer.
 
     Attributes:
-        forward: seconds a node, an edge, and a call whatever its size.
+        forward: seconds per node, per edge, and per call whatever its size.
         backward: the same.
-        kept: bytes kept for the backward pass, a node and an edge: all but the layer's input,
-            which is the result of the layer before.
-        other: seconds a row of another chunk: to read it forward, to push its gradient backward.
+        kept: bytes kept for the backward pass, per node and per edge: all but the layer's input,
+            which is the result of the previous layer.
+        other: seconds per row of another chunk: to read it (forward), to push its gradient
+            (backward).
     """
 
     forward: tuple[float, float, float]
@@ -49,13 +50,13 @@ class LayerCost:
     other: tuple[float, float] = (0.0, 0.0)
 
     def seconds(self, nodes: float, edges: float, backward: bool, others: float = 0.0) -> float:
-        """Time of a chunk that reads so many rows of other chunks."""
+        """Returns the seconds of a chunk that reads `others` rows of other chunks."""
         node, edge, call = self.backward if backward else self.forward
         return call + node * nodes + edge * edges + self.other[backward] * others
 
 
 def mean_cost(costs: Sequence[LayerCost]) -> LayerCost:
-    """The mean of every price, as several ranks found them."""
+    """Returns the mean of every price over several ranks."""
 
     def mean(values: Sequence[tuple[float, ...]]) -> Any:
         return tuple(map(statistics.fmean, zip(*values, strict=True)))
@@ -71,7 +72,7 @@ def mean_cost(costs: Sequence[LayerCost]) -> LayerCost:
 def profile_layers(
     graph: Graph, layers: Sequence[GraphLayer], widths: Widths, sample: int = _SAMPLE
 ) -> list[LayerCost]:
-    """The cost of every layer; layers of one type and width are run once."""
+    """Measures the cost of every layer; layers of the same type and widths are run once."""
     weight = next((p for layer in layers for p in layer.parameters()), torch.empty(0))
     dense = int(np.searchsorted(graph.indptr, _EDGES))
     nodes = min(sample, graph.num_nodes, max(dense, _LEAST))
@@ -101,7 +102,7 @@ def _inner(layer: GraphLayer) -> tuple[str, ...]:
 
 
 def _sample(graph: Graph, nodes: int, edges: bool) -> Graph:
-    """The first nodes with all their in-edges; sources are folded into the sample."""
+    """Returns the first nodes with all their in-edges; sources are folded into the sample."""
     last = graph.indptr[nodes] if edges else 0
     source = graph.indices[:last].astype(np.int64) % nodes
     degree = graph.in_degree()[:nodes] if edges else np.zeros(nodes, np.int64)
@@ -130,14 +131,14 @@ def _cost(
 def _timed(
     layer: GraphLayer, width: int, skips: dict[str, int], place: Topology
 ) -> tuple[float, float, float]:
-    """Seconds forward, seconds backward, bytes kept."""
+    """Returns seconds forward, seconds backward, and bytes kept."""
     nodes, options = place.graph.num_nodes, {"dtype": place.dtype, "device": place.device}
     x = torch.ones(nodes, width, **options).requires_grad_()  # type: ignore[call-overload]
     given = {n: torch.ones(nodes, d, **options) for n, d in skips.items()}  # type: ignore[call-overload]
     grads = {id(p): p.grad for p in layer.parameters()}
     took: list[tuple[float, float]] = []
     kept = _Kept([*layer.parameters(), x, *given.values()])
-    for repeat in range(1 + _REPEATS):  # the first builds matrices
+    for repeat in range(1 + _REPEATS):  # the first one builds matrices
         begin = time.perf_counter()
         with torch.random.fork_rng(), torch.autograd.graph.saved_tensors_hooks(kept, _same):
             kept.begin()
@@ -159,7 +160,7 @@ def _timed(
 
 
 def _other_row(width: int, place: Topology) -> tuple[float, float]:
-    """Seconds to read one row of another chunk, fresh or history, and to push its gradient."""
+    """Returns the seconds to read a row of another chunk, and to push its gradient."""
     count = place.graph.num_nodes
     if not width or not count:
         return 0.0, 0.0
@@ -187,7 +188,7 @@ class _Kept:
     """Counts what autograd keeps, each storage once.
 
     Args:
-        known: what is counted elsewhere, as weights and matrices are.
+        known: what is counted elsewhere, such as weights.
     """
 
     def __init__(self, known: Sequence[Tensor]) -> None:
@@ -196,7 +197,7 @@ class _Kept:
         self._seen: set[int] = set()
 
     def begin(self) -> None:
-        """A new run."""
+        """Starts a new run."""
         self.bytes, self._seen = 0, set()
 
     def __call__(self, value: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
-"""programs: the tasks of a schedule as what they cost: seconds of computing, bytes to send.
+"""programs: turns the tasks of a schedule into costs: seconds of computing, bytes to send.
 
-A setting's schedule is the engine's own, and so are its messages, one by one.
+A setting has the engine's own schedule and its own messages, one by one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ __all__ = ["rank_programs"]
 
 
 def rank_programs(work: Workload, setting: Setting, cut: Cut) -> list[list[Action]]:
-    """The programs of all ranks, stage by stage, of a steady epoch in the order of ticks."""
+    """Returns the programs of all ranks, stage by stage, in a steady epoch with ticks in order."""
     schedule = setting.schedule(work)
     sizes = Sizes(
         cut.nodes,
@@ -41,7 +41,7 @@ class _Price:
         self._messages = RankMessages(schedule, sizes, rank)
 
     def actions(self) -> Iterator[Action]:
-        """Computing and messages, in order; words of agreement cost next to nothing."""
+        """Yields computing and messages, in order; agreements cost next to nothing."""
         for task in self._schedule.tasks(self._rank):
             if task.kind == "again":
                 for chunk in task.chunks:
@@ -56,7 +56,7 @@ class _Price:
                 yield from (_action(message) for message in self._messages.of(task))
 
     def _run(self, task: Task) -> Iterator[Action]:
-        """Layer by layer where ways exchange; else all layers at once."""
+        """Goes layer by layer if ways exchange; otherwise runs all layers at once."""
         if self._schedule.how == "columns":
             for layer in reversed(task.updates) if task.backward else task.updates:
                 yield from self._columns(task, layer)
@@ -72,9 +72,9 @@ class _Price:
                         yield self._compute(task, [layer], chunk, task.backward)
 
     def _overlapped(self, task: Task, layer: int) -> Iterator[Action]:
-        """Sums over own rows are computed while rows of other ways come.
+        """Sums over own rows are computed while rows of other ways arrive.
 
-        Forward the rest is behind them, backward in front.
+        The rest comes after them in the forward pass, and before them in the backward pass.
         """
         cost, inner = self._work.costs[layer], 1 - self._cut.between
         nodes, edges, others = self._cut.nodes, self._cut.edges, self._cut.others
@@ -98,9 +98,9 @@ class _Price:
             yield from rest
 
     def _columns(self, task: Task, layer: int) -> Iterator[Action]:
-        """Columns are summed between two trades; the dense part is of own rows.
+        """Columns are summed between two trades; the dense part uses own rows.
 
-        Forward the dense part is behind the sums, backward in front.
+        It comes after the sums in the forward pass, and before them in the backward pass.
         """
         cost, (chunk,) = self._work.costs[layer], task.chunks
         node, edge, call = cost.backward if task.backward else cost.forward
@@ -123,7 +123,7 @@ class _Price:
         return self._named(task, chunk, seconds)
 
     def _exchange(self, messages: Sequence[Message], layer: int) -> Iterator[Action]:
-        """Rows are packed and unpacked, which costs as much as to read rows of another chunk."""
+        """Rows are packed and unpacked, which costs as much as reading rows of another chunk."""
         price = self._work.costs[layer].other[0]
         for message in messages:
             packing = Action("compute", price * message.rows)

@@ -1,9 +1,9 @@
-"""schedule: what every rank does in a pass, and in which order, decided before it; values only.
+"""schedule: what every rank does in a pass, and in which order, decided beforehand; values only.
 
-One schedule serves all: the engine carries it out, the simulator prices it, and its messages are
-the bytes that are announced. One order of chunks serves all stages and layers of an epoch, forward;
-the backward pass has the reverse. It is a pure function of (seed, epoch, K), so that ranks agree
-without a message. Where chunks pass abreast it is an order of ticks.
+One schedule serves all: the engine carries it out, the simulator prices it, and its messages add up
+to the predicted bytes. All stages and layers of an epoch use one order of chunks; the backward pass
+reverses it. It is a pure function of (seed, epoch, K), so that ranks agree without a message. If
+chunks pass abreast, it is an order of ticks.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,17 +32,17 @@ class Task:
         kind: "receive" and "send" move the rows of one chunk between stages (forward), or their
             gradients (backward); "run" takes chunks through ops; "again" recomputes what a
             backward run needs; "exchange" moves rows of one aggregation between ways, or their
-            gradients; "free" lets go of what a segment read, or of what was in front of the next;
-            "agree" is the word of all ranks on the loss, or on the gradients; "sum" adds the
-            gradients of weights along a chain of ranks.
-        backward: in the backward pass.
+            gradients; "free" frees what a segment read, or what was in front of the next one;
+            "agree" makes all ranks agree on the loss, or on the gradients; "sum" adds the gradients
+            of weights along a chain of ranks.
+        backward: whether it belongs to the backward pass.
         chunks: own chunks.
-        ticks: those the chunks belong to; of an exchange, those whose rows cross.
+        ticks: those the chunks belong to; for an exchange, those whose rows cross.
         ops: what is run.
-        segment: which segment of the stage it is, where chunks go segment by segment.
-        layers: of "run" and "again", the aggregations in which ways exchange while it runs; of
-            "exchange", whose messages cross; of "sum", whose weights.
-        peers: the chain of ranks of "agree" and "sum"; the one other rank of "receive" and "send".
+        segment: the segment of the stage, if chunks go segment by segment.
+        layers: for "run" and "again", the aggregations in which ways exchange while it runs; for
+            "exchange", the one whose messages cross; for "sum", those whose weights it is about.
+        peers: the chain of ranks of "agree" and "sum"; the other rank of "receive" and "send".
     """
 
     kind: Kind
@@ -62,14 +62,14 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The tasks of all ranks in one pass: forward, and backward where gradients are asked for.
+    """The tasks of all ranks in one pass: forward, and backward if gradients are needed.
 
     Attributes:
         how: "chunkwise": a tick goes through all layers of a stage, then the next tick.
             "layerwise": all chunks go through a segment, then through the next. "columns": dense
             parts by nodes and aggregations by columns.
         programs: what each stage does.
-        ways: G; ranks are stage by stage.
+        ways: G; ranks are numbered stage by stage.
         chunks: K; chunk c belongs to tick c modulo the ticks.
         order: ticks, first to last.
         gradients: False for a forward pass alone.
@@ -95,32 +95,32 @@ class Schedule:
         return shared_layers(self.programs)
 
     def tasks(self, rank: int) -> tuple[Task, ...]:
-        """What a rank does, in order; its first backward task is where gradients begin."""
+        """Returns what a rank does, in order; gradients begin with its first backward task."""
         stage, way = divmod(rank, self.ways)
         return tuple(_Rank(self, stage, way).tasks())
 
     def own_tick(self, way: int, tick: int) -> tuple[int, ...]:
-        """The chunks of a tick that a way has."""
+        """Returns the chunks of a tick that a way has."""
         mine = own_chunks(self.chunks, way, self.ways)
         return tuple(c for c in range(tick, self.chunks, len(self.order)) if c in mine)
 
     def exchanging(self, stage: int) -> tuple[int, ...]:
-        """Aggregations of a stage whose messages cross between ways; features never do."""
+        """Returns a stage's aggregations whose messages cross between ways; features never do."""
         program = self.programs[stage]
         if self.ways == 1:
             return ()
         return tuple(n for n in program.aggregating if n or not program.reads_features)
 
     def segments(self, stage: int) -> tuple[tuple[Op, ...], ...]:
-        """Ops of a stage between aggregations.
+        """Returns the ops of a stage between aggregations.
 
-        Features are read where they are: nothing is run in front of their aggregation.
+        Features are read in place: nothing is run before they are aggregated.
         """
         program = self.programs[stage]
         return program.segments[1:] if program.reads_features else program.segments
 
     def show(self, most: int = 12) -> str:
-        """Who runs which chunks when, a line a rank; of long phases the first tasks."""
+        """Shows who runs which chunks when, one line per rank; long phases are shortened."""
         return "\n".join(self._show(rank, most) for rank in range(self.ranks))
 
     def _show(self, rank: int, most: int) -> str:
@@ -140,7 +140,7 @@ class Schedule:
 
 
 class _Rank:
-    """Writes down what one rank does."""
+    """Writes the tasks of one rank."""
 
     def __init__(self, schedule: Schedule, stage: int, way: int) -> None:
         self._schedule, self._stage, self._way = schedule, stage, way
@@ -149,7 +149,7 @@ class _Rank:
         self._exchanging = schedule.exchanging(stage)
 
     def tasks(self) -> Iterator[Task]:
-        """Forward, the word of all on it; backward, sums, the word of all on those."""
+        """Forward and agreement; then backward, sums and agreement."""
         schedule = self._schedule
         phase = {
             "chunkwise": self._chunkwise,
@@ -227,7 +227,7 @@ class _Rank:
                 yield Task("send", backward, (chunk,), peers=(peer,))
 
     def _sums(self, everyone: tuple[int, ...]) -> Iterator[Task]:
-        """Weights of one stage over its ways; weights that several stages hold, over all."""
+        """Sums weights of a stage over its ways, and those that several stages hold over all."""
         schedule, shared = self._schedule, self._schedule.shared
         own = (n for n in range(self._program.first, self._program.last) if n not in shared)
         first = self._stage * schedule.ways
@@ -242,9 +242,9 @@ class _Rank:
 
 
 def exact_pass(split: str, ways: int, ticks: int) -> How:
-    """How an exact epoch is run.
+    """Returns how an exact epoch is run.
 
-    Where ways have one tick nothing is stale chunk by chunk either, and exchanges overlap.
+    With several ways and one tick, nothing is stale chunk by chunk either, and exchanges overlap.
     """
     if split == "columns":
         return "columns"
@@ -252,15 +252,15 @@ def exact_pass(split: str, ways: int, ticks: int) -> How:
 
 
 def chunk_order(chunks: int, seed: int, epoch: int, reshuffle: bool = True) -> list[int]:
-    """The order of an epoch; without `reshuffle` the order of epoch 0 is kept."""
+    """Returns the order of an epoch; without `reshuffle`, always that of epoch 0."""
     order = np.empty(chunks, np.int64)
     _core.shuffled(chunks, seed, epoch if reshuffle else 0, 0, order)
     return [int(c) for c in order]
 
 
 def draw_key(*names: int) -> int:
-    """A 63-bit key for the random numbers of (seed, epoch, layer, chunk).
+    """Makes a 63-bit key for the random numbers of (seed, epoch, layer, chunk).
 
-    So dropout does not depend on how many stages there are, or on what is recomputed.
+    So dropout depends neither on the number of stages nor on what is recomputed.
     """
     return _core.fold_key(np.array([name & _MASK for name in names], np.uint64)) >> 1

@@ -18,19 +18,19 @@ __all__ = ["planned"]
 def planned(
     graph: Graph, layers: Sequence[nn.Module], draw: Path | None = None, **options: Any
 ) -> tuple[dict[str, Any], str]:
-    """Arguments for `FullGraph` as `make_plan` chose them for all ranks, and the explanation.
+    """Returns the arguments for `FullGraph` that `make_plan` chose, and the explanation.
 
-    Costs are measured by all ranks at once and the line between the first two, so all ranks run
-    the same plan.
+    All ranks measure costs together, and the first two the line between them; the first rank plans,
+    and all ranks get its plan.
 
     Args:
         graph: the graph.
         layers: as for `FullGraph`.
         draw: where the stage x chunk timeline is drawn.
-        **options: of `make_plan`, without ranks and line.
+        **options: of `make_plan`, except ranks and line.
 
     Raises:
-        ForegatherError: what `make_plan` raises, or a rank met while profiling, on all ranks.
+        ForegatherError: on all ranks: what `make_plan` raised, or one of them while profiling.
     """
     if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
         plan = make_plan(graph, layers, 1, **options)

@@ -1,8 +1,8 @@
 """simulate: a discrete-event model of ranks: what each computes, sends and waits for, in order.
 
-A rank does one thing at a time. A message leaves when the rank's outgoing line is free and arrives
-after latency and its bytes, when the receiver's incoming line is free; the sender goes on at once,
-or, where ranks have no core to spare for messages, after the work that its bytes make.
+A rank does one thing at a time. A message leaves when the rank's outgoing line is free, and arrives
+after the latency and the time of its bytes, when the receiver's incoming line is free. The sender
+continues at once or, if ranks have no core to spare for messages, after the work of its bytes.
 """
 
 from collections import deque
@@ -23,10 +23,10 @@ class Action:
 
     Attributes:
         kind: "compute", "send" or "receive".
-        seconds: of computing.
+        seconds: seconds of computing.
         peer: the other rank of a message.
-        bytes: of a message.
-        name: for the picture, as "f3" or "b3": phase and chunk.
+        bytes: bytes of a message.
+        name: for the drawing, such as "f3" or "b3": phase and chunk.
     """
 
     kind: str
@@ -53,7 +53,7 @@ class Timeline:
     Attributes:
         seconds: until the last rank ends.
         busy: seconds of computing, by rank.
-        bytes: that were sent, in all.
+        bytes: bytes that were sent, in total.
         runs: stretches of computing with a name.
     """
 
@@ -106,7 +106,7 @@ def simulate(programs: Sequence[Sequence[Action]], line: Line) -> Timeline:
             clock[rank] = max(clock[rank], arrival) + work
     stuck = [r for r in range(ranks) if place[r] < len(programs[r])]
     if stuck:
-        raise InputError(f"rank {stuck[0]} of the simulation waits for a message nobody sends")
+        raise InputError(f"rank {stuck[0]} of the simulation waits for a message that nobody sends")
     found.seconds = max(clock, default=0.0)
     return found
 
@@ -124,7 +124,7 @@ def _can_go(
 
 
 def draw_timeline(timeline: Timeline, path: Path | str, title: str = "Stages by chunks") -> None:
-    """Draws ranks against time, a colour for each chunk, backward hatched; needs matplotlib.
+    """Draws ranks against time, one colour per chunk, backward hatched; needs matplotlib.
 
     Raises:
         MissingDependencyError: matplotlib is not installed.

@@ -1,11 +1,11 @@
-"""volume: bytes that cross between ranks in an epoch: of its schedule, and as closed forms.
+"""volume: bytes that cross between ranks in an epoch, from its schedule and as closed forms.
 
 The messages of a schedule add up to the closed forms, and the ledger equals both.
 
-N nodes, b bytes a value. A boundary carries the rows of N nodes and the skip tensors that cross
+N nodes, b bytes per value. A boundary carries the rows of N nodes and the skip tensors that cross
 there, once forward and once backward; a sweep carries them forward once more. Ways exchange, for
-each aggregation, the rows that one way has and another reads (alpha_G N in all), or, where columns
-are split, all rows that change place.
+each aggregation, the rows that one way has and another reads (alpha_G N in all) or, if columns are
+split, all rows that change place.
 """
 
 from collections.abc import Sequence
@@ -25,12 +25,12 @@ __all__ = [
 
 
 def schedule_bytes(schedule: Schedule, sizes: Sizes, sweeps: int = 0) -> dict[str, int]:
-    """Bytes of all ranks: `rows` between stages, `exchange` between ways, sums of `weights`.
+    """Returns the bytes of all ranks: `rows` between stages, `exchange` between ways, `weights`.
 
     Args:
         schedule: of an epoch.
         sizes: of rows and weights.
-        sweeps: forward passes without gradients before it; there are none by columns.
+        sweeps: forward passes without gradients before it; with columns there are none.
     """
     sent = sent_bytes(schedule, sizes)
     if sweeps and schedule.how != "columns":  # no history, so nothing to sweep
@@ -44,7 +44,7 @@ def schedule_bytes(schedule: Schedule, sizes: Sizes, sweeps: int = 0) -> dict[st
 
 
 def pipeline_bytes(nodes: int, widths: Sequence[int], itemsize: int, sweeps: int = 0) -> int:
-    """Bytes of all boundaries together: (2 + sweeps) N b times the sum of widths.
+    """Returns the bytes of all boundaries: (2 + sweeps) N b times the sum of widths.
 
     With S - 1 boundaries of one width d and no sweep: 2 (S - 1) N d b.
 
@@ -58,12 +58,12 @@ def pipeline_bytes(nodes: int, widths: Sequence[int], itemsize: int, sweeps: int
 
 
 def exchange_bytes(crossing: int, widths: Sequence[int], itemsize: int, sweeps: int = 0) -> int:
-    """Bytes between ways that share out nodes: (2 + sweeps) alpha_G N b times the sum of widths.
+    """Bytes between ways if nodes are divided: (2 + sweeps) alpha_G N b times the sum of widths.
 
     With L aggregations of one width d and no sweep: 2 L d b alpha_G N.
 
     Args:
-        crossing: alpha_G N: over all ways, the distinct rows it reads of other ways.
+        crossing: alpha_G N: the distinct rows that a way reads from others, summed over ways.
         widths: columns of the messages of each aggregation; those of the graph's own features do
             not cross, since every rank has them.
         itemsize: b.
@@ -75,7 +75,7 @@ def exchange_bytes(crossing: int, widths: Sequence[int], itemsize: int, sweeps: 
 def column_bytes(
     rows: Sequence[int], widths: Sequence[int], itemsize: int, first: int | None = None
 ) -> int:
-    """Bytes between ways that share out columns: 4 b (N d - sum of n_w d_w) an aggregation.
+    """Bytes between ways if columns are divided: 4 b (N d - sum of n_w d_w) per aggregation.
 
     Way w has n_w rows and d_w columns. Where ways divide both evenly: 4 L N d b (P - 1) / P.
 
@@ -92,12 +92,12 @@ def column_bytes(
 
 
 def _moved(rows: Sequence[int], width: int) -> int:
-    """Values that change place when rows are traded for columns."""
+    """Counts the values that change place when rows are traded for columns."""
     bounds = column_bounds(width, len(rows))
     kept = sum(n * (bounds[w + 1] - bounds[w]) for w, n in enumerate(rows))
     return sum(rows) * width - kept
 
 
 def shared_weight_bytes(ranks: int, weights: int, itemsize: int) -> int:
-    """Bytes to sum the gradients of weights that ranks share: down their chain, and back."""
+    """Returns the bytes of summing gradients of shared weights: down the chain, and back."""
     return 2 * (ranks - 1) * weights * itemsize

@@ -1,6 +1,6 @@
 """workload: a graph and layers as numbers: widths, costs, weights; and what a rank must hold.
 
-Memory counts what a run makes beside the graph itself: buffers, what the backward pass keeps,
+Memory counts what a run allocates, without the graph itself: buffers, what the backward pass keeps,
 matrices, weights with their gradients and two moments.
 """
 
@@ -42,9 +42,9 @@ class Workload:
         costs: of each layer.
         nodes: N.
         edges: E.
-        itemsize: b of rows.
-        wire: bytes of a value at a boundary.
-        again: dense layers that give a skip tensor are run again on each stage.
+        itemsize: bytes per value of rows.
+        wire: bytes per value at a boundary.
+        again: whether dense layers that give a skip tensor are rerun on each stage.
     """
 
     layers: Sequence[GraphLayer]
@@ -62,13 +62,13 @@ class Workload:
         return exchanged_widths(self.layers, self.widths)[1] is not None
 
     def weights(self, numbers: Sequence[int]) -> int:
-        """Values of the weights of some layers."""
+        """Returns the number of values in the weights of some layers."""
         return sum(p.numel() for n in numbers for p in self.layers[n].parameters())
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One way to run it.
+    """One way to train a model.
 
     Attributes:
         split: "nodes" or "columns".
@@ -90,7 +90,7 @@ class Setting:
 
     @property
     def scheme(self) -> str:
-        """Its name for people."""
+        """The name of the scheme."""
         if self.split == "columns":
             return "tensor"
         if self.ways > 1:
@@ -103,7 +103,7 @@ class Setting:
         return stage_program(work.layers, self.cuts, stage, work.again)
 
     def schedule(self, work: Workload) -> Schedule:
-        """What all ranks do in a steady epoch, in the order of ticks."""
+        """What all ranks do in a steady epoch, with ticks in order."""
         ticks = self.chunks // self.ways
         how: How = "chunkwise"
         if self.mode == "exact":
@@ -128,7 +128,7 @@ def workload_of(
     runtime: Runtime,
     costs: Sequence[LayerCost] | None = None,
 ) -> Workload:
-    """A graph and layers as numbers; where no costs are given, the layers are profiled here."""
+    """Describes a graph and layers as numbers; without costs, the layers are profiled here."""
     if graph.features is None:
         raise InputError("the graph has no features, which full-graph training needs")
     layers = as_layers(modules)
@@ -148,7 +148,7 @@ def workload_of(
 
 
 def split_layers(work: Workload, stages: int) -> tuple[int, ...]:
-    """First layers of all stages so that the slowest stage is as fast as can be."""
+    """Returns the first layers of all stages that make the slowest one as fast as possible."""
     costs = [
         cost.seconds(work.nodes, work.edges, False) + cost.seconds(work.nodes, work.edges, True)
         for cost in work.costs
@@ -168,7 +168,7 @@ def split_layers(work: Workload, stages: int) -> tuple[int, ...]:
 
 
 def memory_of(work: Workload, setting: Setting, cut: Cut) -> int:
-    """Bytes of the rank that needs the most, beside the graph itself."""
+    """Returns the bytes of the rank that needs the most, without the graph itself."""
     return max(
         rank_memory(work, setting, cut, stage, way)
         for stage in range(setting.stages)
@@ -177,7 +177,7 @@ def memory_of(work: Workload, setting: Setting, cut: Cut) -> int:
 
 
 def rank_memory(work: Workload, setting: Setting, cut: Cut, stage: int, way: int) -> int:
-    """Bytes of one rank, beside the graph itself."""
+    """Returns the bytes of one rank, without the graph itself."""
     program = setting.program(work, stage)
     mine = own_chunks(setting.chunks, way, setting.ways)
     nodes, edges = sum(cut.nodes[c] for c in mine), sum(cut.edges[c] for c in mine)
@@ -208,14 +208,14 @@ def rank_memory(work: Workload, setting: Setting, cut: Cut, stage: int, way: int
 
 
 def _kept_input(work: Workload, setting: Setting, program: StageProgram) -> int:
-    """Columns of what comes into a stage and is kept until the backward pass."""
+    """Counts the columns that come into a stage and are kept until the backward pass."""
     if program.first == 0 and setting.mode == "exact" and setting.recompute == "all":
         return 0  # features are read again
     return work.widths.x[program.first] + sum(work.widths.skip[n] for n in program.skips_in)
 
 
 def _level_columns(work: Workload, program: StageProgram, aggregating: Sequence[int]) -> int:
-    """Columns of an exact pass: rows of all levels, with gradients of two, and skip tensors."""
+    """Counts the columns of an exact pass: rows of all levels, gradients of two, and skips."""
     written = {op.layer for ops in program.segments for op in ops if op.kind == "message"}
     levels = [
         work.widths.x[n] + (work.widths.message[n] if n in written else 0) for n in aggregating
@@ -227,5 +227,5 @@ def _level_columns(work: Workload, program: StageProgram, aggregating: Sequence[
 
 
 def _matrices(nodes: int, edges: int, itemsize: int) -> int:
-    """A matrix and its transpose, and the local edges they are made of."""
+    """Returns the bytes of a matrix, its transpose, and the local edges they are made from."""
     return 2 * (edges + nodes) * (4 + itemsize) + 24 * edges
