@@ -48,7 +48,8 @@ class Conv(GraphLayer):
         kind = type(conv).__name__
         if getattr(conv, "cached", False):
             raise InputError(
-                f"{kind} was created with cached=True, which would keep one chunk; set it to False"
+                f"{kind} was created with cached=True, which would keep the edges of one chunk; "
+                "set it to False"
             )
         if getattr(conv, "improved", False):
             raise InputError(
@@ -61,7 +62,7 @@ class Conv(GraphLayer):
         self._weighted = "edge_weight" in takes
         self._attr = _takes_edge_attr(conv, edge_attr)
         # both attributes: the family of gcn_norm (SAGEConv's `normalize` is another thing); one
-        # that makes its weights itself (PDNConv) cannot be given those of the whole graph
+        # that makes its own weights (PDNConv) cannot be given those of the whole graph
         family = hasattr(conv, "normalize") and hasattr(conv, "add_self_loops")
         self._family = family and self._weighted
         self._pair = kind in _PAIR
