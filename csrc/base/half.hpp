@@ -20,7 +20,7 @@ constexpr std::uint16_t to_half(float x) {
   // so the addition itself rounds.
   const std::int32_t tiny = std::bit_cast<std::int32_t>(std::bit_cast<float>(magnitude) + 0.5f) -
                             std::bit_cast<std::int32_t>(0.5f);
-  // All ones where x is below 2^-14; a mask, because compilers make a branch of `?:` here.
+  // All ones where x is below 2^-14; a mask, because compilers turn `?:` into a branch here.
   const std::int32_t small = (magnitude - (113 << 23)) >> 31;
   const std::int32_t half = (tiny & small) | (normal & ~small);
   return static_cast<std::uint16_t>(half | ((bits >> 16) & 0x8000));

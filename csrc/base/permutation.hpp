@@ -83,7 +83,7 @@ class Permutation {
     return ((hash >> 32) * extent) >> 32;
   }
   // x modulo the extent for x < 2 * extent. Without a branch: it would be mispredicted every other
-  // time, and compilers make one of `?:`.
+  // time, and compilers turn `?:` into one.
   static std::uint64_t wrap(std::uint64_t x, std::uint64_t extent) {
     const std::uint64_t less = x - extent;
     return less + (extent & (0 - (less >> 63)));

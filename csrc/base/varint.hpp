@@ -1,6 +1,6 @@
 // Varint: whole numbers in as few bytes as they need, for what travels between ranks.
 //
-// Seven bits a byte, lowest first; the high bit says that more follow. Numbers below 128 take one
+// Seven bits per byte, lowest first; the high bit says that more follow. Numbers below 128 take one
 // byte, any 64-bit number at most ten. Readers trust nothing: the end of the bytes is checked, and
 // a number that does not fit into 64 bits is refused.
 #pragma once

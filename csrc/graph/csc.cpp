@@ -285,7 +285,7 @@ class Builder {
   std::vector<std::int64_t> cells_;   // [thread][bucket]: counts, then write positions
   std::vector<std::int64_t> starts_;  // first item of each bucket, and E
   Items<Item> items_;
-  std::vector<Items<Item>> spare_;  // `limit` items a thread, made on demand
+  std::vector<Items<Item>> spare_;  // `limit` items per thread, made on demand
 };
 
 void check_sizes(std::size_t source, std::size_t target, std::int64_t num_nodes, std::size_t indptr,

@@ -45,7 +45,7 @@ struct Slim {  // no position wanted, or it is in the bits
   std::int64_t position() const { return 0; }
 };
 
-struct Carrier12 {  // a position below 2^32 beside the bits; halves keep the size at 12
+struct Carrier12 {  // a position below 2^32 next to the bits; halves keep the size at 12
   static constexpr bool kCarries = true;
   std::uint32_t low, high, place;
   static Carrier12 make(std::uint64_t bits, std::int64_t position) {

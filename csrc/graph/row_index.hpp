@@ -1,8 +1,9 @@
-// RowIndex: where the rows of a topology start and how long they are, in 2.25 bytes a vertex.
+// RowIndex: where the rows of a topology start and how long they are, in 2.25 bytes per vertex.
 //
-// An indptr takes 8 bytes a vertex. Here are 16-bit degrees, 32 to a cache line, and one 64-bit
-// start for every 32 vertices: a row is found with two cache lines and a sum of at most 31 numbers.
-// The few degrees of 65535 and more (at most E / 65535 vertices) are in a sorted table beside.
+// An indptr takes 8 bytes per vertex. The index has 16-bit degrees, 32 to a cache line, and one
+// 64-bit start for every 32 vertices: a row is found with two cache lines and a sum of at most 31
+// numbers. The few degrees of 65535 and more (at most E / 65535 vertices) are in a separate sorted
+// table.
 //
 // Built by appending the indptr in pieces, so the plain form is never in memory as a whole.
 #pragma once
@@ -29,7 +30,7 @@ class RowIndex {
   /// The next piece of an indptr: row ends, without the leading 0. Throws FormatError where they do
   /// not ascend, pass num_edges, or a row has 2^32 edges or more.
   void append(std::span<const std::int64_t> ends);
-  /// Says that all rows are there. Throws FormatError where they are not.
+  /// Ends appending. Throws FormatError if rows are missing.
   void finish() const;
 
   RowSpan row(std::int64_t v) const {
@@ -37,7 +38,7 @@ class RowIndex {
     const auto place = static_cast<std::size_t>(v % kGroup);
     const std::uint16_t* degrees = &degree_[group * kGroup];
     std::uint32_t before = 0, large = 0;
-    for (std::size_t i = 0; i < kGroup; ++i) {  // without branches, so that it is a few vectors
+    for (std::size_t i = 0; i < kGroup; ++i) {  // without branches, so that it vectorises
       const std::uint32_t degree = i < place ? degrees[i] : 0;
       before += degree;
       large |= degree == kLarge;
@@ -54,7 +55,7 @@ class RowIndex {
 
   std::int64_t num_nodes() const { return num_nodes_; }
   std::int64_t num_edges() const { return num_edges_; }
-  /// Bytes of an index at most, known before it is made.
+  /// The most bytes an index can take, known before it is made.
   static std::size_t bytes(std::int64_t num_nodes, std::int64_t num_edges);
 
  private:

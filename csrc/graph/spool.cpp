@@ -35,7 +35,7 @@ void partition(std::span<const std::byte> records, RecordLayout layout, std::uin
   const auto count = static_cast<std::int64_t>(records.size() / step);
   const std::size_t buckets = offsets.size() - 1;
   if (threads <= 0) threads = default_threads();
-  // One cursor table a part; parts are contiguous input ranges in order, so the scatter is stable.
+  // One cursor table per part; parts are consecutive ranges of the input, so the scatter is stable.
   std::vector<std::vector<std::int64_t>> cursors(static_cast<std::size_t>(threads));
   constexpr std::int64_t kGrain = 1 << 14;
   parallel_for(count, threads, kGrain, [&](std::int64_t begin, std::int64_t end, int part) {

@@ -1,4 +1,4 @@
-// The shape of a synthetic graph: who lies where, how many edges each has; rows are drawn in
+// The shape of a synthetic graph: where vertices lie and how many edges each has; rows are drawn in
 // synth_rows.cpp, features and labels in synth_learn.cpp.
 #include "graph/synthetic/synth.hpp"
 

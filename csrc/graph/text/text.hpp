@@ -2,12 +2,12 @@
 //
 // A parser gets a piece of a file that starts at the start of a line and ends at the end of one,
 // and arrays to fill. It stops at the end of the text or when the arrays are full, and says how
-// far it came; the caller goes on from there. Nothing is allocated per line.
+// far it got; the caller continues from there. Nothing is allocated per line.
 //
-// Lines end with LF or CRLF; the last one may have no end. Blank lines hold nothing and are passed
-// over, as are comment lines (first character after blanks is # or %) where `comments` is set.
+// Lines end with LF or CRLF; the last one may have no end. Blank lines hold nothing and are
+// skipped, as are comment lines (first character after blanks is # or %) if `comments` is set.
 // Fields are separated by `delimiter`; ' ' stands for any run of blanks (spaces and tabs), and
-// blanks at both ends of a line then mean nothing. Blanks around a field are no part of it.
+// blanks at both ends of a line then mean nothing. Blanks around a field are not part of it.
 // A field that starts with " runs to the closing " of the same line, "" inside stands for one ",
 // and nothing but blanks may follow before the next delimiter. A field is never continued on the
 // next line.
@@ -37,20 +37,20 @@ struct TextPiece {
   std::string_view text;         ///< whole lines
   std::string_view name;         ///< of the file, for messages
   std::int64_t first_line = 1;   ///< number of the first line of `text`; line 1 may have a BOM
-  std::int64_t skip_before = 0;  ///< lines with a smaller number are passed over (a header)
+  std::int64_t skip_before = 0;  ///< lines with a smaller number are skipped (a header)
   char delimiter = ',';          ///< one of , ; | : tab, or ' ' for any run of blanks
-  bool comments = true;          ///< pass over lines that start with # or %
+  bool comments = true;          ///< skip lines that start with # or %
 };
 
-/// How far a parser came.
+/// How far a parser got.
 struct TextTaken {
   std::int64_t rows = 0;   ///< rows written to the output
-  std::int64_t lines = 0;  ///< lines consumed, with comments and blank ones
+  std::int64_t lines = 0;  ///< lines consumed, including comments and blank ones
   std::size_t bytes = 0;   ///< bytes consumed: the rest starts at text[bytes]
   std::int64_t names = 0;  ///< strings written (parse_strings only)
 };
 
-/// A column of weights beside the ids; `column` < 0 = none. Weights must be finite.
+/// A column of weights next to the ids; `column` < 0 = none. Weights must be finite.
 struct WeightColumn {
   int column = -1;
   std::span<float> out;  ///< one for each row of capacity
@@ -80,7 +80,7 @@ TextTaken parse_strings(const TextPiece& piece, std::span<const int> columns,
 
 /// Reads lines of exactly `width` numbers into row-major `out` (capacity out.size() / width).
 ///
-/// An empty field is NaN; a blank line, where `width` is 1, still holds nothing and is passed over.
+/// An empty field is NaN; a blank line holds nothing and is skipped, even if `width` is 1.
 template <typename Number>  // float or double
 TextTaken parse_numbers(const TextPiece& piece, int width, std::span<Number> out);
 
