@@ -8,11 +8,12 @@
 // Two blocks with at most `gap_blocks` between them are read by one request, the gap included.
 //
 // The cache keeps the blocks that most passes needed (least frequently used goes first; at equal
-// counts what is in the cache stays, so that a pass over everything does not wash it out). Which
-// picks come next is not known, but how often a block was needed before says it well: it is the
-// chance to be reached of the rows in it. Counts are 8 bits; all are halved when one is full.
+// counts what is in the cache stays, so that a pass over everything does not flush it). Which picks
+// come next is not known, but how often a block was needed before is a good guide: it shows how
+// likely its rows are to be reached. Counts are 8 bits; all are halved when one is full.
 //
-// Memory: 5.125 bytes a block of the file and 4 a slot. All tables have their size from the start.
+// Memory: 5.125 bytes per block of the file and 4 per slot. All tables have their size from the
+// start.
 #pragma once
 
 #include <atomic>
@@ -56,7 +57,7 @@ class BlockPass {
  public:
   explicit BlockPass(const PassShape& shape);
 
-  /// Says that a block is needed; from any thread, before plan().
+  /// Marks a block as needed; may be called from any thread, before plan().
   void mark(std::int64_t block) {
     std::atomic_ref<std::uint64_t> word(marks_[static_cast<std::size_t>(block >> 6)]);
     const std::uint64_t bit = std::uint64_t{1} << (block & 63);
@@ -87,7 +88,7 @@ class BlockPass {
     });
   }
 
-  /// Ends the pass: nothing is marked any more.
+  /// Ends the pass: nothing is marked afterwards.
   void finish();
 
   /// Empties the cache and forgets an unfinished pass; after an error.

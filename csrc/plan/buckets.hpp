@@ -1,4 +1,4 @@
-// Buckets: the kept rows grouped by next use, for Belady's rule in constant time a row.
+// Buckets: the kept rows grouped by next use, for Belady's rule in constant time per row.
 //
 // Bucket b holds the rows that are wanted next in batch b of the horizon. A row leaves in one of
 // two ways: its batch comes, and the whole bucket is dropped, or it is evicted from the highest

@@ -35,7 +35,7 @@ inline void sort_misses(std::vector<Miss>& misses, std::vector<Miss>& scratch,
     std::sort(misses.begin(), misses.end());
     return;
   }
-  // as few passes as 12 bits each allow, and no more bits a pass than they need
+  // as few passes as 12 bits each allow, and no more bits per pass than they need
   const int width =
       std::max(1, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(num_rows))));
   const int passes = (width + kDigit - 1) / kDigit, bits = (width + passes - 1) / passes;

@@ -141,7 +141,7 @@ void check_plan(const Plan& plan) {
   const std::size_t most = plan.hit_slot.size() + plan.copy_row.size();
   for (std::int64_t rows : plan.num_rows) {
     if (rows < 0 || static_cast<std::size_t>(rows) > most) {
-      refuse("a batch of " + std::to_string(rows) + " rows, and " + std::to_string(most) +
+      refuse("a batch of " + std::to_string(rows) + " rows, but only " + std::to_string(most) +
              " hits and copies in all");
     }
   }

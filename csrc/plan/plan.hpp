@@ -8,11 +8,11 @@
 // they were one, so the cache is carried over.
 //
 // Requests of a step ascend by offset; offset and length are multiples of 4096 inside the file, and
-// a request covers every row that is copied out of it. Our planner's requests are disjoint, but for
-// one case: a run of missed rows longer than the largest request, cut where a row lies across the
-// cut. Policies that read each row by itself (Ginex) may read a page twice, so disjointness is a
-// property of good plans and not a rule. Nothing here says how far ahead requests may be made:
-// reading early is safe, copying is not.
+// a request covers every row that is copied out of it. Our planner's requests are disjoint, except
+// in one case: a run of missed rows longer than the largest request, cut where a row lies across
+// the cut. Policies that read each row by itself (Ginex) may read a page twice, so disjointness is
+// a property of good plans and not a rule. Nothing here says how far ahead requests may be made:
+// reading early is safe, copying early is not.
 #pragma once
 
 #include <cstdint>

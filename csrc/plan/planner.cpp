@@ -318,7 +318,7 @@ class Planner::Work {
     return static_cast<std::size_t>(std::max<std::int64_t>(buckets_.highest(), 0));
   }
 
-  // The row that was copied last gets a slot; who is evicted loses the copy made in this step.
+  // The row that was copied last gets a slot; an evicted row loses the copy made in this step.
   void admit(std::uint32_t row, Plan& out) {
     std::uint32_t slot;
     if (!free_.empty()) {

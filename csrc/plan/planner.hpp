@@ -1,18 +1,18 @@
 // Planner: Belady's rule for rows that are read by the block, in linear time.
 //
-// From the batches of a bulk (and those of the next bulk, where they are known) to a Plan:
+// From the batches of a bulk (and those of the next bulk, if they are known) it makes a Plan:
 // - Rows are kept by next use: the cache holds the `num_slots` rows that are wanted soonest among
-//   those it held and those that were just read. With one row a block that is the optimum.
+//   those it held and those that were just read. With one row per block this is optimal.
 // - Free riders: rows that come with a block that was read for another row compete like requested
 //   rows. That is where a plan by rows beats a plan by blocks.
 // - Rows without a known next use are ranked after all others, by how often they were used so far
 //   (or by what `set_popularity` said, and then by use).
 // - Carry-over: a planner remembers what its plans leave in the cache. Plans must be carried out in
-//   the order in which they were made; clear() where one was not.
+//   the order in which they were made; call clear() if one was not.
 //
-// Cost: O(accesses + reads * rows a block) for a bulk and the look-ahead; no work by table size,
-// but once in about a million steps. Memory: 8 bytes a row, 16 to 17 a slot, 4 to 8 an access; see
-// bytes(). A single thread; equal input gives equal plans.
+// Cost: O(accesses + reads * rows per block) for a bulk and the look-ahead; work over the whole
+// table only once in about a million steps. Memory: 8 bytes per row, 16 to 17 per slot, 4 to 8 per
+// access; see bytes(). A single thread; equal input gives equal plans.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct PlannerOptions {
   std::int64_t merge_gap = 0;          ///< bytes between two blocks that are read to merge them
   std::int64_t max_request = 1 << 20;  ///< bytes, a multiple of the block
   bool riders = true;                  ///< keep rows that were not asked for
-  bool single = false;                 ///< one request a missed row, no sharing of blocks (Ginex)
+  bool single = false;                 ///< one request per missed row, no sharing of blocks (Ginex)
   bool bounds = true;                  ///< compute the lower bounds
 };
 
@@ -49,7 +49,7 @@ class Planner {
   ///     does; the reads are part of step 0
   Plan plan(Batches batches, Batches ahead = {}, bool fill = false);
 
-  /// What is known of rows before they are used: 0 (rare) to 4095 (popular), one a row.
+  /// What is known about rows before they are used: 0 (rare) to 4095 (popular), one per row.
   void set_popularity(std::span<const std::uint16_t> popularity);
 
   /// Forgets the content of the cache.

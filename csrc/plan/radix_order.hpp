@@ -1,7 +1,7 @@
 // Radix order: the permutation that sorts ids, stable, in passes of 11 bits.
 //
 // Passes in which all ids agree are skipped, so the cost follows the span of the ids. Not parallel;
-// about 10 ns an id.
+// about 10 ns per id.
 #pragma once
 
 #include <array>

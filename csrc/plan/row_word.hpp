@@ -1,9 +1,9 @@
-// Row word: what the planner knows of a row, as one number that orders rows by worth.
+// Row word: what the planner knows about a row, as one number that orders rows by worth.
 //
 // The upper 20 bits are the step of the next use (counted over all plans), the lower 12 bits are
 // 4095 - popularity; smaller is better. Steps before the horizon are left from earlier plans and
-// mean "not known", like kNever. Buckets of the horizon: one a step, then one a rank for rows whose
-// next use is not known, the least popular last.
+// mean "not known", like kNever. Buckets of the horizon: one per step, then one per rank for rows
+// whose next use is not known, the least popular last.
 #pragma once
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 //
 // A copy is added when its row is met and gets its slot when the row is admitted; if the row is
 // evicted in the same step, it loses the slot again. At the end of the step a copy that has neither
-// a slot nor an output row has no purpose and goes.
+// a slot nor an output row has no purpose and is removed.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,7 @@ inline void add_copy(std::uint32_t row, std::uint32_t position, Plan& out) {
 
 /// Takes back the riders of a step that did not stay.
 ///
-/// @return how many copies went
+/// @return how many copies were removed
 inline std::size_t drop_lost_riders(Plan& out, std::size_t first_request, std::size_t first_copy) {
   std::size_t from = first_copy, to = first_copy;
   for (std::size_t r = first_request; r < out.request_offset.size(); ++r) {

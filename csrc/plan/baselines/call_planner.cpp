@@ -9,8 +9,7 @@
 
 namespace foregather {
 
-// ---- which rows are cached
-// -----------------------------------------------------------------------
+// ---- which rows are cached ----------------------------------------------------------------------
 
 SieveSlots::SieveSlots(std::int64_t num_slots) : num_slots_(static_cast<std::uint32_t>(num_slots)) {
   if (num_slots < 0 || num_slots >= kNone) {
@@ -19,7 +18,7 @@ SieveSlots::SieveSlots(std::int64_t num_slots) : num_slots_(static_cast<std::uin
   const auto count = static_cast<std::size_t>(num_slots);
   for (auto* list : {&row_, &newer_, &older_, &stamp_}) list->resize(count);
   visited_.resize(count);
-  // At most half full, so that searches are short: 2 to 4 places of 4 bytes a slot.
+  // At most half full, so that searches are short: 2 to 4 places of 4 bytes per slot.
   table_.assign(std::bit_ceil(2 * count + 1), kNone);
 }
 
@@ -98,8 +97,7 @@ void SieveSlots::forget(std::uint32_t row) {
   table_[hole] = kNone;
 }
 
-// ---- what is read
-// --------------------------------------------------------------------------------
+// ---- what is read -------------------------------------------------------------------------------
 
 CallPlanner::CallPlanner(const Geometry& geometry, std::int64_t num_slots, std::int64_t gap_bytes,
                          std::int64_t max_request)

@@ -11,9 +11,9 @@
 //   row ids[k]. With repeats, the output has the distinct rows, ascending, and `inverse` tells
 //   which of them stands for ids[k].
 // - Planning changes the cache at once: a plan must be carried out, in order, by an executor with
-//   the same geometry and slots. A call of more missed rows than slots keeps the first of them.
-// - Ids outside [0, num_rows) are an InputError that names the position; then nothing changed.
-// - Memory: memory_bytes() for the tables, constant, beside the plan itself.
+//   the same geometry and slots. A call with more missed rows than slots keeps the first ones.
+// - Ids outside [0, num_rows) are an InputError that names the position; nothing changes then.
+// - Memory: memory_bytes() for the tables, constant, in addition to the plan itself.
 #pragma once
 
 #include <cstdint>

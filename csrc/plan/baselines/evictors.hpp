@@ -112,7 +112,7 @@ class Sieve final : public Evictor {
   std::uint32_t hand_ = kNone;
 };
 
-/// A small queue for newcomers (a tenth), a main queue, and the names of what left the small one.
+/// A small queue for newcomers (a tenth), a main queue, and the ids of what left the small one.
 class S3Fifo final : public Evictor {
  public:
   S3Fifo(std::size_t slots, std::size_t rows)

@@ -1,7 +1,6 @@
 // Policies: planners to compare with; each makes the same Plan, so the same executor runs them.
 //
-// - OnlinePlanner decides as a cache does that does not know the future: row after row, in the
-// order
+// - OnlinePlanner decides like a cache that does not know the future: row after row, in the order
 //   of the batches. LRU, CLOCK, SIEVE and S3-FIFO keep every row they read; a static planner reads
 //   a given hot set once, in its first step, and never changes it.
 // - PagePlanner knows the future and applies Belady's rule to whole blocks: a block takes as many

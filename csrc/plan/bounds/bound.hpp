@@ -7,9 +7,9 @@
 // has to be known by name for this: Sweep counts kept intervals by their end, in constant time
 // each.
 //
-// - Row bound: units are rows. Exact for plans that read row by row (one row a block).
+// - Row bound: units are rows. Exact for plans that read row by row (one row per block).
 // - Block bound: units are blocks (a row belongs to the block in which it starts), and a block is
-//   supposed to take a single slot. A policy that keeps rows cannot do better: if it holds any row
+//   assumed to take a single slot. A policy that keeps rows cannot do better: if it holds any row
 //   of a block, the bound pretends that it holds all of them.
 // Both start from the rows already in the cache. Linear time.
 #pragma once
@@ -71,7 +71,7 @@ struct BlockScratch {
 std::int64_t block_bound(const Geometry& geometry, Batches batches, std::int64_t num_slots,
                          std::span<const std::uint32_t> cached, BlockScratch& scratch);
 
-/// The row bound of a bulk; needs a table of 4 bytes a row.
+/// The row bound of a bulk; needs a table of 4 bytes per row.
 std::int64_t row_bound(const Geometry& geometry, Batches batches, std::int64_t num_slots,
                        std::span<const std::uint32_t> cached);
 

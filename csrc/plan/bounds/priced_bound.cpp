@@ -88,7 +88,7 @@ class BlockPath {
   }
   double paid_at(std::size_t node) const { return node == 0 ? 0 : paid_[steps_[node - 1]]; }
 
-  // All ways on from a read at node j, until one that read again is at least as good.
+  // All continuations from a read at node j, until reading again is at least as good.
   void relax(std::size_t j, std::span<const Use> uses) {
     double held = 0;
     seen_.clear();
