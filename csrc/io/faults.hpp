@@ -2,7 +2,7 @@
 //
 // A read that touches bytes [begin, end) of the file is made to fail with an errno, to come back
 // short, or to come late, the next `times` times. Only tests make one; a reader without it tests
-// one pointer a read. May be used from several threads.
+// one pointer per read. May be used from several threads.
 #pragma once
 
 #include <algorithm>

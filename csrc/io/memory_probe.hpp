@@ -1,4 +1,4 @@
-// Memory probe: how many random cache lines a second the memory delivers, the yardstick of
+// Memory probe: how many random cache lines per second the memory delivers, the yardstick of
 // sampling.
 //
 // Reads one 8-byte word of line index[i] (64 bytes each) of `lines`, for all i, asking for line

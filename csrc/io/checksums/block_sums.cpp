@@ -16,7 +16,7 @@ BlockSums::BlockSums(std::string name, std::int64_t payload, std::int64_t row_by
       first_(first) {
   if (payload < 0 || offset < 0 || (payload > 0 && row_bytes <= 0)) {
     throw InputError(name_ + " was given " + std::to_string(payload) + " bytes in rows of " +
-                     std::to_string(row_bytes) + ", which is no payload");
+                     std::to_string(row_bytes) + ", which is not a payload");
   }
   const std::int64_t blocks = (payload + kSumBlock - 1) / kSumBlock;
   if (last < 0) last = blocks;

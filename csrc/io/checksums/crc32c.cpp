@@ -61,7 +61,7 @@ std::uint32_t run_table(std::uint32_t state, const std::byte* p, std::size_t siz
 
 #if defined(FOREGATHER_CRC_INSTRUCTION)
 
-// The instruction takes one word a cycle but answers after three: four lanes of a block at once
+// The instruction takes one word per cycle but answers after three: four lanes of a block at once
 // keep it busy, and are joined by moving a lane's register over the bytes of the next one.
 constexpr std::size_t kLane = 1024;
 
@@ -92,9 +92,9 @@ std::uint32_t move_lane(std::uint32_t state) {
          kMoves[3][state >> 24];
 }
 
-// Asks for the four lines of the next block that belong here. What comes from a disk is in no
-// cache, and what is checked next mostly lies behind it: without asking, memory gives half the
-// speed. An address beyond the buffer is never touched, only asked for in vain.
+// Prefetches the four lines of the next block that belong here. What comes from a disk is in no
+// cache, and what is checked next mostly lies behind it: without prefetching, memory gives half the
+// speed. An address beyond the buffer is never touched, only prefetched in vain.
 inline void ask_next(const std::byte* p) {
   const auto next = reinterpret_cast<std::uintptr_t>(p) + 4 * kLane;
   for (std::size_t line = 0; line < 256; line += 64) {

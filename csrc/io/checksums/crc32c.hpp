@@ -6,8 +6,8 @@
 // odd number of bits; of all others one in 2^32 passes. It is no defence against an adversary.
 //
 // x86-64 with SSE4.2 and AArch64 with the CRC extension use an instruction, found at run time;
-// every other machine a table. x86-64 with AVX2 folds a part of each block by carry-less
-// multiplication beside it, which other units of the core do. All give the same values.
+// every other machine uses a table. x86-64 with AVX2 also folds a part of each block by carry-less
+// multiplication, which other units of the core do at the same time. All give the same values.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct Crc32cWay {
   std::uint32_t (*run)(std::uint32_t state, const std::byte* bytes, std::size_t size);
 };
 
-/// Every way that this machine has, for tests; crc32c() goes the last, the fastest.
+/// Every way that this machine has, for tests; crc32c() uses the last one, the fastest.
 std::span<const Crc32cWay> crc32c_ways();
 
 /// Its name: "vpclmulqdq", "pclmulqdq", "sse4.2", "armv8" or "table".

@@ -8,8 +8,8 @@
 
 // The bytes of a block are the coefficients of a polynomial, and a register is its remainder. The
 // first kFolded bytes are folded: 64 bytes, multiplied by the power of x that moves them over the
-// next 64 and reduced to 32 bits a factor, are added to those, until 64 are left. The rest of the
-// block are three lanes for the CRC instruction, which needs three words at once to be busy. At the
+// next 64 and reduced to 32 bits per factor, are added to those, until 64 are left. The rest of the
+// block is three lanes for the CRC instruction, which needs three words at once to be busy. At the
 // end the registers of the four parts are moved over what follows them, and added.
 //
 // Powers, with bit i of a word of n bits for x^(n-1-i): the product of two words of 64 bits, read
@@ -96,8 +96,8 @@ struct Lanes {
   }
 };
 
-// Asks for a share of the next block. What comes from a disk is in no cache, and what is checked
-// next mostly lies behind it. An address beyond the buffer is never touched, only asked for.
+// Prefetches a share of the next block. What comes from a disk is in no cache, and what is checked
+// next mostly lies behind it. An address beyond the buffer is never touched, only prefetched.
 FOREGATHER_FOLD_STEP void ask_next(const std::byte* block, std::size_t line, std::size_t lines) {
   const auto next = reinterpret_cast<std::uintptr_t>(block) + kBlock + 64 * line;
   for (std::size_t i = 0; i < 64 * lines; i += 64) {

@@ -18,7 +18,7 @@ inline constexpr std::int64_t kMostPerRead = std::int64_t{1}
 inline constexpr int kMostTries =
     1000;  // without progress, 1 ms apart where the kernel has no resources
 
-/// Refusals that pass: the same read may be handed over again.
+/// Temporary refusals: the same read may be submitted again.
 bool passing(int code);
 void pause();
 
@@ -35,7 +35,7 @@ class Descriptor {  ///< a file descriptor that is closed once
 /// The last part of a path, which errors name where nothing else was given.
 std::string last_part(const std::string& path);
 
-/// open(2), called again where a signal cut it short; errno says why where it is below 0.
+/// open(2), called again if a signal interrupted it; errno says why if the result is below 0.
 int open_again(const std::string& path, int flags, unsigned mode = 0);
 
 /// Opens a regular file for reading; StorageError for anything else. Never waits on a pipe.

@@ -17,8 +17,8 @@
 
 namespace foregather {
 
-// An entry of the table that the handler looks at. Entries are taken again, never freed, so the
-// handler may walk the list at any moment.
+// An entry of the table that the handler looks at. Entries are reused, never freed, so the handler
+// may walk the list at any moment.
 struct FileMap::Watched {
   std::atomic<std::uintptr_t> begin{0};  // 0: free
   std::atomic<std::uintptr_t> end{0};

@@ -1,13 +1,13 @@
-// FileMap: a file mapped read-only, whose name is the last word where a page cannot be read.
+// FileMap: a file mapped read-only, which is named if a page cannot be read and the process ends.
 //
-// The kernel answers a read of a mapped page with SIGBUS where the disk fails or the file was cut.
-// Going on with other bytes would be wrong in silence, and kernels that walk a topology rely on
-// what they read before; so the process ends as it would have, but not before a sentence on
+// The kernel answers a read of a mapped page with SIGBUS if the disk fails or the file was cut.
+// Continuing with other bytes would be silently wrong, and kernels that walk a topology rely on
+// what they read before; so the process ends as it would have, but only after a sentence on
 // standard error has named the file. Code that computes reads files with calls that return errors;
-// maps are for looking.
+// maps are for inspection.
 //
-// The handler is there while any map is. Faults at other addresses go to the handler that was there
-// before (a Python program's faulthandler, a user's own).
+// The handler is installed while any map exists. Faults at other addresses go to the handler that
+// was there before (a Python program's faulthandler, a user's own).
 #pragma once
 
 #include <cstddef>

@@ -79,7 +79,7 @@ std::int64_t tried_alignment(int fd) {
 // A nameless file with known bytes in the folder.
 int trial_file(const std::string& folder) {
   int fd = open_again(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-  if (fd < 0) {  // some file systems (overlay, network) know no nameless files
+  if (fd < 0) {  // some file systems (overlay, network) have no nameless files
     std::string path = folder + "/.foregather-XXXXXX";
     fd = ::mkostemp(path.data(), O_CLOEXEC);
     if (fd >= 0) ::unlink(path.c_str());
@@ -111,7 +111,7 @@ BackendStatus try_backend(const std::string& path, Backend backend, std::int64_t
     const Closer plain{open_again(path, O_RDONLY | O_CLOEXEC)};
     if (::pread(plain.fd, memory.data + kPage, kPage, kPage) != kPage ||
         std::memcmp(memory.data, memory.data + kPage, kPage) != 0) {
-      return {backend, false, "it gives other bytes than a plain read"};
+      return {backend, false, "it gives different bytes than a plain read"};
     }
     if (backend != Backend::kBuffered) alignment = reader.alignment();
     return {backend, true, ""};

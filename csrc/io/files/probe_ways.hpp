@@ -1,7 +1,7 @@
 // Probe: which ways of reading work in a folder, found out by trying them.
 //
 // Containers, old kernels and file systems refuse io_uring or O_DIRECT for reasons that no version
-// number tells, so a probe makes a small nameless file in the folder and reads it back with every
+// number shows, so a probe makes a small nameless file in the folder and reads it back with every
 // backend. It leaves nothing behind and never throws for a refusal: the refusal is the answer.
 #pragma once
 

@@ -46,7 +46,7 @@ void read_range(int descriptor, const std::string& name, std::int64_t position,
   if (position < start || position > INT64_MAX - size ||
       (sums != nullptr && position + size > start + sums->payload())) {
     throw InputError(std::to_string(size) + " bytes from byte " + std::to_string(position) +
-                     " of " + name + " on are not all inside its payload; ask for what is there");
+                     " of " + name + " on are not all inside its payload; ask for fewer");
   }
   if (size == 0) return;
   const File file{descriptor, name, 1, faults, sums};

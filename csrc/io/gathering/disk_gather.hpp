@@ -7,22 +7,22 @@
 //
 // Who does what: reads are issued over step and plan borders by the thread of a ReadAhead, which
 // sleeps in the kernel and keeps the queue full while nobody calls step(). Rows are copied by the
-// thread that calls step(): it has nothing else to do, and the copies run beside the system calls
-// of the reading thread instead of between them. So copying needs no pieces for the disk's sake.
+// thread that calls step(): it has nothing else to do, and the copies run at the same time as the
+// system calls of the reading thread, not between them. So copying need not be cut into pieces for
+// the disk's sake.
 //
 // Contract:
 // - What step() leaves in `out` equals the in-memory gather of the batch, bit for bit: bytes as
-//   stored, binary16 as float32, or int8 times a float32 scale a column (one rounding).
+//   stored, binary16 as float32, or int8 times a float32 scale per column (one rounding).
 // - Finished steps have read exactly the requests and bytes of their plan; reading ahead may be
-//   further by at most staging. counters() says both.
+//   further by at most staging. counters() reports both.
 // - A plan is checked when it is appended: nothing in it can make a step write outside its memory.
 //   What is refused (InputError) changes nothing. What only the planner can know (which row a slot
-//   holds) is believed.
+//   holds) is trusted.
 // - The file is compared with what it was when it was opened, at every append and at the end of
-//   every step; where it was changed, truncated or replaced, no batch is given out.
+//   every step; if it was changed, truncated or replaced, no batch is given out.
 // - With block sums, every block is checked when its read is complete, before a row of it is
-// copied; a
-//   block that differs ends the step that needs it, or any later one, with a FormatError.
+//   copied; a block that differs ends the step that needs it, or any later one, with a FormatError.
 // - After an error in a step (one of those, or what `poll` throws) the executor is closed: further
 //   calls say so and why. The step before it was right.
 // - Calls may come from any thread; they take turns. close() ends a step that waits. A child
@@ -56,7 +56,7 @@ struct DiskOptions {
   Backend backend = Backend::kUring;
   int depth = 64;
   Form form = Form::kStored;
-  std::vector<float> scale = {};             ///< one factor a column, with kScaled
+  std::vector<float> scale = {};             ///< one factor per column, with kScaled
   int threads = 0;                           ///< for copying hits; <= 0: default_threads()
   std::shared_ptr<Faults> faults = nullptr;  ///< tests only
   /// Slots that several executors use in turn, num_slots * row_bytes bytes; null: its own.

@@ -5,12 +5,12 @@
 // range. The matrix may be memory-mapped; the output may be pinned. Outputs never overlap the
 // matrix.
 //
-// Three forms: bytes as they are (any dtype), int8 with one float32 scale a column (x = q * scale,
-// one rounding, as NumPy computes it) and binary16 to binary32 (exact). Threads take contiguous
-// parts of the output, so the result does not depend on their number.
+// Three forms: bytes as they are (any dtype), int8 with one float32 scale per column (x = q *
+// scale, one rounding, as NumPy computes it) and binary16 to binary32 (exact). Threads take
+// contiguous parts of the output, so the result does not depend on their number.
 //
-// How: random rows miss every cache, and what costs is waiting. So the first lines of a row are
-// asked for a dozen rows ahead. Stores that go around the caches were tried and are slower for
+// How: random rows miss every cache, and the cost is waiting. So the first lines of a row are
+// prefetched a dozen rows ahead. Stores that bypass the caches were tried and are slower for
 // outputs of the size of a batch.
 #pragma once
 
@@ -35,7 +35,7 @@ struct Rows {
 template <typename Id>
 void gather_rows(const Rows& rows, std::span<const Id> ids, std::span<std::byte> out, int threads);
 
-/// int8 rows times one factor a column: out[k * d + j] = rows[ids[k]][j] * scale[j] with
+/// int8 rows times one factor per column: out[k * d + j] = rows[ids[k]][j] * scale[j] with
 /// d = scale.size() = row_bytes. Otherwise as gather_rows.
 template <typename Id>
 void gather_scaled(const Rows& rows, std::span<const float> scale, std::span<const Id> ids,

@@ -30,7 +30,7 @@ struct CopyHalf {  ///< binary16 to binary32
   }
 };
 
-struct CopyScaled {  ///< int8 times a factor a column, one rounding
+struct CopyScaled {  ///< int8 times a factor per column, one rounding
   const float* scale;
   std::size_t width;
   std::size_t out_bytes() const { return 4 * width; }

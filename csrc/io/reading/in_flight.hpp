@@ -21,10 +21,10 @@ class InFlight {
   /// Reads that the kernel has or that wait in the queue to be handed over.
   unsigned busy() const { return count_ + ring_.queued(); }
 
-  /// Hands over what is queued and waits for `wait` completions; what passes is tried again.
+  /// Hands over what is queued and waits for `wait` completions; temporary refusals are retried.
   ///
-  /// @param submissions one more where anything was handed over
-  /// @param retries one more where the kernel refused for a moment
+  /// @param submissions incremented if anything was handed over
+  /// @param retries incremented if the kernel refused for a moment
   void submit(unsigned wait, std::int64_t& submissions, std::int64_t& retries) {
     if (ring_.queued() > 0) ++submissions;
     const int taken = ring_.enter(wait);

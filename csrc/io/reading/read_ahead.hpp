@@ -4,8 +4,9 @@
 // Requests are numbered from 0 in the order they are pushed. They are issued in that order, `depth`
 // in flight, as soon as staging has room; they arrive in any order. A request keeps its place in
 // staging until it is released. The queue is never drained: while the caller copies, plans or
-// trains, an own thread refills it. That thread sleeps in the kernel and owns the ring, so callers
-// may come from any thread; the backends pread and buffered have `depth` such threads instead.
+// trains, a separate thread refills it. That thread sleeps in the kernel and owns the ring, so
+// callers may come from any thread; the backends pread and buffered have `depth` such threads
+// instead.
 //
 // Contract:
 // - Staging must hold the largest request; room is given out as a ring, so a request may have to
@@ -58,7 +59,7 @@ class ReadAhead {
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
 
-  /// Queues requests; InputError where one is crooked, outside the file or larger than staging.
+  /// Queues requests; InputError if one is misaligned, outside the file or larger than staging.
   void push(std::span<const std::int64_t> offset, std::span<const std::int64_t> length);
 
   /// Appends what has arrived, waiting at most `patience` for `enough` requests (or a quarter of

@@ -12,11 +12,10 @@
 //   used again.
 // - Direct backends need offset, length and destination in multiples of `alignment()`, and a
 //   buffer that starts at one; otherwise InputError, before anything is read.
-// - Where the file has block sums, every request is checked by the thread that completes it; a
-// block
+// - If the file has block sums, every request is checked by the thread that completes it; a block
 //   that differs is a FormatError. Requests must be whole blocks then.
-// - A request that the file cannot fill is a StorageError: short reads are continued, the end of
-//   the file is never passed over in silence.
+// - A request that the file cannot fill is a StorageError: short reads are continued, and the end
+//   of the file is never ignored silently.
 // - Destinations of one call must not overlap (not checked): reads finish in any order.
 // - Calls from several threads take turns. A reader per thread is faster: a kernel ring belongs to
 //   one thread, so it is made anew whenever the calling thread changes.

@@ -102,7 +102,7 @@ Ring::Ring(unsigned entries, int fd) : file_fd_(fd) {
     release();
     throw;
   }
-  // Saves a look-up and a reference count a read; a refusal costs only that.
+  // Saves a look-up and a reference count per read; a refusal costs only that.
   file_registered_ = register_with(ring_fd_, IORING_REGISTER_FILES, &file_fd_, 1) == 0;
 }
 
@@ -206,7 +206,7 @@ bool Ring::pop(RingResult& result) {
   return true;
 }
 
-#else  // built where the kernel headers know no io_uring: the ladder goes on to pread
+#else  // built where the kernel headers lack io_uring: the ladder goes on to pread
 
 Ring::Ring(unsigned, int) {
   throw StorageError("this build was made without <linux/io_uring.h>", 38);

@@ -1,4 +1,4 @@
-// Ring: one io_uring instance, spoken to by raw system calls, as an owned resource.
+// Ring: one io_uring instance, used through raw system calls, as an owned resource.
 //
 // The kernel shares two rings with us: we write reads into the submission queue and tell it with
 // `enter`; it writes results into the completion queue. There is no liburing here, so every build

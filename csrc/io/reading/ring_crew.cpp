@@ -12,7 +12,7 @@ void RingCrew::run() {
   }
 }
 
-// Reports what is finished and fills the queue; false where the owner stops. One lock a round.
+// Reports what is finished and fills the queue; false where the owner stops. One lock per round.
 bool RingCrew::refill() {
   std::unique_lock<std::mutex> hold(owner_.lock_);
   owner_.counters_.submissions += submissions_;

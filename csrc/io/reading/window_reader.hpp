@@ -2,8 +2,8 @@
 // disk sampler.
 //
 // Two staging buffers take turns: while the caller works on one window, the next is read. The
-// thread lives as long as the object, so that a kernel ring is made once a bulk. An error of the
-// reader is kept and thrown by wait(). Leaving, also by an exception, waits for the read in hand.
+// thread lives as long as the object, so that a kernel ring is made once per bulk. An error of the
+// reader is kept and thrown by wait(). Leaving, also by an exception, waits for the current read.
 #pragma once
 
 #include <array>
@@ -55,7 +55,7 @@ class WindowReader {
     if (error_ != nullptr) std::rethrow_exception(error_);
     return half(done_).data();
   }
-  /// Says that the window that wait() returned is not looked at any more.
+  /// Says that the window that wait() returned is no longer looked at.
   void done() { ++done_; }
 
  private:

@@ -17,9 +17,8 @@
 //    move_index, without gaps, so a run is written append-only: a buffer for each run suffices, of
 //    any size; run t occupies indices [run_ptr[t], run_ptr[t + 1]).
 // 3. Run `scratch` on the scratch file with any executor of plans. Its outputs are the outputs of
-// the
-//    bulk and it leaves in the slots what the planner believes is there; nothing is read from the
-//    feature file any more. Steps may begin as soon as the sweep is over, not before.
+//    the bulk, and it leaves in the slots what the planner believes is there; nothing more is read
+//    from the feature file. Steps may begin as soon as the sweep is over, not before.
 // 4. Close the scratch file: its space is free again.
 // Bytes: the sweep reads sum(request_length), writes num_moves * row_bytes (rounded up to a page at
 // the end), and the plan reads what its requests say.

@@ -35,7 +35,7 @@ class RunWriter {
     edges_ = std::make_unique<Pages>(edge_page_.size() * kPage);
   }
 
-  /// The least memory for so many runs.
+  /// The least memory for this many runs.
   static std::int64_t bytes_for(std::int64_t runs) { return (runs + 1) * (kLeast + 1) * kPage; }
 
   /// The row of index `index`; those of a run come in ascending order, without gaps.

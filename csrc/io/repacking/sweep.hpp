@@ -6,20 +6,18 @@
 //
 // Contract:
 // - Reads are exactly the requests of the plan, writes exactly the pages of the scratch file, each
-//   once; counters() says both.
+//   once; counters() reports both.
 // - The scratch file has no name: nothing is left behind, however the process ends. Its space is
 //   free again when the last reference to it is gone.
 // - Where there is no space (ENOSPC), or writing fails, sweep() throws and everything is as before:
 //   the same bulk can be read by its plan by rows instead.
 // - The feature file is compared with what it was when the Sweeper was made, before and after each
 //   sweep.
-// - With block sums every block read is checked before a row of it is moved. The scratch file
-// always
-//   has sums of its own, taken as it is written.
+// - With block sums, every block read is checked before a row of it is moved. The scratch file
+//   always has its own sums, taken as it is written.
 // - Memory: staging while it sweeps, write_bytes for the buffers of the runs, and the scratch
-// file's
-//   sums (4 bytes for 4096) as long as it lives.
-// - cancel() may come from any thread and ends a sweep that runs, and all later ones.
+//   file's sums (4 bytes per 4096) as long as it lives.
+// - cancel() may come from any thread and ends a running sweep and all later ones.
 #pragma once
 
 #include <atomic>
@@ -76,7 +74,7 @@ class Sweeper {
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
   SweepCounters counters() const;
 
-  /// The least write_bytes for bulks of so many batches.
+  /// The least write_bytes for bulks of this many batches.
   static std::int64_t least_write_bytes(std::int64_t batches);
 
  private:
