@@ -1,4 +1,4 @@
-// GIL: gives Python's lock away for the length of a block, or takes it back inside one.
+// GIL: releases Python's lock for the length of a block, or takes it back inside one.
 //
 // Once the interpreter is ending, CPython (before 3.14) ends a daemon thread that asks for the lock
 // by pthread_exit, inside the call that asks. glibc unwinds the stack for that, and the unwinding
@@ -8,7 +8,7 @@
 //
 // Other libraries that such a thread may be in (torch) do not catch it, and would end the process
 // by std::terminate. rest_instead_of_terminate, called when the interpreter begins to end, lets the
-// thread sleep there too. A true exception, and the main thread, terminate as ever.
+// thread sleep there too. A true exception, and the main thread, terminate as usual.
 #pragma once
 
 #include <Python.h>
@@ -68,7 +68,7 @@ inline std::terminate_handler before = nullptr;
 inline pthread_t main_thread;
 
 [[noreturn]] inline void rest_or_terminate() {
-  // A forced unwinding is no exception of C++: there is none to ask for.
+  // Forced unwinding is not a C++ exception: there is none to ask for.
   if (!std::current_exception() && ::pthread_equal(::pthread_self(), main_thread) == 0) {
     sleep_until_the_end();
   }

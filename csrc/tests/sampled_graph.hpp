@@ -12,7 +12,7 @@ template <typename Id>
 struct SampledGraph {
   std::vector<std::int64_t> indptr{0};
   std::vector<Id> indices;
-  std::vector<float> weights;  ///< empty, or one an edge
+  std::vector<float> weights;  ///< empty, or one per edge
   Topology<Id> view() const { return {indptr, indices}; }
 };
 

@@ -101,7 +101,7 @@ void bind_disk_gather(nb::module_& m, nb::module_& testing) {
       .def("fail", &Faults::fail, nb::arg("begin"), nb::arg("end"), nb::arg("code"),
            nb::arg("times") = 1, "The next reads there fail with this errno.")
       .def("shorten", &Faults::shorten, nb::arg("begin"), nb::arg("end"), nb::arg("bytes"),
-           nb::arg("times") = 1, "The next reads there bring at most so many bytes.")
+           nb::arg("times") = 1, "The next reads there bring at most this many bytes.")
       .def("delay", &Faults::delay, nb::arg("begin"), nb::arg("end"), nb::arg("milliseconds"),
            nb::arg("times") = 1, "The next reads there come late.");
   nb::class_<Slots>(m, "Slots", "The cache of several executors that take turns.")
@@ -125,7 +125,7 @@ void bind_disk_gather(nb::module_& m, nb::module_& testing) {
       .def("close", &DiskGather::close, Unlocked(), "Ends reading and frees the memory.")
       .def_prop_ro("steps_left", &DiskGather::steps_left, Unlocked())
       .def_prop_ro("next_rows", &DiskGather::next_rows, Unlocked(),
-                   "Rows of the next step, -1 where none is queued.")
+                   "Rows of the next step, -1 if none is queued.")
       .def_prop_ro("memory_bytes", &DiskGather::memory_bytes, "Bytes of slots and staging.")
       .def_prop_ro("pin_refusal", &DiskGather::pin_refusal, Unlocked())
       .def("counters", &counters, "Steps, rows, hits, riders, reads and seconds so far.");

@@ -71,10 +71,10 @@ void bind_sweep(nb::module_& m, nb::module_& testing) {
            nb::arg("depth") = 16, nb::arg("sums").none() = nb::none())
       .def("sweep", &sweep, nb::arg("plan"), nb::arg("folder"),
            "Sweeps the file into a new scratch file.")
-      .def("cancel", &Sweeper::cancel, "Ends a sweep that runs, and all later ones.")
+      .def("cancel", &Sweeper::cancel, "Ends a running sweep and all later ones.")
       .def("counters", &counters, "Reads, writes and seconds of finished sweeps.")
       .def_static("least_write_bytes", &Sweeper::least_write_bytes, nb::arg("batches"),
-                  "The least write_bytes for bulks of so many batches.");
+                  "The least write_bytes for bulks of this many batches.");
   testing.def("sweeper", &make_faulty, nb::arg("faults").none(), nb::arg("write_faults").none(),
               nb::arg("path"), nb::arg("name"), nb::arg("geometry"), nb::arg("staging_bytes"),
               nb::arg("write_bytes"), nb::arg("backend"), nb::arg("depth") = 16,

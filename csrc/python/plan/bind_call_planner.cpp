@@ -34,7 +34,8 @@ void bind_call_planner(nb::module_& m) {
       .def("plan", &plan<std::int64_t>, nb::sig(FOREGATHER_CALL_SIGNATURE("int64")),
            nb::arg("ids").noconvert())
       .def_prop_ro("memory_bytes", &CallPlanner::memory_bytes, "Bytes of its tables.")
-      .def_ro_static("SLOT_BYTES", &SieveSlots::kSlotBytes, "Bytes of its tables a slot, at most.");
+      .def_ro_static("SLOT_BYTES", &SieveSlots::kSlotBytes,
+                     "Bytes of its tables per slot, at most.");
 }
 
 }  // namespace foregather::python

@@ -93,7 +93,7 @@ void bind_plan(nb::module_& m) {
            nb::arg("request_length").noconvert(), nb::arg("copy_ptr").noconvert(),
            nb::arg("copy_row").noconvert(), nb::arg("copy_position").noconvert(),
            nb::arg("copy_slot").noconvert(),
-           "Copies the arrays and checks them; InputError where they are no plan.");
+           "Copies the arrays and checks them; InputError if they are not a plan.");
   type.def_ro("geometry", &Plan::geometry)
       .def_ro("num_slots", &Plan::num_slots)
       .def_ro("row_bound", &Plan::row_bound)

@@ -147,7 +147,7 @@ class DiskGather:
 
     @property
     def next_rows(self) -> int:
-        """Rows of the next step, -1 where none is queued."""
+        """Rows of the next step, -1 if none is queued."""
 
     @property
     def memory_bytes(self) -> int:
@@ -430,7 +430,7 @@ class CallPlanner:
         """Bytes of its tables."""
 
     SLOT_BYTES: Final[int] = ...
-    """Bytes of its tables a slot, at most."""
+    """Bytes of its tables per slot, at most."""
 
 class Geometry:
     """Where rows lie in their file; see plan.hpp."""
@@ -458,7 +458,7 @@ class Plan:
     """Which bytes move when, for one bulk; see plan.hpp."""
 
     def __init__(self, geometry: Geometry, num_slots: int, num_rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], hit_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], hit_slot: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], hit_position: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], request_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], request_offset: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], request_length: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], copy_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], copy_row: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], copy_position: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], copy_slot: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
-        """Copies the arrays and checks them; InputError where they are no plan."""
+        """Copies the arrays and checks them; InputError if they are not a plan."""
 
     @property
     def geometry(self) -> Geometry: ...
@@ -808,14 +808,14 @@ class Sweeper:
         """Sweeps the file into a new scratch file."""
 
     def cancel(self) -> None:
-        """Ends a sweep that runs, and all later ones."""
+        """Ends a running sweep and all later ones."""
 
     def counters(self) -> dict[str, Any]:
         """Reads, writes and seconds of finished sweeps."""
 
     @staticmethod
     def least_write_bytes(batches: int) -> int:
-        """The least write_bytes for bulks of so many batches."""
+        """The least write_bytes for bulks of this many batches."""
 
 class Synth:
     """A synthetic graph as a pure function of its options."""

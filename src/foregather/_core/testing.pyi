@@ -21,7 +21,7 @@ class Faults:
         """The next reads there fail with this errno."""
 
     def shorten(self, begin: int, end: int, bytes: int, times: int = 1) -> None:
-        """The next reads there bring at most so many bytes."""
+        """The next reads there bring at most this many bytes."""
 
     def delay(self, begin: int, end: int, milliseconds: int, times: int = 1) -> None:
         """The next reads there come late."""
