@@ -27,7 +27,7 @@ def from_old_arguments(
     Args:
         given: the options, or None.
         others: arguments by name; those that are fields are taken out.
-        usual: the options where nothing is said.
+        usual: the options if none are given.
         argument: what the options are called.
         owner: whose argument that is.
 

@@ -119,7 +119,7 @@ class DiskFeatures(FeatureReader):
         return self._core.next_rows
 
     def explain(self) -> list[str]:
-        """Nothing beside the counters."""
+        """Nothing in addition to the counters."""
         return []
 
     def cancel(self) -> None:

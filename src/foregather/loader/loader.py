@@ -84,18 +84,18 @@ class Loader:
         bulk: batches sampled together, or "auto": as many as `memory` holds.
         prefetch: batches made ahead, at most 4096.
         memory: bytes ("2GB"), or "auto": most of what the machine has free. None loads a graph
-            from a folder when the first loop begins, or does as "auto" where it does not fit. For
-            a graph from a folder: for everything, the graph included; what does not fit is read
-            from disk by plan (see `storage`). For a graph in memory: for what the Loader holds
-            beside it; see `loader.memory.budget`. With `grid`: on each rank, for its feature block
-            and for feature rows of other ranks; for those alone where the graph, or by `storage`
-            the block, is in memory.
+            from a folder when the first loop begins, or does as "auto" if it does not fit. For a
+            graph from a folder: for everything, the graph included; what does not fit is read from
+            disk according to a plan (see `storage`). For a graph in memory: for what the Loader
+            holds in addition to it; see `loader.memory.budget`. With `grid`: on each rank, for its
+            feature block and for feature rows of other ranks; for those alone if the graph, or by
+            `storage` the block, is in memory.
         storage: with `memory`: "features" reads feature rows from disk, "topology" neighbour
-            lists, "disk" both, "memory" nothing (then `memory` covers what is beside the graph);
-            "auto" keeps everything in memory where it fits, and else takes the way whose epoch is
+            lists, "disk" both, "memory" nothing (then `memory` covers everything but the graph);
+            "auto" keeps everything in memory if it fits, and otherwise takes the way whose epoch is
             predicted to take the fewest seconds. With `grid` "features" and "disk" read the rows
             of the rank's block from its own disk, and neighbour lists are in memory.
-        grid: the ranks of a run under torchrun: each takes its own batches, one a step, and all
+        grid: the ranks of a run under torchrun: each takes its own batches, one per step, and all
             take the same number of steps; `batch_size` is that of one rank, and `len` counts
             steps. Together they are the batches of one rank; see `Batch.share` for the last step.
         ranks: with `grid`: how ranks hold the graph, sample and send.

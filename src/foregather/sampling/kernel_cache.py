@@ -22,7 +22,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class _Entry(Generic[Value]):
-    """One value, so that no thread ever sees what was made for one graph beside another."""
+    """One value, so that no thread ever sees one graph with what was made for another."""
 
     of: "weakref.ref[Any]"
     other: object

@@ -25,13 +25,13 @@ class FullGraphSettings:
     ways: int = 1
     """Ranks that share a stage, where chunks are given."""
     split: Literal["nodes", "columns"] = "nodes"
-    """What ways share out, where chunks are given."""
+    """What is divided among ways, if chunks are given."""
     partition: Literal["auto", "metis", "random", "natural"] = "auto"
-    """How nodes are cut into chunks; auto: METIS where it is installed."""
+    """How nodes are cut into chunks; auto: METIS if it is installed."""
     memory: str = "none"
-    """Limit of a rank for the planner, beside the graph: 8GB."""
+    """Limit per rank for the planner, without the graph: 8GB."""
     recompute: Literal["none", "dense", "all"] = "none"
-    """What is recomputed in the backward pass, where chunks are given."""
+    """What is recomputed in the backward pass, if chunks are given."""
     boundary: Literal["none", "bfloat16"] = "none"
     """bfloat16: send half the bytes between stages, with rounding."""
     initial_again: bool = False

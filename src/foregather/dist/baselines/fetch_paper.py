@@ -205,7 +205,7 @@ class PaperFetcher:
         return {"rows": dict(self.counts)}
 
     def explain(self) -> list[str]:
-        """Nothing beside the counters."""
+        """Nothing in addition to the counters."""
         return []
 
     def close(self) -> None:

@@ -116,7 +116,7 @@ class OwnDisk:
         return {**found, **planned}
 
     def explain(self) -> list[str]:
-        """Where the block is, how it is read, and read beside planned."""
+        """Says where the block is, how it is read, and compares what was read with the plan."""
         line = (
             f"own block: on disk, {self.file.num_rows} rows of {self.file.name} with a cache of "
             f"{self.share.slots} rows"

@@ -1,4 +1,4 @@
-"""varint: the numbers of a message between ranks, 7 bits a byte, taken one after the other."""
+"""varint: the numbers of a message between ranks, 7 bits per byte, taken one after the other."""
 
 import numpy as np
 import numpy.typing as npt

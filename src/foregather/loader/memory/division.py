@@ -44,12 +44,12 @@ SIZE_RESERVE = 5 / 4
 GUESS_RESERVE = 3 / 2
 #: Blocks of recycled memory are larger than what lies in them.
 BLOCK_RESERVE = 9 / 8
-#: One part of so many is left to the allocator, which holds more than is in use.
+#: The allocator gets one part in this many, because it holds more than is in use.
 HEAP_PART = 8
 #: What a plan holds for a row of a batch at most: slot and position, or row, position and slot,
 #: with the free riders that come along.
 PLAN_BYTES = 32
-#: What repacking holds beside that for a row of the bulk it works on: the plan by rows with its
+#: What repacking holds in addition for a row of the bulk it works on: the plan by rows with its
 #: requests, the moves, and the place to sort them in.
 REPACK_BYTES = 64
 #: Bulks alive at once: in the executor's hands, waiting for it, and sampled ahead of their plan.
@@ -61,7 +61,7 @@ MOST_BULK = 64  # batches of a bulk; more gives nothing
 AHEAD_SHARE = 0.2  # of a Loader, for seeing far ahead
 PLANS_SHARE = 1 / 16  # of an inference, for seeing ahead: its parts are large
 WORK_SHARE = 1 / 2  # of an inference, for the part that is worked on
-STAGING_PART = 8  # one part of so many is staging,
+STAGING_PART = 8  # one part in this many is staging,
 MOST_STAGING = 64 << 20  # at most this for rows that cross between ranks
 
 

@@ -28,10 +28,10 @@ _WAYS = {
 
 @dataclass(frozen=True)
 class StorageCandidate(Candidate):
-    """One way to store a graph under a budget; where it is refused, nothing is predicted.
+    """One way to store a graph under a budget; if it is refused, nothing is predicted.
 
     Bytes are those read in an epoch (for everything in memory, once), seconds those of the disk,
-    and memory is counted beside the interpreter, torch and the model.
+    and memory does not count the interpreter, torch and the model.
 
     Attributes:
         storage: as the Loader's argument.

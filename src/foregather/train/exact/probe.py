@@ -183,7 +183,7 @@ def _same(one: Tensor, other: Tensor, near: float) -> bool:
 
 @dataclass(frozen=True)
 class _Run:
-    """A step on the small graph, in parts of so many nodes and targets."""
+    """A step on the small graph, in parts of at most this many nodes and targets."""
 
     step: Step
     edges: Edges

@@ -30,13 +30,13 @@ _CHOICES = {
 
 @dataclass(frozen=True)
 class ChosenPlan:
-    """What results or memory depend on, beside the settings.
+    """What results or memory depend on, in addition to the settings.
 
     Attributes:
         chunks: K.
         mode: how exact an epoch is.
         ways: ranks that share a stage.
-        split: what ways share out.
+        split: what is divided among ways.
         recompute: what is recomputed in the backward pass.
         cuts: the first layer of each further stage; None shares aggregations out evenly.
         cut: digest of which nodes are in which chunk; empty: not known yet.

@@ -37,7 +37,7 @@ def count_columns(graph: Graph) -> int:
 
 
 def make_layers(settings: Settings, width: int, classes: int) -> list[nn.Module]:
-    """The layers for so many feature columns and classes, their weights drawn from the seed.
+    """Makes the layers for a feature width and a number of classes; weights come from the seed.
 
     Raises:
         InputError: nobody knows the model, or it cannot be made with these options.
