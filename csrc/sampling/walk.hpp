@@ -14,9 +14,9 @@
 // parallel edges and self-loops included, ordered by local target and then by position. It is one
 // layer: num_nodes is {seeds, vertices}, num_edges is {edges}.
 //
-// Memory: 4 bytes a vertex of the graph for each thread (Relabel), an id for each walker and step,
-// a position for each walker, and the results. Work of the induced subgraph: the rows of all its
-// vertices are scanned; where a row is much longer than the subgraph is large, the vertices are
+// Memory: 4 bytes per vertex of the graph for each thread (Relabel), an id for each walker and
+// step, a position for each walker, and the results. Work of the induced subgraph: the rows of all
+// its vertices are scanned; if a row is much longer than the subgraph is large, the vertices are
 // searched for in the row, which ascends.
 #pragma once
 

@@ -1,10 +1,10 @@
 // Arrivals block: the draws of fastgcn_draw.hpp where each of several owners has a range of
 // vertices.
 //
-// Whom an arrival falls on is a function of the key, its number and the sum of all units, so every
-// owner finds the arrivals that are its own without being asked for them; the times between them
-// are a function of the key and the rate alone. So an owner offers (number, vertex) pairs, and
-// whoever has the offers of all owners in the order of the numbers knows the choice and tau.
+// The vertex of an arrival is a function of the key, its number and the sum of all units, so every
+// owner finds its own arrivals without being asked for them; the times between them are a function
+// of the key and the rate alone. So an owner offers (number, vertex) pairs, and whoever has the
+// offers of all owners in the order of the numbers knows the choice and tau.
 #pragma once
 
 #include <cstdint>

@@ -6,9 +6,9 @@
 // another guise. The s vertices that arrive first are chosen, tau is the time at which the next
 // one arrives, and given tau a vertex was included with probability 1 - exp(-w tau).
 //
-// Where a few vertices hold nearly all the weight they arrive again and again. After a number of
-// arrivals that depends on s alone the process is cut off at its time T: those who have not come
-// have, as exponentials have no memory, keys T - log(u) / w, and the smallest of them win.
+// If a few vertices hold nearly all the weight, they arrive again and again. After a number of
+// arrivals that depends on s alone the process is cut off at its time T: vertices that have not
+// arrived have, as exponentials have no memory, keys T - log(u) / w, and the smallest of them win.
 //
 // Arrival i under the key a = derive(layer key, 2^64 - 1): the time grows by exponential(draw(a,
 // 2 i)) / W, the vertex is the one whose interval of whole units holds below(a, 2 i + 1, units);
@@ -16,7 +16,7 @@
 // of two for which the weights sum to between 2^60 and 2^61 units (about; weights are rounded, to
 // at least one unit unless they are 0).
 //
-// Cost: linear in s; a table of 12 bytes a vertex is made once for the weights.
+// Cost: linear in s; a table of 12 bytes per vertex is made once for the weights.
 #pragma once
 
 #include <array>

@@ -17,12 +17,12 @@
 //   kNone       no weights
 // Results equal those of the matrix operations bit for bit, for any number of threads.
 //
-// How: one minibatch a thread. LADIES adds its columns up piece by piece (piece_sums.hpp) and looks
+// How: one minibatch per thread. LADIES sums its columns piece by piece (piece_sums.hpp) and looks
 // at every distinct column once. FastGCN draws its columns from Arrivals, linear in their number.
 // The last pass looks at every entry of the targets' rows again: a bit array that stays in the
 // first cache lets few but the chosen through. Memory of a thread, besides the result: for LADIES
 // about 10 bytes (20 with edge weights) for each entry of the targets' rows and a table of 256 KiB;
-// for both 24 bytes a target and 40 a chosen column. It is kept in a LayerwiseTables.
+// for both 24 bytes per target and 40 per chosen column. It is kept in a LayerwiseTables.
 #pragma once
 
 #include <cstdint>

@@ -23,7 +23,7 @@ class Chosen {
     numbers_.clear(expected);
     divisor.clear();
     local.clear();
-    // 32 bits a column, and never more than fit into the first cache.
+    // 32 bits per column, and never more than fit into the first cache.
     bits_ = std::clamp(static_cast<int>(std::bit_width(32 * expected)), 9, 17);
     filter_.assign(std::size_t{1} << (bits_ - 6), 0);
   }

@@ -5,8 +5,8 @@
 // a few streams and adding stays in the cache, where a hash or a table of all vertices would miss
 // it at every entry. Sums are integers, so the order in which entries come does not matter.
 //
-// Memory: 8 bytes an entry (16 with a number of its own for each), and the table, 256 KiB up to 8
-// million vertices, then 1 / 32 byte a vertex.
+// Memory: 8 bytes per entry (16 if each has its own number), and the table, 256 KiB up to 8 million
+// vertices, then 1 / 32 byte per vertex.
 #pragma once
 
 #include <algorithm>

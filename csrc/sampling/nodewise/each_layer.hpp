@@ -10,7 +10,7 @@ namespace foregather {
 
 /// Starts a minibatch and expands it layer by layer.
 ///
-/// @param rule has `fanouts` (one a layer) and `once` (a vertex is expanded where it is first met)
+/// @param rule has `fanouts` (one per layer) and `once` (a vertex is expanded where first met)
 /// @param draw called with the layer and its first row; makes the draws of the rows from there on
 template <typename Id, typename Rule, typename Draw>
 void each_layer(Expansion<Id>& expansion, const Topology<Id>& graph, const Rule& rule,

@@ -1,14 +1,14 @@
 // Expand: from the frontier of a layer to its edges in local numbers; what the node-wise samplers
 // (Neighbor, Labor) share. A sampler brings only its Draw: which edges of a row are taken.
 //
-// One minibatch is the work of one thread. Its loop is a pipeline over small blocks of rows: ask
-// for what the draws of the next block read; draw positions and prefetch the ids they point to;
-// read the ids of the block before and prefetch their entries in the relabelling table; renumber
-// the block before that. So every access that misses the caches was asked for some hundred
-// instructions earlier.
+// One minibatch is the work of one thread. Its loop is a pipeline over small blocks of rows:
+// prefetch what the draws of the next block read; draw positions and prefetch the ids they point
+// to; read the ids of the previous block and prefetch their entries in the relabelling table;
+// renumber the block before that. So every access that misses the caches was prefetched some
+// hundred instructions earlier.
 //
 // A Draw has
-//     std::int64_t likely(row)       edges the row will about give, for the room taken at first
+//     std::int64_t likely(row)       roughly how many edges the row gives, for the first room
 //     std::int64_t most(row)         edges the row gives at most
 //     bool whole(row)                whether all edges are taken, as they lie
 //     std::uint32_t operator()(row, edge)   writes ascending positions in the graph, says how many
@@ -17,8 +17,8 @@
 //     void weigh(row, edge, count, weight)  weights of the edges taken; only called if weighs()
 // and constants kAsks and kReads (operator() reads the ids itself, so they need no prefetch).
 //
-// Memory: 4 bytes a vertex of the graph for each thread (relabel.hpp), 12 bytes a frontier row, and
-// the results. Everything is kept and used again for the next minibatch.
+// Memory: 4 bytes per vertex of the graph for each thread (relabel.hpp), 12 bytes per frontier row,
+// and the results. Everything is kept and reused for the next minibatch.
 #pragma once
 
 #include <algorithm>
@@ -67,7 +67,7 @@ struct SampleArrays {
   }
 };
 
-/// Asks for the cache lines of `count` elements, which need not begin with a line. Inlined by
+/// Prefetches the cache lines of `count` elements, which need not begin with a line. Inlined by
 /// force: to GCC a function that only prefetches has no effect, and calls of it are dropped.
 template <typename T>
 [[gnu::always_inline]] inline void prefetch_range(const T* first, std::size_t count) {

@@ -1,5 +1,5 @@
-// Labor: LABOR-0 (Balin and Çatalyürek, NeurIPS 2023): neighbours by a random number that a source
-// has for all targets of a layer, so that targets choose the same sources as often as they can.
+// Labor: LABOR-0 (Balin and Çatalyürek, NeurIPS 2023): a source has one random number for all
+// targets of a layer, so that targets choose the same sources as often as they can.
 //
 // In a row of `degree` edges and for a fan-out k, edge u -> v is taken if the number of u is below
 // k / degree: k edges on average, each included with the same probability as by any other draw of
@@ -8,9 +8,9 @@
 //
 // The number of a vertex has 32 bits: two rounds of multiply and shift (the constants are from the
 // search of lowbias32 by Wellons, 2018), keyed by the layer's 64 bits between the rounds. It needs
-// 32-bit lanes only, so a row is tested at about one edge a cycle where the processor has AVX2, and
-// gives the same bits where it has not. Thresholds are whole numbers of 2^-32 and a weight divides
-// by exactly that probability: the estimate is unbiased, not nearly so.
+// 32-bit lanes only, so a row is tested at about one edge per cycle if the processor has AVX2, and
+// gives the same bits if it does not. Thresholds are whole numbers of 2^-32 and a weight divides by
+// exactly that probability: the estimate is exactly unbiased.
 #pragma once
 
 #include <cstdint>
@@ -70,7 +70,7 @@ constexpr std::uint64_t labor_limit(std::int64_t fanout, std::int64_t degree) {
 enum class LaborWeight { kNone, kExact, kReference };
 
 struct LaborRule {
-  std::vector<std::int64_t> fanouts;        ///< one a layer; -1 takes whole rows
+  std::vector<std::int64_t> fanouts;        ///< one per layer; -1 takes whole rows
   bool once = true;                         ///< expand once, or per layer
   bool same = false;                        ///< the numbers of layer 0 serve all layers
   LaborWeight weight = LaborWeight::kNone;  ///< of the edges

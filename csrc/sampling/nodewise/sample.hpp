@@ -24,7 +24,7 @@ namespace foregather {
 
 /// What to sample.
 struct NeighborRule {
-  std::vector<std::int64_t> fanouts;  ///< one a layer; -1 takes whole rows
+  std::vector<std::int64_t> fanouts;  ///< one per layer; -1 takes whole rows
   bool replace = false;               ///< with replacement (a row of -1 is still taken whole)
   bool once = true;                   ///< expand once, or per layer
   EdgeWeights weights = {};  ///< no cells: all edges alike; edges of weight 0 are not there

@@ -51,7 +51,7 @@ class TreeJoin {
   static std::size_t bytes_of(const SampleArrays<Id>& a) {
     return a.node.bytes() + a.row.bytes() + a.col.bytes() + a.edge.bytes() + a.weight.bytes();
   }
-  // Where the part of each tree in each layer begins; `counts` has a row a tree. `ends` gets the
+  // Where the part of each tree in each layer begins; `counts` has a row per tree. `ends` gets the
   // end of each layer.
   static std::vector<std::int64_t> places(const std::vector<std::int64_t>& counts,
                                           std::size_t layers, std::vector<std::int64_t>& ends);
@@ -59,8 +59,8 @@ class TreeJoin {
   std::size_t layers_ = 0;
   std::int64_t nodes_ = 0, edges_ = 0;
   SampleArrays<Id> one_, all_;
-  std::vector<std::int64_t> fresh_;  ///< the seed, new nodes of each layer: layers + 1 a tree
-  std::vector<std::int64_t> spans_;  ///< edges of each layer, `layers` a tree
+  std::vector<std::int64_t> fresh_;  ///< the seed, new nodes of each layer: layers + 1 per tree
+  std::vector<std::int64_t> spans_;  ///< edges of each layer, `layers` per tree
   Buffer<std::uint32_t> moved_;      ///< where the nodes of one tree went
 };
 

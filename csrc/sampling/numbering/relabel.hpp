@@ -16,7 +16,7 @@ namespace foregather {
 
 class Relabel {
  public:
-  static constexpr std::uint32_t kNone = 0xFFFFFFFFu;  ///< what find() says of a vertex not met
+  static constexpr std::uint32_t kNone = 0xFFFFFFFFu;  ///< what find() returns for a vertex not met
 
   /// Forgets all vertices; ids from 0 to num_nodes - 1 may follow.
   void begin(std::int64_t num_nodes) {
@@ -51,7 +51,7 @@ class Relabel {
     std::uint32_t known = known_;
     for (std::size_t i = 0; i < count; ++i) {
       // Whether a vertex was met before is a coin flip no predictor learns, so there is no branch,
-      // and the choice is written with a mask, of which compilers make none.
+      // and the choice is written with a mask, which compilers do not turn into one.
       const Id v = ids[i];
       const std::uint32_t entry = table[v];
       const std::uint32_t fresh = entry < base ? 1 : 0, mask = 0u - fresh;

@@ -8,8 +8,8 @@
 //     plan      one ordered pass over the file (block_pass.hpp)
 //     resolve   ids in the cache at once, the others as windows arrive  parallel, while reading
 //     renumber  as the in-memory sampler does, in the same order        parallel over minibatches
-// The result is that of sample_bulk, bit for bit. Each block is read once a layer and pass,
-// and only blocks with a picked position are (and small gaps between them).
+// The result is that of sample_bulk, bit for bit. Each block is read once per layer and pass, and
+// only blocks with a picked position are read (and small gaps between them).
 //
 // Memory: everything the sampler holds is within `memory` bytes: row index, block tables and sums,
 // two staging buffers, the order of the picks, renumbering tables, and the cache with what is left.
@@ -84,7 +84,7 @@ class DiskSampler {
   RowIndex& index();
 
   /// As sample_bulk. `check` is called now and then on the calling thread; what it throws ends
-  /// the call. Throws FormatError for a stored id that is no vertex, BudgetError where one
+  /// the call. Throws FormatError for a stored id that is not a vertex, BudgetError if one
   /// minibatch is too large for the renumbering table.
   void sample(const NeighborRule& rule, std::span<const std::int64_t> seeds,
               std::span<const std::int64_t> ptr, std::uint64_t seed, std::uint64_t epoch,

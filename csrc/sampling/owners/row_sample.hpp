@@ -43,7 +43,7 @@ struct RowRule {
 /// A request, unpacked: pairs (vertex, batch) in the order of batches.
 template <typename Id>
 struct RowRequest {
-  std::vector<std::uint64_t> keys;  ///< one a batch; none where whole rows are asked for
+  std::vector<std::uint64_t> keys;  ///< one per batch; none if whole rows are requested
   std::vector<Id> vertex;
   std::vector<std::uint32_t> batch;  ///< of each vertex, ascending
 };

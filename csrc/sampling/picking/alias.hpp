@@ -3,9 +3,9 @@
 // Rows of up to 32 entries: see short_row.hpp. The others are cells, by Walker's method: a row of
 // `degree` entries becomes as many cells of equal probability; a cell keeps its own entry with
 // probability keep / 2^32 and otherwise stands for one other entry. So a draw reads one cell. Cells
-// are made once for a graph and its weights, 8 bytes an edge, from weights of which only the ratios
-// inside a row matter; a probability is exact to 2^-32 of the mean of its row. An entry of weight 0
-// is never picked.
+// are made once for a graph and its weights, 8 bytes per edge, from weights of which only the
+// ratios inside a row matter; a probability is exact to 2^-32 of the mean of its row. An entry of
+// weight 0 is never picked.
 //
 // With replacement, pick t is draw t. Without, draws go on until `count` distinct entries were met:
 // each new one has the probability of its weight among those not yet picked, which is successive

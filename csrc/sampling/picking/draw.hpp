@@ -7,7 +7,7 @@
 //
 // Draw number i of a minibatch inverts the running sums with to_unit(draw(layer_key(key, 0), i)).
 // An edge takes two draws: its target by the sums of rows, then, with layer 1, its position by a
-// scan of the row. Memory is 8 bytes a vertex, not 8 an edge. Draws are with replacement.
+// scan of the row. Memory is 8 bytes per vertex, not 8 per edge. Draws are with replacement.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Short row: picks by weight from a row of at most 32 entries, where no draw is wasted.
 //
 // The weights become whole units whose sum is below 2^31, and the row the running sums of its
-// units, 4 bytes an entry. A draw is a unit below the last sum, and its entry the first whose
+// units, 4 bytes per entry. A draw is a unit below the last sum, and its entry the first whose
 // running sum exceeds it; all sums are compared, four at a time, so nothing is guessed by the
 // processor. Without replacement the units of the entry are then subtracted from its own sum and
 // all after it, as if it had never been there. So the cost does not depend on the weights.
@@ -22,7 +22,7 @@
 
 namespace foregather {
 
-/// Rows of up to so many entries are short.
+/// Rows of up to this many entries are short.
 inline constexpr std::uint32_t kShortRow = 32;
 
 namespace detail {
@@ -111,7 +111,7 @@ void find_short(std::uint64_t key, const std::int32_t* sums, std::uint32_t degre
 
 }  // namespace detail
 
-/// Sums of a row of `degree` entries, with those that fill it up: at most two an entry.
+/// Sums of a row of `degree` entries, with those that fill it up: at most two per entry.
 constexpr std::size_t short_row_sums(std::size_t degree) {
   return std::max<std::size_t>(4, std::bit_ceil(degree));
 }

@@ -1,4 +1,4 @@
-// The disk sampler beside the in-memory one, and a pass beside an obvious model of it.
+// The disk sampler against the in-memory one, and a pass against an obvious model of it.
 #include <unistd.h>
 
 #include <algorithm>
