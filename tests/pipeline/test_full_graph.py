@@ -31,7 +31,7 @@ class Centred(torch.nn.Module):
         ({"layers": [torch.nn.Linear(9, 3)]}, "layer 0 .Dense. fails on rows of width 7"),
         ({"layers": [Centred(), torch.nn.Linear(7, 3)]}, "layer 0 .Dense. mixes nodes"),
         ({"layers": MODELS["gcnii"]()[2:]}, "needs the skip tensor 'initial'"),
-        ({"layers": [Dense(torch.nn.ReLU(), "a")] * 2}, "gives 'a', which an earlier layer gives"),
+        ({"layers": [Dense(torch.nn.ReLU(), "a")] * 2}, "gives 'a', as does an earlier layer"),
         ({"chunks": 61}, "chunks is 61"),
         ({"mode": "quick"}, "mode is 'quick'"),
         ({"split": "tr"}, "there is no split 'tr'"),

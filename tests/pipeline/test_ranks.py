@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from foregather.pipeline import FullGraph
+from foregather.units import format_number
 from tests.pipeline.cases import model, small_graph
 from tests.pipeline.ranks import (
     CASES,
@@ -133,9 +134,9 @@ def test_ranks_with_different_arguments_are_refused(stages, ranks):
 def test_too_few_chunks_or_layers_are_refused_on_all_ranks(stages, ranks):
     for rank in range(stages):
         told = ranks[0][rank]["few", stages]
-        assert f"{stages - 1} chunks, 1 abreast, but {stages} stages" in told
+        assert f"chunks is {stages - 1}, 1 abreast, but there are {stages} stages" in told
         told = ranks[0][rank]["deep", stages]
-        assert f"{stages} stages but {stages - 1} layers" in told
+        assert f"{stages} stages but {format_number(stages - 1, 'layer')};" in told
 
 
 def test_four_stages_go_on_as_two_with_rebuilt_history(ranks):

@@ -242,10 +242,10 @@ def test_ranks_plan_together(ways):
 def test_what_ways_cannot_do_is_refused(ways):
     told = [ways[rank]["refused"] for rank in range(4)]
     for one in told:
-        assert "4 ranks and 3 ways" in one["odd"]
+        assert "4 ranks, but 3 ways" in one["odd"]
         assert "abreast is 3 chunks in 2 ways" in one["abreast"]
-        assert "2 chunks abreast of 5 chunks" in one["multiple"]
-        assert "split 'columns' with 2 stages and 8 chunks" in one["columns"]
+        assert "chunks is 5 with 2 abreast" in one["multiple"]
+        assert "split is 'columns' with 2 stages and 8 chunks" in one["columns"]
     for rank in range(2):
         assert "layer 0 (Conv) reads rows of in-neighbours" in ways[rank]["attention"]
     assert len({ways[rank]["nan"] for rank in range(4)}) == 1

@@ -26,6 +26,7 @@ from foregather.pipeline.options import Mode
 from foregather.pipeline.partition.chunk_topology import Topology
 from foregather.pipeline.partition.chunks import make_chunks
 from foregather.pipeline.passes.aggregation import ChunkNear, Exchange
+from foregather.units import format_number
 
 __all__ = ["Widths", "check_batch_norm", "probe"]
 
@@ -286,7 +287,8 @@ class _Layer:
             mine = {name: value[order[span]] for name, value in skips.items()}
             made.append(layer.update(own[chunk], near, **mine))
             if made[-1].shape[0] != own[chunk].shape[0]:
-                raise ValueError(f"it returned {made[-1].shape[0]} rows for {own[chunk].shape[0]}")
+                rows = format_number(made[-1].shape[0], "row")
+                raise ValueError(f"it returned {rows} for {own[chunk].shape[0]}")
         back = torch.from_numpy(chunks.number).to(x.device)
         return torch.cat(made)[back], messages[0].shape[1]
 

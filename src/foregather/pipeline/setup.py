@@ -71,7 +71,7 @@ def shared_chunks(
         )
     if count // abreast < link.stages:
         raise InputError(
-            f"there are {count} chunks, {abreast} abreast, but {link.stages} stages; a stage would "
+            f"chunks is {count}, {abreast} abreast, but there are {link.stages} stages; one would "
             f"always wait, so use at least {abreast * link.stages} chunks"
         )
     if link.peers == 1:

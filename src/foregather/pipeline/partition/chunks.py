@@ -18,6 +18,7 @@ from foregather.errors import InputError, MissingDependencyError
 from foregather.graph.arrays import to_array
 from foregather.graph.graph import Graph
 from foregather.graph.graph_value import EDGE_STEP
+from foregather.units import format_number
 
 __all__ = ["Chunks", "Method", "check_count", "make_chunks"]
 
@@ -147,8 +148,8 @@ def _hierarchical(cut: "_Metis | _Ranges", weight: Ids, count: int, abreast: int
         members = np.flatnonzero(parts == part)
         if members.size < inner:
             raise InputError(
-                f"part {part} of {abreast} has {members.size} nodes, too few for {inner} chunks; "
-                "use fewer chunks"
+                f"part {part} of {abreast} has {format_number(members.size, 'node')}, too few for "
+                f"{inner} chunks; use fewer chunks"
             )
         chunk[members] = part * inner + cut(members, weight[members], inner)
     return chunk

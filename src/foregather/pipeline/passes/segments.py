@@ -15,6 +15,7 @@ from torch import nn
 from foregather.errors import InputError
 from foregather.nn.conv import Conv
 from foregather.nn.layer import Dense, GraphLayer
+from foregather.units import format_number
 
 __all__ = ["Op", "StageProgram", "as_layers", "cut_layers", "shared_layers", "stage_program"]
 
@@ -96,7 +97,7 @@ def as_layers(modules: Sequence[nn.Module]) -> list[GraphLayer]:
                 "which no earlier layer gives"
             )
         if layer.gives in known:
-            raise InputError(f"layer {number} gives {layer.gives!r}, which an earlier layer gives")
+            raise InputError(f"layer {number} gives {layer.gives!r}, as does an earlier layer")
         known |= {layer.gives} if layer.gives else set()
     return layers
 
@@ -109,7 +110,7 @@ def cut_layers(layers: Sequence[GraphLayer], stages: int) -> list[int]:
     """
     if stages > len(layers):
         raise InputError(
-            f"there are {stages} stages but {len(layers)} layers; "
+            f"there are {stages} stages but {format_number(len(layers), 'layer')}; "
             "every stage needs a layer, so start fewer ranks"
         )
     heavy = [i for i, layer in enumerate(layers) if layer.aggregates]
