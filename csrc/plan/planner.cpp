@@ -12,12 +12,12 @@
 namespace foregather {
 namespace {
 
-constexpr std::size_t kFar = 24;     // accesses between asking for a table line and using it
+constexpr std::size_t kFar = 24;     // accesses between prefetching a table line and using it
 constexpr std::int64_t kLine = 8;    // entries in a cache line
-constexpr std::int64_t kLines = 8;   // lines of a block that are asked for ahead
-constexpr std::size_t kSoon = 2;     // misses between asking for a block's lines and using them
-constexpr std::size_t kNear = 12;    // misses between asking for a row's line and using it
-constexpr std::uint32_t kPeek = 8;   // evictions between asking for a row's line and using it
+constexpr std::int64_t kLines = 8;   // lines of a block that are prefetched
+constexpr std::size_t kSoon = 2;     // misses between prefetching a block's lines and using them
+constexpr std::size_t kNear = 12;    // misses between prefetching a row's line and using it
+constexpr std::uint32_t kPeek = 8;   // evictions between prefetching a row's line and using it
 constexpr std::int64_t kRide = 256;  // rows of a request that are looked at in one go
 
 }  // namespace
@@ -100,8 +100,8 @@ class Planner::Work {
 
  private:
   void begin_horizon(std::size_t horizon) {
-    // Step numbers go on from plan to plan, so that what earlier plans left in the table is known
-    // to be old. They start again when they run out; only then is the table walked.
+    // Step numbers continue from plan to plan, so that what earlier plans left in the table is
+    // known to be old. They start again when they run out; only then is the table walked.
     base_ += horizon_;
     if (base_ + horizon >= kNever) {
       for (std::int64_t row = 0; row < geometry_.num_rows; ++row) {

@@ -23,7 +23,7 @@ using RowCopy = std::variant<CopyBytes, CopyHalf, CopyScaled>;
 
 constexpr std::size_t kLine = 64;
 constexpr std::size_t kAheadBytes = 2 * kLine;  // of a row; what follows is found by the hardware
-constexpr std::int64_t kAhead = 12;             // rows asked for ahead of use
+constexpr std::int64_t kAhead = 12;             // rows prefetched ahead of use
 constexpr std::size_t kGrainBytes = std::size_t{512} << 10;  // handed to a thread at a time
 constexpr std::size_t kThreadBytes = std::size_t{8} << 20;   // what makes another thread worth it
 constexpr std::chrono::milliseconds kPatience{50};           // between two calls of `poll`

@@ -12,8 +12,8 @@ namespace foregather {
 namespace {
 
 constexpr std::size_t kLine = 64;
-// Rows asked for ahead of use, enough to cover a miss to memory, and how much of each: what follows
-// the first lines of a wide row is a stream, which the hardware finds by itself.
+// Rows prefetched ahead of use, enough to cover a miss to memory, and how much of each: what
+// follows the first lines of a wide row is a stream, which the hardware finds by itself.
 constexpr std::int64_t kAhead = 12;
 constexpr std::size_t kAheadBytes = 2 * kLine;
 // Bytes handed to a thread at a time, and bytes below which another thread costs more than it

@@ -119,7 +119,7 @@ class Flight {
   ReadCounters& counters_;
   std::vector<Slot> slots_;
   std::vector<unsigned> free_;   ///< slots without a request
-  std::vector<unsigned> again_;  ///< slots whose request goes on
+  std::vector<unsigned> again_;  ///< slots whose request continues
   std::size_t next_ = 0;         ///< first request not yet in a slot
   InFlight flight_;
 };

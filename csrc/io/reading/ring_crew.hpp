@@ -57,7 +57,7 @@ class RingCrew {
   const unsigned batch_;
   std::vector<Slot> slots_;
   std::vector<unsigned> free_;   ///< slots without a request
-  std::vector<unsigned> again_;  ///< slots whose request goes on
+  std::vector<unsigned> again_;  ///< slots whose request continues
   std::vector<ReadAhead::Issue> finished_;
   InFlight flight_;
   std::int64_t submissions_ = 0, retries_ = 0;

@@ -103,7 +103,7 @@ class Exchange:
     """What one chunk reads and pushes in one aggregation.
 
     Attributes:
-        rows: the buffers; None where `table` is given.
+        rows: the buffers; None if `table` is given.
         others: the rows it reads from other chunks: positions, or numbers for `table`.
         fresh: which of `others` are read fresh; None means all of them.
         factor: weight of gradients it pushes to chunks of earlier ticks.

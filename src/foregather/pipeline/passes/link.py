@@ -136,7 +136,7 @@ class Link:
         def take(chunk: int) -> Tensor:
             post()
             number, work, buffer = posted.popleft()
-            assert number == chunk, f"chunk {chunk} was asked for, {number} comes next"
+            assert number == chunk, f"chunk {chunk} was requested, {number} comes next"
             with self._named(peer, f"send the {purpose} rows of chunk {chunk}"):
                 work.wait(timedelta(seconds=self.timeout))
             post()
