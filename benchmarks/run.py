@@ -74,7 +74,7 @@ SUITE = (
     Entry("plan", ("reads",), ("--nodes", "50k")),
     Entry("pyg_epoch", (), ("--quick", "--minutes", "1")),
     Entry("real_data", (), ("--datasets", "cora", "--dry")),
-    Entry("repack", (FOLDER,)),
+    Entry("repack", (FOLDER,), ("--quick",)),
     Entry("sampling", (), ("--rounds", "1", "--rules")),
     Entry(
         "synth_rate",
