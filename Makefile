@@ -29,8 +29,10 @@ $(VENV)/.dev: $(VENV)/.package
 quickstart: $(VENV)/.package
 	$(VENV)/bin/foregather quickstart
 
+# Half as many processes again as cores: a quarter of the tests' time is waiting for other processes.
+WORKERS ?= $(shell echo $$(( ($$(nproc) * 3 + 1) / 2 )))
 test: $(VENV)/.dev
-	$(PY) -m pytest -n auto --dist worksteal -m "not slow"
+	$(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
 
 # Enumerations, limits of memory and whole runs that take longer; CI runs them too.
 test-slow: $(VENV)/.dev

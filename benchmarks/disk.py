@@ -6,9 +6,10 @@ lie in huge pages and fio's do not, so a third row of ours, with small pages, te
 difference is due to that. Our seconds are those inside `read`; fio's are the whole run. Without
 fio on the PATH only our reader is measured. The test file is removed at the end.
 
-    python benchmarks/disk.py [folder]
+    python benchmarks/disk.py [folder] [--quick]
 """
 
+import argparse
 import datetime
 import json
 import mmap
@@ -31,11 +32,11 @@ from foregather.observe.buffer import aligned_buffer
 from foregather.observe.machine import describe_machine
 from foregather.units import format_bytes
 
-SIZE = 2_000_000_000 >> 20 << 20
+QUICK = "--quick" in sys.argv  # a small file, one round
+SIZE = 64 << 20 if QUICK else 2_000_000_000 >> 20 << 20
 BLOCKS = (4 << 10, 16 << 10, 64 << 10)
 DEPTH = 64
-ROUNDS = 5
-SECONDS = 1.5
+ROUNDS, SECONDS = (1, 0.1) if QUICK else (5, 1.5)
 TUNED = ("--fixedbufs=1", "--registerfiles=1", "--iodepth_batch_submit=16")
 TUNED += ("--iodepth_batch_complete_min=1", "--iodepth_batch_complete_max=64")
 
@@ -159,7 +160,10 @@ def report(found, facts, date):
 
 
 def main():
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, nargs="?", default=Path(), help="where the file is")
+    parser.add_argument("--quick", action="store_true", help="a small file, one round")
+    folder = parser.parse_args().folder
     need_disk(folder, 2 * SIZE)
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".foregather-bench-") as file:
         write(file)

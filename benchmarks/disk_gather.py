@@ -5,9 +5,10 @@ the bytes where they arrive. The executor carries out a plan: batches of 16 MB, 
 block copied to the output, every fourth also to a slot of the cache, batch after batch into one
 buffer. The bar is 80 %. Systems take turns; the test file is removed at the end.
 
-    python benchmarks/disk_gather.py [folder]
+    python benchmarks/disk_gather.py [folder] [--quick]
 """
 
+import argparse
 import os
 import statistics
 import sys
@@ -28,7 +29,8 @@ from foregather.units import format_bytes
 
 WIDTH = 128
 ROW = 4 * WIDTH
-ROWS = 4_000_000  # 2 GB
+QUICK = "--quick" in sys.argv  # a small file, one round
+ROWS = 200_000 if QUICK else 4_000_000  # 2 GB
 PAGE = 4096
 STEP = 16 << 20  # bytes of a batch
 STAGING = 16 << 20
@@ -36,8 +38,10 @@ SLOTS = 30_000
 WARM = 4  # steps before the clock starts: they touch the slots
 BLOCKS = (4 << 10, 16 << 10, 32 << 10, 64 << 10)
 DEPTH = 64
-ROUNDS = 5
+ROUNDS = 1 if QUICK else 5
 BYTES = {"io_uring": 1 << 30, "pread": 1 << 29}  # a run
+if QUICK:
+    BYTES = dict.fromkeys(BYTES, 1 << 27)
 
 
 def write(path):
@@ -114,7 +118,10 @@ def executor(file, backend, plan, out):
 
 
 def main():
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, nargs="?", default=Path(), help="where the file is")
+    parser.add_argument("--quick", action="store_true", help="a small file, one round")
+    folder = parser.parse_args().folder
     need_disk(folder, 3 * ROWS * ROW)
     report = Report("disk_gather", __doc__)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".foregather-bench-") as place:

@@ -17,6 +17,7 @@ mean 10.27 over Squirrel, Flickr and Reddit with GCN, GraphSAGE and GCNII.
 """
 
 import argparse
+import importlib.util
 import json
 import math
 import multiprocessing
@@ -29,6 +30,7 @@ import numpy as np
 import torch
 from common.graphs import NAMES, load_graph
 from common.report import Report
+from common.skip import skip
 
 from foregather import Graph
 from foregather.graph.synthetic import synthetic_arrays
@@ -97,6 +99,7 @@ def real_rank(rank: int, port: int, results: Any) -> None:
 
 def validate() -> list[list[object]]:
     """Ledgers of real ranks beside the planner's counts."""
+    graph, rows = load_graph("cora"), []  # before there are ranks, which would skip one by one
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -108,7 +111,6 @@ def validate() -> list[list[object]]:
     found = [results.get(timeout=500) for _ in range(RANKS * len(RUNS))]
     for process in ranks:
         process.join(60)
-    graph, rows = load_graph("cora"), []
     for number, (model, ways, lean) in enumerate(RUNS):
         sent = sum(f[1] for f in found if f[0] == number)
         formula = next(f[2] for f in found if f[0] == number)
@@ -196,6 +198,8 @@ def main() -> None:
     parser.add_argument("--graphs", default=",".join([*NAMES, *SYNTHETIC]).replace(", ", "; "))
     parser.add_argument("--kept", type=Path, help="JSON file of cells that are kept between runs")
     given = parser.parse_args()
+    if importlib.util.find_spec("pymetis") is None:
+        skip("pymetis is not installed, and chunks are cut by METIS; pip install pymetis")
     names = [n.replace("; ", ", ") for n in given.graphs.split(",")]
     kept: dict[str, Any] = {}
     if given.kept and given.kept.exists():

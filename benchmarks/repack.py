@@ -1,25 +1,26 @@
 """When is it cheaper to repack a bulk than to read its rows at random, and does the model know?
 
-A feature file of 1 GB, rows of 512 bytes, a cache of 5 % of them, bulks of 64 batches of random
-rows. The best way without repacking is the one that `choose` finds with this disk's calibration (or
-the assumed one). Both ways run the same two bulks after each other, from an empty cache, all reads
-direct. Seconds are those of sweeping and stepping, without planning; predicted ones are those of
-the cost model for the same plans. A bulk is swept and then read; a Loader sweeps the next one
-meanwhile. Ways take turns; the file is removed at the end.
+A feature file of 1 GB (26 MB with --quick), rows of 512 bytes, a cache of 5 % of them, bulks of 64
+batches of random rows. The best way without repacking is the one that `choose` finds with this
+disk's calibration (or the assumed one). Both ways run the same two bulks after each other, from an
+empty cache, all reads direct. Seconds are those of sweeping and stepping, without planning;
+predicted ones are those of the cost model for the same plans. A bulk is swept and then read; a
+Loader sweeps the next one meanwhile. Ways take turns; the file is removed at the end.
 
-    python benchmarks/repack.py [folder]
+    python benchmarks/repack.py [folder] [--quick]
 """
 
+import argparse
 import os
 import shutil
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 from common.report import Report, median_spread
+from common.skip import need_disk
 
 from foregather.gather.disk import DiskFeatures
 from foregather.gather.feature_file import FeatureFile
@@ -30,43 +31,44 @@ from foregather.plan.choice import choose
 from foregather.plan.cost import ASSUMED_DISK
 from foregather.plan.planner import Planner
 from foregather.plan.repack import RepackPlanner
-from foregather.units import format_bytes
+from foregather.units import format_bytes, format_number
 
-WIDTH, ROWS = 128, 2_000_000
-SLOTS = ROWS // 20
+WIDTH, ROWS, QUICK_ROWS = 128, 2_000_000, 50_000
+CACHED = 20  # one row of so many
 BATCHES, BULKS = 64, 2
 SHARES = (0.05, 0.2, 0.6, 2.0)  # rows asked for by a bulk / rows of the file
 ROUNDS = 3
 
 
-def write(path):
-    rows = np.random.default_rng(7).random((ROWS // 50, WIDTH), np.float32).tobytes()
+def write(path, count):
+    part = np.random.default_rng(7).random((count // 50, WIDTH), np.float32).tobytes()
     with open(path, "wb") as file:
-        file.write(pack_header(np.dtype(np.float32), (ROWS, WIDTH)))
+        file.write(pack_header(np.dtype(np.float32), (count, WIDTH)))
         for _ in range(50):
-            file.write(rows)
-        file.write(bytes(file_bytes(ROWS * WIDTH * 4) - 4096 - ROWS * WIDTH * 4))
+            file.write(part)
+        file.write(bytes(file_bytes(count * WIDTH * 4) - 4096 - count * WIDTH * 4))
         file.flush()
         os.fsync(file.fileno())
-    return FeatureFile(path, path.name, ROWS, WIDTH, np.dtype(np.float32))
+    return FeatureFile(path, path.name, count, WIDTH, np.dtype(np.float32))
 
 
-def make_bulks(share):
+def make_bulks(share, count):
     random = np.random.default_rng(int(share * 100))
-    size = int(share * ROWS / BATCHES)
+    size = int(share * count / BATCHES)
     return [
-        [np.unique(random.integers(0, ROWS, size)).astype(np.uint32) for _ in range(BATCHES)]
+        [np.unique(random.integers(0, count, size)).astype(np.uint32) for _ in range(BATCHES)]
         for _ in range(BULKS)
     ]
 
 
 def plans_of(file, bulks, way):
+    slots = file.num_rows // CACHED
     if way.caching == "repack":
-        planner = RepackPlanner(file.geometry(), SLOTS, merge_gap=way.merge_gap)
+        planner = RepackPlanner(file.geometry(), slots, merge_gap=way.merge_gap)
     else:
         geometry = file.geometry(way.block_bytes)
         pages = way.caching == "page"
-        planner = Planner(geometry, SLOTS, merge_gap=way.merge_gap, pages=pages, bounds=False)
+        planner = Planner(geometry, slots, merge_gap=way.merge_gap, pages=pages, bounds=False)
     later = [*bulks[1:], []]
     return planner, [planner.plan(bulk, ahead) for bulk, ahead in zip(bulks, later, strict=True)]
 
@@ -74,10 +76,8 @@ def plans_of(file, bulks, way):
 def run(file, plans, way, out):
     repack = way.caching == "repack"
     options = {"depth": way.depth} | ({"write_bytes": 32 << 20} if repack else {})
-    opened = RepackFeatures(file, SLOTS, **options) if repack else DiskFeatures(
-        file, SLOTS, **options
-    )  # fmt: skip
-    with opened as disk:
+    kind = RepackFeatures if repack else DiskFeatures
+    with kind(file, file.num_rows // CACHED, **options) as disk:
         start = time.perf_counter()
         for plan in plans:
             disk.append(plan)
@@ -86,14 +86,14 @@ def run(file, plans, way, out):
         return time.perf_counter() - start
 
 
-def measure(file, share, disk, out):
-    bulks = make_bulks(share)
-    choice = choose(bulks, file.geometry(), SLOTS, disk)
+def measure(file, share, disk, out, rounds):
+    bulks = make_bulks(share, file.num_rows)
+    choice = choose(bulks, file.geometry(), file.num_rows // CACHED, disk)
     other = next(way for way in choice.alternatives if way.caching != "repack")
     ways = {"at random": other, "repack": choice.using("repack").best}
     planned = {name: plans_of(file, bulks, way) for name, way in ways.items()}
     seconds = {name: [] for name in ways}
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for name, way in ways.items():
             seconds[name].append(run(file, planned[name][1], way, out))
     rows = []
@@ -115,17 +115,24 @@ def measure(file, share, disk, out):
 
 
 def main():
-    folder = Path(tempfile.mkdtemp(prefix="repack-", dir=sys.argv[1] if sys.argv[1:] else "."))
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", nargs="?", default=".", help="where the file is made")
+    parser.add_argument("--quick", action="store_true", help="a small file, one round")
+    given = parser.parse_args()
+    count, rounds = (QUICK_ROWS, 1) if given.quick else (ROWS, ROUNDS)
+    # the file, and two bulks of the largest share that are repacked at a time
+    need_disk(given.folder, int((1 + BULKS * max(SHARES)) * count * WIDTH * 4))
+    folder = Path(tempfile.mkdtemp(prefix="repack-", dir=given.folder))
     try:
-        file = write(folder / "features.npy")
+        file = write(folder / "features.npy", count)
         disk = load_calibration(folder)
-        out = np.empty((int(max(SHARES) * ROWS / BATCHES) + 1, WIDTH), np.float32)
-        rows = [row for share in SHARES for row in measure(file, share, disk, out)]
+        out = np.empty((int(max(SHARES) * count / BATCHES) + 1, WIDTH), np.float32)
+        rows = [row for share in SHARES for row in measure(file, share, disk, out, rounds)]
     finally:
         shutil.rmtree(folder)
     report = Report("repack", __doc__)
     known = "assumed figures of the disk" if disk is None else f"calibration of {disk.date}"
-    report.line(f"{ROUNDS} runs, median (least to most); {known}.")
+    report.line(f"{format_number(rounds, 'run')}, median (least to most); {known}.")
     report.table(
         ["rows of a bulk", "way", "requests", "bytes", "predicted s", "measured s",
          "random / repack", "chosen"],

@@ -27,7 +27,7 @@ BUFFER = 16 << 20
 CHILD = """
 import json, sys
 from pathlib import Path
-from foregather.cli.synth import Synth
+from foregather.cli.graphs.synth import Synth
 dst, options = Path(sys.argv[1]), json.loads(sys.argv[2])
 print(json.dumps(Synth(dst, **options).run()))
 """

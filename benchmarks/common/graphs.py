@@ -43,7 +43,10 @@ def load_graph(name: str, features: bool = True, seed: int = 0, columns: int = 0
 
     Without a split of its own a graph gets a random one, 60/20/20, by `seed`.
     """
-    with np.load(data_folder() / f"{name}.npz", allow_pickle=False) as file:
+    path = data_folder() / f"{name}.npz"
+    if not path.is_file():
+        skip(f"{path.name} is not in the folder that FOREGATHER_DATA names")
+    with np.load(path, allow_pickle=False) as file:
         z = dict(file)
     nodes = int(z["num_nodes"])
     if not features:

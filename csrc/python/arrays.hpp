@@ -22,6 +22,9 @@ template <typename T>
 using Out = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
+// What Python is told, by name.
+using Facts = nb::typed<nb::dict, nb::str, nb::any>;
+
 template <typename T>
 std::span<const T> view(const In<T>& array) {
   return {array.data(), array.shape(0)};
@@ -41,6 +44,22 @@ Made<T> to_numpy(std::vector<T> numbers) {
 }
 inline std::span<const std::byte> bytes(const Bytes& array) {
   return {reinterpret_cast<const std::byte*>(array.data()), array.shape(0)};
+}
+
+// For kernels that keep a graph: indptr must end where indices do.
+template <typename Id>
+void check_topology(const In<std::int64_t>& indptr, const In<Id>& indices) {
+  const auto ends = view(indptr);
+  if (ends.empty() || ends.front() != 0 ||
+      ends.back() != static_cast<std::int64_t>(indices.shape(0))) {
+    throw InputError("indptr does not describe indices");
+  }
+}
+
+// Lets Ctrl-C end a long call; elsewhere than in the main thread this does nothing.
+inline void raise_signals() {
+  Held held;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
 // One function a concept; module.cpp calls them all. What only tests and benchmarks use goes to the

@@ -16,7 +16,18 @@ __all__ = ["RENAMED", "install"]
 
 #: Old and new names, below `foregather`.
 RENAMED = {
-    "cli.tenth": "cli.quickstart_storage",
+    "cli.convert": "cli.graphs.convert",
+    "cli.infer": "cli.training.infer",
+    "cli.info": "cli.graphs.info",
+    "cli.partition": "cli.graphs.partition",
+    "cli.quickstart_files": "cli.quickstart.files",
+    "cli.report": "cli.training.report",
+    "cli.synth": "cli.graphs.synth",
+    "cli.tenth": "cli.quickstart.storage",
+    "cli.train": "cli.training.train",
+    "cli.train_full": "cli.training.train_full",
+    "cli.train_ranks": "cli.training.train_ranks",
+    "cli.verify": "cli.graphs.verify",
     "dist.agree": "dist.transport.agreement",
     "dist.ask": "dist.sampling.row_requests",
     "dist.ask_picks": "dist.sampling.pick_requests",

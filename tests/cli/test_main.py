@@ -37,12 +37,13 @@ def edges(tmp_path):
     return path
 
 
-def test_help_names_every_command():
+def test_help_names_every_command(capsys):
     code, out, _ = run("--help")
     assert code == 0
     for command in COMMANDS:
         assert command in out
-        assert run(command, "--help")[0] == 0
+        assert main([command, "--help"]) == 0
+        assert f"usage: foregather {command}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -144,9 +145,13 @@ def test_synth_then_info_with_a_plot(tmp_path):
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
-def one_sentence(args, tmp_path, message, target="g"):
+def one_sentence(args, tmp_path, message, target="g", capsys=None):
+    """In a process of its own, or with `capsys` in this one."""
     before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")}
-    code, _out, err = run(*args)
+    if capsys is None:
+        code, _out, err = run(*args)
+    else:
+        code, err = main([str(arg) for arg in args]), capsys.readouterr().err
     assert code == 2, err
     assert err.startswith("foregather: ") and err.count("\n") == 1 and "Traceback" not in err
     assert message in err
@@ -155,21 +160,25 @@ def one_sentence(args, tmp_path, message, target="g"):
     return err
 
 
-def test_bad_input_is_one_sentence_and_exit_code_2(edges, tmp_path):
+def test_bad_input_is_one_sentence_and_exit_code_2(edges, tmp_path, capsys):
     target = tmp_path / "g"
     one_sentence(["convert", tmp_path / "no.npy", target], tmp_path, "no.npy does not exist")
-    one_sentence(["convert", edges, target, "--memory", "lots"], tmp_path, "size")
-    one_sentence(["convert", edges, target, "--memory", "1MB"], tmp_path, "needs at least")
-    one_sentence(["info", tmp_path / "nowhere"], tmp_path, "nowhere")
-    one_sentence(["synth", target, "--nodes", "0"], tmp_path, "nodes")
+    one_sentence(["convert", edges, target, "--memory", "lots"], tmp_path, "size", capsys=capsys)
+    one_sentence(
+        ["convert", edges, target, "--memory", "1MB"], tmp_path, "needs at least", capsys=capsys
+    )
+    one_sentence(["info", tmp_path / "nowhere"], tmp_path, "nowhere", capsys=capsys)
+    one_sentence(["synth", target, "--nodes", "0"], tmp_path, "nodes", capsys=capsys)
     edges.write_bytes(edges.read_bytes()[:150])
-    one_sentence(["convert", edges, target], tmp_path, "truncated")
+    one_sentence(["convert", edges, target], tmp_path, "truncated", capsys=capsys)
     np.save(edges, np.array([[0, -1], [1, 1]]))
-    one_sentence(["convert", edges, target], tmp_path, "edge 1 has source -1")
+    one_sentence(["convert", edges, target], tmp_path, "edge 1 has source -1", capsys=capsys)
     np.save(edges, np.array([[0.0, np.nan], [1, 1]]))
-    one_sentence(["convert", edges, target], tmp_path, "expected an integer id")
+    one_sentence(["convert", edges, target], tmp_path, "expected an integer id", capsys=capsys)
     target.mkdir()
-    one_sentence(["convert", edges, target], tmp_path, "g exists already; pass --overwrite")
+    one_sentence(
+        ["convert", edges, target], tmp_path, "g exists already; pass --overwrite", capsys=capsys
+    )
 
 
 def test_errors_as_json_too(tmp_path):

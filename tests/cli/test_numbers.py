@@ -87,10 +87,10 @@ def test_no_memory_is_one_sentence(error, graph, monkeypatch, capsys):
     def refuse(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("foregather.cli.info.describe", refuse)
+    monkeypatch.setattr("foregather.cli.graphs.info.describe", refuse)
     assert main(["info", str(graph)]) == 2
     err = capsys.readouterr().err
     assert "does not have enough memory for this command" in err and err.count("\n") == 1
-    monkeypatch.setattr("foregather.cli.info.describe", lambda *_: 1 / 0)
+    monkeypatch.setattr("foregather.cli.graphs.info.describe", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):  # a bug stays one
         main(["info", str(graph)])

@@ -13,7 +13,7 @@ import pytest
 from foregather import Graph, StorageError
 from foregather.cli.flags import commands_of
 from foregather.cli.main import Command, main
-from foregather.cli.quickstart_files import MARK
+from foregather.cli.quickstart.files import MARK
 from foregather.graph.synthetic import synthesize
 from foregather.pipeline import FullGraph
 from foregather.sampling import Neighbor

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tyro
 
-from foregather.cli.synth import Synth
+from foregather.cli.graphs.synth import Synth
 from foregather.errors import InputError
 
 

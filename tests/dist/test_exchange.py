@@ -16,6 +16,9 @@ from tests.dist import feature_cases as cases
 from tests.dist.world import World
 from tests.some import some
 
+#: A world of four ranks has every case of two, and grids of two columns: more than eight seconds.
+SIZES = [2, pytest.param(4, marks=pytest.mark.slow)]
+
 
 @pytest.fixture(scope="session")
 def fetched(worlds):
@@ -103,7 +106,7 @@ def belady(batches, slots):
     return misses
 
 
-@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("memory", ["none", "few", "some", "all"])
 def test_rows_that_cross_are_the_fewest(fetched, size, memory):
     """Of the first bulk, by a count of our own; over all bulks where there is room for all."""
@@ -134,7 +137,7 @@ def test_rows_that_cross_are_the_fewest(fetched, size, memory):
         assert part["misses"] * 24 == sum(sent)
 
 
-@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("size", SIZES)
 def test_rounded_rows_are_measured(fetched, size):
     for case, parts in some(fetched(size).items()):
         c, wire = case[0], case[4]

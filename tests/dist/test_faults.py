@@ -76,11 +76,13 @@ def test_a_stopped_rank_is_named_everywhere(slow, victim):
         assert f"rank {victim}" in text and "layer" in text
 
 
+@pytest.mark.slow
 def test_a_rank_that_does_not_take_part_is_named(slow):
     (text,) = errors(slow["late"], [0])
     assert "rank 1" in text and f"did not take part within {TIMEOUT:g} s" in text
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken(slow):
     first, second = errors(slow["port"], [0, 1])
     port = slow["port"].command["env"]["MASTER_PORT"]
@@ -88,6 +90,7 @@ def test_a_port_that_is_taken(slow):
     assert f"at port {port} within {TIMEOUT:g} s" in second
 
 
+@pytest.mark.slow
 def test_a_rank_that_never_starts(slow):
     for text in errors(slow["missing"], [0, 1]):
         assert text.startswith("RankError: rank 2 did not arrive at port")

@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 
 from foregather import BatchContents, Graph, Loader
 from foregather.cli.main import main
-from foregather.cli.train_ranks import restarted_run
+from foregather.cli.training.train_ranks import restarted_run
 from foregather.errors import InputError
 from foregather.graph.synthetic import synthesize
 from foregather.nn import SAGE

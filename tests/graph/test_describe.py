@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from foregather import Graph, InputError, MissingDependencyError, StorageError
-from foregather.cli.info import Info
+from foregather.cli.graphs.info import Info
 from foregather.graph.describe import describe, plot_degrees
 
 

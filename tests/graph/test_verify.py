@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from foregather import FormatError, Graph, InputError, _core
-from foregather.cli.verify import Verify
+from foregather.cli.graphs.verify import Verify
 from foregather.graph.integrity.verify import verify
 from foregather.graph.on_disk.npy import ALIGN, pack_header
 from foregather.graph.on_disk.writer import FolderWriter, meta_digest

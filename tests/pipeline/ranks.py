@@ -101,6 +101,11 @@ def all_cases(rank: int, port: int, folder: Path) -> None:
         found["fewer"] = fewer_stages(rank, group, folder)
     except BaseException:
         found["error"] = traceback.format_exc()
+    end(rank, found, folder)
+
+
+def end(rank: int, found: dict[Any, Any], folder: Path) -> None:
+    """Writes what a rank found, and ends it."""
     torch.save(found, folder / f"rank{rank}.pt")
     if "error" not in found:
         dist.barrier()  # rank 0 holds the store; it must not end first
@@ -233,3 +238,10 @@ def launch(
     for process in processes:
         process.start()
     return processes
+
+
+def join(processes: list[ForkServerProcess]) -> None:
+    """Waits until all have ended."""
+    for process in processes:
+        process.join(600)
+        assert process.exitcode is not None, "a rank hangs"

@@ -218,7 +218,7 @@ def test_ladder():
 
 @pytest.mark.parametrize("mode", ["exact", "fast"])
 def test_resume(mode):
-    options = {"partition": "random", "techniques": Techniques()}
+    options = {"partition": "random"}
     whole = FullGraph(GRAPH, model("gcnii", 0.3), 4, mode, **options)
     whole.fit(3)
     half = FullGraph(GRAPH, model("gcnii", 0.3), 4, mode, **options)

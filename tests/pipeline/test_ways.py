@@ -15,19 +15,23 @@ from foregather.pipeline.planning.workload import Setting, workload_of
 from tests.pipeline.cases import MODELS as BUILDERS
 from tests.pipeline.cases import model, sgd, small_graph, weights_of
 from tests.pipeline.oracle import Oracle, places
-from tests.pipeline.ranks import launch
+from tests.pipeline.ranks import join, launch
 from tests.pipeline.way_ranks import (
     ABREAST,
     CHUNKS,
     EPOCHS,
+    FEW,
     GRIDS,
     HYBRID,
+    MANY,
     MODELS,
     PARALLEL,
-    all_ways,
+    few_ways,
     hybrid,
+    many_ways,
     parallel,
 )
+from tests.some import some
 
 GRAPH, DOUBLE = small_graph(), 8
 FREE = LayerCost((0, 0, 0), (0, 0, 0), (0, 0))  # only bytes are asked for
@@ -69,16 +73,31 @@ def test_chunks_abreast_equal_the_oracle(name, techniques):
 
 @pytest.fixture(scope="session")
 def ways(tmp_path_factory):
+    """What four ranks found, launched once."""
+    return found_by(few_ways, FEW, tmp_path_factory.mktemp("few"))
+
+
+@pytest.fixture(scope="session")
+def many(tmp_path_factory):
     """What eight ranks found, launched once."""
-    folder = tmp_path_factory.mktemp("ways")
-    started = launch(all_ways, 8, folder)
-    for process in started:
-        process.join(600)
-        assert process.exitcode is not None, "a rank hangs"
-    found = [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(8)]
+    return found_by(many_ways, MANY, tmp_path_factory.mktemp("many"))
+
+
+def found_by(task, count, folder):
+    join(launch(task, count, folder))
+    found = [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(count)]
     for one in found:
         assert "error" not in one, one.get("error")
     return found
+
+
+@pytest.fixture(params=["few", pytest.param("many", marks=pytest.mark.slow)])
+def hybrids(request):
+    """Grids of a world, and what its ranks found."""
+    few = request.param == "few"
+    grids = [grid for grid in GRIDS if (grid[0] * grid[1] <= FEW) == few]
+    assert grids
+    return grids, request.getfixturevalue("ways" if few else "many")
 
 
 @pytest.fixture(scope="session")
@@ -100,10 +119,10 @@ def same_results(ours, theirs, atol: float) -> None:
         assert reading == pytest.approx(other, abs=1e-8)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "s", "g"), [(n, s, g) for s, g, names in GRIDS for n in names])
-def test_ways_never_change_results(name, s, g, ways, alone):
-    for rank in range(s * g):
+def test_ways_never_change_results(hybrids, alone):
+    grids, ways = hybrids
+    runs = [(name, s, g) for s, g, names in grids for name in names]
+    for name, s, g, rank in [(*run, rank) for run in some(runs) for rank in range(run[1] * run[2])]:
         found = ways[rank][name, s, g]
         same_results(found, alone[name], 1e-9)
         last = rank >= (s - 1) * g
@@ -130,11 +149,13 @@ def test_parallel_ranks_train_as_one(kind, split, count, ways, alone):
             assert found == pytest.approx(float(loss.detach()), abs=1e-11)
 
 
-def test_links_carry_the_messages_of_the_schedule(ways):
+def test_links_carry_the_messages_of_the_schedule(hybrids):
     """Each rank to each other, for each purpose: bytes and messages."""
-    keys = [(n, s, g) for s, g, names in GRIDS for n in names if "meter" not in HYBRID[n][3]]
-    keys += [(kind, split, count) for split, count in PARALLEL for kind in MODELS]
-    for key in keys:
+    grids, ways = hybrids
+    keys = [(n, s, g) for s, g, names in grids for n in names if "meter" not in HYBRID[n][3]]
+    if len(ways) == FEW:
+        keys += [(kind, split, count) for split, count in PARALLEL for kind in MODELS]
+    for key in some(keys):
         for rank in range(key[1] * key[2] if isinstance(key[1], int) else key[2]):
             found = ways[rank][key]
             assert found["noted"] == found["announced"] and found["noted"], key
@@ -162,9 +183,9 @@ def remote_sources(chunks, count: int) -> int:
     return len(read)
 
 
-@pytest.mark.parametrize(("s", "g"), [(s, g) for s, g, _ in GRIDS])
-def test_hybrid_bytes_equal_the_closed_forms(s, g, ways):
-    for name in next(names for a, b, names in GRIDS if (a, b) == (s, g)):
+def test_hybrid_bytes_equal_the_closed_forms(hybrids):
+    grids, ways = hybrids
+    for s, g, name in some((s, g, name) for s, g, names in grids for name in names):
         kind, _, _, options = HYBRID[name]
         if "meter" in options:
             continue  # measured epochs run an exact pass besides
@@ -206,9 +227,10 @@ def test_parallel_bytes_equal_the_closed_forms(split, count, ways):
                 assert found["exchange"] * count == whole * (count - 1)
 
 
-def test_simulated_bytes_equal_what_ranks_sent(ways):
+def test_simulated_bytes_equal_what_ranks_sent(hybrids):
     """The planner's messages are those of real runs."""
-    for stages, count, names in GRIDS:
+    grids, ways = hybrids
+    for stages, count, names in some(grids):
         for name in names:
             kind, drop, mode, options = HYBRID[name]
             if "meter" in options or count != ABREAST:
@@ -234,7 +256,7 @@ def test_ways_begin_with_the_same_weights(ways):
 
 def test_ranks_plan_together(ways):
     one = ways[0]["planned"]
-    assert all(ways[rank]["planned"] == one for rank in range(8))
+    assert all(ways[rank]["planned"] == one for rank in range(FEW))
     assert "chosen: " in one["text"] and 0 < one["loss"] < 2
     assert "layer 0" in one["told"]  # what the fourth rank met
 

@@ -1,6 +1,5 @@
-"""Stages of several ways as real gloo ranks: eight processes that run all cases once."""
+"""Stages of several ways as real gloo ranks: four and eight processes that run all cases once."""
 
-import os
 import traceback
 import warnings
 from pathlib import Path
@@ -14,9 +13,10 @@ from foregather.pipeline import FullGraph, Meter, Runtime, Techniques
 from foregather.pipeline.planning.messages import RankMessages
 from foregather.pipeline.planning.shared_plan import planned
 from tests.pipeline.cases import double, model, small_graph
-from tests.pipeline.ranks import start
+from tests.pipeline.ranks import end, start
 
 CHUNKS, ABREAST, EPOCHS = 8, 2, 3
+FEW, MANY = 4, 8  # ranks of the two worlds
 #: name -> (model, dropout, mode, options)
 HYBRID: dict[str, tuple[str, float, Any, dict[str, Any]]] = {
     "gcn-fast": ("gcn", 0.3, "fast", {}),
@@ -185,16 +185,12 @@ def plan_together(rank: int) -> dict[str, Any]:
     return {"text": text, "loss": loss, "told": told}
 
 
-def all_ways(rank: int, port: int, folder: Path) -> None:
-    """Every case; results go to files."""
-    start(rank, 8, port)
+def few_ways(rank: int, port: int, folder: Path) -> None:
+    """Every case of at most four ranks; results go to files."""
+    start(rank, FEW, port)
     found: dict[Any, Any] = {}
     try:
-        for stages, ways, names in GRIDS:
-            group = dist.new_group(list(range(stages * ways)))
-            if rank < stages * ways:
-                for name in names:
-                    found[name, stages, ways] = hybrid(name, group=group, ways=ways)
+        hybrids(rank, [grid for grid in GRIDS if grid[0] * grid[1] <= FEW], found)
         for split, ways in PARALLEL:
             group = dist.new_group(list(range(ways)))
             if rank < ways:
@@ -211,7 +207,24 @@ def all_ways(rank: int, port: int, folder: Path) -> None:
         found["planned"] = plan_together(rank)
     except BaseException:
         found["error"] = traceback.format_exc()
-    torch.save(found, folder / f"rank{rank}.pt")
-    if "error" not in found:
-        dist.barrier()  # rank 0 holds the store; it must not end first
-    os._exit(0)
+    end(rank, found, folder)
+
+
+def many_ways(rank: int, port: int, folder: Path) -> None:
+    """The cases of more ranks."""
+    start(rank, MANY, port)
+    found: dict[Any, Any] = {}
+    try:
+        hybrids(rank, [grid for grid in GRIDS if grid[0] * grid[1] > FEW], found)
+    except BaseException:
+        found["error"] = traceback.format_exc()
+    end(rank, found, folder)
+
+
+def hybrids(rank: int, grids: list[tuple[int, int, tuple[str, ...]]], found: Any) -> None:
+    """All ranks make the groups; those of a grid run its cases."""
+    for stages, ways, names in grids:
+        group = dist.new_group(list(range(stages * ways)))
+        if rank < stages * ways:
+            for name in names:
+                found[name, stages, ways] = hybrid(name, group=group, ways=ways)

@@ -9,12 +9,12 @@
 #include "io/checksums/block_sums.hpp"
 #include "io/gathering/disk_gather.hpp"
 #include "python/arrays.hpp"
+#include "python/io/read_facts.hpp"
 
 namespace foregather::python {
 namespace {
 
 using OutMatrix = nb::ndarray<nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using Facts = nb::typed<nb::dict, nb::str, nb::any>;
 
 struct Slots {
   std::shared_ptr<Pages> pages;
@@ -66,10 +66,7 @@ void step(DiskGather& self, const OutMatrix& out) {
   const std::span<std::byte> bytes{static_cast<std::byte*>(out.data()),
                                    out.size() * out.itemsize()};
   Released released;
-  self.step(bytes, [] {
-    Held held;
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-  });
+  self.step(bytes, raise_signals);
 }
 
 Facts counters(const DiskGather& self) {
@@ -83,10 +80,7 @@ Facts counters(const DiskGather& self) {
   facts["rows"] = counted.rows;
   facts["hits"] = counted.hits;
   facts["riders"] = counted.riders;
-  facts["requests"] = counted.reads.requests;
-  facts["bytes"] = counted.reads.bytes;
-  facts["submissions"] = counted.reads.submissions;
-  facts["retries"] = counted.reads.retries;
+  tell_reads(facts, counted.reads);
   facts["waiting"] = counted.waiting;
   facts["copying"] = counted.copying;
   facts["seconds"] = counted.total;

@@ -5,12 +5,12 @@
 #include "io/files/probe_ways.hpp"
 #include "io/reading/reader.hpp"
 #include "python/arrays.hpp"
+#include "python/io/read_facts.hpp"
 
 namespace foregather::python {
 namespace {
 
 using Memory = Out<std::uint8_t>;
-using Facts = nb::typed<nb::dict, nb::str, nb::any>;
 
 std::span<std::byte> writable(const Memory& array) {
   return {reinterpret_cast<std::byte*>(array.data()), array.shape(0)};
@@ -45,10 +45,7 @@ bool attach(Reader& self, const Memory& memory) {
 Facts counters(const Reader& self) {
   const ReadCounters counted = self.core.counters();
   Facts facts;
-  facts["requests"] = counted.requests;
-  facts["bytes"] = counted.bytes;
-  facts["submissions"] = counted.submissions;
-  facts["retries"] = counted.retries;
+  tell_reads(facts, counted);
   facts["seconds"] = counted.seconds;
   return facts;
 }

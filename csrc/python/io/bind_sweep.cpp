@@ -7,11 +7,10 @@
 #include "io/files/scratch_file.hpp"
 #include "io/repacking/sweep.hpp"
 #include "python/arrays.hpp"
+#include "python/io/read_facts.hpp"
 
 namespace foregather::python {
 namespace {
-
-using Facts = nb::typed<nb::dict, nb::str, nb::any>;
 
 void make(Sweeper* self, const std::string& path, const std::string& name, const Geometry& geometry,
           std::int64_t staging_bytes, std::int64_t write_bytes, const std::string& backend,
@@ -36,10 +35,7 @@ std::unique_ptr<Sweeper> make_faulty(std::shared_ptr<Faults> faults,
 std::shared_ptr<ScratchFile> sweep(Sweeper& self, const RepackPlan& plan,
                                    const std::string& folder) {
   Released released;
-  return self.sweep(plan, folder, [] {
-    Held held;
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-  });
+  return self.sweep(plan, folder, raise_signals);
 }
 
 Facts counters(const Sweeper& self) {
@@ -49,10 +45,7 @@ Facts counters(const Sweeper& self) {
   facts["moves"] = counted.moves;
   facts["writes"] = counted.writes;
   facts["written"] = counted.written;
-  facts["requests"] = counted.reads.requests;
-  facts["bytes"] = counted.reads.bytes;
-  facts["submissions"] = counted.reads.submissions;
-  facts["retries"] = counted.reads.retries;
+  tell_reads(facts, counted.reads);
   facts["seconds"] = counted.seconds;
   return facts;
 }

@@ -11,7 +11,6 @@
 
 namespace foregather::python {
 
-using Facts = nb::typed<nb::dict, nb::str, nb::any>;
 using BatchList = std::vector<In<std::uint32_t>>;
 
 inline std::vector<std::span<const std::uint32_t>> views(const BatchList& batches) {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "parallel/pool.hpp"
 #include "python/arrays.hpp"
 #include "sampling/nodewise/sample.hpp"
 
@@ -75,6 +76,36 @@ nb::tuple hand_over(std::shared_ptr<ArrayPool<Id>> pool, std::unique_ptr<SampleA
   return nb::make_tuple(lend(a.node.data(), a.num_nodes.back(), owner), a.num_nodes,
                         lend(a.row.data(), edges, owner), lend(a.col.data(), edges, owner),
                         a.num_edges, lend(a.edge.data(), edges, owner), repeated, weight, tree);
+}
+
+// The minibatches of a bulk: work(places) fills one array set for each part that `ptr` cuts,
+// without the GIL and under the kernel's lock.
+template <typename Id, typename Work>
+Minibatches make_minibatches(const std::shared_ptr<ArrayPool<Id>>& pool, std::mutex& lock,
+                             const In<std::int64_t>& ptr, Work&& work) {
+  std::vector<std::unique_ptr<SampleArrays<Id>>> results;
+  {
+    Released released;
+    std::lock_guard<std::mutex> hold(lock);
+    std::vector<SampleArrays<Id>*> places;
+    for (std::size_t i = 0; i + 1 < ptr.shape(0); ++i) {
+      results.push_back(pool->take());
+      places.push_back(results.back().get());
+    }
+    work(places);
+  }
+  nb::list made;
+  for (auto& arrays : results) made.append(hand_over<Id>(pool, std::move(arrays)));
+  return nb::borrow<Minibatches>(made);
+}
+
+// Gives each of so many threads (0 for all) a state of its own; returns their number.
+template <typename Worker>
+int provide_workers(std::vector<Worker>& workers, int threads) {
+  if (threads <= 0) threads = default_threads();
+  const auto wanted = static_cast<std::size_t>(threads);
+  if (workers.size() < wanted) workers.resize(wanted);
+  return threads;
 }
 
 }  // namespace foregather::python

@@ -13,8 +13,6 @@
 namespace foregather::python {
 namespace {
 
-using Facts = nb::typed<nb::dict, nb::str, nb::any>;
-
 // A disk sampler, its lock and its pool.
 template <typename Id>
 class DiskKernel {
@@ -44,24 +42,11 @@ class DiskKernel {
                      const In<std::int64_t>& seeds, const In<std::int64_t>& ptr, std::uint64_t seed,
                      std::uint64_t epoch, std::uint64_t first_batch, int threads) {
     const NeighborRule rule{std::move(fanouts), replace, once};
-    std::vector<std::unique_ptr<SampleArrays<Id>>> results;
-    {
-      Released released;
-      std::lock_guard<std::mutex> hold(lock_);
-      std::vector<SampleArrays<Id>*> places;
-      for (std::size_t i = 0; i + 1 < ptr.shape(0); ++i) {
-        results.push_back(pool_->take());
-        places.push_back(results.back().get());
-      }
-      // Ctrl-C is seen between windows; elsewhere than in the main thread this does nothing.
-      sampler_.sample(rule, view(seeds), view(ptr), seed, epoch, first_batch, threads, places, [] {
-        Held held;
-        if (PyErr_CheckSignals() != 0) throw nb::python_error();
-      });
-    }
-    nb::list made;
-    for (auto& arrays : results) made.append(hand_over<Id>(pool_, std::move(arrays)));
-    return nb::borrow<Minibatches>(made);
+    return make_minibatches<Id>(pool_, lock_, ptr, [&](const auto& places) {
+      // Ctrl-C is seen between windows
+      sampler_.sample(rule, view(seeds), view(ptr), seed, epoch, first_batch, threads, places,
+                      raise_signals);
+    });
   }
 
   Facts counters() {

@@ -25,11 +25,7 @@ class Kernel {
  public:
   Kernel(In<std::int64_t> indptr, In<Id> indices, Rule rule)
       : indptr_(std::move(indptr)), indices_(std::move(indices)), rule_(std::move(rule)) {
-    const auto ends = view(indptr_);
-    if (ends.empty() || ends.front() != 0 ||
-        ends.back() != static_cast<std::int64_t>(indices_.shape(0))) {
-      throw InputError("indptr does not describe indices");
-    }
+    check_topology(indptr_, indices_);
   }
 
   Minibatches sample(const In<std::int64_t>& seeds, const In<std::int64_t>& ptr, std::uint64_t seed,
@@ -67,25 +63,9 @@ class Kernel {
   // Calls work(threads, results) without the GIL; `ptr` says how many results there are.
   template <typename Work>
   Minibatches run(const In<std::int64_t>& ptr, int threads, Work&& work) {
-    const std::size_t count = ptr.shape(0) > 0 ? ptr.shape(0) - 1 : 0;
-    std::vector<std::unique_ptr<SampleArrays<Id>>> results;
-    {
-      Released released;
-      std::lock_guard<std::mutex> hold(lock_);
-      if (threads <= 0) threads = default_threads();
-      if (workers_.size() < static_cast<std::size_t>(threads)) {
-        workers_.resize(static_cast<std::size_t>(threads));
-      }
-      std::vector<SampleArrays<Id>*> places;
-      for (std::size_t i = 0; i < count; ++i) {
-        results.push_back(pool_->take());
-        places.push_back(results.back().get());
-      }
-      work(threads, places);
-    }
-    nb::list made;
-    for (auto& arrays : results) made.append(hand_over<Id>(pool_, std::move(arrays)));
-    return nb::borrow<Minibatches>(made);
+    return make_minibatches<Id>(pool_, lock_, ptr, [&](const auto& places) {
+      work(provide_workers(workers_, threads), places);
+    });
   }
 
   std::mutex lock_;  // the workers' states serve one call at a time

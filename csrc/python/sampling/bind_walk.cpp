@@ -15,15 +15,6 @@ namespace {
 
 Purpose purpose_of(bool presample) { return presample ? Purpose::kPresample : Purpose::kSample; }
 
-template <typename Id>
-void check_topology(const In<std::int64_t>& indptr, const In<Id>& indices) {
-  const auto ends = view(indptr);
-  if (ends.empty() || ends.front() != 0 ||
-      ends.back() != static_cast<std::int64_t>(indices.shape(0))) {
-    throw InputError("indptr does not describe indices");
-  }
-}
-
 // Subgraphs of one graph by one rule; keeps the graph's arrays, the threads' tables and the pool.
 template <typename Id>
 class SubgraphKernel {
@@ -47,27 +38,12 @@ class SubgraphKernel {
 
   Minibatches sample(const In<std::int64_t>& seeds, const In<std::int64_t>& ptr, std::uint64_t seed,
                      std::uint64_t epoch, std::uint64_t first_batch, int threads, bool presample) {
-    const std::size_t count = ptr.shape(0) > 0 ? ptr.shape(0) - 1 : 0;
-    std::vector<std::unique_ptr<SampleArrays<Id>>> results;
-    {
-      Released released;
-      std::lock_guard<std::mutex> hold(lock_);
-      if (threads <= 0) threads = default_threads();
-      if (workers_.size() < static_cast<std::size_t>(threads)) {
-        workers_.resize(static_cast<std::size_t>(threads));
-      }
-      std::vector<SampleArrays<Id>*> places;
-      for (std::size_t i = 0; i < count; ++i) {
-        results.push_back(pool_->take());
-        places.push_back(results.back().get());
-      }
+    return make_minibatches<Id>(pool_, lock_, ptr, [&](const auto& places) {
+      const int used = provide_workers(workers_, threads);
       sample_subgraphs<Id>(graph(), rule_, view(seeds), view(ptr),
-                           epoch_key(seed, purpose_of(presample), epoch), first_batch, threads,
+                           epoch_key(seed, purpose_of(presample), epoch), first_batch, used,
                            workers_, places);
-    }
-    nb::list made;
-    for (auto& arrays : results) made.append(hand_over<Id>(pool_, std::move(arrays)));
-    return nb::borrow<Minibatches>(made);
+    });
   }
 
   std::size_t table_bytes() const {

@@ -17,19 +17,19 @@ from typing import Annotated, Any, NoReturn
 import tyro
 
 from foregather.cli.bench import Bench
-from foregather.cli.convert import Convert
 from foregather.cli.doctor import Doctor
 from foregather.cli.flags import check_arguments, commands_of
-from foregather.cli.infer import Infer
-from foregather.cli.info import Info
-from foregather.cli.partition import PartitionCommand
+from foregather.cli.graphs.convert import Convert
+from foregather.cli.graphs.info import Info
+from foregather.cli.graphs.partition import PartitionCommand
+from foregather.cli.graphs.synth import Synth
+from foregather.cli.graphs.verify import Verify
 from foregather.cli.plan import Plan
 from foregather.cli.quickstart import Quickstart
-from foregather.cli.report import Report
-from foregather.cli.synth import Synth
-from foregather.cli.train import Train, settings_default
-from foregather.cli.train_full import TrainFull, full_default
-from foregather.cli.verify import Verify
+from foregather.cli.training.infer import Infer
+from foregather.cli.training.report import Report
+from foregather.cli.training.train import Train, settings_default
+from foregather.cli.training.train_full import TrainFull, full_default
 from foregather.errors import ForegatherError, StorageError
 from foregather.observe.progress import quiet
 

@@ -185,7 +185,8 @@ class RankBatches:
 
     def _finish(self, recipe: BatchRecipe, now: "_Begun", later: Bulk | None) -> Iterator[Any]:
         bulk, dealt, start = now.pending.result(), now.dealt, now.start
-        rows = self.rows.fetch(bulk, later) if self.rows is not None else None
+        empty = recipe.assembler.empty_rows  # memory of earlier batches, where it is free again
+        rows = self.rows.fetch(bulk, later, empty) if self.rows is not None else None
         for step, (sample, (nodes, input_id)) in enumerate(zip(bulk, dealt, strict=True), start):
             own = next(rows) if rows is not None else None
             batch = recipe.assembler.batch(sample, nodes, input_id, own)

@@ -63,7 +63,7 @@ class Loader:
 
     Args:
         graph: the graph to sample.
-        num_neighbors: fan-outs, one per layer, -1 for all; or pass `sampler`.
+        num_neighbors: fan-outs, one per layer, -1 for all, with `replace` too; or pass `sampler`.
         input_nodes: the name of a split, a boolean mask, node ids (repeats allowed), or None for
             all nodes.
         batch_size: input nodes per batch.
@@ -81,7 +81,7 @@ class Loader:
         contents: what batches hold and in which form: labels, edge features, weights of a GCN,
             PyG's Data or a plain Batch.
         threads: of sampling and gathering, 0 for all.
-        bulk: batches sampled together, or "auto": as many as `memory` holds.
+        bulk: batches sampled together, or "auto": as many as `memory` holds, 8 without it.
         prefetch: batches made ahead, at most 4096.
         memory: bytes ("2GB"), or "auto": most of what the machine has free. None loads a graph
             from a folder when the first loop begins, or does as "auto" if it does not fit. For a
@@ -98,7 +98,7 @@ class Loader:
         grid: the ranks of a run under torchrun: each takes its own batches, one per step, and all
             take the same number of steps; `batch_size` is that of one rank, and `len` counts
             steps. Together they are the batches of one rank; see `Batch.share` for the last step.
-        ranks: with `grid`: how ranks hold the graph, sample and send.
+        ranks: how the ranks of `grid` hold the graph, sample and send; refused without it.
         others: other arguments of PyG; refused unless they ask for nothing. One is understood:
             weight_attr="edge_weight" samples neighbours by the graph's edge weights. Fields of
             `contents` and `ranks` are taken too, with a warning, as in release 0.1.
@@ -140,7 +140,7 @@ class Loader:
         ranks: RankOptions | None = None,
         **others: Any,
     ) -> None:
-        held, over = contents_from(contents, others), ranks_from(ranks, others)
+        held, over = contents_from(contents, others), ranks_from(ranks, others, grid)
         refuse(others, Loader, OLD_ARGUMENTS)
         check_engine(graph, threads, transform, device)
         check_storage(storage, prefetch, bulk)

@@ -7,6 +7,7 @@ their fields as arguments of the Loader; so given, they are still understood, wi
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from foregather.errors import InputError
 from foregather.loader.arguments import check_choice
 from foregather.loader.batches.pyg_batch import has_pyg, need_pyg
 from foregather.loader.rank_options import RankOptions
@@ -20,7 +21,8 @@ class BatchContents:
     """What a batch holds besides features, and in which form.
 
     Attributes:
-        labels: y of "all" nodes, as PyG does, or of the "seeds" only.
+        labels: y of "all" nodes, as PyG does, or of the "seeds" only; a graph without labels has
+            none.
         edge_attr: batches hold edge features: None where the graph has them; True refuses a graph
             without them; False leaves them out.
         norm: "gcn": edge_weight is 1 / sqrt(d_target d_source) with the in-degrees of the whole
@@ -49,6 +51,11 @@ class BatchContents:
         check_choice("norm", self.norm, (None, "gcn"))
         check_choice("edge_index", self.edge_index, ("tensor", "EdgeIndex"))
         check_choice("pyg", self.pyg, ("auto", True, False))
+        if self.edge_index == "EdgeIndex" and self.pyg is False:
+            raise InputError(
+                "edge_index is 'EdgeIndex', a class of PyG, but pyg is False, which makes plain "
+                "batches; leave one of them out"
+            )
 
     def uses_pyg(self) -> bool:
         """Whether batches are PyG's.
@@ -78,6 +85,18 @@ def contents_from(given: Any, others: dict[str, Any]) -> BatchContents:
     return from_old_arguments(given, others, BatchContents(), "contents", "a Loader")
 
 
-def ranks_from(given: Any, others: dict[str, Any]) -> RankOptions:
-    """The same for the options of ranks."""
-    return from_old_arguments(given, others, RankOptions(), "ranks", "a Loader")
+def ranks_from(given: Any, others: dict[str, Any], grid: Any) -> RankOptions:
+    """The same for the options of ranks.
+
+    Raises:
+        InputError: also where there is no grid whose ranks they could be for.
+    """
+    named = [one.name for one in fields(RankOptions) if one.name in others]
+    made = from_old_arguments(given, others, RankOptions(), "ranks", "a Loader")
+    if grid is None and (given is not None or named):
+        what = "ranks" if given is not None else named[0]
+        raise InputError(
+            f"{what}= says how the ranks of grid= work together, but grid= is not given; leave "
+            f"{what}= out, or pass grid=Grid() under torchrun"
+        )
+    return made

@@ -138,6 +138,11 @@ def rank_setup(
             "memory= with grid= is for feature rows of other ranks, but the graph has no features; "
             "leave it out"
         )
+    if ranks.wire != "exact" and recipe.graph.features is None:
+        raise InputError(
+            f"wire is {ranks.wire!r}, the format of feature rows between ranks, but the graph has "
+            "no features; leave it out"
+        )
     if storage in ("features", "disk"):
         _check_disk(recipe, memory, storage)
     budget = None if memory is None else parse_size(memory)

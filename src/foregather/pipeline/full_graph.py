@@ -73,6 +73,23 @@ def _with_abreast(runtime: Runtime, others: dict[str, Any]) -> Runtime:
     return _with_abreast(replace(runtime, abreast=others.pop("abreast")), others)
 
 
+def _check_stale(mode: Mode, techniques: Techniques | None, meter: Meter | None) -> None:
+    """Refuses options of stale rows where there are none, and bounds that nobody looks at."""
+    given = {"techniques": techniques, "meter": meter}
+    if mode == "exact":
+        for name, value in given.items():
+            if value is not None:
+                raise InputError(
+                    f"{name}= is for rows of earlier epochs, which mode 'exact' never reads; leave "
+                    f"{name}= out, or choose mode 'fast' or 'bounded'"
+                )
+    if mode == "bounded" and meter is not None and meter.every == 0:
+        raise InputError(
+            "mode 'bounded' acts on what the meter finds, but Meter(every=0) never measures; give "
+            "a number of epochs, or choose mode 'fast'"
+        )
+
+
 class FullGraph:
     """Full-graph training and inference by node chunks, on one device or in stages.
 
@@ -92,16 +109,16 @@ class FullGraph:
         split: the split to train on.
         seed: random seed of chunk orders, dropout and random chunks.
         partition: how nodes are cut into chunks; see `make_chunks`.
-        techniques: order, refresh and gradient factor of fast epochs.
+        techniques: order, refresh and gradient factor of fast epochs; not for "exact".
         meter: when and how strictly staleness is measured; None measures every 10 epochs in
-            "bounded", never in "fast".
+            "bounded", never in "fast". Not for "exact".
         runtime: memory, messages, ways and timeout.
         others: accepts `abreast`, which is now a field of `runtime`, with a warning.
 
     Raises:
         InputError: more stages than layers, fewer chunks than stages, no training node, layers
             that do not fit together, layers whose results by chunks differ from those on the whole
-            graph, or ranks with different arguments.
+            graph, options that the mode has no use for, or ranks with different arguments.
     """
 
     def __init__(
@@ -124,6 +141,7 @@ class FullGraph:
         if mode not in ("exact", "bounded", "fast"):
             raise InputError(f"mode is {mode!r}, expected exact, bounded or fast")
         runtime = _with_abreast(runtime or Runtime(), others)
+        _check_stale(mode, techniques, meter)
         self.mode: Mode = mode
         self.meter = meter or Meter(every=10 if mode == "bounded" else 0)
         self.layers = as_layers(layers)

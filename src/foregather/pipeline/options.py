@@ -71,9 +71,10 @@ class Runtime:
         recompute: "none" keeps what the backward pass needs; "dense" recomputes dense parts and
             keeps aggregation outputs; "all" keeps nothing but layer inputs.
         boundary: "bfloat16" halves the bytes between stages, with rounding; None sends rows as
-            they are.
+            they are. One stage sends none.
         initial_again: rerun the dense layers that give a skip tensor on each stage instead of
-            sending it; the gradients of their weights are then summed over stages.
+            sending it; the gradients of their weights are then summed over stages. For layers that
+            have such a tensor (GCNII), on more than one stage.
         cuts: the first layer of each stage after the first; None divides aggregations evenly.
         timeout: seconds after which a silent rank is an error.
         group: the process group whose ranks are the stages, in order; None means all ranks.

@@ -9,12 +9,12 @@ import numpy.typing as npt
 
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
-from foregather.sampling.bulk import Bulk, to_samples
+from foregather.sampling.bulk import Bulk, Sample, to_samples
 from foregather.sampling.matrix import MatrixSampler, keeps_verbs
 from foregather.sampling.sampler import Sampler
 from foregather.sampling.seeds import flatten
 
-__all__ = ["BulkKernel", "FusedSampler", "check_trees"]
+__all__ = ["BulkKernel", "FusedSampler", "KernelSampler", "check_trees"]
 
 Array = npt.NDArray[Any]
 
@@ -33,15 +33,23 @@ class BulkKernel(Protocol):
         """The minibatches of a bulk of disjoint trees, as arrays."""
 
 
-class FusedSampler(MatrixSampler):
+class KernelSampler(MatrixSampler):
     """A matrix sampler with a kernel; program and kernel give the same bits.
 
     A subclass that overrides a verb runs as a matrix program.
     """
 
     @abstractmethod
-    def _kernel(self, graph: Graph) -> BulkKernel:
-        """The kernel of a graph."""
+    def _sample_by_kernel(
+        self,
+        graph: Graph,
+        seeds: Sequence[Array],
+        seed: int,
+        epoch: int,
+        first_batch: int,
+        threads: int,
+    ) -> list[Sample]:
+        """The minibatches of a bulk, made by the kernel."""
 
     def sample_bulk(
         self,
@@ -58,10 +66,30 @@ class FusedSampler(MatrixSampler):
             return super().sample_bulk(
                 graph, seeds, seed=seed, epoch=epoch, first_batch=first_batch, threads=threads
             )
+        samples = self._sample_by_kernel(graph, seeds, seed, epoch, first_batch, threads)
+        return Bulk(samples, seed, epoch, first_batch)
+
+
+class FusedSampler(KernelSampler):
+    """A node-wise sampler whose kernel is made for a graph and kept."""
+
+    @abstractmethod
+    def _kernel(self, graph: Graph) -> BulkKernel:
+        """The kernel of a graph."""
+
+    def _sample_by_kernel(
+        self,
+        graph: Graph,
+        seeds: Sequence[Array],
+        seed: int,
+        epoch: int,
+        first_batch: int,
+        threads: int,
+    ) -> list[Sample]:
+        """The minibatches of a bulk, made by the graph's kernel."""
         flat, ptr = flatten(seeds)
         made = self._kernel(graph).sample(flat, ptr, seed, epoch, first_batch, threads)
-        samples = to_samples(made, first_batch, self.expand)
-        return Bulk(samples, seed, epoch, first_batch)
+        return to_samples(made, first_batch, self.expand)
 
     def sample_trees(
         self,

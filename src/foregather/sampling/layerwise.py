@@ -20,9 +20,10 @@ from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.graph.integrity.check_topology import walkable
-from foregather.sampling.bulk import Bulk, Sample
+from foregather.sampling.bulk import Sample
+from foregather.sampling.fused import KernelSampler
 from foregather.sampling.kernel_cache import GraphCache
-from foregather.sampling.matrix import LayerGraph, MatrixSampler, keeps_verbs
+from foregather.sampling.matrix import LayerGraph
 from foregather.sampling.rows import Columns, Picks, Rows, inclusion, pointer
 from foregather.sampling.seeds import Position, distinct_seeds
 
@@ -38,7 +39,7 @@ Array = npt.NDArray[Any]
 Debias = Literal["exact", "reference"] | None
 
 
-class LayerWise(MatrixSampler):
+class LayerWise(KernelSampler):
     """The base of Ladies and FastGCN: everything but p."""
 
     whole_weights: ClassVar[bool] = True
@@ -95,21 +96,16 @@ class LayerWise(MatrixSampler):
         sums = np.bincount(row, made.weight, len(p.rows))  # adds in the order of the entries
         return replace(made, weight=made.weight / np.where(sums == 0, 1, sums)[row])
 
-    def sample_bulk(
+    def _sample_by_kernel(
         self,
         graph: Graph,
         seeds: Sequence[Array],
-        *,
         seed: int,
-        epoch: int = 0,
-        first_batch: int = 0,
-        threads: int = 0,
-    ) -> Bulk:
-        """Samples len(seeds) minibatches at once; see `Sampler.sample_bulk`."""
-        if not keeps_verbs(self):
-            return super().sample_bulk(
-                graph, seeds, seed=seed, epoch=epoch, first_batch=first_batch, threads=threads
-            )
+        epoch: int,
+        first_batch: int,
+        threads: int,
+    ) -> list[Sample]:
+        """The minibatches of a bulk: all layers of all of them by one call of the core."""
         graph = walkable(graph, threads)
         nodes, positions = distinct_seeds(graph, seeds)
         stacked = np.concatenate([np.empty(0, graph.indices.dtype), *nodes])
@@ -130,8 +126,7 @@ class LayerWise(MatrixSampler):
             first_batch,
             threads,
         )
-        samples = self._samples(made, positions, graph.indices.dtype, first_batch)
-        return Bulk(samples, seed, epoch, first_batch)
+        return self._samples(made, positions, graph.indices.dtype, first_batch)
 
     def _samples(
         self, made: Any, positions: list[Position], dtype: np.dtype[Any], first_batch: int

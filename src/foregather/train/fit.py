@@ -134,13 +134,18 @@ def fit(
         step and validation. `scored` says how `valid` was computed.
 
     Raises:
-        InputError: no node of `valid` has a label.
+        InputError: no node of `valid` has a label, or there is `patience` without `valid`.
         NumericError: the loss or a score is not finite.
     """
     if isinstance(valid, Loader) and not has_labels(valid.graph, valid.input_nodes):
         raise InputError(
             "no node of valid= has a label, but it decides which epoch is best; pass other nodes, "
             "or None to train without"
+        )
+    if patience and valid is None:
+        raise InputError(
+            f"patience is {patience}, but valid= is not given, so no epoch is better than another; "
+            "pass valid=, or leave patience= out"
         )
     runner = SampledEpochs(training, valid)
     run_epochs(

@@ -87,6 +87,11 @@ def make_sampler(settings: SamplerSettings) -> Sampler:
         InputError: it is unknown, or does not take these options.
     """
     name, fanouts, more = settings.kind, list(settings.fanouts), settings.options
+    if settings.replace and name != "neighbor":
+        raise InputError(
+            f"sampler.replace is for the sampler neighbor, but sampler.kind is {name!r}; leave it "
+            "out"
+        )
     if ":" in name:
         made = _call(import_name(name, "sampler.kind"), dict(more), name)
         if not isinstance(made, Sampler):
@@ -230,6 +235,13 @@ def _own_model(wanted: ModelSettings, width: int, classes: int, layers: int) -> 
         takes = set(inspect.signature(kind).parameters)
     except (TypeError, ValueError):
         takes = set()
+    for key, name in (("hidden", "hidden_channels"), ("dropout", "dropout")):
+        usual = ModelSettings.__dataclass_fields__[key].default
+        if takes and name not in takes and getattr(wanted, key) != usual:
+            raise InputError(
+                f"model.{key} is {getattr(wanted, key)}, but {wanted.kind} takes no {name}; leave "
+                "it out, or pass what it takes by model.options"
+            )
     options = {name: value for name, value in common.items() if name in takes} | wanted.options
     model = _call(kind, options, wanted.kind)
     if not isinstance(model, nn.Module):

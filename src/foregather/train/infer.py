@@ -52,7 +52,8 @@ def infer(
             scores as its `forward`, which is checked first.
         graph: from a folder, for a budget below its size.
         out: the file to make; rows between layers are kept next to it until it is done.
-        layers: number of layers of a model that does not expose its steps.
+        layers: number of layers of a model that does not expose its steps; one that does has as
+            many as it exposes.
         memory: bytes ("2GB") for graph, cache and what a layer computes, without the model itself;
             "auto" chooses a sufficient budget; None: no limit.
         storage: as in `Loader`.
@@ -149,6 +150,8 @@ def _order(
         raise InputError(
             f"storage is {storage!r}, but the graph is in memory; save it and open the folder"
         )
+    if memory is None and storage not in ("auto", "memory"):
+        raise InputError(f"storage is {storage!r}; say with memory= how much may be used")
     chosen = memory == "auto"
     budget = usable_memory() if chosen else None if memory is None else parse_size(memory)
     return Order(Path(), budget, chosen, storage, batch_size, threads, norm)

@@ -48,6 +48,7 @@ from foregather.train.settings import Settings, shared_facts, write_settings
 from foregather.train.trainer import Record, Trainer
 from foregather.train.trainers.full_graph import FullGraphTrainer
 from foregather.train.trainers.sampled import SampledTrainer
+from foregather.train.trainers.unused_settings import unused_settings
 
 __all__ = ["Run"]
 
@@ -132,6 +133,8 @@ class Run:
         threads = settings.train.threads or torch.get_num_threads()
         run = Run(folder, replace(settings, run=str(folder)), threads, say, together)
         run._make_folder(threads)
+        for text in unused_settings(settings, together.size) if together.first else ():
+            say(text)
         graph = run.trainer.graph
         if graph.path is not None and not graph.checked and together.first:
             say(f"{graph.path.name} has {UNCHECKED}")

@@ -4,27 +4,19 @@ Within the grid column, ids are sent to their owners and rows back. It is a base
 so it is not handicapped: ids have 4 bytes, and rows of a rank's own block are not sent.
 """
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from foregather.dist.features.feature_block import FeatureBlock
+from foregather.dist.features.column_fetcher import ColumnFetcher, QueuedBulk
 from foregather.dist.features.rank_executor import put_local
-from foregather.dist.transport.codec import Codec
 from foregather.dist.transport.ledger import Entry
-from foregather.dist.transport.wire import LENGTHS, Wire, as_bytes
-from foregather.errors import InputError
-from foregather.gather.feature_reader import output_of
+from foregather.dist.transport.wire import LENGTHS, as_bytes
 from foregather.plan.planner import to_rows
-
-if TYPE_CHECKING:
-    import torch
 
 __all__ = ["COUNT", "IDS", "ROWS", "PaperFetcher", "PaperPlan", "PaperPlanner", "predict_paper"]
 
@@ -90,38 +82,16 @@ class PaperPlanner:
         return replace(plan, rounds=max(asked))
 
 
-@dataclass(slots=True, eq=False)
-class _Bulk:
-    """A plan that is being carried out, and the collectives that are done."""
-
-    plan: PaperPlan
-    done: int = 0
+_Bulk = QueuedBulk[PaperPlan]
 
 
-class PaperFetcher:
-    """Fetches minibatch after minibatch.
-
-    Args:
-        wire: links to the column.
-        block: the rows of this rank.
-        codec: the wire format of rows.
-    """
-
-    def __init__(self, wire: Wire, block: FeatureBlock, codec: Codec) -> None:
-        self.wire, self.block, self.codec = wire, block, codec
-        self._bulks: deque[_Bulk] = deque()
-        #: Rows so far: of the own block, from the cache (none), and fetched.
-        self.counts = {"local": 0, "hits": 0, "misses": 0}
+class PaperFetcher(ColumnFetcher[_Bulk]):
+    """Fetches minibatch after minibatch; steps are collectives, and the cache has no hits."""
 
     @property
     def memory_bytes(self) -> int:
         """Nothing is kept between minibatches."""
         return 0
-
-    @property
-    def steps_left(self) -> int:
-        """Minibatches that were appended and not yet fetched."""
-        return sum(max(0, bulk.plan.steps - bulk.done) for bulk in self._bulks)
 
     def request(self, plan: PaperPlan) -> list[int]:
         """Tells the column how many minibatches there are; by place, how many each rank has."""
@@ -130,51 +100,18 @@ class PaperFetcher:
 
     def append(self, plan: PaperPlan) -> None:
         """Queues a plan; nothing moves before its steps."""
-        self._bulks.append(_Bulk(plan))
+        self._bulks.append(QueuedBulk(plan))
 
-    def step(self, out: "torch.Tensor | None" = None) -> "torch.Tensor":
-        """The rows of the next minibatch; ranks of the column step together.
+    def _num_rows(self, bulk: _Bulk) -> int:
+        return len(bulk.plan.rows(bulk.done))
 
-        Raises:
-            InputError: no step is queued, or `out` does not fit; then nothing was changed.
-            RankError: a rank died or stalled; then what was queued is gone.
-        """
-        if not self.steps_left:
-            raise InputError("no step is queued; append a plan first")
-        with self._or_forget():
-            while self._bulks[0].done >= self._bulks[0].plan.steps:
-                self._finish()
-        bulk = self._bulks[0]
-        rows = len(bulk.plan.rows(bulk.done))
-        out = output_of(out, rows, self.block.width, self.block.gathered_dtype)
-        with self._or_forget():
-            self._one(bulk, out.numpy())
-        return out
-
-    def drain(self) -> None:
-        """Answers minibatches that only others of the column have; own steps must be over."""
-        with self._or_forget():
-            while self._bulks:
-                self._finish()
-
-    def _finish(self) -> None:
-        """The collectives of the first bulk that are left, and its end."""
-        bulk = self._bulks[0]
+    def _answer_rest(self, bulk: _Bulk) -> None:
+        """The collectives that are left."""
         nothing = np.empty((0, self.block.width), self.block.gathered_dtype)
         while bulk.done < bulk.plan.rounds:
-            self._one(bulk, nothing)
-        self._bulks.popleft()
+            self._fetch(bulk, nothing)
 
-    @contextmanager
-    def _or_forget(self) -> Iterator[None]:
-        """After an error the ranks are no longer at one point: what was queued is gone."""
-        try:
-            yield
-        except BaseException:
-            self._bulks.clear()
-            raise
-
-    def _one(self, bulk: _Bulk, out: Array) -> None:
+    def _fetch(self, bulk: _Bulk, out: Array) -> None:
         """One all-to-allv: ids to their owners, rows back, put where they belong."""
         rows, (order, cut) = bulk.plan.rows(bulk.done), bulk.plan.by_owner(bulk.done)
         parts = [rows[order[a:b]] for a, b in pairwise(cut)]

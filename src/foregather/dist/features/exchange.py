@@ -5,7 +5,7 @@ soonest. Mode "paper" is the published exchange, one per minibatch.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, wait
 from typing import TYPE_CHECKING, Any, Literal
 from zlib import crc32
@@ -176,7 +176,12 @@ class FeatureExchange:
         self.planner = ColumnPlanner(fetch, staging, own)
         return staging
 
-    def fetch(self, bulk: Iterable[Any], later: Iterable[Any] | None = None) -> Fetch:
+    def fetch(
+        self,
+        bulk: Iterable[Any],
+        later: Iterable[Any] | None = None,
+        empty: "Callable[[int], torch.Tensor | None] | None" = None,
+    ) -> Fetch:
         """Starts to fetch this rank's minibatches in the background.
 
         The result, one tensor [nodes, width] per minibatch, equals `features[ids]` of the whole
@@ -185,6 +190,8 @@ class FeatureExchange:
         Args:
             bulk: a `Bulk`, or the ids of each minibatch; a rank may have none.
             later: the next bulk, if known: rows it needs are kept.
+            empty: gives memory for the rows of so many nodes, in the background thread; None
+                always takes new memory.
 
         Raises (here or when rows are read):
             InputError: an id is out of range, or twice in a minibatch.
@@ -193,20 +200,24 @@ class FeatureExchange:
         if self._last is not None:
             self._last.go_on()
         batches, ahead = list(bulk), [] if later is None else list(later)
-        rows = self._run(batches, ahead, self._name(bulk))
+        rows = self._run(batches, ahead, self._name(bulk), empty or (lambda _: None))
         self._number += 1
         self._last = Fetch(self.channel.thread, rows, len(batches))
         return self._last
 
     def _run(
-        self, batches: Sequence[Any], ahead: Sequence[Any], name: str
+        self,
+        batches: Sequence[Any],
+        ahead: Sequence[Any],
+        name: str,
+        empty: "Callable[[int], torch.Tensor | None]",
     ) -> "Iterator[torch.Tensor]":
         """Plans and fetches a bulk, in the channel's thread: requests cross between two halves."""
         self.grid.watch.where = f"{name} of rank {self.grid.rank},"
         plan = self.planner.plan(batches, ahead)
         self.fetcher.append(self.planner.complete(plan, self.fetcher.request(plan)))
-        for _ in batches:
-            yield self.fetcher.step()
+        for batch in batches:
+            yield self.fetcher.step(empty(len(getattr(batch, "node", batch))))
         self.fetcher.drain()
 
     def _name(self, bulk: Iterable[Any]) -> str:

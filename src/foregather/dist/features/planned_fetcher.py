@@ -5,15 +5,14 @@ thread of a channel, so the rows of the next minibatch are sent while the curren
 """
 
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from foregather.dist.features.block_reader import OwnDisk
+from foregather.dist.features.column_fetcher import ColumnFetcher, QueuedBulk
 from foregather.dist.features.column_plan import Asked, ColumnPlan
 from foregather.dist.features.feature_block import FeatureBlock
 from foregather.dist.features.fetch_plan import REPLY, REQUEST, FetchPlan, Round, in_round
@@ -21,11 +20,6 @@ from foregather.dist.features.rank_executor import CHUNK, LocalRows, put_local
 from foregather.dist.transport.codec import Codec
 from foregather.dist.transport.message_pack import pack, unpack
 from foregather.dist.transport.wire import Wire
-from foregather.errors import InputError
-from foregather.gather.feature_reader import output_of
-
-if TYPE_CHECKING:
-    import torch
 
 __all__ = ["PlannedFetcher"]
 
@@ -36,17 +30,15 @@ _NONE = 2**32 - 1
 
 
 @dataclass(slots=True, eq=False)
-class _Bulk:
-    """A plan that is being carried out: which steps are done, and which round is here."""
+class _Bulk(QueuedBulk[ColumnPlan]):
+    """With the rounds that are left, and the one that is here."""
 
-    plan: ColumnPlan
     rounds: deque[Round] = field(default_factory=deque)
-    done: int = 0
     this: Round | None = None
     begins: Int = field(default_factory=lambda: np.empty(0, np.int64))  # by owner, in `_got`
 
 
-class PlannedFetcher:
+class PlannedFetcher(ColumnFetcher[_Bulk]):
     """Fetches bulk after bulk; made once, so that the cache is carried over.
 
     Args:
@@ -67,15 +59,13 @@ class PlannedFetcher:
         staging: int,
         disk: OwnDisk | None = None,
     ) -> None:
-        self.wire, self.block, self.codec, self.disk = wire, block, codec, disk
+        super().__init__(wire, block, codec)
+        self.disk = disk
         self._rows: LocalRows = block if disk is None else disk
         self.cache = np.empty((num_slots, codec.row_bytes), np.uint8)
         room = (wire.size - 1) * staging if wire.size > 1 else 0
         self._sent = np.empty((room, codec.row_bytes), np.uint8)
         self._got = np.empty((room, codec.row_bytes), np.uint8)
-        self._bulks: deque[_Bulk] = deque()
-        #: Rows so far: of the own block, from the cache, and fetched.
-        self.counts = {"local": 0, "hits": 0, "misses": 0}
         #: Planned bytes so far: requests of this rank, and replies to it.
         self.announced = {REQUEST: 0, REPLY: 0}
 
@@ -84,11 +74,6 @@ class PlannedFetcher:
         """Bytes of caches and staging."""
         own = 0 if self.disk is None else self.disk.memory_bytes
         return self.cache.nbytes + self._sent.nbytes + self._got.nbytes + own
-
-    @property
-    def steps_left(self) -> int:
-        """Minibatches that were appended and not yet fetched."""
-        return sum(bulk.plan.steps - bulk.done for bulk in self._bulks)
 
     def request(self, plan: FetchPlan) -> list[Asked]:
         """Tells the owners which rows a bulk wants; by place, what each rank of the column does.
@@ -126,55 +111,14 @@ class PlannedFetcher:
         self.counts["hits"] += counts["hits"]
         self.counts["misses"] += counts["misses"]
         self.announced[REPLY] += counts["misses"] * self.codec.row_bytes
-        self._bulks.append(_Bulk(plan, deque(plan.rounds)))
-
-    def step(self, out: "torch.Tensor | None" = None) -> "torch.Tensor":
-        """The rows of the next minibatch; ranks of the column step together.
-
-        Raises:
-            InputError: no step is queued, or `out` does not fit; then nothing was changed.
-            RankError: a rank died or stalled; then what was queued is gone.
-        """
-        if not self.steps_left:
-            raise InputError("no step is queued; append a plan first")
-        with self._or_forget():
-            while self._bulks[0].done == self._bulks[0].plan.steps:
-                self._finish()
-        bulk = self._bulks[0]
-        plan, step = bulk.plan.fetch, bulk.done
-        rows = len(plan.local[step]) + len(plan.remote[step])
-        out = output_of(out, rows, self.block.width, self.block.gathered_dtype)
-        with self._or_forget():
-            self._fetch(bulk, step, out.numpy())
-        bulk.done += 1
-        return out
-
-    def drain(self) -> None:
-        """Answers what others of the column have left; the steps of this rank must be over.
-
-        Raises:
-            RankError: a rank died or stalled; then what was queued is gone.
-        """
-        with self._or_forget():
-            while self._bulks:
-                self._finish()
-
-    def _finish(self) -> None:
-        """The rounds of the first bulk that are left, and its end."""
-        while self._bulks[0].rounds:
-            self._next_round(self._bulks[0])
-        self._bulks.popleft()
-
-    @contextmanager
-    def _or_forget(self) -> Iterator[None]:
-        """After an error the ranks are no longer at one point: what was queued is gone."""
-        try:
-            yield
-        except BaseException:
-            self._bulks.clear()
-            raise
+        self._bulks.append(_Bulk(plan, rounds=deque(plan.rounds)))
 
     # ---- rounds --------------------------------------------------------------------------------
+
+    def _answer_rest(self, bulk: _Bulk) -> None:
+        """The rounds that are left."""
+        while bulk.rounds:
+            self._next_round(bulk)
 
     def _next_round(self, bulk: _Bulk) -> Round:
         """One reply collective, unless nobody has rows in it; the own disk's rows come before."""
@@ -202,9 +146,13 @@ class PlannedFetcher:
 
     # ---- outputs -------------------------------------------------------------------------------
 
-    def _fetch(self, bulk: _Bulk, step: int, out: Array) -> None:
+    def _num_rows(self, bulk: _Bulk) -> int:
+        plan, step = bulk.plan.fetch, bulk.done
+        return len(plan.local[step]) + len(plan.remote[step])
+
+    def _fetch(self, bulk: _Bulk, out: Array) -> None:
         """Goes through rounds until a step is complete."""
-        plan, this = bulk.plan.fetch, bulk.this
+        plan, this, step = bulk.plan.fetch, bulk.this, bulk.done
         if this is None or not this.first <= step < this.last:
             this = self._next_round(bulk)
         self._put_hits(plan, step, out)
@@ -213,8 +161,9 @@ class PlannedFetcher:
             put_local(self._rows, plan.local_ids[step][span], plan.local[step][span], out)
             self._put_received(bulk, this, step, out)
             if this.done:
-                return
+                break
             this = self._next_round(bulk)
+        bulk.done += 1
 
     def _put_hits(self, plan: FetchPlan, step: int, out: Array) -> None:
         """Copies the rows that are in the cache."""

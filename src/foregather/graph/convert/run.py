@@ -87,6 +87,11 @@ def convert(
     work = _working_memory(parse_size(memory))
     source = open_source(src, asked, splits=splits)
     rows = open_features(features, work // 4) if features is not None else source.features
+    if rows is None and dtype != "auto":
+        raise InputError(
+            f"--dtype is {dtype!r}, the type of node features, but {source.name} has none; leave "
+            "it out, or name a file with --features"
+        )
     if undirected is None:
         undirected = bool(source.stored_once)
     rules = EdgeRules(undirected, self_loops, dedup)

@@ -64,13 +64,13 @@ class ChosenPlan:
             split=self.split,
             cuts=self.cuts,
         )
+        common = {"chunks": self.chunks, "mode": self.mode, "runtime": runtime}
+        if self.mode == "exact":
+            return common
         every = wanted.measure
         if every < 0:
             every = 10 if self.mode == "bounded" else 0
-        return {
-            "chunks": self.chunks,
-            "mode": self.mode,
-            "runtime": runtime,
+        return common | {
             "techniques": Techniques(
                 wanted.reshuffle, wanted.refresh, wanted.factor, wanted.first_sweep
             ),

@@ -30,6 +30,7 @@ from foregather.train.settings import Settings
 from foregather.train.trainer import Record
 from foregather.train.trainers.chosen_plan import choose_plan
 from foregather.train.trainers.layers import are_classes, count_columns, make_layers
+from foregather.train.trainers.unused_settings import check_named_splits
 from foregather.units import format_bytes
 
 __all__ = ["FullGraphTrainer"]
@@ -92,6 +93,7 @@ class FullGraphTrainer:
             raise InputError(
                 f"{Path(settings.graph).name} has no features or no labels to learn from"
             )
+        check_named_splits(graph, settings.train)
         if settings.full_graph.validate and are_classes(graph):
             check_valid(graph, settings.train.valid)
         self.device = find_device(settings.train.device)

@@ -35,6 +35,7 @@ from foregather.train.rank_agreement import Together
 from foregather.train.run_counters import Meter
 from foregather.train.settings import Settings
 from foregather.train.trainer import Record
+from foregather.train.trainers.unused_settings import check_named_splits
 
 __all__ = ["SampledTrainer"]
 
@@ -105,6 +106,7 @@ class SampledTrainer(SampledEpochs):
         self.device = find_device(settings.train.device)
         self.shape = {"width": graph.features.width, "classes": count_classes(graph)}
         check_split(graph, settings.train.split)
+        check_named_splits(graph, settings.train)
         check_valid(graph, settings.train.valid)
         return graph, make_model(settings, **self.shape).to(self.device)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from foregather.cli.train_ranks import count_ranks, restarted_run, train_over_ranks
+from foregather.cli.training.train_ranks import count_ranks, restarted_run, train_over_ranks
 from foregather.errors import InputError
 from foregather.observe.progress import write_above
 from foregather.observe.report import NOT_SCORED

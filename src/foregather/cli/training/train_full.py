@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import tyro
 
-from foregather.cli.train import say_nothing
-from foregather.cli.train_ranks import count_ranks, restarted_run, train_over_ranks
+from foregather.cli.training.train import say_nothing
+from foregather.cli.training.train_ranks import count_ranks, restarted_run, train_over_ranks
 from foregather.errors import InputError
 from foregather.files import check_writable
 from foregather.observe.plots import check_figure

@@ -1,0 +1,1 @@
+"""graphs: commands that make, describe, check and cut graph folders."""

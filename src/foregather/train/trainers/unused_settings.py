@@ -1,0 +1,88 @@
+"""unused_settings: what was set and has no effect in a run, which says so when it begins.
+
+A config may serve several runs, so such a setting is no error; nobody should wait for its effect.
+"""
+
+from dataclasses import asdict
+
+from foregather.errors import InputError
+from foregather.graph.graph import Graph
+from foregather.train.settings import Settings, TrainSettings
+
+__all__ = ["check_named_splits", "unused_settings"]
+
+_SAMPLED = (
+    *("sampler.kind", "sampler.replace", "sampler.norm", "sampler.options"),
+    *("train.batch_size", "train.evaluate", "train.final", "memory.bulk", "memory.prefetch"),
+    *("grid.replication", "grid.topology", "grid.mode", "grid.wire"),
+)
+_STALE = ("reshuffle", "refresh", "factor", "first_sweep", "measure", "error", "cosine")
+_RANKS = ("replication", "topology", "mode", "wire", "weights")
+
+
+def unused_settings(settings: Settings, ranks: int) -> list[str]:
+    """The settings that differ from their defaults without effect, a sentence each."""
+    told: dict[str, str] = {}
+    for keys, why in _without_effect(settings, ranks):
+        for key in keys:
+            given, usual = (_value(one, key) for one in (settings, Settings()))
+            if given != usual:
+                told.setdefault(key, f"{key} is {given!r}, which has no effect {why}")
+    return list(told.values())
+
+
+def _without_effect(settings: Settings, ranks: int) -> list[tuple[tuple[str, ...], str]]:
+    """Keys, and why what they say does not matter here."""
+    full = settings.full_graph
+    found: list[tuple[tuple[str, ...], str]] = []
+    if settings.train.method == "full-graph":
+        found.append((_SAMPLED, "in full-graph training"))
+        if settings.model.layers:
+            found.append((("sampler.fanouts",), "in full-graph training with model.layers"))
+        if full.chunks:
+            planner = ("full_graph.memory", "full_graph.timeline")
+            found.append((planner, "where full_graph.chunks leaves the planner nothing to choose"))
+        else:
+            chosen = ("full_graph.ways", "full_graph.split")
+            found.append((chosen, "where full_graph.chunks is 0 and the planner chooses"))
+        if full.mode == "exact":
+            found.append((_of("full_graph", _STALE), "in mode exact, which reads no old rows"))
+        elif full.measure == 0 or (full.measure < 0 and full.mode == "fast"):
+            bounds = ("full_graph.error", "full_graph.cosine")
+            found.append((bounds, "where staleness is not measured"))
+        if ranks == 1:
+            found.append((("full_graph.boundary", "full_graph.initial_again"), "on one rank"))
+    else:
+        every = tuple(asdict(full))
+        found.append((_of("full_graph", every), "in sampled training (train.method)"))
+        if not settings.train.valid:
+            found.append((("train.patience", "train.evaluate"), "without a split train.valid"))
+    if ranks == 1:
+        found.append((_of("grid", _RANKS), "on one rank"))
+    return found
+
+
+def _of(section: str, keys: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"{section}.{key}" for key in keys)
+
+
+def _value(settings: Settings, key: str) -> object:
+    section, name = key.split(".")
+    return getattr(getattr(settings, section), name)
+
+
+def check_named_splits(graph: Graph, train: TrainSettings) -> None:
+    """Refuses the name of a split that the graph does not have, unless it is the usual one.
+
+    Raises:
+        InputError: the message has the setting and the splits that exist.
+    """
+    usual = TrainSettings()
+    for key in ("valid", "test"):
+        name = getattr(train, key)
+        if not name or name == getattr(usual, key):
+            continue
+        try:
+            graph.split(name)
+        except InputError as error:
+            raise InputError(f"train.{key} is {name!r}, but {error}; or leave it out") from None
