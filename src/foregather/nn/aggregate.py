@@ -98,8 +98,16 @@ class _Sum(torch.autograd.Function):
     """Sums or means by target; the gradient of x is a sum by source."""
 
     @staticmethod
-    def forward(*given: Any) -> Tensor:
-        x, weight, indptr, source, _, _, _, mean = given
+    def forward(  # type: ignore[override]
+        x: Tensor,
+        weight: Tensor | None,
+        indptr: Tensor,
+        source: Tensor,
+        ptr: Tensor | None,
+        edge: Tensor | None,
+        target: Tensor | None,
+        mean: bool,
+    ) -> Tensor:
         out: Tensor = kernels.sum_lists(x, indptr, source, None, x.shape[0], weight, None, mean)
         return out
 
@@ -127,8 +135,15 @@ class _Max(torch.autograd.Function):
     """Maxima by target, and who won; the gradient of x goes to winners, by source."""
 
     @staticmethod
-    def forward(*given: Any) -> tuple[Tensor, Tensor]:
-        x, weight, indptr, source, _, _, _ = given
+    def forward(  # type: ignore[override]
+        x: Tensor,
+        weight: Tensor | None,
+        indptr: Tensor,
+        source: Tensor,
+        ptr: Tensor | None,
+        edge: Tensor | None,
+        target: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
         out, winner = kernels.max_lists(x, indptr, source, weight)
         return out, winner
 
@@ -155,8 +170,7 @@ class _EdgeSoftmax(torch.autograd.Function):
     """Softmax over the edges of each target."""
 
     @staticmethod
-    def forward(*given: Any) -> Tensor:
-        logits, indptr = given
+    def forward(logits: Tensor, indptr: Tensor) -> Tensor:  # type: ignore[override]
         out: Tensor = kernels.edge_softmax(logits, indptr)
         return out
 
