@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from foregather.nn.accelerated.hops import Hops
-from foregather.nn.accelerated.kernels import Neighborhoods, aggregate_heads, edge_softmax
+from foregather.nn.aggregate import Neighborhoods, aggregate_heads, edge_softmax
 from foregather.nn.accelerated.rules import Call, add_rule
 
 __all__: list[str] = []
@@ -24,19 +24,17 @@ def _edges(conv: Any, call: Call) -> tuple[Tensor, Tensor, Neighborhoods]:
     if not getattr(conv, "add_self_loops", False):
         source, target = call.hops.edge_index[:, : call.edges]
         return source, target, call.neighborhoods
-    key, most = "loops", call.targets
-    made = call.hops.made_once(key, lambda: (most, *_with_loops(call.hops, most, call.edges)))
-    if made[0] < call.targets:
-        made = (most, *_with_loops(call.hops, most, call.edges))
-    _, edges, whole = made
-    near = whole.first(call.targets, call.sources)
-    end = near.source.numel()
-    return edges[0, :end], edges[1, :end], near
+    hops, most = call.hops, call.hops.nodes[-1 if call.targets == call.hops.num_nodes else -2]
+    edges, whole = hops.made_once(("loops", most), lambda: _with_loops(hops, most))
+    near = hops.made_once(
+        ("loops", call.sources, call.targets), lambda: whole.first(call.targets, call.sources)
+    )
+    return edges[0, : near.num_edges], edges[1, : near.num_edges], near
 
 
-def _with_loops(hops: Hops, targets: int, count: int) -> tuple[Tensor, Neighborhoods]:
-    """The edges into the first targets with one self-loop of each, the first of its edges."""
-    source, target = hops.edge_index[:, :count]
+def _with_loops(hops: Hops, targets: int) -> tuple[Tensor, Neighborhoods]:
+    """All edges with one self-loop of each, the first of its edges."""
+    source, target = hops.edge_index  # all of them lead to the first targets
     kept = source != target
     if not bool(kept.all()):
         source, target = source[kept], target[kept]

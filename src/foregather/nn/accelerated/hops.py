@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from foregather.loader.batches.hop_counts import HopCounts, recall, remember
-from foregather.nn.accelerated.kernels import Neighborhoods
+from foregather.nn.aggregate import Neighborhoods
 
 __all__ = ["Hops", "plain_tensor"]
 
@@ -139,7 +139,7 @@ class Hops:
         whole = self.made_once(
             "edges", lambda: Neighborhoods.of(self.edge_index, self.num_nodes, self.num_nodes)
         )
-        return whole.first(targets, sources)
+        return self.made_once((sources, targets), lambda: whole.first(targets, sources))
 
 
 def _ends(target: Tensor, ascending: bool) -> tuple[int, int]:

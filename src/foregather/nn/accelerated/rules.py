@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from foregather.nn.accelerated.hops import Hops
-from foregather.nn.accelerated.kernels import Neighborhoods, aggregate
+from foregather.nn.aggregate import Neighborhoods, aggregate
 from foregather.nn.accelerated.plan import Role
 from foregather.nn.sage import SAGEConv as OwnSAGEConv
 
