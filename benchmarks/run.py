@@ -65,6 +65,7 @@ SUITE = (
     Entry("layerwise", (), (*_SMALL, "--rounds", "2")),
     Entry("loader", (), (*_SMALL, "--rounds", "2", "--batches", "8", "--dry")),
     Entry("out_of_core", (FOLDER,), ("--nodes", "200k", "--quick")),
+    Entry("peers", ("--folder", FOLDER), ("--quick",)),
     Entry("pipeline_accuracy", (), ("--cells", "cora,gcnii", "--dry")),
     Entry("pipeline_epoch", (), ("--quick",)),
     Entry("pipeline_memory", (), ("--nodes", "10000", "--depth", "8")),

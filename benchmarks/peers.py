@@ -1,0 +1,175 @@
+"""peers: how fast is foregather beside PyG with pyg-lib, torch-sparse, DGL and GraphBolt?
+
+All systems of a cell do the same work in turns, in one run: same graph, input nodes, fan-outs and
+batch size; the nodes and edges each of them sampled stand beside its time, so that equal work can
+be seen. Peers run with their best settings: every variant has its row, and a bar counts against the
+best of them. Times and ratios are medians (least to most) over rounds, ratios paired by round: how
+many times as long as ours the other takes, so below 1 ours loses. Bars are what the project asks of
+itself. `docs/performance.md` says what bounds each figure.
+
+Peers are found, not installed; what is missing is named and left out:
+
+    FOREGATHER_PYG_LIB     a library with pyg-lib's sampler, where the package pyg_lib is not there
+    FOREGATHER_DGL_PYTHON  the interpreter of an environment with DGL 2.1
+    FOREGATHER_DATA        the folder of the real graphs
+
+    python benchmarks/peers.py [--quick] [--only sampling epoch] [--rounds 5] [--folder DIR]
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from beside.epochs import measure_disk, measure_epoch
+from beside.found import Peers, find_peers
+from beside.graphs import Case, make_case, real_case
+from beside.loading import measure_first, measure_loader, measure_one_seed, measure_tiny
+from beside.memory import measure_memory
+from beside.models import SETTINGS, can_accelerate
+from beside.rounds import HEAD, Row
+from beside.sampling import measure_sampling, measure_weighted
+from common.report import Report
+from common.skip import need_disk
+
+SECTIONS = (
+    "sampling",
+    "weighted",
+    "loader",
+    "first",
+    "tiny",
+    "one-seed",
+    "memory",
+    "epoch",
+    "disk",
+)
+LEAST_ROUNDS = 5  # fewer make no report
+
+
+class Cases:
+    """The graphs, each made when it is first asked for and kept for the run."""
+
+    def __init__(self, folder: Path, quick: bool) -> None:
+        self.folder, self.quick = folder, quick
+        self.made: dict[str, Case] = {}
+
+    def get(self, name: str) -> Case | None:
+        """One by its name; None where its file is not there."""
+        if name not in self.made:
+            if name in ("cora", "ogbn_arxiv"):
+                if not self.is_there(name):
+                    return None
+                self.made[name] = real_case(name, self.folder)
+            elif self.quick:
+                self.made[name] = make_case("5k nodes, 50k edges", self.folder, 5_000, 50_000)
+            elif name == "10M":
+                shape = (10_000_000, 160_000_000, False)
+                self.made[name] = make_case("10M nodes, 160M edges", self.folder, *shape)
+            else:
+                shape = (1_000_000, 20_000_000, True)
+                self.made[name] = make_case("1M nodes, 20M edges", self.folder, *shape)
+        return self.made[name]
+
+    def is_there(self, name: str) -> bool:
+        """Whether the data folder has it."""
+        data = os.environ.get("FOREGATHER_DATA")
+        there = bool(data) and (Path(str(data)) / f"{name}.npz").exists()
+        if not there:
+            say(f"skipped {name}: set FOREGATHER_DATA to the folder that has {name}.npz")
+        return there
+
+    def drop(self, name: str) -> None:
+        """Frees one in memory and on disk."""
+        self.made.pop(name, None)
+
+
+def plan(section: str, quick: bool) -> list[tuple[str, Callable[[Case, Peers, int], list[Row]]]]:
+    """The graphs of a section and what is done with each."""
+    few, many = (4, 4) if quick else (16, 16)
+    settings = (
+        [replace(one, hidden=32, seeds=64, batches=2) for one in SETTINGS] if quick else SETTINGS
+    )
+    works: dict[str, list[tuple[str, Callable[[Case, Peers, int], list[Row]]]]] = {
+        "sampling": [
+            (name, lambda c, p, r: measure_sampling(c, p, r, many))
+            for name in (("1M",) if quick else ("1M", "10M"))
+        ],
+        "weighted": [("1M", lambda c, p, r: measure_weighted(c, p, r, few))],
+        "loader": [("1M", lambda c, p, r: measure_loader(c, p, r, many))],
+        "first": [("1M", measure_first)],
+        "tiny": [("cora", measure_tiny)],
+        "one-seed": [("1M", measure_one_seed)],
+        "memory": [("1M", lambda c, p, r: measure_memory(c, p, r, many))],
+        "epoch": [
+            (name, lambda c, p, r: measure_epoch(c, p, r, settings))
+            for name in (("1M",) if quick else ("1M", "ogbn_arxiv"))
+        ],
+        "disk": [
+            (name, lambda c, p, r: measure_disk(c, p, r, settings))
+            for name in (("1M",) if quick else ("1M", "ogbn_arxiv"))
+        ],
+    }
+    return works[section]
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def measure(chosen: list[str], cases: Cases, peers: Peers, rounds: int, quick: bool) -> list[Row]:
+    """All rows; each was printed when it was known."""
+    rows: list[Row] = []
+    for section in chosen:
+        for name, work in plan(section, quick):
+            case = cases.get(name)
+            if case is None:
+                continue
+            rows += work(case, peers, rounds)
+            if name == "10M":  # too large to be kept beside the others
+                cases.drop(name)
+            for process in peers.dgl.values():
+                process.drop()
+    return rows
+
+
+def main() -> int:
+    """Finds the peers, measures what was asked for, writes the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="small graphs, two rounds, no report")
+    parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS))
+    parser.add_argument("--rounds", type=int, default=LEAST_ROUNDS)
+    parser.add_argument("--folder", type=Path, help="where graphs may be written (5 GB)")
+    given = parser.parse_args()
+    rounds = 2 if given.quick else given.rounds
+    if rounds < LEAST_ROUNDS and not given.quick:
+        parser.error(f"a report needs at least {LEAST_ROUNDS} rounds; --quick takes two")
+    report = Report("peers", __doc__)
+    peers = find_peers(wants_dgl=given.only != ["disk"])
+    for sentence in peers.missing:
+        say(f"left out: {sentence}")
+    with tempfile.TemporaryDirectory(dir=given.folder, prefix="peers-") as name:
+        if not given.quick:
+            need_disk(name, 5 << 30)
+        try:
+            cases = Cases(Path(name), given.quick)
+            rows = measure(given.only, cases, peers, rounds, given.quick)
+        finally:
+            peers.close()
+    if given.quick:
+        say("Bars are for the sizes of a whole run, not for these.")
+        return 0
+    report.line(f"Peers: {peers.versions()}. {rounds} rounds after one that warms up.")
+    for sentence in peers.missing:
+        report.line(f"Left out: {sentence}.")
+    if not can_accelerate():
+        report.line("This version has no `foregather.nn.accelerate`: ours has the trimmed model.")
+    report.table(HEAD, rows)
+    report.write()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
