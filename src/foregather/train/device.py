@@ -1,13 +1,19 @@
-"""device: finds the device that the settings name."""
+"""device: finds the device and the precision that the settings name."""
 
 import os
 import re
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
 
 import torch
 
 from foregather.errors import InputError
 
-__all__ = ["find_device"]
+__all__ = ["check_precision", "find_device", "in_precision"]
+
+#: What /proc/cpuinfo calls instructions for bfloat16 products, on x86-64 and on ARM.
+_BFLOAT16 = {"avx512_bf16", "amx_bf16", "bf16"}
 
 
 def find_device(name: str) -> torch.device:
@@ -35,3 +41,39 @@ def find_device(name: str) -> torch.device:
             f"train.device is {name!r}, but there {found} here{built}; use cpu or auto"
         )
     return torch.device("cuda", wanted)
+
+
+def check_precision(name: str, device: torch.device) -> None:
+    """Refuses a precision that the device has no instructions for.
+
+    Raises:
+        InputError: it has none; the message says what to use.
+    """
+    if name == "float32":
+        return
+    if device.type == "cpu":
+        has = bool(_BFLOAT16 & _cpu_flags())
+    else:
+        has = device.type != "cuda" or torch.cuda.is_bf16_supported()
+    if not has:
+        raise InputError(
+            f"train.precision is {name}, but this {device.type} has no instructions for it, so "
+            "training would be slower; use float32"
+        )
+
+
+def in_precision(name: str, device: torch.device) -> AbstractContextManager[Any]:
+    """A forward pass in this precision: torch's autocast, or nothing for float32."""
+    if name == "float32":
+        return nullcontext()
+    return torch.autocast(device.type, torch.bfloat16)
+
+
+def _cpu_flags() -> set[str]:
+    """Names of the processor's instruction sets; empty where the system does not list them."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return set()
+    found = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
+    return set(found[1].split()) if found else set()

@@ -19,6 +19,7 @@ from foregather.loader.loader import Loader
 from foregather.observe.progress import Progress, peak_memory
 from foregather.observe.trace import span
 from foregather.train.checkpoints.checkpoint import is_sharded
+from foregather.train.device import in_precision
 from foregather.train.metrics import (
     count_known,
     count_right,
@@ -47,9 +48,12 @@ class Training:
         history: the record of each finished epoch.
         best: weights of the epoch with the best validation so far; None without validation.
         counted: sums of the current epoch, on this rank.
-        parallel: called instead of `model` in training: the DDP wrapper, over ranks.
+        parallel: called instead of `model` and `fast` in training: the DDP wrapper, over ranks.
         together: the ranks that train.
         meter: counts what is moved; None makes one.
+        fast: called instead of `model`, also for evaluation: the same scores in less time, such as
+            `nn.accelerate(model)`.
+        precision: of forward passes in training: "float32", or "bfloat16" by torch's autocast.
     """
 
     model: nn.Module
@@ -62,6 +66,8 @@ class Training:
     parallel: nn.Module | None = None
     together: Together = field(default_factory=Together)
     meter: Meter = None  # type: ignore[assignment]  # made below: it needs the loader
+    fast: nn.Module | None = None
+    precision: str = "float32"
 
     def __post_init__(self) -> None:
         if self.meter is None:
@@ -89,6 +95,13 @@ class Training:
         self.history, self.counted = list(state["history"]), dict(state["counted"])
         self.meter.load(self.counted)
         self.best = state["best"]
+
+    def scores(self, batch: Any) -> Tensor:
+        """Scores of a batch's seeds in training, in the precision of the run."""
+        call = self.fast if self.parallel is None else self.parallel
+        with in_precision(self.precision, batch.y.device):
+            scores = forward(self.model, batch, call)
+        return scores.float() if scores.dtype == torch.bfloat16 else scores
 
     def in_parts(self) -> bool:
         """Whether a rank has only a part of the weights."""
@@ -197,7 +210,7 @@ class SampledEpochs:
             return {}
         with span("evaluate"):
             if isinstance(valid, Loader):
-                score = evaluate(training.model, valid, training.together)
+                score = evaluate(training.model, valid, training.together, training.fast)
             else:
                 score = valid(training.model)
         if math.isnan(score):
@@ -260,7 +273,7 @@ def _steps(
         optimizer.zero_grad()
         part = float(getattr(batch, "share", 1.0))  # over ranks; 0 for padding
         with span("forward"), training.together.passing("forward"):
-            scores = forward(training.model, batch, training.parallel)
+            scores = training.scores(batch)
             labels = batch.y[: batch.batch_size]
             loss = loss_of(scores, labels)
         with span("backward"), training.together.passing("gradients"):
@@ -301,19 +314,25 @@ def _summed(together: Together, counted: Record, moved: Record) -> Record:
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, loader: Loader, together: Together | None = None) -> float:
+def evaluate(
+    model: nn.Module,
+    loader: Loader,
+    together: Together | None = None,
+    fast: nn.Module | None = None,
+) -> float:
     """Returns the accuracy on a loader's labelled input nodes, with sampled neighbours.
 
     It estimates the accuracy with all edges, which `infer` and `foregather train` compute. The
     loader starts at its epoch 0, so equal weights have equal scores. Over ranks each takes its
-    share of the nodes, and all get the same score. NaN if no node has a label.
+    share of the nodes, and all get the same score. NaN if no node has a label. `fast`, if given,
+    is called instead of the model.
     """
     training = model.training
     model.eval()
     loader.set_epoch(0)
     own = {"right": 0.0, "known": 0.0}
     for batch in loader:
-        scores = forward(model, batch)
+        scores = forward(model, batch, fast)
         if not bool(torch.isfinite(scores).all()):
             raise NumericError(
                 f"scores of {batch.batch_size} evaluated nodes hold NaN or infinity; try a smaller "

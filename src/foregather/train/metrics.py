@@ -5,6 +5,7 @@ are classes that a node may have at the same time (-1 and NaN: missing, not coun
 """
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from foregather.errors import ForegatherError, InputError
+from foregather.errors import AccelerateWarning, ForegatherError, InputError
 from foregather.graph.graph import Graph
 from foregather.graph.mapped import fetch, take
+from foregather.nn.accelerated import Accelerated
 from foregather.nn.arguments import call_arguments, parameters_of, takes_batch
 
 __all__ = [
@@ -216,17 +218,36 @@ def accuracy(scores: Array, labels: Array, nodes: npt.NDArray[np.int64]) -> floa
     return share(right, known)
 
 
-def check_classes(model: nn.Module, batch: Any, classes: int) -> None:
-    """Calls the model once, without changing weights or random states.
+def check_classes(
+    model: nn.Module, batch: Any, classes: int, fast: Accelerated | None = None
+) -> str | None:
+    """Calls the model once in each mode, without changing weights, buffers or random states.
+
+    Args:
+        model: to be called in evaluation mode, and as it is.
+        batch: what it is called with.
+        classes: the least number of columns.
+        fast: the model, accelerated, which is called instead and proves itself here.
+
+    Returns:
+        Why `fast` cannot be used; None if it can, or is not given.
 
     Raises:
         InputError: it cannot be called, or gives fewer columns than there are classes.
     """
+    modes = (False,) if fast is None else (False, True)
     training, random = model.training, torch.get_rng_state()
-    model.eval()
+    before = [(part, part.clone()) for part in model.buffers()]
+    reason = None
     try:
-        with torch.no_grad():
-            width = int(forward(model, batch).shape[1])
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", AccelerateWarning)  # the caller says why
+            for mode in modes:
+                model.train(mode)
+                width = int(forward(model, batch, fast).shape[1])
+                reason = reason or (None if fast is None else fast.plain)
+            for part, value in before:  # batch norm counts in training
+                part.copy_(value)
     except ForegatherError:
         raise
     except (RuntimeError, ValueError, TypeError, AssertionError) as error:
@@ -245,6 +266,7 @@ def check_classes(model: nn.Module, batch: Any, classes: int) -> None:
             f"the model gives {width} columns of scores, but the labels have {classes} classes; "
             f"make its last layer {classes} wide"
         )
+    return reason
 
 
 def _first_line(error: Exception) -> str:

@@ -84,7 +84,7 @@ class Run:
         if settings.train.method == "full-graph":
             self.trainer = FullGraphTrainer(settings, together, begun)
         else:
-            self.trainer = SampledTrainer(settings, self.folder, say, together)
+            self.trainer = SampledTrainer(settings, self.folder, say, together, begun)
         seed_everything(settings.train.seed + _BETWEEN_RANKS * self.together.rank)
         self._pruner = Pruner(self._read_checkpoint)
         self._saved, self._told = time.monotonic(), -math.inf

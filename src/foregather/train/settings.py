@@ -126,6 +126,10 @@ class TrainSettings:
     """Random seed of weights, order, samples and dropout."""
     threads: int = 0
     """Threads of torch, sampling and gathering; 0 for all. Exact resume needs the same number."""
+    accelerate: bool = True
+    """Each layer computes only the rows that later ones need, where this was seen to be equal."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """bfloat16: forward passes under torch's autocast, on a CPU or GPU that has it."""
     method: Literal["sampled", "full-graph"] = "sampled"
     """sampled: batches of sampled neighbours; full-graph: all nodes and edges, see full_graph."""
 

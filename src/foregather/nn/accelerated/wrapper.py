@@ -23,7 +23,7 @@ from foregather.nn.arguments import call_arguments, parameters_of
 
 __all__ = ["Accelerated", "accelerate"]
 
-_OWN = ("accelerated_model", "norms", "_verdicts", "_unknown", "_warned", "training")
+_OWN = ("accelerated_model", "norms", "_verdicts", "_unknown", "_warned")
 _SMALL = 1 << 16  # values of a buffer that is kept in case a pass ends early
 
 
@@ -71,7 +71,7 @@ class Accelerated(nn.Module):
     def __init__(self, model: nn.Module, norms: Literal["exact", "needed"] = "exact") -> None:
         super().__init__()
         own = self.__dict__
-        own["accelerated_model"], own["norms"], own["training"] = model, norms, model.training
+        own["accelerated_model"], own["norms"] = model, norms
         own["_verdicts"], own["_unknown"], own["_warned"] = {}, None, False
         for shared in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
             own[shared] = getattr(model, shared)
@@ -91,9 +91,18 @@ class Accelerated(nn.Module):
         else:
             setattr(self.accelerated_model, name, value)
 
+    @property
+    def training(self) -> bool:  # type: ignore[override]
+        """The model's own, which may be changed there."""
+        return self.accelerated_model.training
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        if "accelerated_model" in self.__dict__:  # torch sets it before there is a model
+            self.accelerated_model.training = mode
+
     def train(self, mode: bool = True) -> "Accelerated":
         """Sets training mode for the model."""
-        self.training = mode
         self.accelerated_model.train(mode)
         return self
 

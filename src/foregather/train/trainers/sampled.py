@@ -12,8 +12,9 @@ from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.loader.loader import Loader
 from foregather.loader.memory.ways import compare_measured
+from foregather.nn import Accelerated, accelerate
 from foregather.observe.usable_memory import trim_memory
-from foregather.train.device import find_device
+from foregather.train.device import check_precision, find_device
 from foregather.train.final_scores import check_exact, exact_scores, final_scores, split_nodes
 from foregather.train.fit import SampledEpochs, Training, evaluate
 from foregather.train.from_settings import (
@@ -53,12 +54,21 @@ class SampledTrainer(SampledEpochs):
         together: the ranks that train, one or many.
         device: where the model is.
         topology: over ranks, where neighbour lists are.
+        fast: the model, accelerated; None if it runs as it is.
+
+    Args:
+        begun: facts of the run that is resumed, which goes on as it began; None for a new one.
     """
 
     own: tuple[str, ...] = ("counted",)
 
     def __init__(
-        self, settings: Settings, folder: Path, say: Callable[[str], None], together: Together
+        self,
+        settings: Settings,
+        folder: Path,
+        say: Callable[[str], None],
+        together: Together,
+        begun: Mapping[str, Any] | None = None,
     ) -> None:
         self.settings, self.folder, self.say, self.together = settings, folder, say, together
         self.graph, model = together.all_do(self._open, "opening the graph")
@@ -70,16 +80,15 @@ class SampledTrainer(SampledEpochs):
         batches: Any = iter(loader)
         first = next(batches)
         batches.close()
-        together.all_do(
-            lambda: check_classes(model, first, self.shape["classes"]), "trying the model"
-        )
+        self.fast = self._accelerate(model, first, begun)
         meter = Meter(loader)
         if loader.ranks is None:
             meter.give_back()  # an epoch starts with an empty cache, after any check
         else:
             loader.ranks.gather_ledger()  # what was asked for the check has crossed by then
         loader.set_epoch(0)
-        parallel = spread(model, settings.grid.weights, together)
+        called = model if self.fast is None else self.fast
+        parallel = spread(called, settings.grid.weights, together)
         optimizer, scheduler = make_optimizer(
             model.parameters(), settings.optimizer, settings.train.epochs
         )
@@ -92,6 +101,8 @@ class SampledTrainer(SampledEpochs):
                 parallel=parallel,
                 together=together,
                 meter=meter,
+                fast=self.fast,
+                precision=settings.train.precision,
             )
         )
         self._open_loader = True
@@ -104,11 +115,37 @@ class SampledTrainer(SampledEpochs):
             raise InputError("the graph has no features; convert it with them to train on it")
         make_sampler(settings.sampler)
         self.device = find_device(settings.train.device)
+        check_precision(settings.train.precision, self.device)
         self.shape = {"width": graph.features.width, "classes": count_classes(graph)}
         check_split(graph, settings.train.split)
         check_named_splits(graph, settings.train)
         check_valid(graph, settings.train.valid)
         return graph, make_model(settings, **self.shape).to(self.device)
+
+    def _accelerate(
+        self, model: nn.Module, first: Any, begun: Mapping[str, Any] | None
+    ) -> Accelerated | None:
+        """Tries the model on a batch, accelerated where that was seen to be equal on every rank.
+
+        A run that was started without goes on without: the last bits of its sums would differ.
+
+        Raises:
+            InputError: the model cannot be called, or gives too few columns.
+        """
+        settings, together, classes = self.settings, self.together, self.shape["classes"]
+        wanted = settings.train.accelerate and settings.grid.weights == "replicated"
+        fast = accelerate(model) if wanted else None
+        if begun is not None and not begun.get("accelerated", False):
+            fast = None
+        reason = together.all_do(
+            lambda: check_classes(model, first, classes, fast), "trying the model"
+        )
+        found = together.gather({"plain": fast is None or reason is not None}, "trying the model")
+        if not any(part["plain"] for part in found):
+            return fast
+        if fast is not None and reason is not None and together.first:
+            self.say(f"the model runs as it is: {reason}")
+        return None
 
     def _make_loader(self, model: nn.Module) -> Loader:
         edges, grid = None if wants_edge_attr(model) else False, self.together.grid
@@ -122,8 +159,12 @@ class SampledTrainer(SampledEpochs):
         return self.training.model
 
     def facts(self) -> Record:
-        """Device and topology."""
-        return {"device": self.device.type, "topology": self.topology}
+        """Device, topology, and whether the model is accelerated."""
+        return {
+            "device": self.device.type,
+            "topology": self.topology,
+            "accelerated": self.fast is not None,
+        }
 
     def begin(self) -> None:
         """Prepares validation: sampled, or with every edge.
@@ -139,7 +180,7 @@ class SampledTrainer(SampledEpochs):
             self.valid = lambda model: self._exact(model, nodes)
             return
         loader = self.training.loader.beside(nodes)
-        self.valid = lambda model: evaluate(model, loader, self.together)
+        self.valid = lambda model: evaluate(model, loader, self.together, self.fast)
 
     def _exact(self, model: nn.Module, nodes: npt.NDArray[np.int64]) -> float:
         """Computes accuracy with every edge; on one rank, the cache is freed meanwhile."""
