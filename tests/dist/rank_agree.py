@@ -113,7 +113,7 @@ OWN: dict[str, dict[str, Any]] = {
     "threads": {"threads": 1},
     "transform": {"transform": lambda batch: batch},
     "device": {"device": "cpu"},
-    "edge_index": {"edge_index": "EdgeIndex"},
+    "edge_index": {"edge_index": "EdgeIndex", "pyg": True},
     "pyg": {"pyg": True},
 }
 

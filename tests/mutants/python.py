@@ -17,7 +17,7 @@ PYTHON = [
         ("cache: the counts of another seed", " and kept.other == other:", ":"),
     ),
     *mutants(
-        _FG + "sampling/saint.py",
+        _FG + "sampling/subgraphs/saint.py",
         "sampling/test_saint.py",
         (
             "saint: edge weights the wrong way round",

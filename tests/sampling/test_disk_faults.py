@@ -19,7 +19,7 @@ from foregather.sampling.disk import DiskTopology
 from foregather.sampling.full import Full
 from foregather.sampling.layerwise import Ladies
 from foregather.sampling.neighbor import Neighbor
-from foregather.sampling.walk import RandomWalk
+from foregather.sampling.subgraphs.walk import RandomWalk
 from tests.helpers_sampling import assert_same, skewed_graph
 from tests.sampling.test_disk import BACKENDS, LEAST, seeds_of, works
 

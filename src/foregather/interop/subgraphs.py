@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from foregather.graph.graph import Graph
-from foregather.sampling.subgraph import induced_subgraphs
+from foregather.sampling.subgraphs.subgraph import induced_subgraphs
 
 __all__ = ["bidirectional", "induced", "repeat_seeds"]
 

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from foregather.sampling.matrix import MatrixSampler
     from foregather.sampling.neighbor import Neighbor
     from foregather.sampling.rows import Columns, Picks, Rows
-    from foregather.sampling.saint import Saint
     from foregather.sampling.sampler import Sampler
-    from foregather.sampling.subgraph import induced_subgraphs
-    from foregather.sampling.walk import RandomWalk, random_walks
+    from foregather.sampling.subgraphs.saint import Saint
+    from foregather.sampling.subgraphs.subgraph import induced_subgraphs
+    from foregather.sampling.subgraphs.walk import RandomWalk, random_walks
 
 __all__ = [
     "Sampler",
@@ -54,10 +54,10 @@ _HOME = {
     "FastGCN": "layerwise",
     "Full": "full",
     "DiskTopology": "disk",
-    "RandomWalk": "walk",
-    "Saint": "saint",
-    "induced_subgraphs": "subgraph",
-    "random_walks": "walk",
+    "RandomWalk": "subgraphs.walk",
+    "Saint": "subgraphs.saint",
+    "induced_subgraphs": "subgraphs.subgraph",
+    "random_walks": "subgraphs.walk",
 }
 
 

@@ -19,7 +19,12 @@ from foregather.graph.integrity.check_topology import walkable
 from foregather.sampling.bulk import Bulk, to_samples
 from foregather.sampling.kernel_cache import GraphCache
 from foregather.sampling.seeds import flatten
-from foregather.sampling.subgraph import Kernel, SubgraphSampler, make_kernel, whole_number
+from foregather.sampling.subgraphs.subgraph import (
+    Kernel,
+    SubgraphSampler,
+    make_kernel,
+    whole_number,
+)
 
 __all__ = ["RandomWalk", "random_walks"]
 

@@ -24,7 +24,12 @@ from foregather.graph.graph import Graph
 from foregather.sampling.bulk import Bulk, Sample, to_samples
 from foregather.sampling.kernel_cache import GraphCache
 from foregather.sampling.seeds import flatten
-from foregather.sampling.subgraph import Kernel, SubgraphSampler, make_kernel, whole_number
+from foregather.sampling.subgraphs.subgraph import (
+    Kernel,
+    SubgraphSampler,
+    make_kernel,
+    whole_number,
+)
 
 __all__ = ["Saint"]
 

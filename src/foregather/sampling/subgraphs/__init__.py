@@ -1,0 +1,1 @@
+"""subgraphs: samplers whose minibatches are induced subgraphs: random walks and GraphSAINT."""
