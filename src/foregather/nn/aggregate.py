@@ -8,6 +8,7 @@ target without edges gives 0. Tensors that are not on the CPU go through torch's
 Gradients can be taken once: a second derivative raises.
 """
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -72,7 +73,7 @@ def edge_softmax(logits: Tensor, neighborhoods: Neighborhoods) -> Tensor:
     _check_edges("logits", logits, neighborhoods, (neighborhoods.num_edges, *heads), logits)
     if logits.device.type != "cpu":
         return plain_edge_softmax(logits, neighborhoods)
-    out: Tensor = _EdgeSoftmax.apply(logits, neighborhoods.indptr)  # type: ignore[no-untyped-call]
+    out: Tensor = _apply(_EdgeSoftmax, logits, neighborhoods.indptr)
     return out
 
 
@@ -88,10 +89,41 @@ def _reduced(x: Tensor, neighborhoods: Neighborhoods, reduce: str, weight: Tenso
     given = (x, weight, neighborhoods.indptr, neighborhoods.source, ptr, edge, target)
     out: Tensor
     if reduce == "max":
-        out, _ = _Max.apply(*given)  # type: ignore[no-untyped-call]
+        out, _ = _apply(_Max, *given)
     else:
-        out = _Sum.apply(*given, reduce == "mean")  # type: ignore[no-untyped-call]
+        out = _apply(_Sum, *given, reduce == "mean")
     return out
+
+
+# private to torch; without it every call takes the longer way
+_transforming = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+
+
+def _apply(function: type[torch.autograd.Function], *given: Any) -> Any:
+    """Calls a function with a gradient the shortest way.
+
+    Only functions with `setup_context` work in transforms of torch.func, but torch looks at their
+    signature in each call, which takes ten times as long as a small sum.
+    """
+    if torch.compiler.is_compiling() or _transforming():
+        return function.apply(*given)  # type: ignore[no-untyped-call]
+    return _short(function).apply(*given)  # type: ignore[no-untyped-call]
+
+
+@cache
+def _short(function: type[Any]) -> type[torch.autograd.Function]:
+    """The same function, with its context set up in `forward`."""
+
+    class Short(torch.autograd.Function):
+        backward = staticmethod(function.backward)
+
+        @staticmethod
+        def forward(ctx: Any, *given: Any) -> Any:
+            out = function.forward(*given)
+            function.setup_context(ctx, given, out)
+            return out
+
+    return Short
 
 
 class _Sum(torch.autograd.Function):
