@@ -21,8 +21,9 @@ T = TypeVar("T")
 
 
 def plain_tensor(edge_index: Tensor) -> Tensor:
-    """The same numbers as a Tensor of no subclass."""
-    return edge_index.detach().as_subclass(Tensor)
+    """The same memory as a Tensor of no subclass; PyG's EdgeIndex wraps one."""
+    inner: Tensor = edge_index.as_tensor() if hasattr(edge_index, "as_tensor") else edge_index
+    return inner.detach().as_subclass(Tensor)
 
 
 class Hops:
@@ -113,15 +114,12 @@ class Hops:
     def same_edges(self, other: Any) -> bool:
         """Whether a tensor is the edges of the batch, or the first of them."""
         mine = self.edge_index
-        return (
-            isinstance(other, Tensor)
-            and other.layout == torch.strided
-            and other.ndim == 2
-            and other.dtype == mine.dtype
-            and other.stride() == mine.stride()
-            and other.shape[0] == 2
-            and other.data_ptr() == mine.data_ptr()
-        )
+        if not isinstance(other, Tensor) or other.ndim != 2 or other.layout != torch.strided:
+            return False
+        if other.shape[0] != 2 or other.dtype != mine.dtype:
+            return False
+        other = plain_tensor(other)
+        return other.stride() == mine.stride() and other.data_ptr() == mine.data_ptr()
 
     def edges_into(self, level: int) -> int:
         """Edges into the first N_level nodes."""

@@ -65,7 +65,7 @@ class SmallBatch:
             source[:new] = torch.arange(nodes, nodes + new)
             source[-1] = target[-1]  # a self-loop
             target[-2], source[-2] = target[0], source[0]  # parallel to another edge
-            order = torch.argsort(target, stable=True)
+            order = torch.argsort(target, stable=True, descending=not self._whole.ascending)
             parts.append(torch.stack([source[order], target[order]]))
             counts.append(int(target.numel()))
             first, nodes = nodes, nodes + new
