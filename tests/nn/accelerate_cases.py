@@ -76,6 +76,7 @@ def outcome(
 
 def assert_near(one: Tensor, other: Tensor, what: str = "", near: float = NEAR) -> None:
     """Equal up to rounding."""
+    one, other = one.detach(), other.detach()
     assert one.shape == other.shape, what
     scale = float(other.abs().max()) if other.numel() else 0.0
     gap = float((one - other).abs().max()) if other.numel() else 0.0

@@ -50,16 +50,19 @@ def test_activations(act, batch):
     assert_same(MODELS["sage"](act=act, act_first=True).double(), batch)
 
 
-LOCAL = {"MessageNorm", "GraphSizeNorm"}
-
-
 @pytest.mark.parametrize(
     "norm",
-    ["batch_norm", "layer_norm", "graph_norm", "pair_norm", "instance_norm", "mean_subtraction_norm"],
+    ["batch_norm", "layer_norm", "graph_norm", "pair_norm", "instance_norm", "diff_group_norm"],
 )
 def test_norms_over_nodes_are_found(norm, batch):
-    model = MODELS["sage"](norm=norm).double()
-    assert_same(model, batch, plain=True)
+    options = {"groups": 2} if norm == "diff_group_norm" else {}
+    model = MODELS["sage"](norm=norm, norm_kwargs=options).double()
+    assert "norms.0" in str(assert_same(model, batch, plain=True).plain)
+
+
+def test_the_mean_over_nodes_is_found(batch):
+    model = MODELS["sage"](norm=pyg.MeanSubtractionNorm()).double()
+    assert "norms.0 (MeanSubtractionNorm)" in str(assert_same(model, batch, plain=True).plain)
 
 
 @pytest.mark.parametrize("norm", ["batch_norm", "instance_norm"])

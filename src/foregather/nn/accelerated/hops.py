@@ -6,7 +6,7 @@ edges it is given; nothing else is assumed, so batches of other loaders may be u
 """
 
 from collections.abc import Callable, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, TypeVar
 
 import torch
@@ -21,8 +21,9 @@ T = TypeVar("T")
 
 
 def plain_tensor(edge_index: Tensor) -> Tensor:
-    """The same numbers as a Tensor of no subclass."""
-    return edge_index.detach().as_subclass(Tensor)
+    """The same memory as a Tensor of no subclass; PyG's EdgeIndex wraps one."""
+    inner: Tensor = edge_index.as_tensor() if hasattr(edge_index, "as_tensor") else edge_index
+    return inner.detach().as_subclass(Tensor)
 
 
 class Hops:
@@ -80,7 +81,7 @@ class Hops:
             return unfit
         source, target = index
         self.ascending = bool((target[1:] >= target[:-1]).all())
-        for hop, (start, end) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+        for hop, (start, end) in enumerate(pairwise(edges)):
             if start == end:
                 continue
             low, high = _ends(target[start:end], self.ascending)
@@ -105,23 +106,15 @@ class Hops:
         """Edges of the batch."""
         return self.edges[-1]
 
-    def distinct(self, depth: int) -> bool:
-        """Whether each of the first `depth` hops has nodes that the one before has not."""
-        short = self.nodes[: depth + 1]
-        return all(a < b for a, b in zip(short[:-1], short[1:], strict=True))
-
     def same_edges(self, other: Any) -> bool:
         """Whether a tensor is the edges of the batch, or the first of them."""
         mine = self.edge_index
-        return (
-            isinstance(other, Tensor)
-            and other.layout == torch.strided
-            and other.ndim == 2
-            and other.dtype == mine.dtype
-            and other.stride() == mine.stride()
-            and other.shape[0] == 2
-            and other.data_ptr() == mine.data_ptr()
-        )
+        if not isinstance(other, Tensor) or other.ndim != 2 or other.layout != torch.strided:
+            return False
+        if other.shape[0] != 2 or other.dtype != mine.dtype:
+            return False
+        other = plain_tensor(other)
+        return other.stride() == mine.stride() and other.data_ptr() == mine.data_ptr()
 
     def edges_into(self, level: int) -> int:
         """Edges into the first N_level nodes."""

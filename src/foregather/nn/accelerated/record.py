@@ -107,7 +107,7 @@ class _Mark(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        return x.view_as(x)
+        return x.clone()  # not a view: the model may change it in place
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Tensor:

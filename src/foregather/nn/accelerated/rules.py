@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from foregather.nn.accelerated.hops import Hops
-from foregather.nn.aggregate import Neighborhoods, aggregate
 from foregather.nn.accelerated.plan import Role
+from foregather.nn.aggregate import Neighborhoods, aggregate
 from foregather.nn.sage import SAGEConv as OwnSAGEConv
 
 __all__ = ["Call", "Rule", "add_rule", "is_linear", "rule_for", "untouched"]
@@ -84,9 +84,7 @@ class _Entry:
 _rules: dict[tuple[str, str], _Entry] = {}
 
 
-def add_rule(
-    kind: str, covers: Callable[[Any, Call], bool], compute: Rule, *takes: str
-) -> None:
+def add_rule(kind: str, covers: Callable[[Any, Call], bool], compute: Rule, *takes: str) -> None:
     """Adds the rule of one of PyG's convolutions, which takes x, edge_index and these."""
     _rules["torch_geometric.nn.conv", kind] = _Entry(
         covers, compute, frozenset(("x", "edge_index", *takes))

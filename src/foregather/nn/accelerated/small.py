@@ -1,4 +1,4 @@
-"""small: a batch of a hundred nodes on which a model is proven, whatever the batch at hand looks like.
+"""small: a batch of about a hundred nodes, on which a model is proven.
 
 Its edges are made up: every hop has nodes of its own, so that a row too few or too many shows, and
 there are self-loops, parallel edges and nodes without edges in it. Its rows are rows of the batch.
@@ -65,7 +65,7 @@ class SmallBatch:
             source[:new] = torch.arange(nodes, nodes + new)
             source[-1] = target[-1]  # a self-loop
             target[-2], source[-2] = target[0], source[0]  # parallel to another edge
-            order = torch.argsort(target, stable=True)
+            order = torch.argsort(target, stable=True, descending=not self._whole.ascending)
             parts.append(torch.stack([source[order], target[order]]))
             counts.append(int(target.numel()))
             first, nodes = nodes, nodes + new

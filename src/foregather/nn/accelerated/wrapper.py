@@ -161,7 +161,9 @@ class Accelerated(nn.Module):
         }
         for step in plan.steps:
             kind = type(known.get(step.module)).__name__
-            rows.append((step.module or "(model)", kind, said[plan.ways[step.module]], f"{step.behind}"))
+            rows.append(
+                (step.module or "(model)", kind, said[plan.ways[step.module]], f"{step.behind}")
+            )
         widths = [max(len(row[place]) for row in rows) for place in range(4)]
         for row in rows:
             yield "  " + "  ".join(t.ljust(w) for t, w in zip(row, widths, strict=True)).rstrip()
@@ -220,7 +222,11 @@ class Accelerated(nn.Module):
         return out
 
     def _picked(self, batch: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        takes = [p for p in parameters_of(self).values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        takes = [
+            p
+            for p in parameters_of(self).values()
+            if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        ]
         needed = [p.name for p in takes if p.default is p.empty]
         if len(needed) <= 1 and (not takes or takes[0].name not in ("x", "edge_index")):
             return (batch,), {}
@@ -275,9 +281,7 @@ class Accelerated(nn.Module):
     def _kept(model: nn.Module) -> Callable[[], None]:
         """Keeps random states and small buffers; returns what brings them back."""
         state = torch.get_rng_state()
-        buffers = [
-            (part, part.clone()) for part in model.buffers() if 0 < part.numel() <= _SMALL
-        ]
+        buffers = [(part, part.clone()) for part in model.buffers() if 0 < part.numel() <= _SMALL]
 
         def undo() -> None:
             torch.set_rng_state(state)
