@@ -127,7 +127,13 @@ def measure(chosen: list[str], cases: Cases, peers: Peers, rounds: int, quick: b
             case = cases.get(name)
             if case is None:
                 continue
-            rows += work(case, peers, rounds)
+            try:
+                rows += work(case, peers, rounds)
+            except RuntimeError as error:  # the others are measured all the same
+                say(f"failed: {section} on {case.name}: {error}")
+                rows.append(
+                    [section, case.name, "failed", "", str(error).split("\n")[0], "", "", ""]
+                )
             if name == "10M":  # too large to be kept beside the others
                 cases.drop(name)
             for process in peers.dgl.values():
@@ -151,16 +157,17 @@ def main() -> int:
     for sentence in peers.missing:
         say(f"left out: {sentence}")
     with tempfile.TemporaryDirectory(dir=given.folder, prefix="peers-") as name:
-        if not given.quick:
-            need_disk(name, 5 << 30)
         try:
+            if not given.quick:
+                need_disk(name, 5 << 30)
             cases = Cases(Path(name), given.quick)
             rows = measure(given.only, cases, peers, rounds, given.quick)
         finally:
             peers.close()
+    failed = any(row[2] == "failed" for row in rows)
     if given.quick:
         say("Bars are for the sizes of a whole run, not for these.")
-        return 0
+        return int(failed)
     report.line(f"Peers: {peers.versions()}. {rounds} rounds after one that warms up.")
     for sentence in peers.missing:
         report.line(f"Left out: {sentence}.")
@@ -168,7 +175,7 @@ def main() -> int:
         report.line("This version has no `foregather.nn.accelerate`: ours has the trimmed model.")
     report.table(HEAD, rows)
     report.write()
-    return 0
+    return int(failed)
 
 
 if __name__ == "__main__":

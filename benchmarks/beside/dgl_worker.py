@@ -82,16 +82,16 @@ class Sampling:
         if given["ids"] == "int32":
             self.seeds = [part.int() for part in self.seeds]
         self.fanouts = given["fanouts"]
-        self.fused = given.get("fused", True)
+        if self.system == "dgl":  # made once: it keeps a table of the graph's nodes
+            self.rule = dgl.dataloading.NeighborSampler(
+                self.fanouts[::-1], prob=self.weights, fused=given["fused"]
+            )
 
     def sizes(self):
         """Nodes and edges of one minibatch after the other."""
         if self.system == "dgl":
-            rule = dgl.dataloading.NeighborSampler(
-                self.fanouts[::-1], prob=self.weights, fused=self.fused
-            )
             for seeds in self.seeds:
-                nodes, _, blocks = rule.sample(self.graph, seeds)
+                nodes, _, blocks = self.rule.sample(self.graph, seeds)
                 yield len(nodes), sum(block.num_edges() for block in blocks)
         else:
             yield from sizes_of(self.pipe())
@@ -100,7 +100,7 @@ class Sampling:
         """GraphBolt's stages."""
         items = gb.ItemSet(torch.cat(self.seeds), names="seed_nodes")
         pipe = gb.ItemSampler(items, batch_size=len(self.seeds[0]))
-        fanouts = [torch.LongTensor([number]) for number in self.fanouts]
+        fanouts = [torch.LongTensor([number]) for number in self.fanouts[::-1]]
         return pipe.sample_neighbor(self.graph, fanouts, prob_name=self.weights)
 
     def run(self, number):
@@ -137,7 +137,10 @@ class Loader:
         if self.loader is not None and self.kept:
             return self.loader
         if self.system == "dgl":
-            rule = dgl.dataloading.NeighborSampler(self.fanouts[::-1])
+            # fused with ids of 32 bits and several threads it returns fewer nodes: other work
+            rule = dgl.dataloading.NeighborSampler(
+                self.fanouts[::-1], fused=self.seeds.dtype == torch.int64
+            )
             self.loader = dgl.dataloading.DataLoader(
                 self.graph,
                 self.seeds,
@@ -150,7 +153,7 @@ class Loader:
         else:
             items = gb.ItemSet(self.seeds, names="seed_nodes")
             pipe = gb.ItemSampler(items, batch_size=self.size, shuffle=True)
-            fanouts = [torch.LongTensor([number]) for number in self.fanouts]
+            fanouts = [torch.LongTensor([number]) for number in self.fanouts[::-1]]
             pipe = pipe.sample_neighbor(self.graph, fanouts)
             store = gb.BasicFeatureStore({("node", None, "feat"): gb.TorchBasedFeature(self.x)})
             pipe = pipe.fetch_feature(store, node_feature_keys=["feat"])

@@ -139,14 +139,14 @@ def dgl_works(
 
 
 def measure_loader(case: Case, peers: Peers, rounds: int, batches: int) -> list[Row]:
-    """Epochs on one and on two cores."""
+    """Epochs on one thread and on two."""
     size = min(SEEDS, case.nodes // (4 * batches))
     seeds = case.seeds(batches, size)
     nodes = torch.from_numpy(np.concatenate(seeds))
     rows: list[Row] = []
     data = as_data(case) if peers.neighbor_loader else None
     for threads in (1, 2):
-        label = f"{case.name}, {threads} core{'s' * (threads > 1)}"
+        label = f"{case.name}, {threads} thread{'s' * (threads > 1)}"
         works = {OURS: epochs(our_loader(case, FANOUTS, nodes, size, threads=threads), threads)}
         for count in WORKERS if threads == 2 else (0,):
             if data is not None:

@@ -55,6 +55,7 @@ class Process:
         environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
         if python is not None:
             environment.pop("PYTHONPATH", None)  # made for this interpreter, not for that one
+            environment["DGLBACKEND"] = "pytorch"  # or it writes a file into the home folder
         self._process = subprocess.Popen(
             [python or sys.executable, "-m", f"beside.{script}", str(threads)],
             cwd=Path(__file__).parents[1],

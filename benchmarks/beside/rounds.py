@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from common.report import median_spread
-
 __all__ = [
     "Bar",
     "Cell",
@@ -36,6 +34,7 @@ HEAD = (
     "loss",
 )
 Row = list[str]
+UNEQUAL = 0.02  # batches of the same rule differ by less
 
 
 @dataclass(frozen=True)
@@ -139,20 +138,21 @@ def compare(cell: Cell, rounds: int) -> list[Row]:
             bars[cell.ours].append(bar.text(statistics.median(costs[cell.ours]) * cell.scale))
         elif best := best_of(costs, bar.family, cell.ours):
             bars[best].append(bar.text(statistics.median(ratios[best])))
+    shapes = {name: shape_of(turns) for name, turns in found.items()}
     rows = []
     for name, values in costs.items():
-        turns = found[name]
-        count = sum(turn.batches for turn in turns)
-        shape = [sum(getattr(t, key) for t in turns) / count for key in ("nodes", "edges")]
-        loss = turns[-1].loss
+        shape, loss = shapes[name], found[name][-1].loss
+        ratio = spread_of(ratios[name], name)
+        if other_work(shape, shapes[cell.ours]):
+            ratio += ", **other work**"
         rows.append(
             [
                 cell.what,
                 cell.case,
                 name + (f" ({cell.notes[name]})" if name in cell.notes else ""),
                 " / ".join(f"{size:,.0f}" for size in shape) if any(shape) else "",
-                f"{median_spread([v * cell.scale for v in values])} {unit(cell.scale)}",
-                "" if name == cell.ours else spread_of(ratios[name], name),
+                f"{figures([v * cell.scale for v in values])} {unit(cell.scale)}",
+                "" if name == cell.ours else ratio,
                 "; ".join(bars[name]),
                 "" if loss is None else f"{loss:.5f}",
             ]
@@ -167,15 +167,34 @@ def show(rows: list[Row]) -> None:
         print(" | ".join(row), flush=True)
 
 
+def shape_of(turns: list[Turn]) -> tuple[float, float]:
+    """Mean nodes and edges of a batch."""
+    count = sum(turn.batches for turn in turns)
+    return sum(turn.nodes for turn in turns) / count, sum(turn.edges for turn in turns) / count
+
+
+def other_work(shape: tuple[float, float], ours: tuple[float, float]) -> bool:
+    """Whether batches differ by more than chance makes them; those without a size do not."""
+    pairs = zip(shape, ours, strict=True)
+    return any(shape) and any(abs(a - b) > UNEQUAL * b for a, b in pairs)
+
+
 def best_of(costs: dict[str, list[float]], family: str, ours: str) -> str | None:
     """The system of a family that took the least in the median."""
     names = [name for name in costs if name.startswith(family) and name != ours]
     return min(names, key=lambda name: statistics.median(costs[name]), default=None)
 
 
+def figures(values: Sequence[float]) -> str:
+    """Median and range with three digits, or as whole numbers from 100 on."""
+    parts = [statistics.median(values), min(values), max(values)]
+    middle, least, most = (f"{v:,.0f}" if v >= 100 else f"{v:.3g}" for v in parts)
+    return f"{middle} ({least} to {most})"
+
+
 def spread_of(ratio: list[float], name: str = "foregather") -> str:
     """A ratio; where a peer's is below 1 it is said in words."""
-    text = median_spread(ratio)
+    text = figures(ratio)
     lost = statistics.median(ratio) < 1 and not name.startswith(("foregather", "dense"))
     return f"{text}, ours loses" if lost else text
 
