@@ -130,7 +130,7 @@ class _Sum(torch.autograd.Function):
     """Sums or means by target; the gradient of x is a sum by source."""
 
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         x: Tensor,
         weight: Tensor | None,
         indptr: Tensor,
@@ -151,7 +151,7 @@ class _Sum(torch.autograd.Function):
         ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, weight, *lists)
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, indptr, source, ptr, edge, target = ctx.saved_tensors
         to_x = to_weight = None
@@ -167,7 +167,7 @@ class _Max(torch.autograd.Function):
     """Maxima by target, and who won; the gradient of x goes to winners, by source."""
 
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         x: Tensor,
         weight: Tensor | None,
         indptr: Tensor,
@@ -187,7 +187,7 @@ class _Max(torch.autograd.Function):
         ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, weight, winner, *lists)
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor | None, ...]:
         x, weight, winner, indptr, source, ptr, edge, target = ctx.saved_tensors
         to_x = to_weight = None
@@ -202,7 +202,7 @@ class _EdgeSoftmax(torch.autograd.Function):
     """Softmax over the edges of each target."""
 
     @staticmethod
-    def forward(logits: Tensor, indptr: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(logits: Tensor, indptr: Tensor) -> Tensor:
         out: Tensor = kernels.edge_softmax(logits, indptr)
         return out
 
@@ -211,7 +211,7 @@ class _EdgeSoftmax(torch.autograd.Function):
         ctx.save_for_backward(output, inputs[1])
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         y, indptr = ctx.saved_tensors
         return kernels.edge_softmax_gradient(y, grad, indptr), None

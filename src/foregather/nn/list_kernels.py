@@ -33,7 +33,7 @@ __all__ = [
 NUMBERS = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
 
 _PLAIN = (Tensor, torch.nn.Parameter)
-_LIBRARY = torch.library.Library("foregather", "DEF")
+_LIBRARY = torch.library.Library("foregather", "DEF")  # type: ignore[no-untyped-call]
 
 
 def sum_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -61,8 +61,8 @@ def _kernel(schema: str, shape: Callable[..., Any]) -> Callable[..., Any]:
 
     def wrap(run: Callable[..., Any]) -> Callable[..., Any]:
         name = run.__name__
-        _LIBRARY.define(name + schema)
-        _LIBRARY.impl(name, run, "CPU")
+        _LIBRARY.define(name + schema)  # type: ignore[no-untyped-call]
+        _LIBRARY.impl(name, run, "CPU")  # type: ignore[no-untyped-call]
         torch.library.register_fake(f"foregather::{name}", shape, lib=_LIBRARY)
         operator = getattr(torch.ops.foregather, name).default
         is_compiling = torch.compiler.is_compiling
