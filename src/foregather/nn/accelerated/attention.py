@@ -98,8 +98,7 @@ def _transformer(conv: Any, call: Call) -> Tensor:
     if conv.lin_beta is None:
         return out + skip
     beta = conv.lin_beta(torch.cat([out, skip, out - skip], dim=-1)).sigmoid()
-    mixed: Tensor = beta * skip + (1 - beta) * out
-    return mixed
+    return torch.lerp(out, skip, beta)
 
 
 def _sums(conv: Any, call: Call) -> bool:
