@@ -40,6 +40,7 @@ def test_counts_by_every_way(batch):
     fresh = batch.edge_index.clone()
     calls = [
         lambda fast: fast(batch),
+        lambda fast: fast(batch.clone()),  # as of another loader: other tensors, with counts
         lambda fast: fast(batch.x, batch.edge_index),
         lambda fast: fast(x=batch.x, edge_index=batch.edge_index),
         lambda fast: fast(batch.x, fresh, **counts),

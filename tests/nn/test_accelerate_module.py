@@ -98,6 +98,23 @@ def test_accelerating_twice_is_accelerating_once():
     assert accelerate(fast).accelerated_model is fast.accelerated_model
 
 
+def test_one_in_another_is_one_pass(batch):
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.last = accelerate(made()), pyg.SAGEConv(3, 2).double()
+
+        def forward(self, x, edge_index):
+            return self.last(self.inner(x, edge_index), edge_index)
+
+    deep, model = one_batch([3, 3, 2]), Outer()
+    expected = model.last(model.inner.accelerated_model(deep.x, deep.edge_index), deep.edge_index)
+    fast = accelerate(model)
+    got = fast(deep.x, deep.edge_index)
+    assert fast.plain is None
+    assert_near(got, expected[: deep.batch_size])
+
+
 def test_what_is_not_a_model():
     with pytest.raises(InputError, match="expected a torch module"):
         accelerate(3)

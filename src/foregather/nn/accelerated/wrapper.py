@@ -16,7 +16,7 @@ from torch import nn
 from foregather.errors import AccelerateWarning, InputError
 from foregather.nn.accelerated.hops import Hops
 from foregather.nn.accelerated.inputs import Inputs, is_batch
-from foregather.nn.accelerated.passing import Pass, convolutions, watching
+from foregather.nn.accelerated.passing import Pass, convolutions, is_watched, watching
 from foregather.nn.accelerated.plan import Ended, Plain, Plan, parts_of
 from foregather.nn.accelerated.prove import prove
 from foregather.nn.accelerated.rows import CutRows
@@ -192,7 +192,7 @@ class Accelerated(nn.Module):
         model = self.accelerated_model
         if len(args) == 1 and not kwargs and is_batch(args[0]):
             args, kwargs = self._picked(args[0])
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or is_watched():  # in a pass, that pass decides
             return model(*args, **kwargs)
         static = self._static()
         if static is not None:
