@@ -88,7 +88,7 @@ class Cases:
 
 def plan(section: str, quick: bool) -> list[tuple[str, Callable[[Case, Peers, int], list[Row]]]]:
     """The graphs of a section and what is done with each."""
-    few, many = (4, 4) if quick else (16, 16)
+    many = 2 if quick else 16  # batches
     settings = (
         [replace(one, hidden=32, seeds=64, batches=2) for one in SETTINGS] if quick else SETTINGS
     )
@@ -97,11 +97,11 @@ def plan(section: str, quick: bool) -> list[tuple[str, Callable[[Case, Peers, in
             (name, lambda c, p, r: measure_sampling(c, p, r, many))
             for name in (("1M",) if quick else ("1M", "10M"))
         ],
-        "weighted": [("1M", lambda c, p, r: measure_weighted(c, p, r, few))],
+        "weighted": [("1M", lambda c, p, r: measure_weighted(c, p, r, many))],
         "loader": [("1M", lambda c, p, r: measure_loader(c, p, r, many))],
         "first": [("1M", measure_first)],
         "tiny": [("cora", measure_tiny)],
-        "one-seed": [("1M", measure_one_seed)],
+        "one-seed": [("1M", lambda c, p, r: measure_one_seed(c, p, r, 16 * many))],
         "memory": [("1M", lambda c, p, r: measure_memory(c, p, r, many))],
         "epoch": [
             (name, lambda c, p, r: measure_epoch(c, p, r, settings))

@@ -20,7 +20,7 @@ from .graphs import Case
 from .loading import WORKERS, as_data, pyg_loader
 from .mapped import MappedPyG
 from .models import SETTINGS, Dense, Setting, Trainer, can_accelerate, input_nodes
-from .rounds import Bar, Cell, Row, Work, compare, take_turns
+from .rounds import Bar, Cell, Row, Turn, Work, compare, take_turns
 
 __all__ = ["measure_disk", "measure_epoch"]
 
@@ -28,19 +28,38 @@ ACCELERATED, TRIMMED = "foregather, accelerated", "foregather, trimmed"
 SHARE = 10  # from disk: one in so many feature rows fits in the cache
 
 
-def our_works(case: Case, setting: Setting, columns: int, **more: Any) -> dict[str, Work]:
-    """Ours with the trimmed model and, where there is one, with the accelerated one."""
+def contents_of(setting: Setting) -> BatchContents:
+    """A GCN has the weights of its edges from the Loader."""
+    return BatchContents(norm="gcn" if setting.kind == "GCN" else None)
+
+
+def our_works(
+    case: Case, setting: Setting, columns: int, notes: dict[str, str], **more: Any
+) -> dict[str, Work]:
+    """Ours with the trimmed model and, where there is one, with the accelerated one.
+
+    A model that cannot be accelerated runs plain; the reason becomes its note.
+    """
     nodes, size = input_nodes(case, setting)
     graph = case.on_disk if more else case.graph
-    held = BatchContents(norm="gcn" if setting.kind == "GCN" else None)
 
     def loader() -> Loader:
+        held = contents_of(setting)
         fanouts = list(setting.fanouts)
         return Loader(graph, fanouts, nodes, size, shuffle=True, contents=held, **more)
 
     works = {TRIMMED: Trainer(setting, columns, "trimmed").on(loader())}
     if can_accelerate():
-        works[ACCELERATED] = Trainer(setting, columns, "accelerated").on(loader())
+        trainer = Trainer(setting, columns, "accelerated")
+        epoch = trainer.on(loader())
+
+        def turn(number: int) -> Turn:
+            made = epoch(number)
+            if (why := trainer.why_plain()) is not None:
+                notes[ACCELERATED] = f"left plain: {why}"
+            return made
+
+        works[ACCELERATED] = turn
     return works
 
 
@@ -67,7 +86,8 @@ def measure_epoch(
     for setting in settings:
         assert case.graph.features is not None
         columns = case.graph.features.width
-        works, notes = our_works(case, setting, columns), {}
+        notes: dict[str, str] = {}
+        works = our_works(case, setting, columns, notes)
         if peers.neighbor_loader:
             data = as_data(case, weight=setting.kind == "GCN")
             nodes, size = input_nodes(case, setting)
@@ -129,7 +149,15 @@ def least_memory(case: Case, setting: Setting) -> int:
     """The smallest budget that our Loader takes for features from disk."""
     nodes, size = input_nodes(case, setting)
     try:
-        Loader(case.on_disk, list(setting.fanouts), nodes, size, memory="1MB", storage="features")
+        Loader(
+            case.on_disk,
+            list(setting.fanouts),
+            nodes,
+            size,
+            contents=contents_of(setting),
+            memory="1MB",
+            storage="features",
+        )
     except BudgetError as error:
         assert error.least is not None, error
         return error.least
@@ -147,8 +175,10 @@ def measure_disk(
         assert features is not None
         share = features.nbytes // SHARE
         memory = least_memory(case, setting) + share
-        works = our_works(case, setting, features.width, memory=memory, storage="features")
-        notes = dict.fromkeys(works, f"memory {format_bytes(memory)}")
+        notes: dict[str, str] = {}
+        budget = {"memory": memory, "storage": "features"}
+        works = our_works(case, setting, features.width, notes, **budget)
+        notes |= dict.fromkeys(works, f"memory {format_bytes(memory)}")
         if peers.neighbor_loader:
             with MappedPyG(case, setting, share) as mapped:
                 works |= mapped.works

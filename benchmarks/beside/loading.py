@@ -209,9 +209,9 @@ def measure_tiny(case: Case, peers: Peers, rounds: int) -> list[Row]:
     return compare(Cell("tiny graph", label, OURS, works, [Bar("PyG", 3)], 1e6), rounds)
 
 
-def measure_one_seed(case: Case, peers: Peers, rounds: int) -> list[Row]:
+def measure_one_seed(case: Case, peers: Peers, rounds: int, count: int) -> list[Row]:
     """Batches of one seed, as for requests that come one by one."""
-    fanouts, count = [10, 10], 256
+    fanouts = [10, 10]
     nodes = torch.from_numpy(case.seeds(1, count)[0])
     works = {OURS: epochs(our_loader(case, fanouts, nodes, 1), 2)}
     if peers.neighbor_loader:

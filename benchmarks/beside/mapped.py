@@ -1,11 +1,15 @@
 """mapped: PyG with its features in a map, in a process whose page cache is as large as our cache.
 
 Its limit is what the process itself holds at most in an epoch, as counted in one without a limit,
-plus the bytes that our cache of feature rows has: so both keep the same share of the rows.
+plus the bytes that our cache of feature rows has: so both keep the same share of the rows. While
+it holds less than at most, more pages fit: the limit favours PyG.
 """
 
+import os
 import threading
+import time
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +24,7 @@ from .rounds import Work
 
 __all__ = ["MappedPyG"]
 
+RESERVE = 16 << 20  # what a watcher that looks every 20 ms may miss
 VARIANTS = (("normal", 0), ("random", 0), ("random", 2))  # advice to the kernel, and workers
 
 
@@ -39,8 +44,18 @@ class MappedPyG:
         self.note = ""
 
     def __enter__(self) -> "MappedPyG":
+        forget(self._case.folder / "x.npy")
         self._group.__enter__()
         self._process = Process("mapped_worker", 2, join=self._group.join)
+        try:
+            self._prepare()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _prepare(self) -> None:
+        """Sets the limit, finds the best way to read, and makes the works."""
         nodes, size = input_nodes(self._case, self._setting)
         path = self._case.folder / f"seeds_mapped_{size}_{len(nodes)}.npy"
         np.save(path, nodes.numpy())
@@ -63,7 +78,8 @@ class MappedPyG:
             for advice, workers in VARIANTS
         }
         more = {"way": "plain", "advice": "random", "workers": 0}
-        limit = self._limit(self._process.work("largest", "epoch", **more, **given))
+        largest = self._process.work("largest", "epoch", **more, **given)
+        limit = self._limit([largest, *trial.values()])
         costs = {name: work(0).seconds for name, work in trial.items()}
         best = min(costs, key=lambda name: costs[name])
         advice, workers = dict(zip(costs, VARIANTS, strict=True))[best]
@@ -71,10 +87,9 @@ class MappedPyG:
             more = {"way": way, "advice": advice, "workers": workers}
             self.works[f"PyG, {way}, map"] = self._process.work(way, "epoch", **more, **given)
         self.note = f"{best}; {limit}"
-        return self
 
-    def _limit(self, work: Work) -> str:
-        """Sets the limit by what an epoch of the largest model holds; says what it is."""
+    def _limit(self, works: list[Work]) -> str:
+        """Sets the limit by the most that an epoch of any of them holds; says what it is."""
         if not self._group.works:
             return "the page cache has no limit here: cgroups need root"
         most, ended = 0, threading.Event()
@@ -87,20 +102,38 @@ class MappedPyG:
         watcher = threading.Thread(target=watch)
         watcher.start()
         try:
-            work(0)
+            for work in works:
+                work(0)
         finally:
             ended.set()
             watcher.join()
-        limit = int(most * 1.03) + self._cache
+        limit = int(most * 1.03) + RESERVE + self._cache
         (self._group.folder / "memory.limit_in_bytes").write_text(str(limit))
         return f"limit {format_bytes(limit)}, {format_bytes(self._cache)} of it for pages"
 
     def __exit__(self, *_: object) -> None:
         self._process.close()
+        ends = time.monotonic() + 20
+        while self._group.works and time.monotonic() < ends:  # its workers end a little later
+            if not (self._group.folder / "cgroup.procs").read_text():
+                break
+            time.sleep(0.05)
         self._group.__exit__()
 
 
+def forget(path: Path) -> None:
+    """Drops a file's pages, which are counted where they were first read or written: here."""
+    with open(path, "rb+") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
 def own_bytes(group: Cgroup) -> int:
-    """Bytes that the processes of a cgroup hold themselves, without cached pages."""
+    """Bytes that the processes of a cgroup need, their workers' included: all but pages of files.
+
+    Batches from workers are in shared memory, which the kernel counts as cache as well.
+    """
     text = (group.folder / "memory.stat").read_text()
-    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("total_rss "))
+    told = dict(line.split() for line in text.splitlines())
+    used = group.read("memory.usage_in_bytes") or 0
+    return used - int(told["total_cache"]) + int(told["total_shmem"])

@@ -121,6 +121,10 @@ class Trainer:
             made = self.run(batch.x, batch.edge_index, **more)
         return made[: batch.batch_size]
 
+    def why_plain(self) -> str | None:
+        """Why an accelerated model runs as it is; None where it does not."""
+        return getattr(self.run, "plain", None) if self.way == "accelerated" else None
+
     def epoch(self, loader: Iterable[Any]) -> Turn:
         """Trains on every batch once."""
         nodes = edges = count = 0

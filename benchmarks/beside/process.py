@@ -68,7 +68,7 @@ class Process:
         )
         self.version = str(self._hear().get("version", ""))
 
-    def work(self, name: str, kind: str, **given: object) -> Work:
+    def work(self, name: str, kind: str, /, **given: object) -> Work:
         """Prepares some work; the function does it once and says what it took."""
         self.ask({"make": name, "kind": kind, **given})
 
