@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from foregather.dist.features.exchange import FeatureExchange
 from foregather.dist.features.fetch_rows import exchange_of
+from foregather.dist.features.leaf_rows import LeafRows
 from foregather.dist.loader_facts import facts_of, seed_facts
 from foregather.dist.sampling.dist_sampler import DistSampler
 from foregather.dist.sampling.partition import Partition, cut_rows
@@ -27,6 +28,7 @@ from foregather.dist.transport.rank_grid import RankGrid
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.loader.batch_recipe import BatchRecipe, Dealt
+from foregather.loader.batches.leaf_sums import Scratch
 from foregather.loader.lookahead import bulks_with_lookahead
 from foregather.loader.loop import Producer, RankProducer
 from foregather.loader.prefetch import ahead
@@ -145,6 +147,7 @@ class RankBatches:
         steps = range(first, self.steps(recipe.seeds), self.bulk)
         looks = self.rows is not None and self.rows.mode == "planned"
         begun: list[Future[Bulk]] = []
+        scratch = recipe.assembler.scratch()
 
         def begin() -> Iterator[_Begun]:
             before: Future[Bulk] | None = None
@@ -159,7 +162,7 @@ class RankBatches:
             for now, *later in bulks_with_lookahead(begin(), 2 if looks else 1):
                 begun.remove(now.pending)
                 following = later[0].pending.result() if looks and later else None
-                yield from self._finish(recipe, now, following)
+                yield from self._finish(recipe, now, following, scratch)
                 del now, later, following
         except GeneratorExit:
             wait(begun)  # other ranks depend on this one
@@ -183,9 +186,15 @@ class RankBatches:
         )
         return _Begun(start, pending, dealt)
 
-    def _finish(self, recipe: BatchRecipe, now: "_Begun", later: Bulk | None) -> Iterator[Any]:
+    def _finish(
+        self, recipe: BatchRecipe, now: "_Begun", later: Bulk | None, scratch: Scratch
+    ) -> Iterator[Any]:
         bulk, dealt, start = now.pending.result(), now.dealt, now.start
-        rows = self.rows.fetch(bulk, later) if self.rows is not None else None
+        rows, reduce = None, None
+        if recipe.assembler.leaves != "rows":
+            reduce = LeafRows(recipe.assembler, bulk, () if later is None else list(later), scratch)
+        if self.rows is not None:
+            rows = self.rows.fetch(bulk, later, reduce)
         for step, (sample, (nodes, input_id)) in enumerate(zip(bulk, dealt, strict=True), start):
             own = next(rows) if rows is not None else None
             batch = recipe.assembler.batch(sample, nodes, input_id, own)

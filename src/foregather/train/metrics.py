@@ -77,6 +77,12 @@ def forward(
                 "the sampler expands per layer, so batches have layers and no edge_index; use "
                 'expand="once", or a model whose forward takes the batch'
             )
+        if getattr(batch, "neighbor_sum", None) is not None:
+            raise InputError(
+                f"batches have sums in place of the rows of leaves, but {type(model).__name__} "
+                "takes the rows of all nodes; use leaves='rows', or a model whose forward takes "
+                "the batch"
+            )
         scores = call(batch.x.to(dtype), batch.edge_index, **_given(model, batch, dtype))
     if not isinstance(scores, Tensor) or scores.ndim != 2 or len(scores) < batch.batch_size:
         shape = list(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__

@@ -7,7 +7,7 @@ soonest. Mode "paper" is the published exchange, one per minibatch.
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, wait
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from zlib import crc32
 
 import numpy as np
@@ -20,16 +20,13 @@ from foregather.dist.features.feature_block import FeatureBlock
 from foregather.dist.features.fetch_plan import FetchPlanner
 from foregather.dist.features.memory_split import OwnBlock, shares, shares_with_disk
 from foregather.dist.features.planned_fetcher import PlannedFetcher
-from foregather.dist.features.rank_executor import RankExecutor, RankPlanner
+from foregather.dist.features.rank_executor import RankExecutor, RankPlanner, Reduce
 from foregather.dist.transport.codec import Codec, WireError, WireFormat
 from foregather.dist.transport.ledger import Ledger
 from foregather.dist.transport.rank_grid import Channel, RankGrid
 from foregather.errors import InputError, RankError
 from foregather.sampling.bulk import Bulk
 from foregather.units import format_bytes, parse_size
-
-if TYPE_CHECKING:
-    import torch
 
 __all__ = ["ExchangeMode", "FeatureExchange", "Fetch"]
 
@@ -45,9 +42,9 @@ class Fetch:
     together when the next bulk starts.
     """
 
-    def __init__(self, thread: Executor, rows: "Iterator[torch.Tensor]", steps: int) -> None:
+    def __init__(self, thread: Executor, rows: Iterator[Any], steps: int) -> None:
         self._thread, self._rows, self._left = thread, rows, steps
-        self._futures: deque[Future[torch.Tensor]] = deque()
+        self._futures: deque[Future[Any]] = deque()
         self._rest: Future[None] | None = None
         self._submit(1)
 
@@ -67,20 +64,20 @@ class Fetch:
     def __iter__(self) -> "Fetch":
         return self
 
-    def __next__(self) -> "torch.Tensor":
+    def __next__(self) -> Any:
         if not self._futures:
             raise StopIteration
         self._submit(1)
         return self._futures.popleft().result()
 
 
-def _next(rows: "Iterator[torch.Tensor]") -> "torch.Tensor":
+def _next(rows: Iterator[Any]) -> Any:
     for found in rows:
         return found
     raise RankError("these rows are not available: an earlier minibatch of the bulk failed")
 
 
-def _exhaust(rows: "Iterator[torch.Tensor]") -> None:
+def _exhaust(rows: Iterator[Any]) -> None:
     for _ in rows:
         raise AssertionError("a bulk has more minibatches than were requested")
 
@@ -176,7 +173,12 @@ class FeatureExchange:
         self.planner = ColumnPlanner(fetch, staging, own)
         return staging
 
-    def fetch(self, bulk: Iterable[Any], later: Iterable[Any] | None = None) -> Fetch:
+    def fetch(
+        self,
+        bulk: Iterable[Any],
+        later: Iterable[Any] | None = None,
+        reduce: Reduce | None = None,
+    ) -> Fetch:
         """Starts to fetch this rank's minibatches in the background.
 
         The result, one tensor [nodes, width] per minibatch, equals `features[ids]` of the whole
@@ -185,6 +187,8 @@ class FeatureExchange:
         Args:
             bulk: a `Bulk`, or the ids of each minibatch; a rank may have none.
             later: the next bulk, if known: rows it needs are kept.
+            reduce: makes of the rows of a minibatch what is returned in their place, so that they
+                need not be kept.
 
         Raises (here or when rows are read):
             InputError: an id is out of range, or twice in a minibatch.
@@ -193,20 +197,27 @@ class FeatureExchange:
         if self._last is not None:
             self._last.go_on()
         batches, ahead = list(bulk), [] if later is None else list(later)
-        rows = self._run(batches, ahead, self._name(bulk))
+        rows = self._run(batches, ahead, self._name(bulk), reduce)
         self._number += 1
         self._last = Fetch(self.channel.thread, rows, len(batches))
         return self._last
 
     def _run(
-        self, batches: Sequence[Any], ahead: Sequence[Any], name: str
-    ) -> "Iterator[torch.Tensor]":
+        self, batches: Sequence[Any], ahead: Sequence[Any], name: str, reduce: Reduce | None
+    ) -> Iterator[Any]:
         """Plans and fetches a bulk, in the channel's thread: requests cross between two halves."""
         self.grid.watch.where = f"{name} of rank {self.grid.rank},"
+        if reduce is not None:
+            batches, ahead = reduce.wanted()
         plan = self.planner.plan(batches, ahead)
         self.fetcher.append(self.planner.complete(plan, self.fetcher.request(plan)))
-        for _ in batches:
-            yield self.fetcher.step()
+        if reduce is not None:
+            reduce.begin(plan)
+        for number in range(len(batches)):
+            if reduce is None:
+                yield self.fetcher.step()
+            else:
+                yield reduce.reduced(number, self.fetcher.step(reduce.space(number)))
         self.fetcher.drain()
 
     def _name(self, bulk: Iterable[Any]) -> str:
