@@ -19,6 +19,35 @@ def expect_leaks() -> None:
     Says that threads will still run at the end of the process and keep what they hold.
     """
 
+class EdgeLists:
+    """Addresses of lists of edges, by target or by source."""
+
+    def __init__(self, ptr: int, rows: int, index: int, edge: int, limit: int, wide: bool) -> None: ...
+
+def lists_by_target(from_: int, to: int, edges: int, num_sources: int, num_targets: int, indptr: int, source: int, wide: bool, threads: int) -> None:
+    """Checks edges that ascend by target and writes their lists."""
+
+def lists_by_source(indptr: int, num_targets: int, source: int, edges: int, num_sources: int, ptr: int, edge: int, target: int, wide: bool, threads: int) -> None:
+    """Writes the lists by source of edges whose lists by target are given."""
+
+def sum_lists(lists: EdgeLists, number: int, x: int, heads: int, width: int, weight: int, sizes: int, mean: bool, out: int, threads: int) -> None:
+    """Sums of the rows of x over lists, weighted and divided as asked."""
+
+def edge_dots(lists: EdgeLists, number: int, x: int, heads: int, width: int, grad: int, mean: bool, winner: int, out: int, threads: int) -> None:
+    """Products of the rows of x and grad at the two ends of each edge."""
+
+def max_lists(lists: EdgeLists, number: int, x: int, width: int, weight: int, out: int, winner: int, threads: int) -> None:
+    """The largest of the rows of x over lists, and which entry has it."""
+
+def max_lists_gradient(lists: EdgeLists, number: int, grad: int, width: int, winner: int, first: int, weight: int, out: int, threads: int) -> None:
+    """The gradient of x, from that of max_lists, over lists by source."""
+
+def edge_softmax(ptr: int, rows: int, number: int, heads: int, z: int, y: int, threads: int) -> None:
+    """Softmax over the edges of each target."""
+
+def edge_softmax_gradient(ptr: int, rows: int, number: int, heads: int, y: int, grad: int, out: int, threads: int) -> None:
+    """The gradient of edge_softmax."""
+
 SUM_BLOCK: int = 4096
 
 def crc32c(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], before: int = 0) -> int:
