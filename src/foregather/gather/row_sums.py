@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from foregather import _core
 from foregather.errors import InputError
-from foregather.gather.memory import gather, gathered_dtype
+from foregather.gather.memory import gather
 from foregather.graph.features import Features
 
 __all__ = ["can_sum", "list_starts", "sum_features", "sum_matrix", "summed_dtype"]
 
 Array = npt.NDArray[Any]
 Int = npt.NDArray[np.int64]
+Places = npt.NDArray[np.uint32]
 
-_PIECE = (
-    1 << 13
-)  # rows that are made from stored ones at a time, so that they stay in the CPU's cache
+_PIECE = 1 << 13  # rows that are made from stored ones at a time
 
 
 def can_sum(dtype: np.dtype[Any]) -> bool:
@@ -45,57 +45,54 @@ def list_starts(target: Array, targets: int) -> Int:
             f"edges must ascend by target, all below {targets}, for their rows to be added up; "
             "use a sampler with hops, such as Neighbor, or leaves='rows'"
         )
-    starts: Int = np.searchsorted(target, np.arange(targets + 1))
+    starts: Int = np.searchsorted(target, np.arange(targets + 1, dtype=target.dtype))
     return starts
 
 
 def sum_matrix(
-    rows: Array, source: Array, starts: Int, weight: Array | None, out: Array, threads: int = 0
+    rows: Array, place: Places, starts: Int, weight: Array | None, out: Array, threads: int = 0
 ) -> None:
-    """Writes to out[t] the sum of weight[e] * rows[source[e]] for e in starts[t]..starts[t + 1].
+    """Writes to out[t] the sum of weight[e] * rows[place[e]] for e in starts[t]..starts[t + 1].
 
     Args:
         rows: [any, width], float16, float32 or float64, contiguous.
-        source: rows to add, by target.
+        place: rows to add, by target.
         starts: from `list_starts`.
-        weight: float32, one a source; None for 1.
+        weight: float32, one a place; None for 1.
         out: [targets, width] of `summed_dtype`.
         threads: 0 uses all.
+
+    Raises:
+        InputError: a place is out of range; then nothing was written.
     """
-    out[...] = 0
-    target = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    for low in range(0, len(source), _PIECE):
-        some = rows[source[low : low + _PIECE]].astype(out.dtype)
-        if weight is not None:
-            some *= weight[low : low + _PIECE, None]
-        np.add.at(out, target[low : low + _PIECE], some)
+    _core.sum_rows(rows, None, place, starts, weight, None, out, threads)
 
 
 def sum_features(
     features: Features,
-    ids: Array,
+    node: Array,
+    place: Places,
     starts: Int,
     weight: Array | None,
     out: Array,
     threads: int = 0,
 ) -> None:
-    """The same from a feature matrix in memory or memory-mapped, `ids` being its rows.
+    """The same from a feature matrix in memory or memory-mapped: its rows node[place[e]].
 
-    Rows that are not stored as they are summed (int8 with a scale, a strided view, another byte
-    order) are gathered for a few targets at a time.
+    A strided view, or rows in another byte order, are gathered for a few targets at a time.
     """
     data = features.data
-    if features.scale is None and data.flags.c_contiguous and data.dtype.isnative:
-        return sum_matrix(data, ids, starts, weight, out, threads)
+    if data.flags.c_contiguous and data.dtype.isnative:
+        _core.sum_rows(data, node, place, starts, weight, features.scale, out, threads)
+        return
     first = 0
     while first < len(starts) - 1:
         last = int(np.searchsorted(starts, starts[first] + _PIECE, "right")) - 1
         last = min(max(last, first + 1), len(starts) - 1)
         span = slice(int(starts[first]), int(starts[last]))
-        rows = gather(features, ids[span], threads=threads).numpy()
+        rows = gather(features, node[place[span]], threads=threads).numpy()
+        some = np.arange(len(rows), dtype=np.uint32)
         part = None if weight is None else weight[span]
-        places = np.arange(len(rows))
-        sum_matrix(
-            rows, places, starts[first : last + 1] - span.start, part, out[first:last], threads
-        )
+        begins = starts[first : last + 1] - span.start
+        sum_matrix(rows, some, begins, part, out[first:last], threads)
         first = last

@@ -102,11 +102,12 @@ class Assembler:
         """
         if self.leaves != "rows" and not isinstance(rows, Summed):
             rows = self.summed(sample, rows)
+        x: Tensor | None
         if isinstance(rows, Summed):
             x, sums, weight = rows.x, rows.neighbor_sum, rows.weight
         else:
             x = self._gather(self.graph.features, sample.node) if rows is None else rows
-            sums, weight = None, self._weight(sample)
+            sums, weight = None, self.weight(sample)
         edge_index = self._edge_index(sample)
         e_id = self._long(sample.edge)
         if edge_attr is None and self.edge_attr:
@@ -142,14 +143,15 @@ class Assembler:
             sample: nodes and edges.
             rows: feature rows of all its nodes, if already gathered; they are not kept.
         """
-        features, weight = self.graph.features, self._weight(sample)
+        features, weight = self.graph.features, self.weight(sample)
         assert features is not None
         starts, factors = starts_of(sample), sum_weights(self.leaves, weight)
         made = self.empty_summed(num_targets(sample), weight)
         x, sums = made.x.numpy(), made.neighbor_sum.numpy()
         if rows is None:
             gather(features, sample.node[: len(x)], made.x, threads=self.threads)
-            sum_features(features, sample.node[sample.row], starts, factors, sums, self.threads)
+            edges = (sample.node, sample.row, starts, factors)
+            sum_features(features, *edges, sums, self.threads)
         else:
             x[...] = rows[: len(x)].numpy()
             sum_matrix(rows.numpy(), sample.row, starts, factors, sums, self.threads)
@@ -170,7 +172,7 @@ class Assembler:
         """Returns memory for what `batch` takes as rows of this sample."""
         if self.leaves == "rows":
             return self.empty_rows(len(sample.node))
-        return self.empty_summed(num_targets(sample), self._weight(sample))
+        return self.empty_summed(num_targets(sample), self.weight(sample))
 
     def scratch(self, rows: int = 0) -> Scratch:
         """Returns memory for the rows of one batch after the other, mostly of up to `rows`."""
@@ -249,7 +251,8 @@ class Assembler:
 
         return torch.from_numpy(rows)
 
-    def _weight(self, sample: Sample) -> "Tensor | None":
+    def weight(self, sample: Sample) -> "Tensor | None":
+        """Returns the weights of the sample's edges; None if batches have none."""
         import torch
 
         values = self._products(sample)

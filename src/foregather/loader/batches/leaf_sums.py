@@ -1,9 +1,9 @@
 """leaf_sums: the option of batches without rows of leaves, but with the sums that a model needs.
 
-Leaves are the nodes first met in the last hop. A linear first layer (SAGE, GCN, GIN, GraphConv) only
-adds up their rows, so a batch may have these sums in place of the rows: `x` of the nodes that are
-targets of edges, and `neighbor_sum`, for each of them the sum over all its sampled edges. Sums are
-formed in the order of edges, so that they equal those of a whole batch bit for bit.
+Leaves are the nodes first met in the last hop. A linear first layer (SAGE, GCN, GIN, GraphConv)
+only adds up their rows, so a batch may have these sums in place of the rows: `x` of the nodes that
+are targets of edges, and `neighbor_sum`, for each of them the sum over all its sampled edges. Sums
+are formed in the order of edges, so that they equal those of a whole batch bit for bit.
 """
 
 from collections.abc import Callable
