@@ -91,7 +91,7 @@ def test_sums_are_those_of_whole_batches(form, kind):
 
 @pytest.mark.parametrize("fanouts", [(5,), (-1,), (-1, -1), (2, -1, 1), (50, 50, 50, 50)])
 def test_any_fanouts(fanouts):
-    """Also with whole neighbourhoods, and with hops that meet no new node."""
+    """Also with whole neighbourhoods, and with layers that meet no new node."""
     whole, summed = pair(small_graph(), "sum", fanouts)
     check_all(whole, summed, "sum")
 
@@ -284,7 +284,7 @@ def refused(text, graph=None, sampler=None, **contents):
 def test_what_cannot_be_summed_is_refused():
     refused("expected one of 'rows', 'sum', 'weighted'", leaves="mean")
     refused("expands per layer", sampler=Neighbor([3, 2], expand="per-layer"))
-    refused("RandomWalk have no hops", sampler=RandomWalk(2))
+    refused("RandomWalk does not sample layer by layer", sampler=RandomWalk(2))
     refused("no edge_weight", leaves="weighted")
     graph = small_graph()
     refused("no features", replace(graph, features=None))

@@ -43,7 +43,7 @@ def list_starts(target: Array, targets: int) -> Int:
     if len(target) and (int(target[-1]) >= targets or (target[1:] < target[:-1]).any()):
         raise InputError(
             f"edges must ascend by target, all below {targets}, for their rows to be added up; "
-            "use a sampler with hops, such as Neighbor, or leaves='rows'"
+            "use a sampler that goes layer by layer, such as Neighbor, or leaves='rows'"
         )
     starts: Int = np.searchsorted(target, np.arange(targets + 1, dtype=target.dtype))
     return starts

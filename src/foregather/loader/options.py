@@ -34,8 +34,8 @@ class BatchContents:
         edge_index: "tensor", or "EdgeIndex" for PyG's class, which aggregates faster.
         pyg: batches are PyG's Data: "auto" where PyG is installed, True, or False for a plain
             Batch.
-        leaves: "rows": x of all nodes. "sum" and "weighted" leave out the rows of nodes first met
-            in the last hop, which a linear first layer (SAGE, GCN, GIN, GraphConv) only adds up:
+        leaves: "rows": x of all nodes. "sum" and "weighted" leave out the rows of leaves, the nodes
+            first met last, which a linear first layer (SAGE, GCN, GIN, GraphConv) only adds up:
             `x` has the rows of the other nodes, and `neighbor_sum` for each of them the sum of the
             rows of its sampled in-neighbours, for "weighted" times `edge_weight`. A mean is
             `neighbor_sum` over the number of edges. For models that use it; others refuse such a

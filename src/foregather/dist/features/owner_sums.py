@@ -72,7 +72,7 @@ def group_edges(sample: Sample, row_starts: Int) -> OwnerGroups:
     """Groups the edges of a minibatch.
 
     Raises:
-        InputError: it has no hops.
+        InputError: its layers do not follow each other.
     """
     starts_of(sample)  # checks that targets ascend
     targets, owners = num_targets(sample), len(row_starts) - 1

@@ -1,9 +1,10 @@
 """leaf_sums: the option of batches without rows of leaves, but with the sums that a model needs.
 
-Leaves are the nodes first met in the last hop. A linear first layer (SAGE, GCN, GIN, GraphConv)
-only adds up their rows, so a batch may have these sums in place of the rows: `x` of the nodes that
-are targets of edges, and `neighbor_sum`, for each of them the sum over all its sampled edges. Sums
-are formed in the order of edges, so that they equal those of a whole batch bit for bit.
+Leaves are the nodes first met in the last layer of sampling. A linear first layer of the model
+(SAGE, GCN, GIN, GraphConv) only adds up their rows, so a batch may have these sums in place of the
+rows: `x` of the nodes that are targets of edges, and `neighbor_sum`, for each of them the sum over
+all its sampled edges. Sums are formed in the order of edges, so that they equal those of a whole
+batch bit for bit.
 """
 
 from collections.abc import Callable
@@ -50,7 +51,7 @@ class Summed:
 
 
 def num_targets(sample: Sample) -> int:
-    """Nodes of a sample that are targets of edges: all but those first met in the last hop."""
+    """Nodes of a sample that are targets of edges: all but the leaves."""
     return sample.num_nodes[-2]
 
 
@@ -58,7 +59,7 @@ def starts_of(sample: Sample) -> npt.NDArray[np.int64]:
     """Where the edges of each target begin.
 
     Raises:
-        InputError: a target was first met in the last hop, so there are no hops.
+        InputError: a target was first met in the last layer: layers do not follow each other.
     """
     return list_starts(sample.col, num_targets(sample))
 
@@ -87,8 +88,8 @@ def check_leaves(leaves: Leaves, graph: Graph, sampler: Sampler, norm: str | Non
         )
     if isinstance(sampler, SubgraphSampler):
         raise InputError(
-            f"{given}, but batches of {name} have no hops, so there are no leaves; use Neighbor or "
-            "Labor, or leaves='rows'"
+            f"{given}, but {name} does not sample layer by layer, so there are no leaves; use "
+            "Neighbor or Labor, or leaves='rows'"
         )
     weighs = norm is not None or graph.edge_weight is not None
     if leaves == "weighted" and not weighs and isinstance(sampler, Neighbor):
