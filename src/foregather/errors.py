@@ -5,6 +5,7 @@ message as one sentence and exits with code 2.
 """
 
 __all__ = [
+    "AccelerateWarning",
     "BudgetError",
     "ForegatherError",
     "FormatError",
@@ -52,3 +53,7 @@ class RankError(ForegatherError, RuntimeError):
 
 class NumericError(ForegatherError, ArithmeticError):
     """Training produced NaN or infinity; the message says where it appeared first."""
+
+
+class AccelerateWarning(UserWarning):
+    """A model is left as it is by `foregather.nn.accelerate`; the message names the module."""

@@ -16,6 +16,7 @@ from foregather.graph.graph import Graph
 from foregather.interop.attributes import Attributes
 from foregather.interop.subgraphs import bidirectional, induced, repeat_seeds
 from foregather.loader.batches.batch import LayerGraph
+from foregather.loader.batches.hop_counts import remember
 from foregather.loader.batches.pyg_batch import sorted_edge_index
 
 __all__ = ["Finish", "version_of"]
@@ -85,6 +86,8 @@ class Finish:
             self._layers(made, batch)
         if self.device is not None:
             made = made.to(self.device, non_blocking=True)
+        if made.edge_index is not None and made.num_sampled_edges is not None:
+            remember(made.edge_index, made.num_sampled_nodes, made.num_sampled_edges)
         return made if self.transform is None else self.transform(made)
 
     def _fill(self, out: Any, rows: Tensor | None, weight: Tensor | None) -> Any:

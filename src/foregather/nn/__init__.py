@@ -1,5 +1,6 @@
 """nn: models as lists of layers, in plain torch; PyG's models work as well."""
 
+from foregather.nn.accelerated import Accelerated, accelerate
 from foregather.nn.conv import Conv
 from foregather.nn.deep import gcnii_layers, resgcn_layers
 from foregather.nn.gcn import gcn_layers, sage_layers
@@ -17,4 +18,6 @@ __all__ = [
     "MLP",
     "SAGE",
     "SAGEConv",
+    "accelerate",
+    "Accelerated",
 ]

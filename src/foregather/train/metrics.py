@@ -4,10 +4,8 @@ Labels of one integer per node are classes (-1: missing, not counted); several c
 are classes that a node may have at the same time (-1 and NaN: missing, not counted).
 """
 
-import inspect
 import math
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +16,7 @@ from torch.nn import functional
 from foregather.errors import ForegatherError, InputError
 from foregather.graph.graph import Graph
 from foregather.graph.mapped import fetch, take
+from foregather.nn.arguments import call_arguments, parameters_of, takes_batch
 
 __all__ = [
     "accuracy",
@@ -40,16 +39,6 @@ Array = npt.NDArray[Any]
 
 _ROWS = 1 << 20
 _FEW_CLASSES = 1 << 16  # a graph may have fewer nodes than classes, up to this many
-#: Optional arguments of a model, and the batch fields passed to them.
-_OPTIONAL = {
-    "edge_weight": "edge_weight",
-    "edge_attr": "edge_attr",
-    "num_sampled_nodes": "num_sampled_nodes",
-    "num_sampled_edges": "num_sampled_edges",
-    "num_sampled_nodes_per_hop": "num_sampled_nodes",
-    "num_sampled_edges_per_hop": "num_sampled_edges",
-}
-_takes: WeakKeyDictionary[nn.Module, dict[str, inspect.Parameter]] = WeakKeyDictionary()
 
 
 def forward(
@@ -68,22 +57,8 @@ def forward(
     Raises:
         InputError: the scores do not have one row per node, or `forward` needs a missing field.
     """
-    takes, call = _parameters(model), model if parallel is None else parallel
-    if tuple(takes) == ("batch",):
-        scores = call(batch)
-    else:
-        if batch.edge_index is None:
-            raise InputError(
-                "the sampler expands per layer, so batches have layers and no edge_index; use "
-                'expand="once", or a model whose forward takes the batch'
-            )
-        if getattr(batch, "neighbor_sum", None) is not None:
-            raise InputError(
-                f"batches have sums in place of the rows of leaves, but {type(model).__name__} "
-                "takes the rows of all nodes; use leaves='rows', or a model whose forward takes "
-                "the batch"
-            )
-        scores = call(batch.x.to(dtype), batch.edge_index, **_given(model, batch, dtype))
+    given, named = call_arguments(model, batch, dtype)
+    scores = (model if parallel is None else parallel)(*given, **named)
     if not isinstance(scores, Tensor) or scores.ndim != 2 or len(scores) < batch.batch_size:
         shape = list(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
         raise InputError(
@@ -93,44 +68,10 @@ def forward(
     return scores[: batch.batch_size]
 
 
-def _given(model: nn.Module, batch: Any, dtype: torch.dtype) -> dict[str, Any]:
-    """The optional arguments that a model takes and a batch has."""
-    takes = _parameters(model)
-    given = {
-        name: value
-        for name, source in _OPTIONAL.items()
-        if name in takes
-        and getattr(model, f"supports_{name}", True)  # PyG's models name what they leave out
-        and (value := getattr(batch, source, None)) is not None
-    }
-    both = hasattr(model, "supports_edge_attr") and given.keys() >= {"edge_weight", "edge_attr"}
-    if both or len(given.get("num_sampled_nodes_per_hop", ())) == 1:
-        # PyG does not trim both; with one count there is nothing to trim; the seeds' scores are
-        # the same
-        given = {name: value for name, value in given.items() if "per_hop" not in name}
-    for name in _OPTIONAL:
-        if name in takes and name not in given and takes[name].default is takes[name].empty:
-            raise InputError(
-                f"{type(model).__name__} needs {name}, but the graph has none; convert the "
-                "graph with it, or give the argument a default"
-            )
-    if "edge_attr" in given:
-        given["edge_attr"] = given["edge_attr"].to(dtype)
-    if "edge_weight" in given and dtype == torch.float64:
-        given["edge_weight"] = given["edge_weight"].to(dtype)
-    return given
-
-
-def _parameters(model: nn.Module) -> dict[str, inspect.Parameter]:
-    if model not in _takes:
-        _takes[model] = dict(inspect.signature(model.forward).parameters)
-    return _takes[model]
-
-
 def wants_edge_attr(model: nn.Module) -> bool:
     """Whether a model may use edge features: `forward` names them, or takes the batch."""
-    takes = _parameters(model)
-    named = "edge_attr" in takes or tuple(takes) == ("batch",)
+    takes = parameters_of(model)
+    named = "edge_attr" in takes or takes_batch(model)
     return named and bool(getattr(model, "supports_edge_attr", True))  # PyG's models say so
 
 

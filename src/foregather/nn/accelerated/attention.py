@@ -1,0 +1,115 @@
+"""attention: GATConv, GATv2Conv and TransformerConv by kernels, for the rows that are needed.
+
+Self-loops are merged into the edges once a batch, as the first edge of each target, so that targets
+still ascend. Sources are mapped once, and targets are the first of the mapped rows where the
+convolution shares the map.
+"""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from foregather.nn.accelerated.hops import Hops
+from foregather.nn.aggregate import Neighborhoods, aggregate_heads, edge_softmax
+from foregather.nn.accelerated.rules import Call, add_rule
+
+__all__: list[str] = []
+
+
+def _edges(conv: Any, call: Call) -> tuple[Tensor, Tensor, Neighborhoods]:
+    """Sources and targets of the edges that are attended over, and their neighbourhoods."""
+    if not getattr(conv, "add_self_loops", False):
+        source, target = call.hops.edge_index[:, : call.edges]
+        return source, target, call.neighborhoods
+    hops, most = call.hops, call.hops.nodes[-1 if call.targets == call.hops.num_nodes else -2]
+    edges, whole = hops.made_once(("loops", most), lambda: _with_loops(hops, most))
+    near = hops.made_once(
+        ("loops", call.sources, call.targets), lambda: whole.first(call.targets, call.sources)
+    )
+    return edges[0, : near.num_edges], edges[1, : near.num_edges], near
+
+
+def _with_loops(hops: Hops, targets: int) -> tuple[Tensor, Neighborhoods]:
+    """All edges with one self-loop of each, the first of its edges."""
+    source, target = hops.edge_index  # all of them lead to the first targets
+    kept = source != target
+    if not bool(kept.all()):
+        source, target = source[kept], target[kept]
+    merged = source.new_empty(2, source.numel() + targets)
+    place = torch.arange(1, source.numel() + 1, device=source.device) + target
+    merged[0, place], merged[1, place] = source, target
+    nodes = torch.arange(targets, device=source.device)
+    loop = nodes + torch.searchsorted(target.contiguous(), nodes)
+    merged[:, loop] = nodes
+    return merged, Neighborhoods.of(merged, hops.num_nodes, targets)
+
+
+def _attend(conv: Any, logits: Tensor, near: Neighborhoods, values: Tensor) -> Tensor:
+    """Sums of the values by a softmax of the logits, [targets, heads * channels] or their mean."""
+    alpha = edge_softmax(logits, near)
+    alpha = functional.dropout(alpha, p=conv.dropout, training=conv.training)
+    out = aggregate_heads(values, near, alpha.to(values.dtype))
+    return out.flatten(1) if conv.concat else out.mean(dim=1)
+
+
+def _finished(conv: Any, out: Tensor, x: Tensor) -> Tensor:
+    if conv.res is not None:
+        out = out + conv.res(x)
+    return out if conv.bias is None else out + conv.bias
+
+
+def _gat(conv: Any, call: Call) -> Tensor:
+    x = call.x
+    rows = conv.lin(x).view(-1, conv.heads, conv.out_channels)
+    source, target, near = _edges(conv, call)
+    given = (rows * conv.att_src).sum(dim=-1)
+    taken = (rows[: call.targets] * conv.att_dst).sum(dim=-1)
+    logits = given.index_select(0, source) + taken.index_select(0, target)
+    logits = functional.leaky_relu(logits, conv.negative_slope)
+    return _finished(conv, _attend(conv, logits, near, rows), x[: call.targets])
+
+
+def _gat_v2(conv: Any, call: Call) -> Tensor:
+    x, shape = call.x, (-1, conv.heads, conv.out_channels)
+    rows = conv.lin_l(x).view(shape)
+    own = rows[: call.targets]
+    if not conv.share_weights:
+        own = conv.lin_r(x[: call.targets]).view(shape)
+    source, target, near = _edges(conv, call)
+    pairs = own.index_select(0, target) + rows.index_select(0, source)
+    logits = (functional.leaky_relu(pairs, conv.negative_slope) * conv.att).sum(dim=-1)
+    return _finished(conv, _attend(conv, logits, near, rows), x[: call.targets])
+
+
+def _transformer(conv: Any, call: Call) -> Tensor:
+    x, shape = call.x, (-1, conv.heads, conv.out_channels)
+    own = x[: call.targets]
+    query, key = conv.lin_query(own).view(shape), conv.lin_key(x).view(shape)
+    source, target, near = _edges(conv, call)
+    logits = (query.index_select(0, target) * key.index_select(0, source)).sum(dim=-1)
+    logits = logits / math.sqrt(conv.out_channels)
+    out = _attend(conv, logits, near, conv.lin_value(x).view(shape))
+    if not conv.root_weight:
+        return out
+    skip = conv.lin_skip(own)
+    if conv.lin_beta is None:
+        return out + skip
+    beta = conv.lin_beta(torch.cat([out, skip, out - skip], dim=-1)).sigmoid()
+    mixed: Tensor = beta * skip + (1 - beta) * out
+    return mixed
+
+
+def _sums(conv: Any, call: Call) -> bool:
+    return type(conv.aggr_module).__name__ == "SumAggregation" and conv.edge_dim is None
+
+
+def _covers_gat(conv: Any, call: Call) -> bool:
+    return _sums(conv, call) and conv.lin is not None
+
+
+add_rule("GATConv", _covers_gat, _gat)
+add_rule("GATv2Conv", _sums, _gat_v2)
+add_rule("TransformerConv", _sums, _transformer)

@@ -1,0 +1,147 @@
+"""hops: the order of a batch that lets a layer compute only what later layers need.
+
+With N_h nodes within h hops of the seeds and M_h edges into the first N_{h-1} of them: the first
+M_h edges are all edges into those nodes, and come from the first N_h. `Hops.of` checks that for the
+edges it is given; nothing else is assumed, so batches of other loaders may be used.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from foregather.loader.batches.hop_counts import HopCounts, recall, remember
+from foregather.nn.aggregate import Neighborhoods
+
+__all__ = ["Hops", "plain_tensor"]
+
+T = TypeVar("T")
+
+
+def plain_tensor(edge_index: Tensor) -> Tensor:
+    """The same memory as a Tensor of no subclass; PyG's EdgeIndex wraps one."""
+    inner: Tensor = edge_index.as_tensor() if hasattr(edge_index, "as_tensor") else edge_index
+    return inner.detach().as_subclass(Tensor)
+
+
+class Hops:
+    """The checked hops of one batch.
+
+    Attributes:
+        nodes: N_0, ..., N_L.
+        edges: M_0 = 0, ..., M_L.
+        edge_index: the edges as a plain tensor.
+        ascending: targets ascend, so that kernels can be used.
+    """
+
+    def __init__(self, edge_index: Tensor, nodes: Sequence[int], edges: Sequence[int]) -> None:
+        self.edge_index = plain_tensor(edge_index)
+        self.nodes = tuple(accumulate(nodes))
+        self.edges = (0, *accumulate(edges))
+        self.ascending = False
+        self._made: dict[Any, Any] = {}
+
+    @classmethod
+    def of(cls, edge_index: Tensor, counts: HopCounts) -> "Hops | str":
+        """Checks the counts of a batch; returns what is wrong if they do not fit its edges."""
+        if counts.checked is None:
+            made = cls(edge_index, counts.nodes, counts.edges)
+            counts.checked = made._wrong() or made
+        found: Hops | str = counts.checked
+        return found
+
+    @classmethod
+    def find(cls, edge_index: Any, nodes: Any, edges: Any) -> "Hops | str":
+        """The hops of a batch by its counts if given, else by those remembered for its edges."""
+        if not isinstance(edge_index, Tensor) or edge_index.ndim != 2:
+            return "there is no edge_index of two rows"
+        if edge_index.layout != torch.strided or edge_index.shape[0] != 2:
+            return "there is no edge_index of two rows"
+        counts = recall(edge_index)
+        if nodes is not None and edges is not None:
+            try:
+                listed = tuple(map(int, nodes)), tuple(map(int, edges))
+            except (TypeError, ValueError):
+                return "the counts of sampled nodes and edges are not whole numbers"
+            if counts is None or (counts.nodes, counts.edges) != listed:
+                counts = remember(edge_index, *listed)
+        if counts is None:
+            return "the batch does not say how many nodes and edges each hop has"
+        return cls.of(edge_index, counts)
+
+    def _wrong(self) -> str | None:
+        """Why these counts do not fit the edges; None if they do."""
+        unfit = "the counts of sampled nodes and edges do not fit the edges of the batch"
+        nodes, edges, index = self.nodes, self.edges, self.edge_index
+        if len(nodes) != len(edges) or edges[-1] != index.shape[1] or index.is_floating_point():
+            return unfit
+        if nodes != tuple(sorted(nodes)) or edges != tuple(sorted(edges)) or nodes[0] < 0:
+            return unfit
+        source, target = index
+        self.ascending = bool((target[1:] >= target[:-1]).all())
+        for hop, (start, end) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+            if start == end:
+                continue
+            low, high = _ends(target[start:end], self.ascending)
+            least, most = (int(value) for value in torch.aminmax(source[start:end]))
+            first = nodes[hop - 1] if hop else 0
+            if low < first or high >= nodes[hop] or least < 0 or most >= nodes[hop + 1]:
+                return unfit
+        return None
+
+    @property
+    def depth(self) -> int:
+        """L, the number of hops."""
+        return len(self.nodes) - 1
+
+    @property
+    def num_nodes(self) -> int:
+        """Nodes of the batch."""
+        return self.nodes[-1]
+
+    @property
+    def num_edges(self) -> int:
+        """Edges of the batch."""
+        return self.edges[-1]
+
+    def distinct(self, depth: int) -> bool:
+        """Whether each of the first `depth` hops has nodes that the one before has not."""
+        short = self.nodes[: depth + 1]
+        return all(a < b for a, b in zip(short[:-1], short[1:], strict=True))
+
+    def same_edges(self, other: Any) -> bool:
+        """Whether a tensor is the edges of the batch, or the first of them."""
+        mine = self.edge_index
+        if not isinstance(other, Tensor) or other.ndim != 2 or other.layout != torch.strided:
+            return False
+        if other.shape[0] != 2 or other.dtype != mine.dtype:
+            return False
+        other = plain_tensor(other)
+        return other.stride() == mine.stride() and other.data_ptr() == mine.data_ptr()
+
+    def edges_into(self, level: int) -> int:
+        """Edges into the first N_level nodes."""
+        return self.edges[min(level + 1, self.depth)]
+
+    def made_once(self, key: Any, make: Callable[[], T]) -> T:
+        """What `make` gives, made once for the batch."""
+        if key not in self._made:
+            self._made[key] = make()
+        found: T = self._made[key]
+        return found
+
+    def neighborhoods(self, sources: int, targets: int) -> Neighborhoods:
+        """The edges into the first nodes, by target."""
+        whole = self.made_once(
+            "edges", lambda: Neighborhoods.of(self.edge_index, self.num_nodes, self.num_nodes)
+        )
+        return self.made_once((sources, targets), lambda: whole.first(targets, sources))
+
+
+def _ends(target: Tensor, ascending: bool) -> tuple[int, int]:
+    if ascending:
+        return int(target[0]), int(target[-1])
+    low, high = torch.aminmax(target)
+    return int(low), int(high)

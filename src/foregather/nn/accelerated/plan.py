@@ -1,0 +1,78 @@
+"""plan: what was proven of a model: its convolutions in the order of their calls, and their ways.
+
+A step says how many convolutions still follow it on the longest path to the result (`behind`), so
+how many hops of rows its own result must have: N_min(L, behind).
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+__all__ = ["Ended", "Plain", "Plan", "Role", "Step", "Unfit", "Way"]
+
+#: How a convolution is computed: by our kernels, by its own code on (sources, targets), by its own
+#: code on all rows that it reads.
+Way = Literal["kernel", "pair", "square"]
+Role = Literal["edges", "rows", "edge", "other"]
+
+
+class Ended(Exception):
+    """The accelerated pass cannot go on; the model runs as it is.
+
+    Attributes:
+        module: the name of the module at fault, as far as known.
+    """
+
+    def __init__(self, reason: str, module: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason, self.module = reason, module
+
+
+class Unfit(Ended):
+    """A convolution cannot be computed in this way; another may do."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call of a convolution.
+
+    Attributes:
+        module: its name in the model.
+        behind: convolutions that still follow on the longest path.
+        roles: what each argument is, by its name in `forward`.
+    """
+
+    module: str
+    behind: int
+    roles: dict[str, Role]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was proven.
+
+    Attributes:
+        steps: the calls in their order.
+        ways: for each convolution, by name.
+        joins: rows of different layers meet outside convolutions, and are cut there.
+        neutral: norms whose statistics are over the rows that later layers need.
+    """
+
+    steps: tuple[Step, ...]
+    ways: dict[str, Way] = field(default_factory=dict)
+    joins: bool = True
+    neutral: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plain:
+    """Why a model is left as it is.
+
+    Attributes:
+        reason: in words.
+        module: the name of the module at fault; None if there is none, "" for the model itself.
+        quiet: no warning is needed, as nothing could be gained.
+    """
+
+    reason: str
+    module: str | None = None
+    quiet: bool = False

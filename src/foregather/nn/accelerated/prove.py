@@ -1,0 +1,223 @@
+"""prove: compares a model's accelerated pass with its plain one, once, before it is used.
+
+On a small batch (`small`), a copy of the model in float64 runs plain and accelerated, with its own
+weights and with random ones: the seeds' results and all gradients must agree to 1e-9. A convolution
+for which they do not is left to its own code, step by step; a model for which nothing agrees is left
+as it is. The model itself, its buffers and the random states are not touched.
+"""
+
+import copy
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.parameter import is_lazy
+
+from foregather.nn.accelerated.compare import Difference, Outcome, difference, run
+from foregather.nn.accelerated.hops import Hops
+from foregather.nn.accelerated.inputs import Inputs
+from foregather.nn.accelerated.norms import is_collective, mixing_norms, neutralize
+from foregather.nn.accelerated.passing import Pass, convolutions
+from foregather.nn.accelerated.plan import Ended, Plain, Plan, Unfit, Way
+from foregather.nn.accelerated.record import Recorder
+from foregather.nn.accelerated.rows import CutRows
+from foregather.nn.accelerated.small import SmallBatch
+
+__all__ = ["prove"]
+
+_LARGEST = 1 << 27  # values of a model that is still copied
+_NEXT: dict[Way, Way] = {"kernel": "pair", "pair": "square"}
+Norms = Literal["exact", "needed"]
+
+
+def prove(model: nn.Module, given: Inputs, hops: Hops, norms: Norms) -> Plan | Plain | None:
+    """What may be done with a model that is called like this; None: not to be told yet.
+
+    Args:
+        model: the user's model, as it is now.
+        given: what it is called with.
+        hops: of that batch.
+        norms: "needed": norms over nodes may be over the rows that later layers need.
+    """
+    if not convolutions(model):
+        return Plain("it has no convolutions", quiet=True)
+    if any(is_lazy(part) for part in (*model.parameters(), *model.buffers())):
+        return None  # the first plain call gives its parameters their sizes
+    if sum(part.numel() for part in model.parameters()) > _LARGEST:
+        return Plain(f"it has more than {_LARGEST} parameters, too many to copy for the proof")
+    with _apart():
+        try:
+            base = copy.deepcopy(model)
+            for part in base.parameters():
+                part.requires_grad_(part.is_floating_point() or part.is_complex())
+                part.grad = None
+            base = base.double()
+        except Exception as error:
+            return Plain(f"it cannot be copied in float64 ({_words(error)})", "")
+        return _Proof(base, given, SmallBatch(hops), norms).verdict()
+
+
+@contextmanager
+def _apart() -> Iterator[None]:
+    """Keeps random states, and leaves modes that change gradients or precision."""
+    states = random.getstate(), np.random.get_state()
+    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
+    try:
+        with (
+            torch.random.fork_rng(devices),
+            torch.inference_mode(False),
+            torch.enable_grad(),
+            torch.autocast("cpu", enabled=False),
+        ):
+            torch.manual_seed(0)
+            yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+
+
+class _Proof:
+    """One proof: the plain run, and accelerated runs until one agrees with it."""
+
+    def __init__(self, base: nn.Module, given: Inputs, small: SmallBatch, norms: Norms) -> None:
+        self.base, self.given, self.small, self.norms = base, given, small, norms
+        self.names = list(convolutions(base))
+        self.neutral: tuple[str, ...] = ()
+
+    def verdict(self) -> Plan | Plain:
+        """What was proven."""
+        alone = any(is_collective(part) for part in self.base.modules())
+        if alone and self.norms == "exact":
+            name = next(n for n, part in self.base.named_modules() if is_collective(part))
+            return self._plain(Difference(name, "mixes nodes, of all ranks"))
+        if alone:
+            self.neutral = tuple(mixing_norms(self.base))
+        plan: Plan | Difference = self._agreed()
+        if isinstance(plan, Difference) and self.norms == "needed" and not self.neutral:
+            self.neutral = tuple(mixing_norms(self.base))
+            plan = self._agreed() if self.neutral else plan
+        return self._plain(plan) if isinstance(plan, Difference) else plan
+
+    def _agreed(self) -> Plan | Difference:
+        plan: Plan | Difference | None = None
+        for weights in ("own", "random"):
+            plan = self._search(self._prepared(weights), plan)
+            if isinstance(plan, Difference):
+                return plan
+        assert plan is not None
+        return plan
+
+    def _prepared(self, weights: str) -> nn.Module:
+        model = copy.deepcopy(self.base)
+        if weights == "random":
+            generator = torch.Generator().manual_seed(7)
+            with torch.no_grad():
+                for part in model.parameters():
+                    noise = torch.randn(part.shape, generator=generator, dtype=torch.float64)
+                    noise = noise.to(part.device)
+                    wide = part.shape[-1] if part.ndim > 1 else 1
+                    part.copy_(noise / wide**0.5 if part.ndim > 1 else part + 0.3 * noise)
+        neutralize(model, self.neutral)
+        return model
+
+    # ---- the runs --------------------------------------------------------------------------
+
+    def _search(self, model: nn.Module, known: Plan | None) -> Plan | Difference:
+        """Finds ways with which the model agrees with its plain run."""
+        recorder, plain = self._plain_run(model)
+        if isinstance(plain.error, Ended):
+            return Difference(plain.error.module, plain.error.reason)
+        if plain.error is not None:
+            text = f"cannot be run on a small batch in float64 ({_words(plain.error)})"
+            return Difference(plain.at or "", text)
+        if not recorder.seen:
+            return Difference(None, "none of its convolutions is called")
+        steps = recorder.steps(plain.result)
+        plan = known or Plan(steps, dict.fromkeys(self.names, "kernel"), neutral=self.neutral)
+        while True:
+            fast, joins = self._fast_run(model, plan)
+            found = difference(plain, fast, self.small.hops)
+            if found is None:
+                return replace(plan, joins=plan.joins and (joins or known is not None))
+            other = self._other(plan, found, recorder, plain)
+            if other is None:
+                return found
+            plan = other
+
+    def _plain_run(self, model: nn.Module) -> tuple[Recorder, Outcome]:
+        """The model's own run; without counts if it cannot be run with them."""
+        for trimmed in (True, False):
+            made = copy.deepcopy(model)
+            inputs = self.small.inputs(self.given)
+            hops = self.small.hops
+            inputs = inputs if trimmed else inputs.untrimmed(made, hops)
+            recorder = Recorder(hops)
+            leaves, watched = self.small.leaves, convolutions(made)
+            outcome = run(made, inputs, leaves, hops, recorder, watched)
+            if outcome.error is None:
+                break
+        return recorder, outcome
+
+    def _fast_run(self, model: nn.Module, plan: Plan) -> tuple[Outcome, bool]:
+        model = copy.deepcopy(model)
+        inputs = self.small.inputs(self.given)
+        hops = self.small.hops
+        current = Pass(hops, plan)
+        fixed = [id(part) for part in (*model.parameters(), *model.buffers())]
+        mode = CutRows(current, fixed)
+        outcome = run(
+            model,
+            inputs.untrimmed(model, hops),
+            self.small.leaves,
+            hops,
+            current,
+            convolutions(model),
+            lambda: mode,
+        )
+        if current.ended is not None:
+            outcome.error = current.ended
+            outcome.at = current.ended.module if outcome.at is None else outcome.at
+        return outcome, mode.used
+
+    def _other(
+        self, plan: Plan, found: Difference, recorder: Recorder, plain: Outcome
+    ) -> Plan | None:
+        """The next plan to try; None if there is none."""
+        ways = dict(plan.ways)
+        by_order = recorder.steps(plain.result, by_order=True)
+        short = isinstance(found.error, Ended) and not isinstance(found.error, Unfit)
+        if short and plan.steps != by_order:
+            return replace(plan, steps=by_order)
+        if found.module in ways and ways[found.module] in _NEXT:
+            ways[found.module] = _NEXT[ways[found.module]]
+            return replace(plan, ways=ways)
+        if found.module is None and "kernel" in ways.values():
+            return replace(plan, ways={n: _NEXT.get(way, way) for n, way in ways.items()})
+        return None
+
+    def _plain(self, found: Difference) -> Plain:
+        """Names the module at fault, and the norm in it if there is one."""
+        name, what = found.module, found.what
+        norms = mixing_norms(self.base)
+        for norm in norms:
+            if name is not None and (name == norm or name.startswith(f"{norm}.")):
+                name = norm
+            elif name is not None and name in self.names and norm.startswith(f"{name}."):
+                name = norm
+            else:
+                continue
+            what = (
+                'mixes nodes by its statistics; accelerate(model, norms="needed") takes them over '
+                "the rows that later layers need"
+            )
+            break
+        return Plain(what, name)
+
+
+def _words(error: Any) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"

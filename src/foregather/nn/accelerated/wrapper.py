@@ -1,0 +1,279 @@
+"""wrapper: the module that `accelerate` returns: the user's model, called on fewer rows.
+
+It holds the same parameters, buffers and submodules under the same names, so that it can be
+trained, saved, copied and moved like the model itself, and changes to one are changes to both.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from foregather.errors import AccelerateWarning, InputError
+from foregather.nn.accelerated.hops import Hops
+from foregather.nn.accelerated.inputs import Inputs, is_batch
+from foregather.nn.accelerated.passing import Pass, convolutions, watching
+from foregather.nn.accelerated.plan import Ended, Plain, Plan
+from foregather.nn.accelerated.prove import prove
+from foregather.nn.accelerated.rows import CutRows
+from foregather.nn.arguments import call_arguments, parameters_of
+
+__all__ = ["Accelerated", "accelerate"]
+
+_OWN = ("accelerated_model", "norms", "_verdicts", "_unknown", "_warned", "training")
+_SMALL = 1 << 16  # values of a buffer that is kept in case a pass ends early
+
+
+def accelerate(model: nn.Module, *, norms: Literal["exact", "needed"] = "exact") -> "Accelerated":
+    """Makes a model compute, at each layer, only the rows that later layers need.
+
+    The result is called like the model, `fast(batch.x, batch.edge_index)`, or with a batch,
+    `fast(batch)`, and returns at least the rows of the seeds: `fast(batch)[:batch.batch_size]`.
+    How many nodes and edges each hop has is known of the batches of a `Loader`, and of every batch
+    with `num_sampled_nodes` and `num_sampled_edges`; without these the model runs as it is.
+
+    Before the first accelerated pass, and again in the other of training and evaluation mode, the
+    seeds' results and all gradients are compared with those of the plain model in float64. What
+    does not agree is left plain, with one `AccelerateWarning` that names the module and the reason;
+    `explain()` says what was chosen for each convolution.
+
+    Args:
+        model: any module; convolutions of PyG and of `foregather.nn` in it are accelerated.
+        norms: "exact": a model with norms over all nodes (batch norm in training) is left plain.
+            "needed": their statistics are taken over the rows that later layers need.
+
+    Raises:
+        InputError: `model` is not a module, or `norms` is neither of the two.
+    """
+    if not isinstance(model, nn.Module):
+        raise InputError(f"accelerate was given {type(model).__name__}, expected a torch module")
+    if norms not in ("exact", "needed"):
+        raise InputError(f'norms is {norms!r}, expected "exact" or "needed"')
+    if isinstance(model, Accelerated):
+        model = model.accelerated_model
+    return Accelerated(model, norms)
+
+
+class Accelerated(nn.Module):
+    """A model that computes only the rows that later layers need; see `accelerate`.
+
+    Attributes:
+        accelerated_model: the user's model, which shares all parameters.
+        norms: see `accelerate`.
+    """
+
+    accelerated_model: nn.Module
+    norms: Literal["exact", "needed"]
+
+    def __init__(self, model: nn.Module, norms: Literal["exact", "needed"] = "exact") -> None:
+        super().__init__()
+        own = self.__dict__
+        own["accelerated_model"], own["norms"], own["training"] = model, norms, model.training
+        own["_verdicts"], own["_unknown"], own["_warned"] = {}, None, False
+        for shared in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
+            own[shared] = getattr(model, shared)
+
+    # ---- the model's own face ----------------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        """Parameters, submodules and everything else that the model has."""
+        if "accelerated_model" not in self.__dict__:
+            raise AttributeError(name)
+        return getattr(self.__dict__["accelerated_model"], name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Sets attributes of the model, but for the wrapper's own."""
+        if name in _OWN or "accelerated_model" not in self.__dict__:
+            super().__setattr__(name, value)
+        else:
+            setattr(self.accelerated_model, name, value)
+
+    def train(self, mode: bool = True) -> "Accelerated":
+        """Sets training mode for the model."""
+        self.training = mode
+        self.accelerated_model.train(mode)
+        return self
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """The model's own."""
+        return self.accelerated_model.state_dict(*args, **kwargs)
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """Loads the model's own."""
+        return self.accelerated_model.load_state_dict(*args, **kwargs)
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        self.accelerated_model._load_from_state_dict(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"Accelerated({self.accelerated_model!r})"
+
+    # ---- what was decided --------------------------------------------------------------------
+
+    @property
+    def plain(self) -> str | None:
+        """Why the model runs as it is in its present mode; None if it is accelerated.
+
+        Also None before the first call.
+        """
+        if (static := self._static()) is not None:
+            return static.reason
+        now = [verdict for key, verdict in self._verdicts.items() if key[0] == self.training]
+        if not now:
+            return self._unknown
+        return self._sentence(now[-1]) if isinstance(now[-1], Plain) else None
+
+    def explain(self) -> str:
+        """A table of what was chosen for each convolution, in training and in evaluation."""
+        if (static := self._static()) is not None:
+            return f"plain: {static.reason}"
+        if not self._verdicts:
+            return f"not proven yet: {self._unknown or 'it was not called'}"
+        lines = []
+        for (training, *_), verdict in self._verdicts.items():
+            mode = "training" if training else "evaluation"
+            if isinstance(verdict, Plain):
+                lines.append(f"{mode}: plain: {self._sentence(verdict)}")
+                continue
+            lines.append(f"{mode}: accelerated")
+            lines.extend(self._table(verdict))
+        return "\n".join(lines)
+
+    def _table(self, plan: Plan) -> Iterator[str]:
+        known = dict(self.accelerated_model.named_modules())
+        rows = [("convolution", "type", "computed by", "hops of rows that it gives")]
+        said = {
+            "kernel": "kernels",
+            "pair": "its own code, on sources and targets",
+            "square": "its own code, on the rows it reads",
+        }
+        for step in plan.steps:
+            kind = type(known.get(step.module)).__name__
+            rows.append((step.module or "(model)", kind, said[plan.ways[step.module]], f"{step.behind}"))
+        widths = [max(len(row[place]) for row in rows) for place in range(4)]
+        for row in rows:
+            yield "  " + "  ".join(t.ljust(w) for t, w in zip(row, widths, strict=True)).rstrip()
+        for name in plan.neutral:
+            yield f"  {name}: statistics over the rows that later layers need"
+
+    def _sentence(self, verdict: Plain) -> str:
+        if verdict.module is None:
+            return verdict.reason
+        kind = type(self.accelerated_model).__name__
+        if verdict.module:
+            known = dict(self.accelerated_model.named_modules())
+            kind = f"{verdict.module} ({type(known.get(verdict.module)).__name__})"
+        return f"{kind} {verdict.reason}"
+
+    def _static(self) -> Plain | None:
+        model = self.accelerated_model
+        if isinstance(model, torch.jit.ScriptModule):
+            return Plain("the model is scripted by TorchScript, so its layers cannot be reached")
+        if type(model).__name__ == "OptimizedModule":
+            return Plain("the model is compiled by torch.compile, so its layers cannot be reached")
+        if isinstance(model, nn.parallel.DistributedDataParallel):
+            return Plain("the model is distributed; use DistributedDataParallel(accelerate(model))")
+        return None
+
+    # ---- a pass ------------------------------------------------------------------------------
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The model's result, at least for the seeds."""
+        model = self.accelerated_model
+        if len(args) == 1 and not kwargs and is_batch(args[0]):
+            args, kwargs = self._picked(args[0])
+        if torch.compiler.is_compiling():
+            return model(*args, **kwargs)
+        static = self._static()
+        if static is not None:
+            self._warn(static)
+            return model(*args, **kwargs)
+        given = Inputs.of(model, args, kwargs)
+        hops = given.hops()
+        if isinstance(hops, str) or hops.depth == 0 or min(hops.nodes) < 2:
+            # with one row, rows of different layers would be broadcast, and not be refused
+            few = "the batch has hops of one node, or none"
+            self._unknown = hops if isinstance(hops, str) else few
+            return model(*args, **kwargs)
+        key = (self.training, self._shape(), given.signature(), hops.depth, hops.ascending)
+        verdict = self._verdicts.get(key)
+        if verdict is None:
+            verdict = prove(model, given, hops, self.norms)
+        if isinstance(verdict, Plan):
+            self._verdicts[key] = verdict
+            return self._accelerated(verdict, key, given, hops)
+        out = model(*args, **kwargs)  # if this fails, the model is not to be called like this
+        if verdict is not None:
+            self._decide(key, verdict)
+        return out
+
+    def _picked(self, batch: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        takes = [p for p in parameters_of(self).values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        needed = [p.name for p in takes if p.default is p.empty]
+        if len(needed) <= 1 and (not takes or takes[0].name not in ("x", "edge_index")):
+            return (batch,), {}
+        floats = (part.dtype for part in self.parameters() if part.is_floating_point())
+        return call_arguments(self, batch, next(floats, torch.get_default_dtype()))
+
+    def _shape(self) -> tuple[Any, ...]:
+        """What a proof holds for: the types of all modules, and their modes."""
+        return tuple((type(part), part.training) for part in self.accelerated_model.modules())
+
+    def _decide(self, key: Any, verdict: Plain) -> None:
+        self._verdicts[key] = verdict
+        self._warn(verdict)
+
+    def _warn(self, verdict: Plain) -> None:
+        if not self._warned and not verdict.quiet:
+            self._warned = True
+            text = f"the model is not accelerated: {self._sentence(verdict)}"
+            warnings.warn(text, AccelerateWarning, stacklevel=5)
+
+    def _accelerated(self, plan: Plan, key: Any, given: Inputs, hops: Hops) -> Any:
+        model = self.accelerated_model
+        current = Pass(hops, plan)
+        inputs = given.untrimmed(model, hops)
+        watched = convolutions(model)
+        if plan.neutral:
+            watched |= {name: model.get_submodule(name) for name in plan.neutral}
+        mode: Any = nullcontext()
+        if plan.joins:
+            fixed = [id(part) for part in (*model.parameters(), *model.buffers())]
+            mode = CutRows(current, fixed)
+        undo = self._kept(model)
+        try:
+            with watching(current, watched), mode:
+                out = model(*inputs.args, **inputs.kwargs)
+            if current.ended is None:
+                return out
+            ended: Exception = current.ended
+        except Exception as error:
+            ended = error
+        undo()
+        out = model(*given.args, **given.kwargs)  # if this fails too, it is the model's error
+        reason = current.ended or ended
+        if isinstance(reason, Ended):
+            self._decide(key, Plain(reason.reason, reason.module))
+        else:
+            words = f"{type(reason).__name__}: {' '.join(str(reason).split())[:200]}"
+            self._decide(key, Plain(f"fails on only the rows needed ({words})", ""))
+        return out
+
+    @staticmethod
+    def _kept(model: nn.Module) -> Callable[[], None]:
+        """Keeps random states and small buffers; returns what brings them back."""
+        state = torch.get_rng_state()
+        buffers = [
+            (part, part.clone()) for part in model.buffers() if 0 < part.numel() <= _SMALL
+        ]
+
+        def undo() -> None:
+            torch.set_rng_state(state)
+            with torch.no_grad():
+                for part, before in buffers:
+                    part.copy_(before)
+
+        return undo

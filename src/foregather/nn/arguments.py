@@ -1,0 +1,96 @@
+"""arguments: which fields of a batch a model's `forward` gets, chosen by the names it takes.
+
+A model whose `forward` has one argument, `batch`, gets the batch. Any other is called with `x,
+edge_index` and with those of the optional fields that its `forward` names.
+"""
+
+import inspect
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import nn
+
+from foregather.errors import InputError
+
+__all__ = ["COUNTS", "call_arguments", "optional_arguments", "parameters_of", "takes_batch"]
+
+#: Arguments that count sampled nodes and edges, and the batch fields they come from.
+COUNTS = {
+    "num_sampled_nodes": "num_sampled_nodes",
+    "num_sampled_edges": "num_sampled_edges",
+    "num_sampled_nodes_per_hop": "num_sampled_nodes",
+    "num_sampled_edges_per_hop": "num_sampled_edges",
+}
+#: Optional arguments of a model, and the batch fields passed to them.
+_OPTIONAL = {"edge_weight": "edge_weight", "edge_attr": "edge_attr", **COUNTS}
+_takes: WeakKeyDictionary[nn.Module, dict[str, inspect.Parameter]] = WeakKeyDictionary()
+
+
+def parameters_of(model: nn.Module) -> dict[str, inspect.Parameter]:
+    """The parameters of a model's `forward`; of an accelerated one, of the model in it."""
+    model = getattr(model, "accelerated_model", model)
+    if model not in _takes:
+        _takes[model] = dict(inspect.signature(model.forward).parameters)
+    return _takes[model]
+
+
+def takes_batch(model: nn.Module) -> bool:
+    """Whether `forward` takes the batch itself, as its one argument."""
+    return tuple(parameters_of(model)) == ("batch",)
+
+
+def call_arguments(
+    model: nn.Module, batch: Any, dtype: torch.dtype
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Returns what a model is called with for a batch: positional and named arguments.
+
+    Args:
+        model: the model.
+        batch: a Batch, or a Data with the same fields.
+        dtype: of features.
+
+    Raises:
+        InputError: the batch has layers and no `edge_index`, or `forward` needs a missing field.
+    """
+    if takes_batch(model):
+        return (batch,), {}
+    if batch.edge_index is None:
+        raise InputError(
+            "the sampler expands per layer, so batches have layers and no edge_index; use "
+            'expand="once", or a model whose forward takes the batch'
+        )
+    return (batch.x.to(dtype), batch.edge_index), optional_arguments(model, batch, dtype)
+
+
+def optional_arguments(model: nn.Module, batch: Any, dtype: torch.dtype) -> dict[str, Any]:
+    """The optional arguments that a model takes and a batch has.
+
+    Raises:
+        InputError: `forward` needs one that the batch does not have.
+    """
+    takes = parameters_of(model)
+    given = {
+        name: value
+        for name, source in _OPTIONAL.items()
+        if name in takes
+        and getattr(model, f"supports_{name}", True)  # PyG's models name what they leave out
+        and (value := getattr(batch, source, None)) is not None
+    }
+    both = hasattr(model, "supports_edge_attr") and given.keys() >= {"edge_weight", "edge_attr"}
+    joins = getattr(model, "jk_mode", None) not in (None, "last")
+    if both or joins or len(given.get("num_sampled_nodes_per_hop", ())) == 1:
+        # PyG trims neither both nor what jumping knowledge joins; with one count there is nothing
+        # to trim; the seeds' scores are the same
+        given = {name: value for name, value in given.items() if "per_hop" not in name}
+    for name in _OPTIONAL:
+        if name in takes and name not in given and takes[name].default is takes[name].empty:
+            raise InputError(
+                f"{type(model).__name__} needs {name}, but the graph has none; convert the "
+                "graph with it, or give the argument a default"
+            )
+    if "edge_attr" in given:
+        given["edge_attr"] = given["edge_attr"].to(dtype)
+    if "edge_weight" in given and dtype == torch.float64:
+        given["edge_weight"] = given["edge_weight"].to(dtype)
+    return given
