@@ -134,6 +134,7 @@ class Assembler:
             batch=None if sample.tree is None else self._long(sample.tree),
             number=sample.batch,
             neighbor_sum=sums,
+            leaves=None if sums is None else self.leaves,
         )
 
     def summed(self, sample: Sample, rows: "Tensor | None" = None) -> Summed:

@@ -81,6 +81,7 @@ class Batch:
             padding in the last step; 1 on one rank.
         neighbor_sum: with `leaves` "sum" or "weighted": for each row of `x` the sum of the rows of
             its sampled in-neighbours (times `edge_weight`), float32 [targets, width]; else None.
+        leaves: which of the two these sums are; None if there are none.
     """
 
     batch_size: int
@@ -101,6 +102,7 @@ class Batch:
     number: int = 0
     share: float = 1.0
     neighbor_sum: "Tensor | None" = None
+    leaves: str | None = None
 
     @property
     def num_nodes(self) -> int:
