@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from foregather import Graph
-from foregather.nn import accelerate
 from foregather.nn import SAGEConv as OwnSAGEConv
+from foregather.nn import accelerate
 from tests.nn.accelerate_cases import (
     WIDTH,
     assert_near,
@@ -137,15 +137,15 @@ def test_a_replaced_forward_is_used(batch):
     got = fast(batch.x, batch.edge_index)
     assert fast._verdicts
     assert_near(got[: batch.batch_size], model(batch.x, batch.edge_index)[: batch.batch_size])
-    assert not torch.equal(
-        model.first(batch.x, batch.edge_index), own(batch.x, batch.edge_index)
-    )
+    assert not torch.equal(model.first(batch.x, batch.edge_index), own(batch.x, batch.edge_index))
 
 
 @pytest.mark.parametrize("change", ["flow", "message hook", "hook"])
 def test_what_no_rule_covers(change, batch):
     def make(a, b):
-        conv = pyg.SAGEConv(a, b, flow="target_to_source" if change == "flow" else "source_to_target")
+        conv = pyg.SAGEConv(
+            a, b, flow="target_to_source" if change == "flow" else "source_to_target"
+        )
         if change == "message hook":
             conv.register_message_forward_hook(lambda module, args, out: out * 2)
         elif change == "hook":

@@ -239,7 +239,8 @@ def test_a_row_that_is_not_there_ends_the_pass(batch):
     model = RowOfResult().double()
     fast = accelerate(model)
     assert torch.equal(
-        outcome(fast, 9, batch.x, batch.edge_index)[0], outcome(model, 9, batch.x, batch.edge_index)[0]
+        outcome(fast, 9, batch.x, batch.edge_index)[0],
+        outcome(model, 9, batch.x, batch.edge_index)[0],
     )
     assert fast.plain is None
     small = one_batch([4, 3], size=6)  # six seeds: their rows are all that is computed

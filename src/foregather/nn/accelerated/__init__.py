@@ -1,4 +1,4 @@
-"""accelerated: a model on batches in order of hops computes only the rows that later layers need."""
+"""accelerated: a model computes only the rows that later layers need, on batches in hop order."""
 
 from foregather.nn.accelerated import attention  # noqa: F401  (its rules)
 from foregather.nn.accelerated.wrapper import Accelerated, accelerate

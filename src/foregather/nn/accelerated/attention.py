@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from foregather.nn.accelerated.hops import Hops
-from foregather.nn.aggregate import Neighborhoods, aggregate_heads, edge_softmax
 from foregather.nn.accelerated.rules import Call, add_rule
+from foregather.nn.aggregate import Neighborhoods, aggregate_heads, edge_softmax
 
 __all__: list[str] = []
 

@@ -143,7 +143,9 @@ def difference(plain: Outcome, fast: Outcome, hops: Hops) -> Difference | None:
     for mine, theirs in zip(plain.values, fast.values, strict=True):
         if not _close(theirs, mine):
             return Difference("", "mixes rows of nodes outside its convolutions")
-    scale = max((float(grad.abs().max()) for grad in plain.grads.values() if grad.numel()), default=0)
+    scale = max(
+        (float(grad.abs().max()) for grad in plain.grads.values() if grad.numel()), default=0
+    )
     for name, grad in plain.grads.items():
         if not _close(fast.grads[name], grad, scale):
             return Difference(None, f"the gradient of {name} is another")

@@ -6,7 +6,7 @@ edges it is given; nothing else is assumed, so batches of other loaders may be u
 """
 
 from collections.abc import Callable, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, TypeVar
 
 import torch
@@ -87,7 +87,7 @@ class Hops:
             return unfit
         source, target = index
         self.ascending = bool((target[1:] >= target[:-1]).all())
-        for hop, (start, end) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+        for hop, (start, end) in enumerate(pairwise(edges)):
             if start == end:
                 continue
             low, high = _ends(target[start:end], self.ascending)
@@ -111,11 +111,6 @@ class Hops:
     def num_edges(self) -> int:
         """Edges of the batch."""
         return self.edges[-1]
-
-    def distinct(self, depth: int) -> bool:
-        """Whether each of the first `depth` hops has nodes that the one before has not."""
-        short = self.nodes[: depth + 1]
-        return all(a < b for a, b in zip(short[:-1], short[1:], strict=True))
 
     def same_edges(self, other: Any) -> bool:
         """Whether a tensor is the edges of the batch, or the first of them."""

@@ -62,9 +62,9 @@ class Inputs:
         if found is not None:
             return found
         for _, value in self.items():
-            if isinstance(value, Tensor) and value.ndim == 2 and value.shape[0] == 2:
-                if not value.is_floating_point():
-                    return value
+            two = isinstance(value, Tensor) and value.ndim == 2 and value.shape[0] == 2
+            if two and not value.is_floating_point():
+                return value
         return None
 
     def hops(self) -> Hops | str:

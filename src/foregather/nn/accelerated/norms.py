@@ -1,4 +1,4 @@
-"""norms: normalisations whose statistics are over nodes, so that fewer rows change their results."""
+"""norms: normalisations with statistics over nodes, so that fewer rows change their results."""
 
 from typing import Any
 

@@ -2,8 +2,8 @@
 
 On a small batch (`small`), a copy of the model in float64 runs plain and accelerated, with its own
 weights and with random ones: the seeds' results and all gradients must agree to 1e-9. A convolution
-for which they do not is left to its own code, step by step; a model for which nothing agrees is left
-as it is. The model itself, its buffers and the random states are not touched.
+for which they do not is left to its own code, step by step; a model for which nothing agrees is
+left as it is. The model itself, its buffers and the random states are not touched.
 """
 
 import copy
@@ -65,7 +65,7 @@ def prove(model: nn.Module, given: Inputs, hops: Hops, norms: Norms) -> Plan | P
 @contextmanager
 def _apart() -> Iterator[None]:
     """Keeps random states, and leaves modes that change gradients or precision."""
-    states = random.getstate(), np.random.get_state()
+    states = random.getstate(), np.random.get_state()  # noqa: NPY002
     devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
     try:
         with (
@@ -78,7 +78,7 @@ def _apart() -> Iterator[None]:
             yield
     finally:
         random.setstate(states[0])
-        np.random.set_state(states[1])
+        np.random.set_state(states[1])  # noqa: NPY002
 
 
 class _Proof:
@@ -203,19 +203,13 @@ class _Proof:
     def _plain(self, found: Difference) -> Plain:
         """Names the module at fault, and the norm in it if there is one."""
         name, what = found.module, found.what
-        norms = mixing_norms(self.base)
-        for norm in norms:
-            if name is not None and (name == norm or name.startswith(f"{norm}.")):
-                name = norm
-            elif name is not None and name in self.names and norm.startswith(f"{name}."):
-                name = norm
-            else:
-                continue
-            what = (
-                'mixes nodes by its statistics; accelerate(model, norms="needed") takes them over '
-                "the rows that later layers need"
-            )
-            break
+        if name is None:
+            return Plain(what)
+        for norm in mixing_norms(self.base):
+            inside = name in self.names and norm.startswith(f"{name}.")
+            if inside or name == norm or name.startswith(f"{norm}."):
+                hint = 'accelerate(model, norms="needed") takes them over the rows needed later'
+                return Plain(f"mixes nodes by its statistics; {hint}", norm)
         return Plain(what, name)
 
 

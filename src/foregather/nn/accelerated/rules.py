@@ -15,8 +15,8 @@ from torch.nn import functional
 
 from foregather.loader.batches.first_sums import FirstSums
 from foregather.nn.accelerated.hops import Hops
-from foregather.nn.aggregate import Neighborhoods, aggregate
 from foregather.nn.accelerated.plan import Ended, Role
+from foregather.nn.aggregate import Neighborhoods, aggregate
 from foregather.nn.sage import SAGEConv as OwnSAGEConv
 
 __all__ = ["Call", "Rule", "add_rule", "is_linear", "rule_for", "untouched"]

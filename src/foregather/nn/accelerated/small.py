@@ -1,4 +1,4 @@
-"""small: a batch of a hundred nodes on which a model is proven, whatever the batch at hand looks like.
+"""small: a batch of about a hundred nodes, on which a model is proven.
 
 Its edges are made up: every hop has nodes of its own, so that a row too few or too many shows, and
 there are self-loops, parallel edges and nodes without edges in it. Its rows are rows of the batch.
