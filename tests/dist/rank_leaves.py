@@ -17,7 +17,7 @@ NODES, WIDTH = 2000, 40
 RULES: dict[str, Sampler] = {"many": Neighbor([3, 12]), "few": Neighbor([6, 1])}
 LITTLE, MUCH = 9_800_000, 12_000_000
 #: (name, replication, leaves of batches, leaves of ranks, rule, bulk, memory, storage)
-LOADERS = [
+LOADERS: list[tuple[str, int, str, Any, str, int, int | None, str]] = [
     ("rows", 1, "sum", "rows", "many", 3, LITTLE, "memory"),
     ("rows weighted", 1, "weighted", "rows", "few", 2, MUCH, "memory"),
     ("rows disk", 1, "weighted", "rows", "many", 2, 30_000_000, "disk"),

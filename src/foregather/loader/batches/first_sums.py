@@ -1,4 +1,4 @@
-"""first_sums: ties the sums of a batch to its `edge_index`, for a model that is called with tensors.
+"""first_sums: ties the sums of a batch to its `edge_index`, for a model called with tensors.
 
 A batch without rows of leaves has `x` of the nodes that are targets, and `neighbor_sum`. A model
 that is called with `batch.x, batch.edge_index` finds the sums here, and whether they are what its
@@ -32,13 +32,13 @@ class FirstSums:
 
     def unfit(self, x: Any) -> str | None:
         """Why these are not the sums of the rows that a model is called with; None if they are."""
-        sums = self._sums()
-        if x is None or sums is None or x is not self._x() or _version(x) != self._version:
+        own, sums = self._x(), self._sums()
+        if own is None or sums is None or x is not own or _version(own) != self._version:
             return "x is not the tensor of the batch, of which sums were formed"
-        if x.requires_grad:
+        if own.requires_grad:
             return "x requires a gradient, which the rows of leaves cannot get"
-        if sums.dtype != x.dtype and sums.element_size() <= x.element_size():
-            return f"x is {x.dtype}, and sums were formed in {sums.dtype}"
+        if sums.dtype != own.dtype and sums.element_size() <= own.element_size():
+            return f"x is {own.dtype}, and sums were formed in {sums.dtype}"
         return None
 
     def total(
