@@ -62,6 +62,7 @@ SUITE = (
     Entry("dist_features", (), (*_SMALL, "--ranks", "4", "--each", "2")),
     Entry("dist_model", (), (*_SMALL, "--batches", "4", "--repeats", "1", "--grids", "2x1")),
     Entry("dist_sampling", (), (*_SMALL, "--ranks", "1", "2")),
+    Entry("fused_leaves", (), ("--quick",)),
     Entry("gather", (), ("--matrix", "64MiB", "--rounds", "3")),
     Entry("layerwise", (), (*_SMALL, "--rounds", "2")),
     Entry("loader", (), (*_SMALL, "--rounds", "2", "--batches", "8", "--dry")),

@@ -29,6 +29,7 @@ from tests.dist import (
     rank_agree,
     rank_command,
     rank_features,
+    rank_leaves,
     rank_table,
     rank_train,
 )
@@ -271,6 +272,7 @@ def main(task: str, folder: str) -> int:
         tasks = {
             **vars(rank_train),
             **vars(rank_features),
+            **vars(rank_leaves),
             **vars(rank_command),
             **vars(rank_agree),
             **vars(rank_table),

@@ -25,16 +25,17 @@ CHILD = """
 import os, sys
 from pathlib import Path
 import numpy as np
-from foregather import Graph, Loader
+from foregather import BatchContents, Graph, Loader
 
 def rss(group):
     lines = (group / "memory.stat").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("rss "))
 
-def run(group, folder, memory, allowed, way, batch_size, batches):
+def run(group, folder, memory, allowed, way, batch_size, leaves, batches):
     (group / "cgroup.procs").write_text(str(os.getpid()))
     graph = Graph.open(folder)
-    options = {"pyg": False, "threads": 1, "prefetch": 1, "shuffle": True, "bulk": "auto"}
+    options = {"threads": 1, "prefetch": 1, "shuffle": True, "bulk": "auto"}
+    options["contents"] = BatchContents(pyg=False, leaves=leaves)
     for _ in Loader(graph, [2], np.arange(10), 10, **options):
         pass
     (group / "memory.limit_in_bytes").write_text(str(rss(group) + allowed))
@@ -52,10 +53,10 @@ def run(group, folder, memory, allowed, way, batch_size, batches):
 
 group, folder, batches = Path(sys.argv[1]), sys.argv[2], int(sys.argv[4])
 for case in sys.argv[3].split(","):
-    memory, allowed, way, size = case.split(":")
+    memory, allowed, way, size, leaves = case.split(":")
     pid = os.fork()
     if pid == 0:
-        run(group, folder, int(memory), int(allowed), way, int(size), batches)
+        run(group, folder, int(memory), int(allowed), way, int(size), leaves, batches)
         os._exit(0)
     print("ended", os.waitpid(pid, 0)[1], flush=True)
     (group / "memory.limit_in_bytes").write_text("-1")
@@ -69,7 +70,7 @@ def folder(tmp_path_factory):
     return path
 
 
-def run_limited(folder, *cases):
+def run_limited(folder, *cases, leaves="rows"):
     """How each (memory, bytes allowed, way, batch size) ended, and what those that lived said."""
     group = CGROUPS / f"foregather-disk-{os.getpid()}"
     try:
@@ -77,7 +78,7 @@ def run_limited(folder, *cases):
     except OSError as error:
         pytest.skip(f"cannot make a memory cgroup (v1, root): {error.strerror}")
     try:
-        text = ",".join(":".join(map(str, case)) for case in cases)
+        text = ",".join(":".join(map(str, (*case, leaves))) for case in cases)
         arguments = [str(group), str(folder), text, str(BATCHES)]
         done = subprocess.run(
             [sys.executable, "-c", CHILD, *arguments], capture_output=True, text=True, timeout=600
@@ -108,6 +109,16 @@ def test_the_budget_holds(folder):
     slots = [int(line[2]) for line in told]
     assert slots[:4] == sorted(set(slots[:4])), "what is given is used"
     assert told[-1][-1] == "repack"
+
+
+@pytest.mark.slow
+def test_the_budget_holds_with_sums_in_place_of_leaf_rows(folder):
+    cases = [
+        (percent(share), percent(share) + CONSTANT, way, 25 * share)
+        for share, way in ((10, "any"), (25, "repack"))
+    ]
+    ended, told = run_limited(folder, *cases, leaves="sum")
+    assert ended == [0, 0] and told[-1][-1] == "repack"
 
 
 def test_the_limit_can_be_exceeded(folder):

@@ -93,7 +93,8 @@ def test_bfloat16_trains_and_is_refused_where_the_processor_has_none(
     graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = replace(
-        settings_of(graph, tmp_path / "half", model=SAGE), train=replace(TRAIN, precision="bfloat16")
+        settings_of(graph, tmp_path / "half", model=SAGE),
+        train=replace(TRAIN, precision="bfloat16"),
     )
     monkeypatch.setattr(device, "_cpu_flags", lambda: {"sse2"})
     with pytest.raises(InputError, match=r"train.precision is bfloat16, but this cpu has no"):

@@ -810,6 +810,15 @@ def lookup_sorted(sorted: Annotated[NDArray[numpy.uint64], dict(shape=(None,), o
 def gather_slices(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> None:
     """Concatenates slices of a byte array."""
 
+@overload
+def sum_rows(data: numpy.typing.NDArray[Any], node: numpy.typing.NDArray[numpy.uint32] | None, place: numpy.typing.NDArray[numpy.uint32], starts: numpy.typing.NDArray[numpy.int64], weight: numpy.typing.NDArray[numpy.float32] | None, scale: numpy.typing.NDArray[numpy.float32] | None, out: numpy.typing.NDArray[Any], threads: int = 0) -> None: ...
+
+@overload
+def sum_rows(data: numpy.typing.NDArray[Any], node: numpy.typing.NDArray[numpy.int64] | None, place: numpy.typing.NDArray[numpy.uint32], starts: numpy.typing.NDArray[numpy.int64], weight: numpy.typing.NDArray[numpy.float32] | None, scale: numpy.typing.NDArray[numpy.float32] | None, out: numpy.typing.NDArray[Any], threads: int = 0) -> None:
+    """
+    Sums of rows by target, rows given by place, or by the node at a place.
+    """
+
 class ScratchFile:
     """A file without a name; see scratch_file.hpp."""
 

@@ -27,6 +27,7 @@ def facts_of(maker: "BatchRecipe") -> dict[str, str]:
         "labels of a batch": form.labels,
         "edge_attr of a batch": f"{form.edge_attr}",
         "norm": f"{form.norm}",
+        "leaves of a batch": form.leaves,
     }
 
 

@@ -16,7 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather.dist.features.exchange import FeatureExchange
-from foregather.dist.features.fetch_rows import exchange_of
+from foregather.dist.features.leaf_rows import LeafRows
+from foregather.dist.features.rank_executor import Reduce
+from foregather.dist.features.sum_exchange import SumExchange, exchanges_of
 from foregather.dist.loader_facts import facts_of, seed_facts
 from foregather.dist.sampling.dist_sampler import DistSampler
 from foregather.dist.sampling.partition import Partition, cut_rows
@@ -27,6 +29,7 @@ from foregather.dist.transport.rank_grid import RankGrid
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.loader.batch_recipe import BatchRecipe, Dealt
+from foregather.loader.batches.leaf_sums import Scratch
 from foregather.loader.lookahead import bulks_with_lookahead
 from foregather.loader.loop import Producer, RankProducer
 from foregather.loader.prefetch import ahead
@@ -67,8 +70,9 @@ class RankBatches:
             starts = held.row_starts
         self.sampler = DistSampler(recipe.sampler, held, grid, mode=options.mode, threads=threads)
         self.rows: FeatureExchange | None = None
+        self.sums: SumExchange | None = None
         if graph.features is not None:
-            self.rows = exchange_of(graph, starts, grid, options, threads)
+            self.rows, self.sums = exchanges_of(graph, starts, grid, options, threads)
         #: Whether ranks exchange anything; otherwise they loop independently.
         self._meets = topology == "partitioned" or self.rows is not None
         self._number, self._loops = grid.next_number(), 0
@@ -145,6 +149,7 @@ class RankBatches:
         steps = range(first, self.steps(recipe.seeds), self.bulk)
         looks = self.rows is not None and self.rows.mode == "planned"
         begun: list[Future[Bulk]] = []
+        scratch = recipe.assembler.scratch()
 
         def begin() -> Iterator[_Begun]:
             before: Future[Bulk] | None = None
@@ -159,7 +164,7 @@ class RankBatches:
             for now, *later in bulks_with_lookahead(begin(), 2 if looks else 1):
                 begun.remove(now.pending)
                 following = later[0].pending.result() if looks and later else None
-                yield from self._finish(recipe, now, following)
+                yield from self._finish(recipe, now, following, scratch)
                 del now, later, following
         except GeneratorExit:
             wait(begun)  # other ranks depend on this one
@@ -183,15 +188,31 @@ class RankBatches:
         )
         return _Begun(start, pending, dealt)
 
-    def _finish(self, recipe: BatchRecipe, now: "_Begun", later: Bulk | None) -> Iterator[Any]:
+    def _finish(
+        self, recipe: BatchRecipe, now: "_Begun", later: Bulk | None, scratch: Scratch
+    ) -> Iterator[Any]:
         bulk, dealt, start = now.pending.result(), now.dealt, now.start
-        empty = recipe.assembler.empty_rows  # memory of earlier batches, where it is free again
-        rows = self.rows.fetch(bulk, later, empty) if self.rows is not None else None
+        rows = None
+        if self.rows is not None:
+            empty = recipe.assembler.empty_rows  # memory of earlier batches, where it is free again
+            reduce = self._reduce(recipe, bulk, later, scratch)
+            rows = self.rows.fetch(bulk, later, empty, reduce)
         for step, (sample, (nodes, input_id)) in enumerate(zip(bulk, dealt, strict=True), start):
             own = next(rows) if rows is not None else None
             batch = recipe.assembler.batch(sample, nodes, input_id, own)
             yield recipe.finish(replace(batch, share=self.share(recipe.seeds, step)))
             del batch, own
+
+    def _reduce(
+        self, recipe: BatchRecipe, bulk: Bulk, later: Bulk | None, scratch: Scratch
+    ) -> Reduce | None:
+        """What makes sums of leaf rows; None if batches have the rows."""
+        form, ahead = recipe.assembler, () if later is None else later.samples
+        if form.leaves == "rows":
+            return None
+        if self.sums is None:
+            return LeafRows(form, bulk, ahead, scratch)
+        return self.sums.of(form, bulk, ahead, scratch)
 
     def share(self, seeds: Seeds, step: int) -> float:
         """The weight of this rank's mean loss in the step: its seeds over the mean of all ranks."""
@@ -215,11 +236,11 @@ class RankBatches:
 
     def counters(self) -> dict[str, Any]:
         """Rows this rank used and bytes it sent so far; see `crossed.count_crossed`."""
-        return count_crossed(self.sampler, self.rows)
+        return count_crossed(self.sampler, self.rows, self.sums)
 
     def explain(self) -> str:
         """Describes the grid, how rows are exchanged, and what was planned and sent so far."""
-        return explain_crossed(self.grid, self.sampler, self.rows)
+        return explain_crossed(self.grid, self.sampler, self.rows, self.sums)
 
     def close(self) -> None:
         """Serves other ranks' pending requests and ends threads; a collective call."""

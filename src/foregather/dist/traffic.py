@@ -4,6 +4,8 @@ from typing import Any
 
 from foregather.dist.features.exchange import FeatureExchange
 from foregather.dist.features.fetch_plan import REPLY, REQUEST
+from foregather.dist.features.owner_sums import SUM_REPLY, SUM_REQUEST
+from foregather.dist.features.sum_exchange import SumExchange
 from foregather.dist.sampling.dist_sampler import DistSampler
 from foregather.dist.transport.ledger import Ledger
 from foregather.dist.transport.rank_grid import RankGrid
@@ -21,24 +23,35 @@ def _by_purpose(ledger: Ledger) -> dict[str, dict[str, int]]:
     return found
 
 
-def count_crossed(sampler: DistSampler, rows: FeatureExchange | None) -> dict[str, Any]:
+def count_crossed(
+    sampler: DistSampler, rows: FeatureExchange | None, sums: SumExchange | None = None
+) -> dict[str, Any]:
     """Counts what this rank used and sent so far.
 
     `sampling` and `features` are bytes and messages it sent, by purpose; `rows` counts feature
     rows of its own block (local), from the cache (hits) and fetched (misses); `announced` is the
     planned bytes: requests it sends, and replies it receives. `disk` is present if the own block is
-    on disk: what was read of it, see `OwnDisk.counters`.
+    on disk: what was read of it, see `OwnDisk.counters`. `sums` is present if owners may add up
+    rows of leaves: bulks, those whose leaves came as sums, and these sums.
     """
     found: dict[str, Any] = {"sampling": _by_purpose(sampler.ledger)}
     if rows is not None:
         found["features"] = _by_purpose(rows.ledger)
         found |= rows.fetcher.counters()
+    if sums is not None:
+        found["sums"] = dict(sums.counts)
+        found["announced"] = {**found.get("announced", {}), **sums.announced}
     return found
 
 
-def explain_crossed(grid: RankGrid, sampler: DistSampler, rows: FeatureExchange | None) -> str:
+def explain_crossed(
+    grid: RankGrid,
+    sampler: DistSampler,
+    rows: FeatureExchange | None,
+    sums: SumExchange | None = None,
+) -> str:
     """Describes the grid, how rows are exchanged, and what this rank used and sent so far."""
-    counts = count_crossed(sampler, rows)
+    counts = count_crossed(sampler, rows, sums)
     sent = sum(entry["bytes"] for entry in counts["sampling"].values())
     lines = [
         f"rank {grid.rank} of {grid.size}, a grid of {grid.num_rows} x {grid.replication}",
@@ -52,11 +65,13 @@ def explain_crossed(grid: RankGrid, sampler: DistSampler, rows: FeatureExchange 
         f"rows: {used['local']} of the own block, {used['hits']} from the cache, "
         f"{used['misses']} fetched"
     )
+    if sums is not None:
+        lines.append(sums.explain())
     for purpose, entry in counts["features"].items():
         line = f"{purpose}: {format_bytes(entry['bytes'])} sent"
-        if purpose == REQUEST:
-            line += f", {format_bytes(counts['announced'][REQUEST])} planned"
-        if purpose == REPLY:
-            line += f"; {format_bytes(counts['announced'][REPLY])} planned to be received"
+        if purpose in (REQUEST, SUM_REQUEST):
+            line += f", {format_bytes(counts['announced'][purpose])} planned"
+        if purpose in (REPLY, SUM_REPLY):
+            line += f"; {format_bytes(counts['announced'][purpose])} planned to be received"
         lines.append(line)
     return "\n".join(lines)

@@ -25,6 +25,7 @@ from foregather.graph.graph import Graph
 from foregather.interop.drawn import Drawn
 from foregather.interop.finish import Finish
 from foregather.interop.topology import topology_of
+from foregather.loader.batches.leaf_sums import apply
 from foregather.loader.loader import Loader
 from foregather.loader.options import contents_from
 from foregather.sampling.sampler import Sampler
@@ -126,6 +127,11 @@ class NeighborLoader(Loader, pyg_loader.NeighborLoader):  # type: ignore[misc]
         contents = contents_from(options.pop("contents", None), options)
         if contents.pyg is False:
             raise InputError("pyg is False, but these batches are PyG's; use foregather.Loader")
+        if contents.leaves != "rows" and not isinstance(data, Graph):
+            raise InputError(
+                f"leaves is {contents.leaves!r}, but batches of a Data have its attributes of all "
+                "nodes; pass Graph.from_pyg(data), or leave it out"
+            )
         weights = rule is not None or contents.norm is not None
         if not isinstance(data, Graph):
             whole = 0 if replace else _least_fanout(num_neighbors)
@@ -212,7 +218,7 @@ class NeighborLoader(Loader, pyg_loader.NeighborLoader):  # type: ignore[misc]
         """Returns the finished batch of a sample from `collate_fn`."""
         if self.device is not None:
             out = out.to(self.device, non_blocking=True)
-        return out if self.transform is None else self.transform(out)
+        return out if self.transform is None else apply(self.transform, out)
 
     def _get_iterator(self) -> Iterator[Any]:
         return iter(self)

@@ -16,6 +16,7 @@ from foregather.graph.graph import Graph
 from foregather.loader.batches.assemble import Assembler
 from foregather.loader.batches.batch import Batch
 from foregather.loader.batches.edge_rows import EdgeRows
+from foregather.loader.batches.first_sums import tie_sums
 from foregather.loader.batches.hop_counts import remember
 from foregather.loader.batches.pyg_batch import sorted_edge_index, to_pyg
 from foregather.loader.memory.budget import Budget
@@ -121,4 +122,5 @@ class BatchRecipe:
             batch = replaced(batch, edge_index=edges)
         if batch.edge_index is not None:
             remember(batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges)
+            tie_sums(batch)
         return to_pyg(batch) if self.pyg else batch

@@ -28,6 +28,7 @@ from foregather.loader.arguments import (
 from foregather.loader.arranged import DEFAULT_BULK, arrange_alone, arrange_over_ranks
 from foregather.loader.batch_recipe import BatchRecipe
 from foregather.loader.batches.assemble import Assembler
+from foregather.loader.batches.leaf_sums import apply, check_leaves
 from foregather.loader.disk.epoch_plan import EpochPlan
 from foregather.loader.loader_state import identity, read_position
 from foregather.loader.loop import Producer, Supply, Turns, refuse_item, refuse_workers
@@ -148,6 +149,7 @@ class Loader:
         pin = str(device).startswith("cuda")
         rule = make_sampler(num_neighbors, sampler, replace, expand, others.get("weight_attr"))
         check_norm(held.norm, rule)
+        check_leaves(held.leaves, graph, rule, held.norm)
         edges = has_edge_attr(graph, held.edge_attr)
         self._graph = graph
         view = as_mapped(graph)  # nothing is loaded until it is known what fits
@@ -155,7 +157,16 @@ class Loader:
             view,
             rule,
             Seeds.make(graph, input_nodes, batch_size, shuffle, drop_last, seed),
-            Assembler(view, held.labels, edges, held.norm, pin, threads, rule.whole_weights),
+            Assembler(
+                view,
+                held.labels,
+                edges,
+                held.norm,
+                pin,
+                threads,
+                rule.whole_weights,
+                leaves=held.leaves,
+            ),
             threads,
             held.edge_index,
             held.uses_pyg(),
@@ -246,7 +257,7 @@ class Loader:
                     if self.device is not None:
                         batch = batch.to(self.device, non_blocking=True)
                     if self.transform is not None:
-                        batch = self.transform(batch)
+                        batch = apply(self.transform, batch)
                     if self._mark is mark:
                         self._at = (epoch, supply.number, True)
                     yield batch

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from foregather.errors import InputError
 from foregather.loader.arguments import check_choice
+from foregather.loader.batches.leaf_sums import Leaves
 from foregather.loader.batches.pyg_batch import has_pyg, need_pyg
 from foregather.loader.rank_options import RankOptions
 from foregather.old_spellings import from_old_arguments
@@ -34,6 +35,12 @@ class BatchContents:
         edge_index: "tensor", or "EdgeIndex" for PyG's class, which aggregates faster.
         pyg: batches are PyG's Data: "auto" where PyG is installed, True, or False for a plain
             Batch.
+        leaves: "rows": x of all nodes. "sum" and "weighted" leave out the rows of leaves, the nodes
+            first met last, which a linear first layer (SAGE, GCN, GIN, GraphConv) only adds up:
+            `x` has the rows of the other nodes, and `neighbor_sum` for each of them the sum of the
+            rows of its sampled in-neighbours, for "weighted" times `edge_weight`. A mean is
+            `neighbor_sum` over the number of edges. For models that use it; others refuse such a
+            batch.
 
     Raises:
         InputError: a field has another value.
@@ -44,6 +51,7 @@ class BatchContents:
     norm: Literal["gcn"] | None = None
     edge_index: Literal["tensor", "EdgeIndex"] = "tensor"
     pyg: Literal["auto"] | bool = "auto"
+    leaves: Leaves = "rows"
 
     def __post_init__(self) -> None:
         check_choice("labels", self.labels, ("all", "seeds"))
@@ -51,6 +59,7 @@ class BatchContents:
         check_choice("norm", self.norm, (None, "gcn"))
         check_choice("edge_index", self.edge_index, ("tensor", "EdgeIndex"))
         check_choice("pyg", self.pyg, ("auto", True, False))
+        check_choice("leaves", self.leaves, ("rows", "sum", "weighted"))
         if self.edge_index == "EdgeIndex" and self.pyg is False:
             raise InputError(
                 "edge_index is 'EdgeIndex', a class of PyG, but pyg is False, which makes plain "
@@ -72,16 +81,22 @@ class BatchContents:
         return self.pyg
 
 
+_NEW = {"leaves"}  # fields that were never arguments
 #: Arguments of release 0.1 that are fields now.
-OLD_ARGUMENTS = frozenset(one.name for kind in (BatchContents, RankOptions) for one in fields(kind))
+OLD_ARGUMENTS = frozenset(
+    one.name for kind in (BatchContents, RankOptions) for one in fields(kind)
+).difference(_NEW)
 
 
 def contents_from(given: Any, others: dict[str, Any]) -> BatchContents:
     """The contents given, or made from arguments of release 0.1, which are taken out of `others`.
 
     Raises:
-        InputError: both are there, or what is given is none.
+        InputError: both are there, what is given is none, or a field is given that never was an
+            argument.
     """
+    for name in _NEW.intersection(others):
+        raise InputError(f"{name} is a field: write contents=foregather.BatchContents({name}=...)")
     return from_old_arguments(given, others, BatchContents(), "contents", "a Loader")
 
 

@@ -14,6 +14,7 @@ from foregather.units import parse_size
 __all__ = [
     "BlockStorage",
     "GridOfRanks",
+    "LeafWire",
     "Mode",
     "RankOptions",
     "RankSetup",
@@ -39,6 +40,9 @@ BlockStorage = Literal["auto", "memory", "features", "disk"]
 #: The format in which feature rows are sent: as stored, or float32 rows rounded.
 WireFormat = Literal["exact", "float16", "int8"]
 
+#: How rows of leaves cross that are only added up.
+LeafWire = Literal["rows", "auto"]
+
 
 @dataclass(frozen=True, slots=True)
 class RankOptions:
@@ -50,11 +54,17 @@ class RankOptions:
         mode: how ranks sample. "owner": one request and one reply a layer and bulk, and feature
             rows by plan. "paper": the staged 1.5D product of the publication, as a baseline.
         wire: feature rows cross "exact", or rounded to "float16" or "int8".
+        leaves: with `BatchContents(leaves="sum")` or "weighted": how the rows of leaves cross.
+            "rows": as they are; sums are then those of one rank, bit for bit. "auto": bulk by bulk
+            as rows, or as sums that their owners form where these are fewer bytes. Sums are then
+            formed owner by owner: the same for any bulk, memory and threads, but other last bits
+            than on one rank, or than on a grid with other blocks.
     """
 
     topology: Topology = "partitioned"
     mode: Mode = "owner"
     wire: WireFormat = "exact"
+    leaves: LeafWire = "rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +91,7 @@ class RankSetup(RankOptions):
             "bulk": f"{self.bulk} batches",
             "memory": "not given" if self.memory is None else f"{self.memory} bytes",
             "wire": self.wire,
+            "leaves": self.leaves,
             "storage": self.storage,
             "prefetch": f"{self.prefetch} batches",
         }
@@ -145,9 +156,31 @@ def rank_setup(
         )
     if storage in ("features", "disk"):
         _check_disk(recipe, memory, storage)
+    _check_leaves(recipe, ranks)
     budget = None if memory is None else parse_size(memory)
     where = cast(BlockStorage, storage)
-    return RankSetup(ranks.topology, mode, ranks.wire, where, bulk, budget, prefetch)
+    shared = (ranks.topology, mode, ranks.wire, ranks.leaves)
+    return RankSetup(*shared, where, bulk, budget, prefetch)
+
+
+def _check_leaves(recipe: BatchRecipe, ranks: RankOptions) -> None:
+    if ranks.leaves not in get_args(LeafWire):
+        raise InputError(f"leaves of ranks is {ranks.leaves!r}, expected 'rows' or 'auto'")
+    if ranks.leaves == "rows":
+        return
+    given = "leaves of ranks is 'auto'"
+    if recipe.assembler.leaves == "rows":
+        raise InputError(
+            f"{given}, but batches have the rows of leaves; use BatchContents(leaves='sum'), or "
+            "leave it out"
+        )
+    if ranks.mode == "paper":
+        raise InputError(f"{given}, but mode 'paper' sends rows; use mode='owner', or leave it out")
+    if ranks.wire != "exact":
+        raise InputError(
+            f"{given}, but wire is {ranks.wire!r}, which rounds rows and not sums, so that they "
+            "would differ; use wire='exact', or leave it out"
+        )
 
 
 def _check_disk(recipe: BatchRecipe, memory: str | int | None, storage: str) -> None:

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from foregather.errors import InputError
+from foregather.loader.batches.first_sums import tie_sums
 
 __all__ = ["COUNTS", "call_arguments", "optional_arguments", "parameters_of", "takes_batch"]
 
@@ -60,7 +61,16 @@ def call_arguments(
             "the sampler expands per layer, so batches have layers and no edge_index; use "
             'expand="once", or a model whose forward takes the batch'
         )
-    return (batch.x.to(dtype), batch.edge_index), optional_arguments(model, batch, dtype)
+    x = batch.x.to(dtype)
+    if getattr(batch, "neighbor_sum", None) is not None:
+        if not hasattr(model, "accelerated_model"):
+            raise InputError(
+                f"batches have sums in place of the rows of leaves, but {type(model).__name__} "
+                "takes the rows of all nodes; use leaves='rows', accelerate(model), or a model "
+                "whose forward takes the batch"
+            )
+        tie_sums(batch, x)
+    return (x, batch.edge_index), optional_arguments(model, batch, dtype)
 
 
 def optional_arguments(model: nn.Module, batch: Any, dtype: torch.dtype) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from foregather.dist.features.feature_block import FeatureBlock
 from foregather.dist.features.fetch_plan import FetchPlanner
 from foregather.dist.features.memory_split import OwnBlock, shares, shares_with_disk
 from foregather.dist.features.planned_fetcher import PlannedFetcher
-from foregather.dist.features.rank_executor import RankExecutor, RankPlanner
+from foregather.dist.features.rank_executor import RankExecutor, RankPlanner, Reduce
 from foregather.dist.transport.codec import Codec, WireError, WireFormat
 from foregather.dist.transport.ledger import Ledger
 from foregather.dist.transport.rank_grid import Channel, RankGrid
@@ -45,9 +45,9 @@ class Fetch:
     together when the next bulk starts.
     """
 
-    def __init__(self, thread: Executor, rows: "Iterator[torch.Tensor]", steps: int) -> None:
+    def __init__(self, thread: Executor, rows: Iterator[Any], steps: int) -> None:
         self._thread, self._rows, self._left = thread, rows, steps
-        self._futures: deque[Future[torch.Tensor]] = deque()
+        self._futures: deque[Future[Any]] = deque()
         self._rest: Future[None] | None = None
         self._submit(1)
 
@@ -67,20 +67,20 @@ class Fetch:
     def __iter__(self) -> "Fetch":
         return self
 
-    def __next__(self) -> "torch.Tensor":
+    def __next__(self) -> Any:
         if not self._futures:
             raise StopIteration
         self._submit(1)
         return self._futures.popleft().result()
 
 
-def _next(rows: "Iterator[torch.Tensor]") -> "torch.Tensor":
+def _next(rows: Iterator[Any]) -> Any:
     for found in rows:
         return found
     raise RankError("these rows are not available: an earlier minibatch of the bulk failed")
 
 
-def _exhaust(rows: "Iterator[torch.Tensor]") -> None:
+def _exhaust(rows: Iterator[Any]) -> None:
     for _ in rows:
         raise AssertionError("a bulk has more minibatches than were requested")
 
@@ -181,6 +181,7 @@ class FeatureExchange:
         bulk: Iterable[Any],
         later: Iterable[Any] | None = None,
         empty: "Callable[[int], torch.Tensor | None] | None" = None,
+        reduce: Reduce | None = None,
     ) -> Fetch:
         """Starts to fetch this rank's minibatches in the background.
 
@@ -192,6 +193,8 @@ class FeatureExchange:
             later: the next bulk, if known: rows it needs are kept.
             empty: gives memory for the rows of so many nodes, in the background thread; None
                 always takes new memory.
+            reduce: makes of the rows of a minibatch what is returned in their place, so that they
+                need not be kept.
 
         Raises (here or when rows are read):
             InputError: an id is out of range, or twice in a minibatch.
@@ -200,7 +203,8 @@ class FeatureExchange:
         if self._last is not None:
             self._last.go_on()
         batches, ahead = list(bulk), [] if later is None else list(later)
-        rows = self._run(batches, ahead, self._name(bulk), empty or (lambda _: None))
+        empty = empty or (lambda _: None)
+        rows = self._run(batches, ahead, self._name(bulk), empty, reduce)
         self._number += 1
         self._last = Fetch(self.channel.thread, rows, len(batches))
         return self._last
@@ -211,13 +215,21 @@ class FeatureExchange:
         ahead: Sequence[Any],
         name: str,
         empty: "Callable[[int], torch.Tensor | None]",
-    ) -> "Iterator[torch.Tensor]":
+        reduce: Reduce | None,
+    ) -> Iterator[Any]:
         """Plans and fetches a bulk, in the channel's thread: requests cross between two halves."""
         self.grid.watch.where = f"{name} of rank {self.grid.rank},"
+        if reduce is not None:
+            batches, ahead = reduce.wanted()
         plan = self.planner.plan(batches, ahead)
         self.fetcher.append(self.planner.complete(plan, self.fetcher.request(plan)))
-        for batch in batches:
-            yield self.fetcher.step(empty(len(getattr(batch, "node", batch))))
+        if reduce is not None:
+            reduce.begin(plan)
+        for number, batch in enumerate(batches):
+            if reduce is None:
+                yield self.fetcher.step(empty(len(getattr(batch, "node", batch))))
+            else:
+                yield reduce.reduced(number, self.fetcher.step(reduce.space(number)))
         self.fetcher.drain()
 
     def _name(self, bulk: Iterable[Any]) -> str:

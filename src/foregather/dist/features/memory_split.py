@@ -21,7 +21,9 @@ from foregather.loader.memory.division import (
     refusal,
 )
 
-__all__ = ["DiskShare", "OwnBlock", "shares", "shares_with_disk"]
+__all__ = ["DiskShare", "OwnBlock", "shares", "shares_with_disk", "sum_staging"]
+
+_USUAL_SUMS = 8 << 20  # bytes for sums that cross, where there is no budget
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,18 @@ def shares_with_disk(
     rest -= local.bytes(own_slots) - local.tables(0)
     slots = remote.slots(remote.tables(0) + rest) if peers else 0
     return slots, staging, DiskShare(own_slots, reading)
+
+
+def sum_staging(memory: int | None, row_bytes: int, peers: int) -> int:
+    """Returns rows of staging per peer for sums that owners form: an eighth of the budget.
+
+    Args:
+        memory: the budget; None without one.
+        row_bytes: bytes of a sum.
+        peers: other ranks of the column.
+    """
+    room = _USUAL_SUMS if memory is None else min(memory // STAGING_PART, MOST_STAGING)
+    return max(1, room // max(1, 2 * peers * row_bytes))
 
 
 def _too_small(

@@ -4,15 +4,18 @@ A bulk over ranks takes two halves of a plan: what a rank asks for it plans alon
 planned when the requests of the column are known. In between, the requests cross.
 """
 
-from collections.abc import Iterable
-from typing import Any, Protocol
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from foregather.gather.executor import Executor
 
-__all__ = ["LocalRows", "RankExecutor", "RankPlanner", "put_local"]
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["LocalRows", "RankExecutor", "RankPlanner", "Reduce", "put_local"]
 
 Array = npt.NDArray[Any]
 
@@ -53,6 +56,22 @@ class RankExecutor(Executor[Any], Protocol):
 
     def drain(self) -> None:
         """Does what others count on where they have more steps; own steps must be over."""
+
+
+class Reduce(Protocol):
+    """Makes something smaller of the rows of a bulk, in the thread of the exchange."""
+
+    def wanted(self) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Minibatches or ids whose rows are fetched, of this bulk and of the next."""
+
+    def begin(self, plan: Any) -> None:
+        """Called when the requests of the bulk have crossed."""
+
+    def space(self, number: int) -> "torch.Tensor | None":
+        """Memory for the rows of a minibatch; it may be that of the one before."""
+
+    def reduced(self, number: int, rows: "torch.Tensor") -> Any:
+        """What is returned in place of the rows, which are not kept."""
 
 
 class LocalRows(Protocol):

@@ -12,12 +12,21 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather.gather.memory import gather, gathered_dtype
+from foregather.gather.row_sums import sum_features, sum_matrix, summed_dtype
 from foregather.graph.features import Features
 from foregather.graph.graph import Graph
 from foregather.graph.mapped import fetch
 from foregather.loader.batches.array_pool import ArrayPool
 from foregather.loader.batches.batch import Batch, LayerGraph
 from foregather.loader.batches.edge_rows import EdgeRows
+from foregather.loader.batches.leaf_sums import (
+    Leaves,
+    Scratch,
+    Summed,
+    num_targets,
+    starts_of,
+    sum_weights,
+)
 from foregather.sampling.bulk import Sample
 
 if TYPE_CHECKING:
@@ -43,6 +52,7 @@ class Assembler:
         threads: threads of the gather.
         whole_weights: see `Sampler.whole_weights`.
         edge_rows: the source of edge features; None: the graph.
+        leaves: see `leaf_sums`.
     """
 
     graph: Graph
@@ -53,6 +63,7 @@ class Assembler:
     threads: int = 0
     whole_weights: bool = False
     edge_rows: EdgeRows | None = None
+    leaves: Leaves = "rows"
     _pool: ArrayPool = field(init=False, default_factory=ArrayPool)
     _degree: npt.NDArray[np.float64] | None = field(init=False, default=None)
 
@@ -77,7 +88,7 @@ class Assembler:
         sample: Sample,
         seed_id: Array,
         input_id: Array,
-        rows: "Tensor | None" = None,
+        rows: "Tensor | Summed | None" = None,
         edge_attr: "Tensor | None" = None,
     ) -> Batch:
         """Assembles the batch of a sample, its seeds and their `input_id`.
@@ -86,11 +97,17 @@ class Assembler:
             sample: nodes and edges.
             seed_id: node ids of the seeds as given.
             input_id: the input nodes they are.
-            rows: feature rows of the sample's nodes, if already gathered.
+            rows: feature rows of the sample's nodes, if already gathered; or what `summed` made.
             edge_attr: likewise of its edges.
         """
-        graph = self.graph
-        weight = self._weight(sample)
+        if self.leaves != "rows" and not isinstance(rows, Summed):
+            rows = self.summed(sample, rows)
+        x: Tensor | None
+        if isinstance(rows, Summed):
+            x, sums, weight = rows.x, rows.neighbor_sum, rows.weight
+        else:
+            x = self._gather(self.graph.features, sample.node) if rows is None else rows
+            sums, weight = None, self.weight(sample)
         edge_index = self._edge_index(sample)
         e_id = self._long(sample.edge)
         if edge_attr is None and self.edge_attr:
@@ -102,7 +119,7 @@ class Assembler:
         return Batch(
             batch_size=sample.num_seeds,
             n_id=self._long(sample.node),
-            x=self._gather(graph.features, sample.node) if rows is None else rows,
+            x=x,
             y=self._labels(sample),
             edge_index=None if layers is not None else edge_index,
             e_id=e_id,
@@ -116,7 +133,61 @@ class Assembler:
             layers=layers,
             batch=None if sample.tree is None else self._long(sample.tree),
             number=sample.batch,
+            neighbor_sum=sums,
+            leaves=None if sums is None else self.leaves,
         )
+
+    def summed(self, sample: Sample, rows: "Tensor | None" = None) -> Summed:
+        """Returns rows of the sample's targets, and the sums over their edges.
+
+        Args:
+            sample: nodes and edges.
+            rows: feature rows of all its nodes, if already gathered; they are not kept.
+        """
+        features, weight = self.graph.features, self.weight(sample)
+        assert features is not None
+        starts, factors = starts_of(sample), sum_weights(self.leaves, weight)
+        made = self.empty_summed(num_targets(sample), weight)
+        x, sums = made.x.numpy(), made.neighbor_sum.numpy()
+        if rows is None:
+            gather(features, sample.node[: len(x)], made.x, threads=self.threads)
+            edges = (sample.node, sample.row, starts, factors)
+            sum_features(features, *edges, sums, self.threads)
+        else:
+            x[...] = rows[: len(x)].numpy()
+            sum_matrix(rows.numpy(), sample.row, starts, factors, sums, self.threads)
+        return made
+
+    def empty_summed(self, targets: int, weight: "Tensor | None") -> Summed:
+        """Returns memory for what `summed` makes."""
+        features = self.graph.features
+        assert features is not None
+        dtype = gathered_dtype(features)
+        x, sums = (
+            self._empty_array((targets, features.width), one)
+            for one in (dtype, summed_dtype(dtype))
+        )
+        return Summed(x, sums, weight)
+
+    def space(self, sample: Sample) -> "Tensor | Summed | None":
+        """Returns memory for what `batch` takes as rows of this sample."""
+        if self.leaves == "rows":
+            return self.empty_rows(len(sample.node))
+        return self.empty_summed(num_targets(sample), self.weight(sample))
+
+    def scratch(self, rows: int = 0) -> Scratch:
+        """Returns memory for the rows of one batch after the other, mostly of up to `rows`."""
+        if self.leaves == "rows" or self.graph.features is None:
+            return Scratch(self.empty_rows)
+        features = self.graph.features
+        return Scratch(self.empty_rows, (rows, features.width), gathered_dtype(features))
+
+    def scratch_bytes(self, rows: int) -> int:
+        """Bytes of a scratch for so many rows."""
+        features = self.graph.features
+        if self.leaves == "rows" or features is None:
+            return 0
+        return rows * features.width * gathered_dtype(features).itemsize
 
     def empty_rows(self, count: int) -> "Tensor | None":
         """Returns memory for the feature rows of `count` nodes; None if the graph has none."""
@@ -127,15 +198,17 @@ class Assembler:
         return self._empty(self.graph.edge_features, count) if self.edge_attr else None
 
     def _empty(self, features: Features | None, count: int) -> "Tensor | None":
-        import torch
-
         if features is None:
             return None
-        dtype = gathered_dtype(features)
+        return self._empty_array((count, features.width), gathered_dtype(features))
+
+    def _empty_array(self, shape: tuple[int, int], dtype: np.dtype[Any]) -> "Tensor":
+        import torch
+
         if self.pin and torch.cuda.is_available():
             kind = torch.from_numpy(np.empty(0, dtype)).dtype
-            return torch.empty((count, features.width), dtype=kind, pin_memory=True)
-        return torch.from_numpy(self._pool.empty((count, features.width), dtype))
+            return torch.empty(shape, dtype=kind, pin_memory=True)
+        return torch.from_numpy(self._pool.empty(shape, dtype))
 
     def _gather_edges(self, ids: Array) -> "Tensor | None":
         if self.edge_rows is None:
@@ -179,7 +252,8 @@ class Assembler:
 
         return torch.from_numpy(rows)
 
-    def _weight(self, sample: Sample) -> "Tensor | None":
+    def weight(self, sample: Sample) -> "Tensor | None":
+        """Returns the weights of the sample's edges; None if batches have none."""
         import torch
 
         values = self._products(sample)

@@ -55,7 +55,8 @@ class Batch:
         batch_size: number of distinct seeds, or with `disjoint` of all seeds; the first rows of the
             model's output belong to them.
         n_id: node ids in the graph, int64 [n].
-        x: feature rows [n, width], or None if the graph has none.
+        x: feature rows [n, width], or None if the graph has none; with `neighbor_sum`, of the nodes
+            that are targets alone.
         y: labels of all n nodes, or of the seeds only; None if the graph has none.
         edge_index: int64 [2, m], row 0 the sources, row 1 the targets, which ascend; None for
             `expand="per-layer"` (see `layers`).
@@ -78,6 +79,9 @@ class Batch:
         share: over ranks, the seeds of this batch over the mean of the step's batches: the mean
             over ranks of (mean loss times share) is the mean over all seeds of the step. 0 for
             padding in the last step; 1 on one rank.
+        neighbor_sum: with `leaves` "sum" or "weighted": for each row of `x` the sum of the rows of
+            its sampled in-neighbours (times `edge_weight`), float32 [targets, width]; else None.
+        leaves: which of the two these sums are; None if there are none.
     """
 
     batch_size: int
@@ -97,6 +101,8 @@ class Batch:
     batch: "Tensor | None" = None
     number: int = 0
     share: float = 1.0
+    neighbor_sum: "Tensor | None" = None
+    leaves: str | None = None
 
     @property
     def num_nodes(self) -> int:

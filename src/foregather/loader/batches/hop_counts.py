@@ -22,13 +22,15 @@ class HopCounts:
         nodes: new nodes of each hop; entry 0 counts the seeds.
         edges: edges of each hop.
         checked: what a reader made of them for this `edge_index`, to make it once.
+        sums: what stands for the rows of leaves, if the batch has none.
     """
 
-    __slots__ = ("checked", "edges", "nodes")
+    __slots__ = ("checked", "edges", "nodes", "sums")
 
     def __init__(self, nodes: Sequence[int], edges: Sequence[int]) -> None:
         self.nodes, self.edges = tuple(nodes), tuple(edges)
         self.checked: Any = None
+        self.sums: Any = None
 
 
 _known: "dict[int, tuple[weakref.ref[Tensor], int, HopCounts]]" = {}

@@ -129,6 +129,7 @@ class DiskRun:
 
     def _carry_out(self, lent: Lent, source: Iterator[_Planned]) -> Iterator[Any]:
         maker, features = self._maker, lent.features
+        scratch = maker.assembler.scratch(lent.layout.rows)
         current = next(source, None)
         if current is not None and features is not None:
             features.append(current.plan)
@@ -145,18 +146,25 @@ class DiskRun:
                 rows = None
                 if features is not None:
                     with span("gather"):
-                        rows = features.step(maker.assembler.empty_rows(len(sample.node)))
+                        rows = features.step(scratch.rows(len(sample.node)))
                 with span("assemble"):
                     batch = maker.assembler.batch(sample, nodes, input_id, rows)
-                _check(lent.layout, batch.nbytes)
+                _check(lent.layout, batch.nbytes, scratch.nbytes)
                 yield maker.finish(batch)
                 del batch, rows
             current = upcoming
 
 
-def _check(layout: Layout, nbytes: int) -> None:
+def _check(layout: Layout, nbytes: int, scratch: int) -> None:
     """Raises BudgetError if batches like this one would exceed the budget."""
     flight, share = layout.flight, layout.shares["batches"]
+    if scratch > layout.shares["leaf rows"]:
+        raise BudgetError(
+            f"memory is {format_bytes(layout.memory)}, of which "
+            f"{format_bytes(layout.shares['leaf rows'])} are for the rows of a batch whose leaves "
+            f"are added up, but one has {format_bytes(scratch)}; raise memory, or use a smaller "
+            "batch_size"
+        )
     if flight * nbytes > share:
         raise BudgetError(
             f"memory is {format_bytes(layout.memory)}, of which {format_bytes(share)} are "

@@ -49,11 +49,15 @@ _BLOCK = 32 << 10  # until a choice was made
 
 @dataclass(frozen=True)
 class BatchSize:
-    """The size of one batch: rows, bytes of its sample, bytes of the finished batch."""
+    """The size of one batch: rows, bytes of its sample, bytes of the finished batch.
+
+    `scratch` are bytes of rows that are read for one batch at a time and not part of it.
+    """
 
     rows: int
     sample: int
     batch: int
+    scratch: int = 0
 
 
 @dataclass(frozen=True)
@@ -179,6 +183,7 @@ def divide(
         "edge features": edges_share,
         "labels": nodes_share,
         "batches": flight * size.batch,
+        "leaf rows": need.scratch,
         "samples and plans": asked * need.each,
         "planner": need.tables(asked, slots),
         "staging": need.staging,
@@ -234,7 +239,8 @@ class _Parts:
         #: for each batch of a bulk
         self.each = BULKS * (size.sample + plan)
         self.staging = 0 if geometry is None else staging_bytes(geometry.row_bytes)
-        self.fixed = flight * size.batch + self.staging
+        self.scratch = 0 if geometry is None else size.scratch
+        self.fixed = flight * size.batch + self.scratch + self.staging
 
     def cache(self, bulk: int) -> CacheNeed | None:
         """Of feature rows, planned for a bulk and the one ahead."""

@@ -224,13 +224,15 @@ def _judge(maker: BatchRecipe, topology: DiskTopology | None) -> BatchSize:
         dealt = maker.deal(0, number, 1)
         bulk = maker.sample(dealt, 0, number, topology)
         count = len(bulk[0].node)
-        space = maker.assembler.empty_rows(count)
+        space = maker.assembler.space(bulk[0])
         edges = maker.assembler.empty_edges(len(bulk[0].edge))
         made = maker.assembler.batch(bulk[0], *dealt[0], space, edges)
         rows, sample = max(rows, count), max(sample, bulk.nbytes)
         batch = max(batch, made.nbytes)
         del bulk, made, space, edges
-    return BatchSize(reserved(rows), reserved(sample), reserved(batch, pooled=True))
+    most = reserved(rows)
+    scratch = maker.assembler.scratch_bytes(most)
+    return BatchSize(most, reserved(sample), reserved(batch, pooled=True), scratch)
 
 
 def fit_bulk(

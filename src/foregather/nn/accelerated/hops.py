@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from foregather.loader.batches.first_sums import FirstSums
 from foregather.loader.batches.hop_counts import HopCounts, recall, remember
 from foregather.nn.aggregate import Neighborhoods
 
@@ -34,6 +35,7 @@ class Hops:
         edges: M_0 = 0, ..., M_L.
         edge_index: the edges as a plain tensor.
         ascending: targets ascend, so that kernels can be used.
+        sums: what stands for the rows of leaves, if the batch has none.
     """
 
     def __init__(self, edge_index: Tensor, nodes: Sequence[int], edges: Sequence[int]) -> None:
@@ -41,6 +43,7 @@ class Hops:
         self.nodes = tuple(accumulate(nodes))
         self.edges = (0, *accumulate(edges))
         self.ascending = False
+        self.sums: FirstSums | None = None
         self._made: dict[Any, Any] = {}
 
     @classmethod
@@ -69,7 +72,10 @@ class Hops:
                 counts = remember(edge_index, *listed)
         if counts is None:
             return "the batch does not say how many nodes and edges each hop has"
-        return cls.of(edge_index, counts)
+        found = cls.of(edge_index, counts)
+        if isinstance(found, Hops):
+            found.sums = counts.sums
+        return found
 
     def _wrong(self) -> str | None:
         """Why these counts do not fit the edges; None if they do."""

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from foregather.loader.batches.first_sums import FirstSums
 from foregather.nn.accelerated.hops import Hops
-from foregather.nn.accelerated.plan import Role, parts_of
+from foregather.nn.accelerated.plan import Ended, Role, parts_of
 from foregather.nn.aggregate import Neighborhoods, aggregate
 from foregather.nn.sage import SAGEConv as OwnSAGEConv
 
@@ -64,6 +65,27 @@ class Call:
         return x if x.shape[0] == self.sources else x[: self.sources]
 
     @property
+    def sums(self) -> FirstSums | None:
+        """The sums of the batch, if this call reads its `x` and there are no rows of leaves."""
+        sums = self.hops.sums
+        if sums is None or sums.unfit(self.given.get("x")) is not None:
+            return None
+        return sums
+
+    def aggregate(self, rows: Tensor, reduce: str, weight: Tensor | None = None) -> Tensor:
+        """Rows reduced over the edges of each target."""
+        if (sums := self.sums) is None:
+            return aggregate(rows, self.neighborhoods, reduce, weight)
+        given = self.given.get("edge_weight")
+        made = sums.total(rows, self.targets, reduce, weight, given)
+        if isinstance(made, str):
+            raise Ended(made)
+        if reduce == "mean":
+            count = self.neighborhoods.indptr.diff().clamp(min=1)
+            made = made / count.to(made.dtype).unsqueeze(1)
+        return made.to(rows.dtype)
+
+    @property
     def neighborhoods(self) -> Neighborhoods:
         """The edges into the targets."""
         return self.hops.neighborhoods(self.sources, self.targets)
@@ -103,6 +125,8 @@ def rule_for(module: nn.Module, call: Call, roles: dict[str, Role]) -> Rule | No
     wanted = {"x": "rows", "edge_index": "edges"}
     if any(role != wanted.get(name, "edge") for name, role in roles.items()):
         return None
+    if call.sums is not None and entry.compute not in _ADDING:
+        raise Ended("its first layer does not only add up rows of leaves, which the batch lacks")
     return entry.compute if untouched(module) and entry.covers(module, call) else None
 
 
@@ -151,7 +175,7 @@ def _reduction(conv: Any) -> str | None:
 def _sage(conv: Any, call: Call) -> Tensor:
     x = call.x
     sources = conv.lin(x).relu() if conv.project else x
-    out: Tensor = conv.lin_l(aggregate(sources, call.neighborhoods, _reduction(conv) or ""))
+    out: Tensor = conv.lin_l(call.aggregate(sources, _reduction(conv) or ""))
     if conv.root_weight:
         out = out + conv.lin_r(x[: call.targets])
     return functional.normalize(out, p=2.0, dim=-1) if conv.normalize else out
@@ -160,7 +184,7 @@ def _sage(conv: Any, call: Call) -> Tensor:
 def _own_sage(conv: OwnSAGEConv, call: Call) -> Tensor:
     x = call.x
     own = conv.own(x[: call.targets])
-    return torch.add(own, conv.neighbour(aggregate(x, call.neighborhoods, "mean")))
+    return torch.add(own, conv.neighbour(call.aggregate(x, "mean")))
 
 
 # ---- GraphConv, GIN -------------------------------------------------------------------------
@@ -175,17 +199,17 @@ def _graph(conv: Any, call: Call) -> Tensor:
     x, near = call.x, call.neighborhoods
     weight, how = call.weight(x.dtype), _reduction(conv) or ""
     if weight is None or how == "sum":
-        total = aggregate(x, near, how, weight)
+        total = call.aggregate(x, how, weight)
     else:  # a mean of weighted rows, over their number
         count = near.indptr.diff().clamp(min=1).to(x.dtype)
-        total = aggregate(x, near, "sum", weight) / count.unsqueeze(1)
+        total = call.aggregate(x, "sum", weight) / count.unsqueeze(1)
     out: Tensor = conv.lin_rel(total) + conv.lin_root(x[: call.targets])
     return out
 
 
 def _gin(conv: Any, call: Call) -> Tensor:
     x = call.x
-    total = aggregate(x, call.neighborhoods, _reduction(conv) or "")
+    total = call.aggregate(x, _reduction(conv) or "")
     out: Tensor = conv.nn(total + (1 + conv.eps) * x[: call.targets])
     return out
 
@@ -213,18 +237,23 @@ def _gcn(conv: Any, call: Call) -> Tensor:
         weight = call.weight(x.dtype)
 
     def total(rows: Tensor) -> Tensor:
-        out = aggregate(rows, call.neighborhoods, "sum", weight)
+        out = call.aggregate(rows, "sum", weight)
         if own is None:
             return out
         return out + own[: call.targets].unsqueeze(1) * rows[: call.targets]
 
-    last = is_linear(conv.lin) and _later_is_cheaper(call, conv.lin.weight)
+    last = is_linear(conv.lin) and _goes_last(call, conv.lin.weight)
     out: Tensor = conv.lin(total(x)) if last else total(conv.lin(x))
     return out if conv.bias is None else out + conv.bias
 
 
-def _later_is_cheaper(call: Call, weight: Tensor) -> bool:
-    """Whether a linear map costs less after the aggregation: fewer rows, perhaps wider ones."""
+def _goes_last(call: Call, weight: Tensor) -> bool:
+    """Whether a linear map comes after the aggregation, as it must where that was done before.
+
+    Else where it costs less: fewer rows, perhaps wider ones.
+    """
+    if call.sums is not None:
+        return True
     wide, narrow = weight.shape[1], weight.shape[0]
     moved = 16 * call.edges  # a value moved along an edge costs like some products
     after = moved * wide + call.targets * wide * narrow
@@ -275,6 +304,8 @@ def _reduces(conv: Any, call: Call) -> bool:
     return _reduction(conv) is not None
 
 
+#: Rules that aggregate by `Call.aggregate` and read no other rows of leaves.
+_ADDING = (_sage, _own_sage, _graph, _gin, _gcn)
 add_rule("SAGEConv", _reduces, _sage)
 add_rule("GraphConv", _covers_graph, _graph, "edge_weight")
 add_rule("GINConv", _reduces, _gin)

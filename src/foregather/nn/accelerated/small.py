@@ -44,6 +44,8 @@ class SmallBatch:
         self._node = self._chosen(hops.num_nodes, made.num_nodes)
         self._edge = self._chosen(hops.num_edges, made.num_edges)
         self._seed = self._chosen(hops.nodes[0], _SEEDS)
+        # of a batch without rows of leaves
+        self._target = self._chosen(hops.nodes[-2], made.num_nodes)
         self.leaves: dict[str, Tensor] = {}
 
     def _integers(self, high: int, count: int) -> Tensor:
@@ -131,6 +133,8 @@ class SmallBatch:
             return self._edge
         if count == whole.num_nodes:
             return self._node
+        if whole.sums is not None and name == "x" and count == whole.nodes[-2]:
+            return self._target
         return self._seed if count == whole.nodes[0] and name in _BY_SEED else None
 
     @staticmethod

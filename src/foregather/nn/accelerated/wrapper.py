@@ -209,7 +209,8 @@ class Accelerated(nn.Module):
             return model(*args, **kwargs)
         given = Inputs.of(model, args, kwargs)
         hops = given.hops()
-        if isinstance(hops, str) or hops.depth == 0 or min(hops.nodes) < 2:
+        summed = self._has_sums(given, hops)
+        if isinstance(hops, str) or hops.depth == 0 or (min(hops.nodes) < 2 and not summed):
             # with one row, rows of different layers would be broadcast, and not be refused
             few = "the batch has hops of one node, or none"
             self._unknown = hops if isinstance(hops, str) else few
@@ -222,11 +223,33 @@ class Accelerated(nn.Module):
             verdict = prove(model, given, hops, self.norms)
         if isinstance(verdict, Plan):
             self._verdicts[key] = verdict
+            if summed and verdict.joins and min(hops.nodes) < 2:
+                raise _too_few_rows("it joins rows of layers, and the batch has hops of one node")
             return self._accelerated(verdict, key, given, hops, known)
+        if summed:
+            raise _too_few_rows(None if verdict is None else self._sentence(verdict))
         out = model(*args, **kwargs)  # if this fails, the model is not to be called like this
         if verdict is not None:
             self._decide(key, verdict)
         return out
+
+    @staticmethod
+    def _has_sums(given: Inputs, hops: Hops | str) -> bool:
+        """Whether the batch has sums in place of the rows of leaves.
+
+        Raises:
+            InputError: the model is called with other rows than those of the batch.
+        """
+        if isinstance(hops, str) or hops.sums is None:
+            return False
+        x = given.find("x")
+        reason = hops.sums.unfit(x)
+        if reason is None:
+            return True
+        if isinstance(x, torch.Tensor) and x.ndim > 0 and x.shape[0] == hops.num_nodes:
+            hops.sums = None  # rows of all nodes, from elsewhere
+            return False
+        raise _too_few_rows(reason)
 
     def _picked(self, batch: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         takes = [
@@ -278,6 +301,10 @@ class Accelerated(nn.Module):
         except Exception as error:
             ended = error
         undo()
+        if hops.sums is not None:
+            told = current.ended or ended
+            where = getattr(told, "module", None)
+            raise _too_few_rows(f"{where}: {told}" if where else str(told)) from ended
         out = model(*given.args, **given.kwargs)  # if this fails too, it is the model's error
         reason = current.ended or ended
         if isinstance(reason, Ended):
@@ -316,3 +343,10 @@ class _Known:
                     buffer.copy_(before)
 
         return back
+
+
+def _too_few_rows(reason: str | None) -> InputError:
+    return InputError(
+        "the batch has sums in place of the rows of leaves, which this model cannot use "
+        f"({reason or 'its parameters have no sizes yet'}); use leaves='rows'"
+    )
