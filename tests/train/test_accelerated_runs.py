@@ -103,6 +103,6 @@ def test_bfloat16_trains_and_is_refused_where_the_processor_has_none(
     monkeypatch.setattr(device, "_cpu_flags", lambda: {"avx512_bf16"})
     train(settings)
     train(replace(settings_of(graph, tmp_path / "full", model=SAGE), train=TRAIN))
-    half, full = records(tmp_path / "half")[-1], records(tmp_path / "full")[-1]
-    assert half["loss"] == pytest.approx(full["loss"], rel=0.1) and half["loss"] != full["loss"]
+    low, full = records(tmp_path / "half")[-1], records(tmp_path / "full")[-1]
+    assert low["loss"] == pytest.approx(full["loss"], rel=0.1) and low["loss"] != full["loss"]
     assert all(value.dtype == torch.float32 for value in some(weights(tmp_path / "half").values()))

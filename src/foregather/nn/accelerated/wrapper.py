@@ -97,7 +97,7 @@ class Accelerated(nn.Module):
             setattr(self.accelerated_model, name, value)
 
     @property
-    def training(self) -> bool:  # type: ignore[override]
+    def training(self) -> bool:
         """The model's own, which may be changed there."""
         return self.accelerated_model.training
 
