@@ -16,7 +16,9 @@ from foregather.graph.graph import Graph
 from foregather.loader.batches.assemble import Assembler
 from foregather.loader.batches.batch import Batch
 from foregather.loader.batches.edge_rows import EdgeRows
+from foregather.loader.batches.joined import SMALL_BULK, can_join, join_batches, tensor_bytes
 from foregather.loader.batches.pyg_batch import sorted_edge_index, to_pyg
+from foregather.loader.lookahead import growing_bulks
 from foregather.loader.memory.budget import Budget
 from foregather.loader.seeds import Seeds
 from foregather.observe.trace import span
@@ -99,19 +101,36 @@ class BatchRecipe:
                 return topology.sample_bulk(self.sampler, nodes, **options)
             return self.sampler.sample_bulk(self.graph, nodes, **options)
 
-    def make(self, epoch: int, first: int, bulk: int) -> Iterator[Any]:
-        """Yields batches `first` to the last of an epoch, `bulk` at a time, rows from memory."""
-        for start in range(first, len(self.seeds), bulk):
-            dealt = self.deal(epoch, start, bulk)
-            sampled = self.sample(dealt, epoch, start)
-            for sample, (nodes, input_id) in zip(sampled, dealt, strict=True):
-                with span("assemble"):
-                    batch = self.assembler.batch(sample, nodes, input_id)
-                if self.budget is not None:
-                    self.budget.check(sampled.nbytes, batch.nbytes)
-                yield self.finish(batch)
+    def trays(self, epoch: int, first: int, bulk: int) -> Iterator[list[Any]]:
+        """Yields batches `first` to the last of an epoch, rows from memory.
+
+        They are sampled up to `bulk` at a time, and come one by one, or a bulk at once if it is
+        small.
+        """
+        joins, held = can_join(self), SMALL_BULK
+        for start, count in growing_bulks(first, len(self.seeds), bulk):
+            if joins and count * held < SMALL_BULK:
+                batches = join_batches(self, epoch, start, count)
+                held = max(map(tensor_bytes, batches))
+                tray = [self.finish(batch) for batch in batches]
+                del batches  # what is yielded is taken from the tray, and not kept here
+                yield tray
+                continue
+            for batch in self._one_by_one(epoch, start, count):
+                held = tensor_bytes(batch)
+                yield [self.finish(batch)]
                 del batch
-            del sampled, sample  # before the next bulk is made
+
+    def _one_by_one(self, epoch: int, start: int, count: int) -> Iterator[Batch]:
+        dealt = self.deal(epoch, start, count)
+        sampled = self.sample(dealt, epoch, start)
+        for sample, (nodes, input_id) in zip(sampled, dealt, strict=True):
+            with span("assemble"):
+                batch = self.assembler.batch(sample, nodes, input_id)
+            if self.budget is not None:
+                self.budget.check(sampled.nbytes, batch.nbytes)
+            yield batch
+            del batch
 
     def finish(self, batch: Batch) -> Any:
         """Returns the batch in the requested form."""

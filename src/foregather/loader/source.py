@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from foregather.errors import InputError
 from foregather.loader.batch_recipe import BatchRecipe
 from foregather.loader.loop import Producer
-from foregather.loader.prefetch import Feed
+from foregather.loader.prefetch import TrayFeed
 from foregather.loader.seeds import Seeds
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class MemorySource:
 
     def start(self, recipe: BatchRecipe, epoch: int, first: int, prefetch: int) -> Producer:
         """Makes a producer of the batches `first` to the last of an epoch, for one loop."""
-        return Feed(recipe.make(epoch, first, self.bulk), prefetch)
+        return TrayFeed(recipe.trays(epoch, first, self.bulk), prefetch)
 
     def plan(self, recipe: BatchRecipe, epoch: int, batches: int | None) -> "EpochPlan":
         """Refused: nothing is read.

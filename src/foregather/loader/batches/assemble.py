@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from foregather import _core
 from foregather.gather.memory import gather, gathered_dtype
 from foregather.graph.features import Features
 from foregather.graph.graph import Graph
@@ -27,6 +28,7 @@ __all__ = ["Assembler", "weighted_degree"]
 
 Array = npt.NDArray[Any]
 _ROWS = 1 << 20  # rows whose weights are summed at once
+_CLASSES = frozenset(np.dtype(kind) for kind in ("i1", "i2", "i4", "i8", "u1", "u2", "u4"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,26 +91,27 @@ class Assembler:
             rows: feature rows of the sample's nodes, if already gathered.
             edge_attr: likewise of its edges.
         """
-        graph = self.graph
+        import torch
+
         weight = self._weight(sample)
-        edge_index = self._edge_index(sample)
-        e_id = self._long(sample.edge)
+        nodes, pairs, edges = self._ids(sample)
+        edge_index, e_id = torch.from_numpy(pairs), torch.from_numpy(edges)
         if edge_attr is None and self.edge_attr:
             edge_attr = self._gather_edges(sample.edge)
         layers = None
         if sample.expand == "per-layer":
             layers = _layers(sample, edge_index, e_id, weight, edge_attr)
-        position = sample.seed_position
+        position, known = sample.seed_position, sample.num_nodes
         return Batch(
             batch_size=sample.num_seeds,
-            n_id=self._long(sample.node),
-            x=self._gather(graph.features, sample.node) if rows is None else rows,
-            y=self._labels(sample),
+            n_id=torch.from_numpy(nodes),
+            x=self.rows(nodes) if rows is None else rows,
+            y=self.classes(nodes if self.labels == "all" else nodes[: sample.num_seeds]),
             edge_index=None if layers is not None else edge_index,
             e_id=e_id,
             input_id=self._long(input_id),
             seed_id=self._long(seed_id),
-            num_sampled_nodes=np.diff(sample.num_nodes, prepend=0).tolist(),
+            num_sampled_nodes=[b - a for a, b in zip((0, *known), known, strict=False)],
             num_sampled_edges=list(sample.num_edges),
             edge_weight=weight,
             edge_attr=edge_attr,
@@ -137,6 +140,10 @@ class Assembler:
             return torch.empty((count, features.width), dtype=kind, pin_memory=True)
         return torch.from_numpy(self._pool.empty((count, features.width), dtype))
 
+    def rows(self, nodes: Array) -> "Tensor | None":
+        """Feature rows of nodes; None if the graph has none."""
+        return self._gather(self.graph.features, nodes)
+
     def _gather_edges(self, ids: Array) -> "Tensor | None":
         if self.edge_rows is None:
             return self._gather(self.graph.edge_features, ids)
@@ -159,24 +166,33 @@ class Assembler:
         copy[...] = values
         return torch.from_numpy(copy)
 
-    def _edge_index(self, sample: Sample) -> "Tensor":
+    def _ids(self, sample: Sample) -> tuple[Array, Array, Array]:
+        """Nodes, edges as pairs, and positions of edges, all int64."""
+        n_id = self._pool.empty(sample.node.shape, np.int64)
+        pairs = self._pool.empty((2, sample.row.size), np.int64)
+        e_id = self._pool.empty(sample.edge.shape, np.int64)
+        ids = (sample.node, sample.row, sample.col, sample.edge)
+        try:
+            _core.widen_ids(*ids, n_id, pairs, e_id, self.threads)
+        except TypeError:  # other dtypes, or strided: of a sampler that is not ours
+            n_id[...], e_id[...] = sample.node, sample.edge
+            pairs[0], pairs[1] = sample.row, sample.col
+        return n_id, pairs, e_id
+
+    def classes(self, nodes: Array) -> "Tensor | None":
+        """Labels of nodes (int64, in range), classes as int64; None if the graph has none."""
         import torch
 
-        edges = self._pool.empty((2, sample.row.size), np.int64)
-        edges[0], edges[1] = sample.row, sample.col
-        return torch.from_numpy(edges)
-
-    def _labels(self, sample: Sample) -> "Tensor | None":
         labels = self.graph.labels
         if labels is None:
             return None
-        nodes = sample.node if self.labels == "all" else sample.node[: sample.num_seeds]
-        # ids are in range, so no check is needed; NumPy is several times faster with its own dtype
-        rows = labels.take(nodes.astype(np.intp), 0, mode="clip")
+        if labels.dtype in _CLASSES and labels.ndim == 1 and labels.flags.c_contiguous:
+            found = self._pool.empty(nodes.shape, np.int64)  # torch's losses require int64
+            _core.widen_labels(labels, nodes, found, self.threads)
+            return torch.from_numpy(found)
+        rows = labels.take(nodes, 0, mode="clip")
         if rows.ndim == 1 and rows.dtype.kind in "iu":
-            return self._long(rows)  # torch's losses require int64 classes
-        import torch
-
+            return self._long(rows)
         return torch.from_numpy(rows)
 
     def _weight(self, sample: Sample) -> "Tensor | None":
