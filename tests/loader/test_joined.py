@@ -14,6 +14,7 @@ from foregather import BatchContents, Graph, Loader
 from foregather.loader.batches import pyg_batch
 from foregather.loader.batches.joined import can_join, join_batches
 from foregather.loader.lookahead import growing_bulks
+from foregather.loader.memory.beside import Beside
 from foregather.loader.prefetch import TrayFeed
 from foregather.sampling import Labor, Neighbor
 from tests.loader.graphs import small_graph
@@ -49,7 +50,7 @@ def both_ways(loader, epoch, start, count):
     maker = loader._home.furnish(loader._maker)
     assert can_join(maker)
     joined = join_batches(maker, epoch, start, count)
-    return joined, list(maker._one_by_one(epoch, start, count))
+    return joined, list(maker._one_by_one(epoch, start, count, Beside()))
 
 
 @given(data=st.data())
@@ -150,11 +151,41 @@ def test_a_sampler_of_ones_own_is_asked():
 
 @given(st.integers(0, 50), st.integers(0, 60), st.integers(1, 20))
 def test_bulks_grow_and_cover_all(first, end, bulk):
-    made = list(growing_bulks(first, end, bulk))
+    made = list(growing_bulks(first, end, lambda: bulk))
     assert [n for start, count in made for n in range(start, start + count)] == [*range(first, end)]
     sizes = [count for _, count in made]
     assert sizes[:-1] == [min(bulk, 2**i) for i in range(len(sizes))][:-1]
     assert all(0 < size <= bulk for size in sizes)
+
+
+def test_large_samples_are_made_few_at_a_time(monkeypatch):
+    asked = []
+    sample = Neighbor.sample_bulk
+
+    def counted(self, graph, seeds, **options):
+        asked.append(len(seeds))
+        return sample(self, graph, seeds, **options)
+
+    monkeypatch.setattr(Neighbor, "sample_bulk", counted)
+    options = {"batch_size": 2, "contents": PLAIN, "bulk": 8, "threads": 1}
+    plain = list(Loader(graph_of(), [3, 2], **options))
+    assert asked == [1, 2, 4, 8, 8, 8, 8, 6]
+    asked.clear()
+    monkeypatch.setattr("foregather.loader.batch_recipe._LARGE_SAMPLE", 1)
+    few = list(Loader(graph_of(), [3, 2], **options))
+    assert asked == [1, *[2] * 22]
+    for one, other in some(zip(few, plain, strict=True)):
+        assert_equal(one, other)
+
+
+def test_what_is_held_beside_the_graph_is_stated():
+    loader = Loader(graph_of(), [4, 3], None, 10, contents=PLAIN, prefetch=3)
+    assert loader.explain() == "all of the graph is in memory"
+    largest = max(batch.nbytes for batch in some(loader))
+    beside = loader._source._beside
+    assert 0 < beside.batch <= largest and beside.tables > 0
+    assert beside.total(3) == beside.tables + beside.together * beside.sample + 4 * beside.batch
+    assert "; beside it up to " in loader.explain() and "(prefetch 3)" in loader.explain()
 
 
 def test_trays_are_taken_one_by_one():

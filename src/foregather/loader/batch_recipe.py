@@ -19,7 +19,8 @@ from foregather.loader.batches.edge_rows import EdgeRows
 from foregather.loader.batches.joined import SMALL_BULK, can_join, join_batches, tensor_bytes
 from foregather.loader.batches.pyg_batch import sorted_edge_index, to_pyg
 from foregather.loader.lookahead import growing_bulks
-from foregather.loader.memory.budget import Budget
+from foregather.loader.memory.beside import Beside
+from foregather.loader.memory.budget import Budget, count_threads, kept_bytes
 from foregather.loader.seeds import Seeds
 from foregather.observe.trace import span
 from foregather.sampling.bulk import Bulk
@@ -30,6 +31,8 @@ from foregather.sampling.sampler import Sampler
 __all__ = ["Dealt", "BatchRecipe"]
 
 Ids = npt.NDArray[np.int64]
+#: Bytes of a sample above which few of them are made at once.
+_LARGE_SAMPLE = 4 << 20
 #: Seeds and `input_id` of each batch of a bulk.
 Dealt = list[tuple[Ids, Ids]]
 
@@ -101,29 +104,46 @@ class BatchRecipe:
                 return topology.sample_bulk(self.sampler, nodes, **options)
             return self.sampler.sample_bulk(self.graph, nodes, **options)
 
-    def trays(self, epoch: int, first: int, bulk: int) -> Iterator[list[Any]]:
+    def trays(
+        self, epoch: int, first: int, bulk: int, beside: Beside | None = None
+    ) -> Iterator[list[Any]]:
         """Yields batches `first` to the last of an epoch, rows from memory.
 
-        They are sampled up to `bulk` at a time, and come one by one, or a bulk at once if it is
-        small.
+        They are sampled up to `bulk` at a time, fewer if samples are large, and come one by one, or
+        a bulk at once if it is small.
+
+        Args:
+            epoch: number of the epoch.
+            first: the first batch.
+            bulk: batches sampled together.
+            beside: told what is held.
         """
-        joins, held = can_join(self), SMALL_BULK
-        for start, count in growing_bulks(first, len(self.seeds), bulk):
+        joins, held, seen = can_join(self), SMALL_BULK, beside or Beside()
+        few = 2 * count_threads(self.threads)  # enough for all threads, or teams of them
+
+        def most() -> int:
+            return bulk if seen.sample < _LARGE_SAMPLE else min(bulk, few)
+
+        for start, count in growing_bulks(first, len(self.seeds), most):
+            seen.tables = max(seen.tables, kept_bytes(self.sampler, self.graph))
             if joins and count * held < SMALL_BULK:
                 batches = join_batches(self, epoch, start, count)
                 held = max(map(tensor_bytes, batches))
+                seen.note(0, count, held)
                 tray = [self.finish(batch) for batch in batches]
                 del batches  # what is yielded is taken from the tray, and not kept here
                 yield tray
                 continue
-            for batch in self._one_by_one(epoch, start, count):
+            for batch in self._one_by_one(epoch, start, count, seen):
                 held = tensor_bytes(batch)
+                seen.note(0, 1, held)
                 yield [self.finish(batch)]
                 del batch
 
-    def _one_by_one(self, epoch: int, start: int, count: int) -> Iterator[Batch]:
+    def _one_by_one(self, epoch: int, start: int, count: int, seen: Beside) -> Iterator[Batch]:
         dealt = self.deal(epoch, start, count)
         sampled = self.sample(dealt, epoch, start)
+        seen.note(sampled.nbytes // max(1, len(sampled)), len(sampled), 0)
         for sample, (nodes, input_id) in zip(sampled, dealt, strict=True):
             with span("assemble"):
                 batch = self.assembler.batch(sample, nodes, input_id)

@@ -1,7 +1,7 @@
 """lookahead: where bulks begin, and bulks in order, each together with the following ones."""
 
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TypeVar
 
 __all__ = ["bulks_with_lookahead", "growing_bulks"]
@@ -9,14 +9,14 @@ __all__ = ["bulks_with_lookahead", "growing_bulks"]
 Made = TypeVar("Made")
 
 
-def growing_bulks(first: int, end: int, bulk: int) -> Iterator[tuple[int, int]]:
-    """Yields the first batch and the size of each bulk: 1, 2, 4, ... up to `bulk`.
+def growing_bulks(first: int, end: int, most: Callable[[], int]) -> Iterator[tuple[int, int]]:
+    """Yields the first batch and the size of each bulk: 1, 2, 4, ... up to what `most` says then.
 
     So the first batch is there as soon as it can be, and soon bulks are full.
     """
     size = 1
     while first < end:
-        count = min(size, bulk, end - first)
+        count = min(size, most(), end - first)
         yield first, count
         first, size = first + count, 2 * size
 

@@ -16,7 +16,7 @@ from foregather.gather.memory import gather, gathered_dtype
 from foregather.graph.features import Features
 from foregather.graph.graph import Graph
 from foregather.graph.mapped import fetch
-from foregather.loader.batches.array_pool import ArrayPool
+from foregather.loader.batches.array_pool import ArrayPool, shared_pool
 from foregather.loader.batches.batch import Batch, LayerGraph
 from foregather.loader.batches.edge_rows import EdgeRows
 from foregather.sampling.bulk import Sample
@@ -55,7 +55,7 @@ class Assembler:
     threads: int = 0
     whole_weights: bool = False
     edge_rows: EdgeRows | None = None
-    _pool: ArrayPool = field(init=False, default_factory=ArrayPool)
+    _pool: ArrayPool = field(init=False, default_factory=shared_pool)
     _degree: npt.NDArray[np.float64] | None = field(init=False, default=None)
 
     def clear(self) -> None:
