@@ -6,12 +6,19 @@ x, y, edge_index, n_id, e_id and the rest, each dropped when the next one is tak
 interleaved and their order is drawn; the ratio is Loader over alone in minibatches a second,
 paired by round. 128 float32 columns, fan-out [15, 10, 5], 1024 seeds a minibatch.
 
-    python benchmarks/loader.py [--rounds 9] [--batches 48]
+Around it: the first batch of a loop, CPU and wall (a later epoch, so that tables and blocks are
+there); the first epoch of a Loader against later ones; anonymous memory above the loaded graph at
+its highest, beside what `explain()` states; and batches so small that only the calls count: a graph
+of 2,708 nodes, fan-out [10, 10], 32 seeds and 1 seed a batch.
+
+    python benchmarks/loader.py [--rounds 9] [--batches 48] [--around]
 """
 
 import argparse
 import statistics
+import threading
 import time
+from pathlib import Path
 
 import numpy as np
 from common.report import Report, median_spread
@@ -113,15 +120,98 @@ def compare(graph: Graph, threads: int, rounds: int, batches: int) -> list[list[
     return rows
 
 
+def anonymous_bytes() -> int:
+    """Memory of this process that is not a file."""
+    status = Path("/proc/self/status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in status if line.startswith("RssAnon"))
+
+
+class Peak:
+    """Samples anonymous memory above what it was at the start, while entered."""
+
+    def __enter__(self) -> "Peak":
+        self.most = self._base = anonymous_bytes()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def _watch(self) -> None:
+        while not self._over.wait(0.002):
+            self.most = max(self.most, anonymous_bytes())
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    @property
+    def megabytes(self) -> float:
+        """At most, above the start."""
+        return (self.most - self._base) / 1e6
+
+
+def epoch_of(loader: Loader) -> tuple[float, float, float, float]:
+    """Milliseconds: to the first batch, wall and CPU of the process; a batch, wall and CPU."""
+    start, cpu, first = time.perf_counter(), time.process_time(), (0.0, 0.0)
+    for number, batch in enumerate(loader):
+        if not number:
+            first = (time.perf_counter() - start, time.process_time() - cpu)
+        del batch
+    each = (time.perf_counter() - start, time.process_time() - cpu)
+    return (*(1e3 * one for one in first), *(1e3 * one / len(loader) for one in each))
+
+
+def around(graph: Graph, rounds: int, batches: int) -> list[list[object]]:
+    """First batch, first epoch, memory, and tiny graphs."""
+    rows: list[list[object]] = []
+    with Peak() as peak:
+        loader = Delivered(graph, batches, 0).loader
+        cold = epoch_of(loader)
+        warm = [
+            median_spread(column)
+            for column in zip(*(epoch_of(loader) for _ in range(rounds)), strict=True)
+        ]
+    names = ["first batch, wall", "first batch, CPU", "a batch, wall", "a batch, CPU"]
+    for name, before, later in zip(names, cold, warm, strict=True):
+        rows.append([f"{name}, ms", f"{before:.1f}", later])
+    rows.append(["above the graph at most, MB", f"{peak.megabytes:.0f}", loader.explain()])
+    rng = np.random.default_rng(0)
+    pairs, x = rng.integers(0, 2708, (2, 10556)), rng.random((2708, 128), np.float32)
+    tiny = Graph.from_edge_index(pairs, 2708, x=x, y=rng.integers(0, 7, 2708))
+    for seeds in (32, 1):
+        small = Loader(tiny, [10, 10], None, seeds, shuffle=True)
+        cold = epoch_of(small)
+        later = [epoch_of(small)[2:] for _ in range(3 * rounds)]
+        for place, name in enumerate(("wall", "CPU")):
+            cell = median_spread([1e3 * one[place] for one in later])
+            label = f"2,708 nodes, {seeds} seeds: a batch, {name}, microseconds"
+            rows.append([label, f"{1e3 * cold[2 + place]:.0f}", cell])
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--batches", type=int, default=48)
     parser.add_argument("--nodes", type=int, default=1_000_000)
     parser.add_argument("--edges", type=int, default=20_000_000)
+    parser.add_argument(
+        "--around", action="store_true", help="only what is around the steady state"
+    )
     parser.add_argument("--dry", action="store_true", help="write no report")
     args = parser.parse_args()
+    import torch_geometric.data  # noqa: F401  (not a part of the first batch)
+
     graph = make_graph(args.nodes, args.edges)
+    if args.around:
+        report = Report("loader_around", around.__doc__)
+        found = around(graph, args.rounds, args.batches)
+        report.table(["what", "first epoch", "later"], found)
+        if args.dry:
+            print("\n".join(" | ".join(map(str, row)) for row in found))
+        else:
+            report.write()
+        return
     report = Report("loader", __doc__)
     rows = [row for t in (1, 2) for row in compare(graph, t, args.rounds, args.batches)]
     report.line(

@@ -76,6 +76,19 @@ def rate(rule: Sampler, graph: Graph, seeds: list, epoch: int, threads: int) -> 
     return sum(len(s.row) for s in bulk) / seconds, len(seeds) / seconds, bulk
 
 
+def teams(name: str, graph: Graph, rounds: int) -> list[list[object]]:
+    """Two threads over one, by the minibatches of a bulk; with one, both make parts of it."""
+    rule, rows = Neighbor(FANOUT), []
+    for count in (1, 2, 3, 8):
+        seeds, gain = seeds_of(graph, SEEDS, count), []
+        for epoch in range(-1, 4 * rounds):
+            one, two = (1 / rate(rule, graph, seeds, max(epoch, 0), t)[1] for t in (1, 2))
+            if epoch >= 0:
+                gain.append(one / two)
+        rows.append([name, count, median_spread(gain)])
+    return rows
+
+
 def compare(name: str, graph: Graph, probe: Probe, rounds: int) -> list[list[object]]:
     rule, seeds = Neighbor(FANOUT), seeds_of(graph, SEEDS, BULK)
     found: dict[int, list[tuple[float, float, float]]] = {1: [], 2: []}
@@ -176,6 +189,9 @@ def main() -> None:
     report.line(f"{args.rounds} rounds, bulks of {BULK} minibatches; median (least to most).")
     head = ["graph", "threads", "minibatches/s", "M edges/s", "edges per read", "two over one"]
     report.table(head, rows)
+    report.line("Two threads over one, by the minibatches of a bulk.")
+    found = [row for n, g in graphs.items() for row in teams(n, g, args.rounds)]
+    report.table(["graph", "minibatches", "two over one"], found)
     report.line("One thread: a minibatch by weight, and by Labor, beside uniform neighbours.")
     report.table(RULES, [row for n, g in graphs.items() for row in rules(n, g, args.rounds)])
     report.line("One thread: nanoseconds for one sampled edge, and bytes a node of the graph held.")

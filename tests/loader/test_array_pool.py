@@ -2,13 +2,15 @@
 
 import gc
 import itertools
+import threading
+import weakref
 
 import numpy as np
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregather.loader.batches.array_pool import ArrayPool
+from foregather.loader.batches.array_pool import ArrayPool, shared_pool
 from tests.loader.test_loader import plain
 
 BIG = 1 << 20  # items of 4 bytes
@@ -65,6 +67,37 @@ def test_arrays_in_use_never_overlap(steps):
         held.append(array)
     spans = sorted((address(array), address(array) + array.nbytes) for array in held)
     assert all(a[1] <= b[0] for a, b in itertools.pairwise(spans))
+
+
+def test_a_block_that_is_about_to_come_back_is_waited_for(monkeypatch):
+    """A consumer drops a batch just after it asked for the next; no block is made for that."""
+    monkeypatch.setattr("foregather.loader.batches.array_pool._LARGE", 1 << 20)
+    monkeypatch.setattr("foregather.loader.batches.array_pool._WAITS", 10**6)
+    pool = ArrayPool()
+    held = [pool.empty((BIG,), np.float32)]
+    where = address(held[0])
+    dropper = threading.Timer(0.05, held.clear)
+    dropper.start()
+    again = pool.empty((BIG,), np.float32)
+    dropper.join()
+    assert address(again) == where
+
+
+def test_nothing_is_waited_for_in_vain_for_long():
+    pool = ArrayPool()
+    pages = 16 << 20
+    held = [pool.empty((pages,), np.uint8) for _ in range(3)]  # the first when nothing is lent
+    assert len({address(one) for one in held}) == 3
+
+
+def test_loaders_share_a_pool_as_long_as_there_is_one():
+    one, other = plain(), plain()
+    pool = one._maker.assembler._pool
+    assert other._maker.assembler._pool is pool is shared_pool()
+    seen = weakref.ref(pool)
+    del one, other, pool
+    gc.collect()
+    assert seen() is None or seen() is shared_pool()  # others of this process may hold it
 
 
 def test_batches_that_are_kept_stay_as_they_were(monkeypatch):

@@ -352,14 +352,14 @@ def test_transform_sees_batches_and_its_error_is_the_users_own():
 def test_an_error_of_the_sampler_reaches_the_loop():
     class Broken(ReferenceNeighbor):
         def sample_bulk(self, graph, seeds, *, first_batch=0, **options):
-            if first_batch >= 4:
+            if first_batch >= 3:  # bulks of 1, 2, 2, ...
                 raise OSError("the sampler failed")
             return super().sample_bulk(graph, seeds, first_batch=first_batch, **options)
 
     made = []
     with pytest.raises(OSError, match="the sampler failed") as caught:
         made.extend(plain(sampler=Broken((2,)), bulk=2))
-    assert len(made) == 4
+    assert len(made) == 3
     assert "sample_bulk" in {f.name for f in traceback.extract_tb(caught.tb)}
 
 

@@ -80,6 +80,21 @@ def test_threads_and_bulk_size_change_nothing(expand):
     assert_free_of_threads_and_bulks(rule, graph, seeds)
 
 
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_minibatch_is_the_same_by_a_team(weighted, wide):
+    """Few and large minibatches on many threads, each of which makes a part of them."""
+    graph = skewed_graph(4, 20_000, 300_000, wide=wide)
+    weights = np.random.default_rng(0).random(300_000, np.float32) if weighted else None
+    rule = Neighbor([15, 10, 5], weights=weights)
+    seeds = [np.random.default_rng(b).integers(0, 20_000, 1200) for b in range(3)]
+    want = list(rule.sample_bulk(graph, seeds, seed=3, threads=1))
+    assert min(sample.num_edges[1] for sample in want) > 50_000
+    for threads, count in ((2, 1), (3, 1), (8, 1), (8, 3)):
+        got = rule.sample_bulk(graph, seeds[:count], seed=3, threads=threads)
+        assert_same(got, want[:count])
+
+
 def test_results_outlive_the_next_bulk():
     graph = skewed_graph(2, 200, 3000)
     rule = Neighbor([5, 5])

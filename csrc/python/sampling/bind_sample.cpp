@@ -8,6 +8,7 @@
 #include "parallel/pool.hpp"
 #include "python/arrays.hpp"
 #include "python/sampling/array_pool.hpp"
+#include "python/sampling/joined_bulk.hpp"
 #include "sampling/nodewise/labor.hpp"
 #include "sampling/nodewise/sample.hpp"
 #include "sampling/nodewise/trees.hpp"
@@ -30,16 +31,34 @@ class Kernel {
 
   Minibatches sample(const In<std::int64_t>& seeds, const In<std::int64_t>& ptr, std::uint64_t seed,
                      std::uint64_t epoch, std::uint64_t first_batch, int threads) {
-    return run(ptr, threads, [&](int used, const std::vector<SampleArrays<Id>*>& places) {
+    return run(ptr, threads, [&](int used, const Places& places) {
       sample_bulk<Id, Worker, Rule>({view(indptr_), view(indices_)}, rule_, view(seeds), view(ptr),
                                     seed, epoch, first_batch, used, workers_, places);
     });
   }
 
+  // All minibatches one after another, as the tensors of their batches; see JoinedBulk.
+  JoinedArrays sample_joined(const In<std::int64_t>& seeds, const In<std::int64_t>& ptr,
+                             std::uint64_t seed, std::uint64_t epoch, std::uint64_t first_batch,
+                             int threads) {
+    if (gives_weights(rule_)) throw InputError("minibatches with weights are not joined");
+    Arrays results = made(ptr, threads, [&](int used, const Places& places) {
+      sample_bulk<Id, Worker, Rule>({view(indptr_), view(indices_)}, rule_, view(seeds), view(ptr),
+                                    seed, epoch, first_batch, used, workers_, places);
+    });
+    JoinedBulk joined;
+    {
+      Released released;
+      joined = join<Id>(results);
+      for (auto& arrays : results) pool_->give(std::move(arrays));
+    }
+    return to_tuple(std::move(joined));
+  }
+
   Minibatches sample_trees(const In<std::int64_t>& seeds, const In<std::int64_t>& rows,
                            const In<std::int64_t>& ptr, std::uint64_t seed, std::uint64_t epoch,
                            int threads) {
-    return run(ptr, threads, [&](int used, const std::vector<SampleArrays<Id>*>& places) {
+    return run(ptr, threads, [&](int used, const Places& places) {
       if (joins_.size() < workers_.size()) joins_.resize(workers_.size());
       foregather::sample_trees<Id, Worker, Rule>({view(indptr_), view(indices_)}, rule_,
                                                  view(seeds), view(rows), view(ptr), seed, epoch,
@@ -60,12 +79,37 @@ class Kernel {
   Rule rule_;
 
  private:
+  using Arrays = std::vector<std::unique_ptr<SampleArrays<Id>>>;
+  using Places = std::vector<SampleArrays<Id>*>;
+
   // Calls work(threads, results) without the GIL; `ptr` says how many results there are.
   template <typename Work>
+  Arrays made(const In<std::int64_t>& ptr, int threads, Work&& work) {
+    const std::size_t count = ptr.shape(0) > 0 ? ptr.shape(0) - 1 : 0;
+    const std::int64_t seeds = count > 0 ? ptr.data()[count] : 0;
+    const auto most = static_cast<std::int64_t>(indices_.shape(0) * rule_.fanouts.size() * count);
+    Arrays results;
+    Released released;
+    std::lock_guard<std::mutex> hold(lock_);
+    threads = useful_threads(threads, rule_.fanouts, seeds, most);
+    if (workers_.size() < static_cast<std::size_t>(threads)) {
+      workers_.resize(static_cast<std::size_t>(threads));
+    }
+    Places places;
+    for (std::size_t i = 0; i < count; ++i) {
+      results.push_back(pool_->take());
+      places.push_back(results.back().get());
+    }
+    work(threads, places);
+    return results;
+  }
+
+  template <typename Work>
   Minibatches run(const In<std::int64_t>& ptr, int threads, Work&& work) {
-    return make_minibatches<Id>(pool_, lock_, ptr, [&](const auto& places) {
-      work(provide_workers(workers_, threads), places);
-    });
+    Arrays results = made(ptr, threads, std::forward<Work>(work));
+    nb::list list;
+    for (auto& arrays : results) list.append(hand_over<Id>(pool_, std::move(arrays)));
+    return nb::borrow<Minibatches>(list);
   }
 
   std::mutex lock_;  // the workers' states serve one call at a time
@@ -124,6 +168,12 @@ nb::class_<K> bind_kernel(nb::module_& m, const char* name, const char* text) {
            nb::arg("seed"), nb::arg("epoch"), nb::arg("first_batch"), nb::arg("threads") = 0,
            "Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position, weight, "
            "None).")
+      .def(
+          "sample_joined", &K::sample_joined, nb::arg("seeds").noconvert(),
+          nb::arg("ptr").noconvert(), nb::arg("seed"), nb::arg("epoch"), nb::arg("first_batch"),
+          nb::arg("threads") = 0,
+          "All minibatches as int64 (node, row and col of each, edge), with new nodes and edges of "
+          "each layer and the repeated seeds' positions.")
       .def("sample_trees", &K::sample_trees, nb::arg("seeds").noconvert(),
            nb::arg("rows").noconvert(), nb::arg("ptr").noconvert(), nb::arg("seed"),
            nb::arg("epoch"), nb::arg("threads") = 0,

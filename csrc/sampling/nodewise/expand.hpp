@@ -1,11 +1,12 @@
 // Expand: from the frontier of a layer to its edges in local numbers; what the node-wise samplers
 // (Neighbor, Labor) share. A sampler brings only its Draw: which edges of a row are taken.
 //
-// One minibatch is the work of one thread. Its loop is a pipeline over small blocks of rows:
-// prefetch what the draws of the next block read; draw positions and prefetch the ids they point
-// to; read the ids of the previous block and prefetch their entries in the relabelling table;
-// renumber the block before that. So every access that misses the caches was prefetched some
-// hundred instructions earlier.
+// One minibatch is the work of one thread, or of a team (team_layer.hpp) where there are fewer
+// minibatches than threads. The loop of a thread is a pipeline over small blocks of rows: prefetch
+// what the draws of the next block read; draw positions and prefetch the ids they point to; read
+// the ids of the previous block and prefetch their entries in the relabelling table; renumber the
+// block before that. So every access that misses the caches was prefetched some hundred
+// instructions earlier.
 //
 // A Draw has
 //     std::int64_t likely(row)       roughly how many edges the row gives, for the first room
@@ -94,6 +95,10 @@ class Expansion {
   /// Samples the rows of the vertices with local ids from `first` on.
   template <typename Draw>
   void layer(const Topology<Id>& graph, std::int64_t first, Draw& draw, SampleArrays<Id>& out);
+  /// The same on a thread for each Draw, whose likely() must be exact; see team_layer.hpp.
+  template <typename Draw>
+  void layer_by_team(const Topology<Id>& graph, std::int64_t first, std::span<Draw> draws,
+                     SampleArrays<Id>& out);
 
   /// Vertices met so far.
   std::int64_t known() const { return local_.known(); }
@@ -112,12 +117,18 @@ class Expansion {
     std::int64_t first = 0, last = 0;
   };
 
+  void begin_rows(std::int64_t first, std::int64_t last);
   template <typename Draw>
   std::int64_t find_rows(const Topology<Id>& graph, std::int64_t first, std::int64_t last,
                          Draw& draw, const SampleArrays<Id>& out);
   template <typename Draw>
+  void draw_share(const Topology<Id>& graph, std::int64_t from, std::int64_t to, std::int64_t at,
+                  Draw& draw, SampleArrays<Id>& out);
+  void renumber_share(Block share, SampleArrays<Id>& out);
+  template <typename Draw>
   Block draw_block(const Topology<Id>& graph, std::int64_t from, std::int64_t to, std::int64_t at,
                    Draw& draw, SampleArrays<Id>& out);
+  template <bool kAsk>
   void read_block(const Topology<Id>& graph, Block block, SampleArrays<Id>& out);
   void renumber_block(Block block, SampleArrays<Id>& out);
   FrontierRow<Id> row(std::int64_t i, const SampleArrays<Id>& out) const {
@@ -167,23 +178,26 @@ void Expansion<Id>::start(const Topology<Id>& graph, std::span<const std::int64_
   out.num_nodes.push_back(local_.known());
 }
 
-// Reads where the rows of the frontier are; returns about how many edges they give.
+template <typename Id>
+void Expansion<Id>::begin_rows(std::int64_t first, std::int64_t last) {
+  start_.reserve(static_cast<std::size_t>(last - first));
+  degree_.reserve(static_cast<std::size_t>(last - first));
+  first_ = first;
+}
+
+// Reads where rows of the frontier are; returns about how many edges they give.
 template <typename Id>
 template <typename Draw>
 std::int64_t Expansion<Id>::find_rows(const Topology<Id>& graph, std::int64_t first,
                                       std::int64_t last, Draw& draw, const SampleArrays<Id>& out) {
-  const auto rows = static_cast<std::size_t>(last - first);
-  start_.reserve(rows);
-  degree_.reserve(rows);
-  first_ = first;
   const std::int64_t* indptr = graph.indptr.data();
   const Id* node = out.node.data();
   std::int64_t total = 0;
   for (std::int64_t i = first; i < last; ++i) {
     if (i + kAhead < last) __builtin_prefetch(&indptr[node[i + kAhead]]);
     const std::int64_t begin = indptr[node[i]], degree = indptr[node[i] + 1] - begin;
-    start_[static_cast<std::size_t>(i - first)] = begin;
-    degree_[static_cast<std::size_t>(i - first)] = static_cast<std::uint32_t>(degree);
+    start_[static_cast<std::size_t>(i - first_)] = begin;
+    degree_[static_cast<std::size_t>(i - first_)] = static_cast<std::uint32_t>(degree);
     total += draw.likely(row(i, out));
   }
   return total;
@@ -219,17 +233,15 @@ typename Expansion<Id>::Block Expansion<Id>::draw_block(const Topology<Id>& grap
   return made;
 }
 
+// Ids of a block, which must have room in `wide_`; kAsk: this thread renumbers them soon.
 template <typename Id>
+template <bool kAsk>
 void Expansion<Id>::read_block(const Topology<Id>& graph, Block block, SampleArrays<Id>& out) {
   const Id* indices = graph.indices.data();
   const std::int64_t* edge = out.edge.data();
-  if constexpr (sizeof(Id) > 4) {
-    wide_.reserve(static_cast<std::size_t>(block.last - drawn_),
-                  static_cast<std::size_t>(block.first - drawn_));
-  }
   for (std::int64_t e = block.first; e < block.last; ++e) {
     const Id v = indices[edge[e]];
-    local_.prefetch(static_cast<std::int64_t>(v));
+    if constexpr (kAsk) local_.prefetch(static_cast<std::int64_t>(v));
     if constexpr (sizeof(Id) > 4) {
       wide_[static_cast<std::size_t>(e - drawn_)] = v;
     } else {
@@ -254,12 +266,20 @@ template <typename Draw>
 void Expansion<Id>::layer(const Topology<Id>& graph, std::int64_t first, Draw& draw,
                           SampleArrays<Id>& out) {
   const std::int64_t last = known();
+  begin_rows(first, last);
   const std::int64_t likely = find_rows(graph, first, last, draw, out);
   out.make_room(last + likely, last, drawn_ + likely, drawn_);
   auto ask = [&](std::int64_t from) __attribute__((always_inline)) {
     if constexpr (Draw::kAsks) {
       for (std::int64_t i = from; i < std::min(from + kBlock, last); ++i) draw.ask(row(i, out));
     }
+  };
+  auto read_ahead = [&](Block block) {
+    if constexpr (sizeof(Id) > 4) {
+      wide_.reserve(static_cast<std::size_t>(block.last - drawn_),
+                    static_cast<std::size_t>(block.first - drawn_));
+    }
+    read_block<true>(graph, block, out);
   };
   std::int64_t at = drawn_;
   Block reading{at, at}, renumbering{at, at};
@@ -275,17 +295,33 @@ void Expansion<Id>::layer(const Topology<Id>& graph, std::int64_t first, Draw& d
     ask(i + kAsk * kBlock);
     const Block drawing = draw_block(graph, i, end, at, draw, out);
     at = drawing.last;
-    read_block(graph, reading, out);
+    read_ahead(reading);
     renumber_block(renumbering, out);
     renumbering = reading;
     reading = drawing;
   }
-  read_block(graph, reading, out);
+  read_ahead(reading);
   renumber_block(renumbering, out);
   renumber_block(reading, out);
   out.num_nodes.push_back(known());
   out.num_edges.push_back(at - drawn_);
   drawn_ = at;
+}
+
+/// Threads worth waking for minibatches of so many seeds: one for each share of edges that takes
+/// longer than a thread takes to come. How many edges there will be is not known, so they are
+/// bounded, by the fan-outs and by `most`.
+inline int useful_threads(int threads, std::span<const std::int64_t> fanouts, std::int64_t seeds,
+                          std::int64_t most) {
+  constexpr std::int64_t kShare = std::int64_t{1} << 15;
+  if (threads <= 0) threads = default_threads();
+  std::int64_t edges = 0, rows = seeds;
+  for (const std::int64_t fanout : fanouts) {
+    if (edges >= most) break;
+    rows = fanout < 0 || rows > most / fanout ? most : rows * fanout;
+    edges += std::min(rows, most);
+  }
+  return static_cast<int>(std::clamp<std::int64_t>(std::min(edges, most) / kShare, 1, threads));
 }
 
 /// Throws InputError unless ptr cuts the seeds into `count` minibatches.
@@ -300,20 +336,22 @@ inline void check_cuts(std::span<const std::int64_t> seeds, std::span<const std:
 
 /// Samples minibatches first_batch, first_batch + 1, ... on `threads` threads. Minibatch i has the
 /// seeds seeds[ptr[i] .. ptr[i + 1]) and goes to *out[i]. `workers` holds at least `threads`
-/// states.
+/// states. Where there are fewer minibatches than threads, each is the work of a team.
 template <typename Id, typename Worker, typename Rule>
 void sample_bulk(const Topology<Id>& graph, const Rule& rule, std::span<const std::int64_t> seeds,
                  std::span<const std::int64_t> ptr, std::uint64_t seed, std::uint64_t epoch,
                  std::uint64_t first_batch, int threads, std::span<Worker> workers,
                  std::span<SampleArrays<Id>* const> out) {
   check_cuts(seeds, ptr, out.size());
+  const auto all = static_cast<std::size_t>(threads);
+  const std::size_t team = std::max<std::size_t>(1, all / std::max<std::size_t>(1, out.size()));
   parallel_tasks(static_cast<std::int64_t>(out.size()), threads, [&](std::int64_t i, int worker) {
     const auto k = static_cast<std::size_t>(i);
-    workers[static_cast<std::size_t>(worker)].sample(
-        graph, rule,
-        seeds.subspan(static_cast<std::size_t>(ptr[k]),
-                      static_cast<std::size_t>(ptr[k + 1] - ptr[k])),
-        seed, epoch, first_batch + k, *out[k]);
+    const auto own = workers.subspan(static_cast<std::size_t>(worker) * team, team);
+    own[0].sample(graph, rule,
+                  seeds.subspan(static_cast<std::size_t>(ptr[k]),
+                                static_cast<std::size_t>(ptr[k + 1] - ptr[k])),
+                  seed, epoch, first_batch + k, *out[k], own);
   });
 }
 

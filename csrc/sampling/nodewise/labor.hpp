@@ -85,9 +85,10 @@ template <typename Id>
 class LaborWorker {
  public:
   /// Samples minibatch `batch` from `seeds` into `out`. Throws InputError for a seed that is not a
-  /// vertex.
+  /// vertex. A minibatch is the work of one thread: how many edges a row gives is not known before.
   void sample(const Topology<Id>& graph, const LaborRule& rule, std::span<const std::int64_t> seeds,
-              std::uint64_t seed, std::uint64_t epoch, std::uint64_t batch, SampleArrays<Id>& out);
+              std::uint64_t seed, std::uint64_t epoch, std::uint64_t batch, SampleArrays<Id>& out,
+              std::span<LaborWorker> team = {});
   /// Bytes held between calls.
   std::size_t bytes() const { return expansion_.bytes() + scratch_.capacity() * sizeof(double); }
 

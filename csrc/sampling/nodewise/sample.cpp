@@ -4,6 +4,7 @@
 
 #include "sampling/keys.hpp"
 #include "sampling/nodewise/each_layer.hpp"
+#include "sampling/nodewise/team_layer.hpp"
 
 namespace foregather {
 namespace {
@@ -106,20 +107,40 @@ struct WeightedDraw {
 }  // namespace
 
 template <typename Id>
+template <typename Draw>
+void NeighborWorker<Id>::sample_layer(const Topology<Id>& graph, std::int64_t first,
+                                      std::span<Draw> draws, SampleArrays<Id>& out) {
+  if (draws.size() > 1) return expansion_.layer_by_team(graph, first, draws, out);
+  expansion_.layer(graph, first, draws[0], out);
+}
+
+template <typename Id>
 void NeighborWorker<Id>::sample(const Topology<Id>& graph, const NeighborRule& rule,
                                 std::span<const std::int64_t> seeds, std::uint64_t seed,
-                                std::uint64_t epoch, std::uint64_t batch, SampleArrays<Id>& out) {
+                                std::uint64_t epoch, std::uint64_t batch, SampleArrays<Id>& out,
+                                std::span<NeighborWorker> team) {
   const std::uint64_t key = batch_key(seed, epoch, batch);
+  if (team.empty()) team = {this, 1};
+  std::vector<UniformDraw<Id>> uniform;
+  std::vector<WeightedDraw<Id>> weighted;
   each_layer(expansion_, graph, rule, seeds, out, [&](std::size_t layer, std::int64_t first) {
     const std::int64_t number = rule.fanouts[layer];
-    if (number > 0) picks_.reserve(static_cast<std::size_t>(number));
-    const Fanout fanout{number, rule.replace, layer_key(key, layer), picks_.data(), scratch_};
+    const std::uint64_t own = layer_key(key, layer);
+    uniform.clear();
+    weighted.clear();
+    for (NeighborWorker& one : team) {
+      if (number > 0) one.picks_.reserve(static_cast<std::size_t>(number));
+      const Fanout fanout{number, rule.replace, own, one.picks_.data(), one.scratch_};
+      if (rule.weights.cells.empty()) {
+        uniform.push_back({fanout});
+      } else {
+        weighted.push_back({fanout, rule.weights});
+      }
+    }
     if (rule.weights.cells.empty()) {
-      UniformDraw<Id> draw{fanout};
-      expansion_.layer(graph, first, draw, out);
+      sample_layer<UniformDraw<Id>>(graph, first, uniform, out);
     } else {
-      WeightedDraw<Id> draw{fanout, rule.weights};
-      expansion_.layer(graph, first, draw, out);
+      sample_layer<WeightedDraw<Id>>(graph, first, weighted, out);
     }
   });
 }

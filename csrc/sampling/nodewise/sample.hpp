@@ -38,14 +38,18 @@ template <typename Id>
 class NeighborWorker {
  public:
   /// Samples minibatch `batch` from `seeds` into `out`. Throws InputError for a seed that is not a
-  /// vertex.
+  /// vertex. `team`, of which this is the first, may have states for more threads.
   void sample(const Topology<Id>& graph, const NeighborRule& rule,
               std::span<const std::int64_t> seeds, std::uint64_t seed, std::uint64_t epoch,
-              std::uint64_t batch, SampleArrays<Id>& out);
+              std::uint64_t batch, SampleArrays<Id>& out, std::span<NeighborWorker> team = {});
   /// Bytes held between calls.
   std::size_t bytes() const;
 
  private:
+  template <typename Draw>
+  void sample_layer(const Topology<Id>& graph, std::int64_t first, std::span<Draw> draws,
+                    SampleArrays<Id>& out);
+
   Expansion<Id> expansion_;
   Buffer<std::uint32_t> picks_;
   AliasScratch scratch_;

@@ -48,6 +48,20 @@ def edge_softmax(ptr: int, rows: int, number: int, heads: int, z: int, y: int, t
 def edge_softmax_gradient(ptr: int, rows: int, number: int, heads: int, y: int, grad: int, out: int, threads: int) -> None:
     """The gradient of edge_softmax."""
 
+@overload
+def widen_ids(node: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], row: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], col: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], edge: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], n_id: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], edge_index: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu')], e_id: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int = 0) -> None: ...
+
+@overload
+def widen_ids(node: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], row: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], col: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], edge: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], n_id: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], edge_index: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu')], e_id: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int = 0) -> None:
+    """Copies the ids of a sample to the int64 arrays of its batch."""
+
+@overload
+def widen_labels(labels: numpy.typing.NDArray[Any], ids: numpy.typing.NDArray[numpy.uint32], out: numpy.typing.NDArray[numpy.int64], threads: int = 0) -> None: ...
+
+@overload
+def widen_labels(labels: numpy.typing.NDArray[Any], ids: numpy.typing.NDArray[numpy.int64], out: numpy.typing.NDArray[numpy.int64], threads: int = 0) -> None:
+    """Fills out with the labels of these ids, as int64."""
+
 SUM_BLOCK: int = 4096
 
 def crc32c(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], before: int = 0) -> int:
@@ -708,6 +722,11 @@ class NeighborKernel32:
         Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position, weight, None).
         """
 
+    def sample_joined(self, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> tuple[Any, ...]:
+        """
+        All minibatches as int64 (node, row and col of each, edge), with new nodes and edges of each layer and the repeated seeds' positions.
+        """
+
     def sample_trees(self, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, threads: int = 0) -> list[tuple[Any, ...]]:
         """
         Minibatches of disjoint trees, keyed by rows; as sample() with each node's tree last.
@@ -723,6 +742,11 @@ class LaborKernel32:
     def sample(self, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> list[tuple[Any, ...]]:
         """
         Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position, weight, None).
+        """
+
+    def sample_joined(self, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> tuple[Any, ...]:
+        """
+        All minibatches as int64 (node, row and col of each, edge), with new nodes and edges of each layer and the repeated seeds' positions.
         """
 
     def sample_trees(self, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, threads: int = 0) -> list[tuple[Any, ...]]:
@@ -772,6 +796,11 @@ class NeighborKernel64:
         Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position, weight, None).
         """
 
+    def sample_joined(self, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> tuple[Any, ...]:
+        """
+        All minibatches as int64 (node, row and col of each, edge), with new nodes and edges of each layer and the repeated seeds' positions.
+        """
+
     def sample_trees(self, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, threads: int = 0) -> list[tuple[Any, ...]]:
         """
         Minibatches of disjoint trees, keyed by rows; as sample() with each node's tree last.
@@ -787,6 +816,11 @@ class LaborKernel64:
     def sample(self, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> list[tuple[Any, ...]]:
         """
         Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position, weight, None).
+        """
+
+    def sample_joined(self, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> tuple[Any, ...]:
+        """
+        All minibatches as int64 (node, row and col of each, edge), with new nodes and edges of each layer and the repeated seeds' positions.
         """
 
     def sample_trees(self, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, threads: int = 0) -> list[tuple[Any, ...]]:

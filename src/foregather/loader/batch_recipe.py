@@ -18,8 +18,11 @@ from foregather.loader.batches.batch import Batch
 from foregather.loader.batches.edge_rows import EdgeRows
 from foregather.loader.batches.first_sums import tie_sums
 from foregather.loader.batches.hop_counts import remember
+from foregather.loader.batches.joined import SMALL_BULK, can_join, join_batches, tensor_bytes
 from foregather.loader.batches.pyg_batch import sorted_edge_index, to_pyg
-from foregather.loader.memory.budget import Budget
+from foregather.loader.lookahead import growing_bulks
+from foregather.loader.memory.beside import Beside
+from foregather.loader.memory.budget import Budget, count_threads, kept_bytes
 from foregather.loader.seeds import Seeds
 from foregather.observe.trace import span
 from foregather.sampling.bulk import Bulk
@@ -30,6 +33,8 @@ from foregather.sampling.sampler import Sampler
 __all__ = ["Dealt", "BatchRecipe"]
 
 Ids = npt.NDArray[np.int64]
+#: Bytes of a sample above which few of them are made at once.
+_LARGE_SAMPLE = 4 << 20
 #: Seeds and `input_id` of each batch of a bulk.
 Dealt = list[tuple[Ids, Ids]]
 
@@ -101,19 +106,53 @@ class BatchRecipe:
                 return topology.sample_bulk(self.sampler, nodes, **options)
             return self.sampler.sample_bulk(self.graph, nodes, **options)
 
-    def make(self, epoch: int, first: int, bulk: int) -> Iterator[Any]:
-        """Yields batches `first` to the last of an epoch, `bulk` at a time, rows from memory."""
-        for start in range(first, len(self.seeds), bulk):
-            dealt = self.deal(epoch, start, bulk)
-            sampled = self.sample(dealt, epoch, start)
-            for sample, (nodes, input_id) in zip(sampled, dealt, strict=True):
-                with span("assemble"):
-                    batch = self.assembler.batch(sample, nodes, input_id)
-                if self.budget is not None:
-                    self.budget.check(sampled.nbytes, batch.nbytes)
-                yield self.finish(batch)
+    def trays(
+        self, epoch: int, first: int, bulk: int, beside: Beside | None = None
+    ) -> Iterator[list[Any]]:
+        """Yields batches `first` to the last of an epoch, rows from memory.
+
+        They are sampled up to `bulk` at a time, fewer if samples are large, and come one by one, or
+        a bulk at once if it is small.
+
+        Args:
+            epoch: number of the epoch.
+            first: the first batch.
+            bulk: batches sampled together.
+            beside: told what is held.
+        """
+        joins, held, seen = can_join(self), SMALL_BULK, beside or Beside()
+        few = 2 * count_threads(self.threads)  # enough for all threads, or teams of them
+
+        def most() -> int:
+            return bulk if seen.sample < _LARGE_SAMPLE else min(bulk, few)
+
+        for start, count in growing_bulks(first, len(self.seeds), most):
+            seen.tables = max(seen.tables, kept_bytes(self.sampler, self.graph))
+            if joins and count * held < SMALL_BULK:
+                batches = join_batches(self, epoch, start, count)
+                held = max(map(tensor_bytes, batches))
+                seen.note(0, count, held)
+                tray = [self.finish(batch) for batch in batches]
+                del batches  # what is yielded is taken from the tray, and not kept here
+                yield tray
+                continue
+            for batch in self._one_by_one(epoch, start, count, seen):
+                held = tensor_bytes(batch)
+                seen.note(0, 1, held)
+                yield [self.finish(batch)]
                 del batch
-            del sampled, sample  # before the next bulk is made
+
+    def _one_by_one(self, epoch: int, start: int, count: int, seen: Beside) -> Iterator[Batch]:
+        dealt = self.deal(epoch, start, count)
+        sampled = self.sample(dealt, epoch, start)
+        seen.note(sampled.nbytes // max(1, len(sampled)), len(sampled), 0)
+        for sample, (nodes, input_id) in zip(sampled, dealt, strict=True):
+            with span("assemble"):
+                batch = self.assembler.batch(sample, nodes, input_id)
+            if self.budget is not None:
+                self.budget.check(sampled.nbytes, batch.nbytes)
+            yield batch
+            del batch
 
     def finish(self, batch: Batch) -> Any:
         """Returns the batch in the requested form."""

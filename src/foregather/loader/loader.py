@@ -82,8 +82,10 @@ class Loader:
         contents: what batches hold and in which form: labels, edge features, weights of a GCN,
             PyG's Data or a plain Batch.
         threads: of sampling and gathering, 0 for all.
-        bulk: batches sampled together, or "auto": as many as `memory` holds, 8 without it.
-        prefetch: batches made ahead, at most 4096.
+        bulk: batches sampled together, or "auto": as many as `memory` holds, 8 without it. In
+            memory the first bulks have 1, 2, 4, ... batches, and large samples are made two per
+            thread at a time.
+        prefetch: batches made ahead, at most 4096; bulks, if they are small and in memory.
         memory: bytes ("2GB"), or "auto": most of what the machine has free. None loads a graph
             from a folder when the first loop begins, or does as "auto" if it does not fit. For a
             graph from a folder: for everything, the graph included; what does not fit is read from

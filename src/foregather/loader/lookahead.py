@@ -1,12 +1,24 @@
-"""lookahead: yields bulks in order, each together with the following ones."""
+"""lookahead: where bulks begin, and bulks in order, each together with the following ones."""
 
 from collections import deque
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TypeVar
 
-__all__ = ["bulks_with_lookahead"]
+__all__ = ["bulks_with_lookahead", "growing_bulks"]
 
 Made = TypeVar("Made")
+
+
+def growing_bulks(first: int, end: int, most: Callable[[], int]) -> Iterator[tuple[int, int]]:
+    """Yields the first batch and the size of each bulk: 1, 2, 4, ... up to what `most` says then.
+
+    So the first batch is there as soon as it can be, and soon bulks are full.
+    """
+    size = 1
+    while first < end:
+        count = min(size, most(), end - first)
+        yield first, count
+        first, size = first + count, 2 * size
 
 
 def bulks_with_lookahead(

@@ -23,7 +23,7 @@ from typing import Any, Generic, TypeVar
 from foregather import _core
 from foregather.errors import ForegatherError, StorageError
 
-__all__ = ["THREAD_NAME", "Feed", "ahead"]
+__all__ = ["THREAD_NAME", "Feed", "TrayFeed", "ahead"]
 
 Item = TypeVar("Item")
 
@@ -181,6 +181,32 @@ class Feed(Generic[Item]):
                 continue
         self._error = None
         self._thread.join()  # it has nothing left to do
+
+
+class TrayFeed(Feed[list[Item]]):
+    """A feed of lists, none of them empty, whose items are taken one by one.
+
+    Two threads meet once a list, which costs more than making a small item.
+    """
+
+    def __init__(self, source: Iterator[list[Item]], capacity: int) -> None:
+        super().__init__(source, capacity)
+        self._tray: list[Item] = []  # taken, not yet asked for; the last one is next
+
+    def take(self) -> Item | None:  # type: ignore[override]
+        """The next item, or None at the end."""
+        if not self._tray or os.getpid() != self._process:
+            made = super().take()
+            if made is None:
+                return None
+            made.reverse()
+            self._tray = made
+        return self._tray.pop()
+
+    def close(self) -> None:
+        """As `Feed.close`; items that were not asked for are dropped."""
+        self._tray = []
+        super().close()
 
 
 def ahead(source: Iterator[Item], capacity: int) -> Generator[Item, None, None]:

@@ -108,6 +108,26 @@ class Seeds:
             position[:] = np.arange(start, start + size)
         return self.at(position)
 
+    def run(self, epoch: int, first: int, count: int) -> tuple[Ids, Ids, Ids]:
+        """Returns the node ids and `input_id` of batches in a row, and where each one begins.
+
+        Args:
+            epoch: number of the epoch.
+            first: the first batch.
+            count: batches, or fewer if there are fewer; they are not drawn elsewhere.
+        """
+        last = min(first + count, len(self))
+        ptr = np.arange(first, last + 1) * self.batch_size
+        np.minimum(ptr, self.count, out=ptr)
+        ptr -= first * self.batch_size
+        position = np.empty(ptr[-1], np.int64)
+        if self.shuffle:
+            start = first * self.batch_size
+            _core.shuffled(self.count, self.seed, epoch, start, position)
+        else:
+            position[:] = np.arange(first * self.batch_size, first * self.batch_size + ptr[-1])
+        return *self.at(position), ptr
+
     def at(self, position: Ids) -> tuple[Ids, Ids]:
         """Returns the node ids and `input_id` of the input nodes at these positions."""
         nodes = position if self.nodes is None else self.nodes[position]

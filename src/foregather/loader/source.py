@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from foregather.errors import InputError
 from foregather.loader.batch_recipe import BatchRecipe
 from foregather.loader.loop import Producer
-from foregather.loader.prefetch import Feed
+from foregather.loader.memory.beside import Beside
+from foregather.loader.prefetch import TrayFeed
 from foregather.loader.seeds import Seeds
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class MemorySource:
 
     def __init__(self, bulk: int) -> None:
         self.bulk = bulk
+        self._beside, self._prefetch = Beside(), 0
 
     def steps(self, seeds: Seeds) -> int:
         """Batches of an epoch."""
@@ -73,7 +75,8 @@ class MemorySource:
 
     def start(self, recipe: BatchRecipe, epoch: int, first: int, prefetch: int) -> Producer:
         """Makes a producer of the batches `first` to the last of an epoch, for one loop."""
-        return Feed(recipe.make(epoch, first, self.bulk), prefetch)
+        self._prefetch = prefetch
+        return TrayFeed(recipe.trays(epoch, first, self.bulk, self._beside), prefetch)
 
     def plan(self, recipe: BatchRecipe, epoch: int, batches: int | None) -> "EpochPlan":
         """Refused: nothing is read.
@@ -94,8 +97,9 @@ class MemorySource:
         return {}
 
     def explain(self) -> str:
-        """Says so."""
-        return "all of the graph is in memory"
+        """Says so, and what is held beside it, once batches were made."""
+        beside = self._beside.explain(self._prefetch)
+        return "all of the graph is in memory" + (f"; {beside}" if beside else "")
 
     def close(self) -> None:
         """Nothing is held."""

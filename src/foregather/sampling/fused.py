@@ -27,6 +27,11 @@ class BulkKernel(Protocol):
     ) -> Any:
         """The minibatches of a bulk, as arrays."""
 
+    def sample_joined(
+        self, seeds: Array, ptr: Array, seed: int, epoch: int, first_batch: int, threads: int, /
+    ) -> Any:
+        """The minibatches of a bulk, one after another in the same arrays."""
+
     def sample_trees(
         self, seeds: Array, rows: Array, ptr: Array, seed: int, epoch: int, threads: int, /
     ) -> Any:
@@ -90,6 +95,49 @@ class FusedSampler(KernelSampler):
         flat, ptr = flatten(seeds)
         made = self._kernel(graph).sample(flat, ptr, seed, epoch, first_batch, threads)
         return to_samples(made, first_batch, self.expand)
+
+    @property
+    def joins(self) -> bool:
+        """Whether `sample_joined` makes the minibatches of `sample_bulk`."""
+        own = type(self).sample_bulk is FusedSampler.sample_bulk
+        return own and keeps_verbs(self) and self.expand == "once" and not self._weighs
+
+    @property
+    def _weighs(self) -> bool:
+        """Whether minibatches have weights."""
+        return False
+
+    def sample_joined(
+        self,
+        graph: Graph,
+        seeds: Array,
+        ptr: Array,
+        seed: int,
+        epoch: int,
+        first_batch: int,
+        threads: int,
+    ) -> Any:
+        """Samples minibatches whose arrays are cheaper to make than to hold: one after another.
+
+        Args:
+            graph: the graph to sample.
+            seeds: int64, of all minibatches; minibatch i has those from ptr[i] to ptr[i + 1].
+            ptr: int64.
+            seed: seed of the run.
+            epoch: number of the epoch.
+            first_batch: number of the first of these minibatches.
+            threads: threads to use, 0 for all; the result does not depend on it.
+
+        Returns:
+            int64 arrays that the caller owns: the nodes of all minibatches; the sources and then
+            the targets of the first, of the second, ...; the edges of all. Then lists with an entry
+            for each minibatch: new nodes (the seeds first) and edges of each layer; where the given
+            seeds are, an empty list if none is repeated.
+
+        Raises:
+            InputError: a seed is not a node of the graph.
+        """
+        return self._kernel(graph).sample_joined(seeds, ptr, seed, epoch, first_batch, threads)
 
     def sample_trees(
         self,

@@ -73,6 +73,11 @@ class Labor(FusedSampler):
         """The fan-outs."""
         return self.num_neighbors
 
+    @property
+    def _weighs(self) -> bool:
+        """Whether minibatches have weights."""
+        return self.debias is not None
+
     def key_layer(self, layer: int) -> int:
         """The layer whose random numbers a layer uses."""
         return 0 if self.layer_dependency else layer

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from foregather import _core
 from foregather.gather.memory import gather, gathered_dtype
 from foregather.gather.row_sums import sum_features, sum_matrix, summed_dtype
 from foregather.graph.features import Features
 from foregather.graph.graph import Graph
 from foregather.graph.mapped import fetch
-from foregather.loader.batches.array_pool import ArrayPool
+from foregather.loader.batches.array_pool import ArrayPool, shared_pool
 from foregather.loader.batches.batch import Batch, LayerGraph
 from foregather.loader.batches.edge_rows import EdgeRows
 from foregather.loader.batches.leaf_sums import (
@@ -36,6 +37,7 @@ __all__ = ["Assembler", "weighted_degree"]
 
 Array = npt.NDArray[Any]
 _ROWS = 1 << 20  # rows whose weights are summed at once
+_CLASSES = frozenset(np.dtype(kind) for kind in ("i1", "i2", "i4", "i8", "u1", "u2", "u4"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +66,7 @@ class Assembler:
     whole_weights: bool = False
     edge_rows: EdgeRows | None = None
     leaves: Leaves = "rows"
-    _pool: ArrayPool = field(init=False, default_factory=ArrayPool)
+    _pool: ArrayPool = field(init=False, default_factory=shared_pool)
     _degree: npt.NDArray[np.float64] | None = field(init=False, default=None)
 
     def clear(self) -> None:
@@ -100,32 +102,34 @@ class Assembler:
             rows: feature rows of the sample's nodes, if already gathered; or what `summed` made.
             edge_attr: likewise of its edges.
         """
+        import torch
+
+        nodes, pairs, edges = self._ids(sample)
         if self.leaves != "rows" and not isinstance(rows, Summed):
             rows = self.summed(sample, rows)
         x: Tensor | None
         if isinstance(rows, Summed):
             x, sums, weight = rows.x, rows.neighbor_sum, rows.weight
         else:
-            x = self._gather(self.graph.features, sample.node) if rows is None else rows
+            x = self.rows(nodes) if rows is None else rows
             sums, weight = None, self.weight(sample)
-        edge_index = self._edge_index(sample)
-        e_id = self._long(sample.edge)
+        edge_index, e_id = torch.from_numpy(pairs), torch.from_numpy(edges)
         if edge_attr is None and self.edge_attr:
             edge_attr = self._gather_edges(sample.edge)
         layers = None
         if sample.expand == "per-layer":
             layers = _layers(sample, edge_index, e_id, weight, edge_attr)
-        position = sample.seed_position
+        position, known = sample.seed_position, sample.num_nodes
         return Batch(
             batch_size=sample.num_seeds,
-            n_id=self._long(sample.node),
+            n_id=torch.from_numpy(nodes),
             x=x,
-            y=self._labels(sample),
+            y=self.classes(nodes if self.labels == "all" else nodes[: sample.num_seeds]),
             edge_index=None if layers is not None else edge_index,
             e_id=e_id,
             input_id=self._long(input_id),
             seed_id=self._long(seed_id),
-            num_sampled_nodes=np.diff(sample.num_nodes, prepend=0).tolist(),
+            num_sampled_nodes=[b - a for a, b in zip((0, *known), known, strict=False)],
             num_sampled_edges=list(sample.num_edges),
             edge_weight=weight,
             edge_attr=edge_attr,
@@ -210,6 +214,10 @@ class Assembler:
             return torch.empty(shape, dtype=kind, pin_memory=True)
         return torch.from_numpy(self._pool.empty(shape, dtype))
 
+    def rows(self, nodes: Array) -> "Tensor | None":
+        """Feature rows of nodes; None if the graph has none."""
+        return self._gather(self.graph.features, nodes)
+
     def _gather_edges(self, ids: Array) -> "Tensor | None":
         if self.edge_rows is None:
             return self._gather(self.graph.edge_features, ids)
@@ -232,24 +240,33 @@ class Assembler:
         copy[...] = values
         return torch.from_numpy(copy)
 
-    def _edge_index(self, sample: Sample) -> "Tensor":
+    def _ids(self, sample: Sample) -> tuple[Array, Array, Array]:
+        """Nodes, edges as pairs, and positions of edges, all int64."""
+        n_id = self._pool.empty(sample.node.shape, np.int64)
+        pairs = self._pool.empty((2, sample.row.size), np.int64)
+        e_id = self._pool.empty(sample.edge.shape, np.int64)
+        ids = (sample.node, sample.row, sample.col, sample.edge)
+        try:
+            _core.widen_ids(*ids, n_id, pairs, e_id, self.threads)
+        except TypeError:  # other dtypes, or strided: of a sampler that is not ours
+            n_id[...], e_id[...] = sample.node, sample.edge
+            pairs[0], pairs[1] = sample.row, sample.col
+        return n_id, pairs, e_id
+
+    def classes(self, nodes: Array) -> "Tensor | None":
+        """Labels of nodes (int64, in range), classes as int64; None if the graph has none."""
         import torch
 
-        edges = self._pool.empty((2, sample.row.size), np.int64)
-        edges[0], edges[1] = sample.row, sample.col
-        return torch.from_numpy(edges)
-
-    def _labels(self, sample: Sample) -> "Tensor | None":
         labels = self.graph.labels
         if labels is None:
             return None
-        nodes = sample.node if self.labels == "all" else sample.node[: sample.num_seeds]
-        # ids are in range, so no check is needed; NumPy is several times faster with its own dtype
-        rows = labels.take(nodes.astype(np.intp), 0, mode="clip")
+        if labels.dtype in _CLASSES and labels.ndim == 1 and labels.flags.c_contiguous:
+            found = self._pool.empty(nodes.shape, np.int64)  # torch's losses require int64
+            _core.widen_labels(labels, nodes, found, self.threads)
+            return torch.from_numpy(found)
+        rows = labels.take(nodes, 0, mode="clip")
         if rows.ndim == 1 and rows.dtype.kind in "iu":
-            return self._long(rows)  # torch's losses require int64 classes
-        import torch
-
+            return self._long(rows)
         return torch.from_numpy(rows)
 
     def weight(self, sample: Sample) -> "Tensor | None":

@@ -4,6 +4,7 @@ PyG is imported here and only inside functions; the rest of the room does not ne
 """
 
 from dataclasses import fields
+from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ __all__ = ["has_pyg", "sorted_edge_index", "to_pyg"]
 
 #: Not copied to a Data: handled separately below, or not part of PyG's contract.
 _APART = ("edge_index", "layers", "number")
+_NAMES = ("edge_index", *(f.name for f in fields(Batch) if f.name not in _APART))
 
 
 def has_pyg() -> bool:
@@ -38,19 +40,41 @@ def to_pyg(batch: Batch) -> Any:
     Fields that are None are left out, as in PyG; `num_nodes` is always set. With
     `expand="per-layer"` there is `layers` and no `edge_index`.
     """
+    held = {name: value for name in _NAMES if (value := getattr(batch, name)) is not None}
+    held["num_nodes"] = batch.num_nodes
+    if batch.layers is not None:
+        held["layers"] = batch.layers
+    kind, direct = _data_class()
+    data = kind()
+    if direct:
+        data._store._mapping.update(held)
+    else:
+        _set_each(data, held)
+    return data
+
+
+def _set_each(data: Any, held: dict[str, Any]) -> None:
+    for name, value in held.items():
+        data[name] = value
+
+
+@cache
+def _data_class() -> tuple[Any, bool]:
+    """PyG's Data, and whether its store is a mapping that takes all fields at once.
+
+    Setting them one by one costs more than sampling a small batch, so the store is tried once.
+    """
     need_pyg("to_pyg")
     from torch_geometric.data import Data
 
-    data = Data(edge_index=batch.edge_index)
-    for name in (f.name for f in fields(batch)):
-        value = getattr(batch, name)
-        if value is not None and name not in _APART:
-            data[name] = value
-    data.num_nodes = batch.num_nodes
-    data.batch = batch.batch  # also if it is None: models access it
-    if batch.layers is not None:
-        data.layers = batch.layers
-    return data
+    held, plain, tried = {"n_id": "?", "num_nodes": 1, "edge_index": "?"}, Data(), Data()
+    _set_each(plain, held)
+    mapping = getattr(tried._store, "_mapping", None)
+    if type(mapping) is not dict:
+        return Data, False
+    mapping.update(held)
+    same = [*tried._store.items()] == [*plain._store.items()] == [*held.items()]
+    return Data, same and vars(tried._store).keys() == vars(plain._store).keys()
 
 
 def sorted_edge_index(edge_index: "Tensor", num_nodes: int) -> "Tensor":

@@ -14,10 +14,11 @@ from typing import Any
 from foregather.errors import BudgetError
 from foregather.graph.graph import Graph
 from foregather.loader.memory.division import BLOCK_RESERVE, MOST_BULK, refusal, reserved
+from foregather.sampling.kernel_cache import GraphCache
 from foregather.sampling.sampler import Sampler
 from foregather.units import format_bytes
 
-__all__ = ["Budget", "Need", "choose_bulk", "count_threads", "table_bytes"]
+__all__ = ["Budget", "Need", "choose_bulk", "count_threads", "kept_bytes", "table_bytes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,12 @@ def table_bytes(sampler: Sampler, graph: Graph) -> int:
     """Bytes a sampler keeps for a graph, after a bulk of one thread; 0 if not known."""
     kernel: Any = getattr(sampler, "_kernel", None)
     return int(getattr(kernel(graph), "table_bytes", 0)) if kernel is not None else 0
+
+
+def kept_bytes(sampler: Sampler, graph: Graph) -> int:
+    """The same for what a sampler already keeps; nothing is made."""
+    kept = getattr(sampler, "_kept", None)
+    return table_bytes(sampler, graph) if isinstance(kept, GraphCache) and len(kept) else 0
 
 
 def count_threads(threads: int) -> int:

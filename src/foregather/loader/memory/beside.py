@@ -1,0 +1,38 @@
+"""beside: what a Loader in memory holds beside the graph, as far as its loops have seen."""
+
+from foregather.units import format_bytes
+
+__all__ = ["Beside"]
+
+
+class Beside:
+    """The largest parts so far; written by the thread that makes batches.
+
+    Attributes:
+        sample: bytes of a sample.
+        together: samples made at once.
+        batch: bytes of a batch.
+        tables: bytes that the sampler keeps, of all threads.
+    """
+
+    def __init__(self) -> None:
+        self.sample = self.together = self.batch = self.tables = 0
+
+    def note(self, sample: int, together: int, batch: int) -> None:
+        """Notes the bytes of a sample or of a batch, and how many were made together."""
+        self.sample, self.batch = max(self.sample, sample), max(self.batch, batch)
+        self.together = max(self.together, together)
+
+    def total(self, prefetch: int) -> int:
+        """Bytes at most: tables, samples, and batches in use, waiting and being made."""
+        return self.tables + self.together * self.sample + (prefetch + 1) * self.batch
+
+    def explain(self, prefetch: int) -> str:
+        """One line for people; empty before the first batch."""
+        if not self.batch:
+            return ""
+        parts = [f"{prefetch + 1} batches of {format_bytes(self.batch)} (prefetch {prefetch})"]
+        if self.sample:
+            parts.append(f"{self.together} samples of {format_bytes(self.sample)}")
+        parts.append(f"{format_bytes(self.tables)} of tables")
+        return f"beside it up to {format_bytes(self.total(prefetch))}: {', '.join(parts)}"
