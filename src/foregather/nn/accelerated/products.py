@@ -43,7 +43,7 @@ class _Products(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         query, key, indptr, source, ptr, edge, target = ctx.saved_tensors
         to_query = to_key = None
