@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -41,10 +42,7 @@ template <typename Loop, typename... Arguments>
 [[gnu::target("avx2")]] FOREGATHER_FLATTEN void on_avx2(const Arguments&... arguments) {
   Loop::run(arguments...);
 }
-inline bool has_avx2() {
-  static const bool has = __builtin_cpu_supports("avx2") != 0;
-  return has;
-}
+inline bool has_avx2() { return __builtin_cpu_supports("avx2") != 0; }
 #else
 template <typename Loop, typename... Arguments>
 void on_avx2(const Arguments&... arguments) {
@@ -54,10 +52,17 @@ inline bool has_avx2() { return false; }
 #endif
 }  // namespace detail
 
+/// Whether AVX2 is used where there is any; false only in tests, which compare both forms.
+inline std::atomic<bool>& avx2_allowed() {
+  static std::atomic<bool> allowed{true};
+  return allowed;
+}
+
 /// Runs Loop::run(arguments...), which must be inlined, in the best form for this processor.
 template <typename Loop, typename... Arguments>
 void on_this_processor(const Arguments&... arguments) {
-  if (detail::has_avx2()) {
+  static const bool has = detail::has_avx2();
+  if (has && avx2_allowed().load(std::memory_order_relaxed)) {
     detail::on_avx2<Loop>(arguments...);
   } else {
     detail::on_any<Loop>(arguments...);

@@ -45,7 +45,7 @@ inline std::span<const std::byte> bytes(const Bytes& array) {
 
 // One function a concept; module.cpp calls them all. What only tests and benchmarks use goes to the
 // submodule `testing`.
-void bind_aggregate(nb::module_& m);
+void bind_aggregate(nb::module_& m, nb::module_& testing);
 void bind_block_sums(nb::module_& m, nb::module_& testing);
 void bind_check(nb::module_& m);
 void bind_csc(nb::module_& m);

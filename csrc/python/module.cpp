@@ -51,7 +51,7 @@ NB_MODULE(_core, m) {
       },
       "Says that threads will still run at the end of the process and keep what they hold.");
   nb::module_ testing = m.def_submodule("testing", "What only tests and benchmarks use.");
-  python::bind_aggregate(m);
+  python::bind_aggregate(m, testing);
   python::bind_block_sums(m, testing);
   python::bind_check(m);
   python::bind_csc(m);

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from foregather import BatchContents, Graph, Loader
 from foregather.errors import AccelerateWarning
 from foregather.nn import Accelerated, accelerate
+from foregather.nn.accelerated.plan import Plan
 
 WIDTH = 12
 #: Relative to the largest value, in float64.
@@ -115,4 +116,5 @@ def assert_same(model: nn.Module, batch: Any, *args: Any, **options: Any) -> Acc
 
 def ways(fast: Accelerated) -> set[str]:
     """How convolutions were computed."""
-    return {way for plan in fast._verdicts.values() for way in plan.ways.values()}
+    plans = [verdict for verdict in fast._verdicts.values() if isinstance(verdict, Plan)]
+    return {way for plan in plans for way in plan.ways.values()}

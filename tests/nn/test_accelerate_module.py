@@ -12,17 +12,12 @@ import torch
 from torch import nn
 
 from foregather.errors import AccelerateWarning, InputError
-from foregather.nn import SAGE, Accelerated, accelerate
-from foregather.nn.arguments import call_arguments
-from foregather.train.metrics import forward
+from foregather.nn import Accelerated, accelerate
 from tests.nn.accelerate_cases import (
     WIDTH,
     assert_near,
-    batches,
-    in_double,
     one_batch,
     outcome,
-    random_graph,
 )
 from tests.some import some
 
@@ -103,163 +98,28 @@ def test_accelerating_twice_is_accelerating_once():
     assert accelerate(fast).accelerated_model is fast.accelerated_model
 
 
+def test_one_in_another_is_one_pass(batch):
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.last = accelerate(made()), pyg.SAGEConv(3, 2).double()
+
+        def forward(self, x, edge_index):
+            return self.last(self.inner(x, edge_index), edge_index)
+
+    deep, model = one_batch([3, 3, 2]), Outer()
+    expected = model.last(model.inner.accelerated_model(deep.x, deep.edge_index), deep.edge_index)
+    fast = accelerate(model)
+    got = fast(deep.x, deep.edge_index)
+    assert fast.plain is None
+    assert_near(got, expected[: deep.batch_size])
+
+
 def test_what_is_not_a_model():
     with pytest.raises(InputError, match="expected a torch module"):
         accelerate(3)
     with pytest.raises(InputError, match='"exact" or "needed"'):
         accelerate(made(), norms="all")
-
-
-def test_counts_by_every_way(batch):
-    model = made()
-    expected = model(batch.x, batch.edge_index)[: batch.batch_size]
-    known = {"num_sampled_nodes": batch.num_sampled_nodes}
-    counts = {f"{name}_per_hop": getattr(batch, name) for name in (*known, "num_sampled_edges")}
-    fresh = batch.edge_index.clone()
-    calls = [
-        lambda fast: fast(batch),
-        lambda fast: fast(batch.x, batch.edge_index),
-        lambda fast: fast(x=batch.x, edge_index=batch.edge_index),
-        lambda fast: fast(batch.x, fresh, **counts),
-        lambda fast: fast(batch.x, fresh, None, None, None, None, *counts.values()),
-    ]
-    for call in some(calls):
-        fast = accelerate(model)
-        got = call(fast)
-        assert fast.plain is None, fast.plain
-        assert got.shape[0] == batch.batch_size
-        assert_near(got, expected)
-
-
-def test_without_counts_it_runs_plain(batch):
-    model = made()
-    fast = accelerate(model)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        got = fast(batch.x, batch.edge_index.clone())
-    assert torch.equal(got, model(batch.x, batch.edge_index))
-    assert "how many nodes and edges" in fast.plain
-    assert "not proven yet" in fast.explain()
-
-
-def test_edges_changed_in_place_are_not_taken_for_the_batchs(batch):
-    edges = one_batch([4, 3]).edge_index
-    edges[0, 0] = 0
-    fast = accelerate(made())
-    assert fast(batch.x, edges).shape[0] == batch.num_nodes
-
-
-@pytest.mark.parametrize("change", ["nodes", "edges", "order", "sum"])
-def test_counts_that_do_not_fit_are_not_used(change, batch):
-    nodes, edges = list(batch.num_sampled_nodes), list(batch.num_sampled_edges)
-    index = batch.edge_index.clone()
-    if change == "nodes":
-        nodes[0], nodes[1] = nodes[0] - 1, nodes[1] + 1
-    elif change == "edges":
-        edges[0], edges[1] = edges[0] - 1, edges[1] + 1
-    elif change == "order":
-        index = index.flip(1)
-    else:
-        edges[1] += 1
-    model = made()
-    fast = accelerate(model)
-    counts = {"num_sampled_nodes_per_hop": nodes, "num_sampled_edges_per_hop": edges}
-    try:
-        expected = model(batch.x, index, **counts)
-    except (RuntimeError, IndexError):
-        pytest.skip("the model cannot trim by these counts either")
-    assert torch.equal(fast(batch.x, index, **counts), expected)
-    assert "do not fit" in fast.plain
-
-
-def test_edges_of_a_hop_in_another_order(batch):
-    """Kernels need ascending targets; the modules' own code does not."""
-    model = made()
-    start, parts = 0, []
-    for count in batch.num_sampled_edges:
-        parts.append(torch.randperm(count) + start)
-        start += count
-    index = batch.edge_index[:, torch.cat(parts)]
-    fast = accelerate(model)
-    got = fast(
-        batch.x,
-        index,
-        num_sampled_nodes_per_hop=batch.num_sampled_nodes,
-        num_sampled_edges_per_hop=batch.num_sampled_edges,
-    )
-    assert fast.plain is None
-    assert "its own code" in fast.explain()
-    assert_near(got, model(batch.x, batch.edge_index)[: batch.batch_size])
-
-
-def test_models_that_take_the_batch(batch):
-    class Takes(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.inner = made()
-
-        def forward(self, batch):
-            return self.inner(batch.x, batch.edge_index)
-
-    model = Takes()
-    fast = accelerate(model)
-    got = fast(batch)
-    assert fast.plain is None
-    assert got.shape[0] == batch.batch_size
-    assert_near(got, model(batch)[: batch.batch_size])
-    plain = batches(random_graph(), [4, 3], pyg=False)[0]
-    single = accelerate(Takes().float())
-    assert single(plain).shape[0] == plain.batch_size
-    assert single.plain is None
-
-
-def test_models_that_trim_by_themselves(batch):
-    from torch_geometric.utils import trim_to_layer
-
-    class Trims(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.convs = nn.ModuleList([pyg.SAGEConv(WIDTH, 8), pyg.SAGEConv(8, 8)])
-
-        def forward(self, x, edge_index, num_sampled_nodes, num_sampled_edges):
-            for place, conv in enumerate(self.convs):
-                x, edge_index, _ = trim_to_layer(
-                    place, num_sampled_nodes, num_sampled_edges, x, edge_index
-                )
-                x = conv(x, edge_index).relu()
-            return x
-
-    model = Trims().double()
-    fast = accelerate(model)
-    got = fast(batch)
-    assert fast.plain is None, fast.plain
-    args, named = call_arguments(model, batch, torch.float64)
-    assert_near(got, model(*args, **named)[: batch.batch_size])
-
-
-def test_training_uses_it_as_any_model(batch):
-    single = batches(random_graph(), [4, 3], pyg=False)[0]
-    model = SAGE([WIDTH, 8, 3], dropout=0.0)
-    fast = accelerate(model)
-    got = forward(fast, single)
-    assert fast.plain is None
-    torch.testing.assert_close(got, forward(model, single))
-
-
-def test_edge_index_of_pyg(batch):
-    from torch_geometric import EdgeIndex
-
-    model = made()
-    edges = EdgeIndex(batch.edge_index, sparse_size=(batch.num_nodes,) * 2, sort_order="col")
-    fast = accelerate(model)
-    got = fast(
-        batch.x,
-        edges,
-        num_sampled_nodes_per_hop=batch.num_sampled_nodes,
-        num_sampled_edges_per_hop=batch.num_sampled_edges,
-    )
-    assert fast.plain is None, fast.plain
-    assert_near(got, model(batch.x, batch.edge_index)[: batch.batch_size])
 
 
 def test_evaluation_without_gradients(batch):
@@ -339,6 +199,14 @@ def test_other_precisions(batch):
     assert half.dtype == plain.dtype
     torch.testing.assert_close(half.double(), expected, rtol=0.1, atol=0.05)
     half.float().sum().backward()
+    for other in (pyg.GCN(WIDTH, 8, 2, 3), pyg.GAT(WIDTH, 8, 2, 4, heads=2, v2=True)):
+        quick = accelerate(other)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            half = quick(batch.x.float(), batch.edge_index)
+            plain = other(batch.x.float(), batch.edge_index)[: batch.batch_size]
+        assert quick.plain is None
+        torch.testing.assert_close(half.float(), plain.float(), rtol=0.1, atol=0.05)
+        half.float().sum().backward()
     fast.bfloat16()
     out = fast(batch.x.bfloat16(), batch.edge_index)
     assert out.dtype == torch.bfloat16
@@ -358,14 +226,6 @@ def test_compiled_and_scripted_models_are_plain(batch):
     assert "compile" in fast.plain
     with pytest.warns(AccelerateWarning, match="compile"):
         assert fast(batch.x, batch.edge_index).shape[0] == batch.num_nodes
-
-
-def test_hops_of_one_node_run_plain():
-    alone = one_batch([4, 3], size=1)
-    model = made()
-    fast = accelerate(model)
-    assert torch.equal(fast(alone.x, alone.edge_index), model(alone.x, alone.edge_index))
-    assert "one node" in fast.plain
 
 
 def test_another_thread_is_not_disturbed(batch):
@@ -461,23 +321,3 @@ def test_training_together_over_ranks(batch, tmp_path):
         assert "accelerate(model)" in accelerate(DistributedDataParallel(made())).plain
     finally:
         distributed.destroy_process_group()
-
-
-def test_batches_of_pygs_own_loader():
-    pytest.importorskip("pyg_lib")
-    from torch_geometric.data import Data
-    from torch_geometric.loader import NeighborLoader
-
-    rng = torch.Generator().manual_seed(0)
-    data = Data(
-        x=torch.randn(300, WIDTH, generator=rng),
-        edge_index=torch.randint(300, (2, 2000), generator=rng),
-    )
-    model = made()
-    fast = accelerate(model)
-    for found in some(NeighborLoader(data, [4, 3], batch_size=50)):
-        batch = in_double(found)
-        got = fast(batch)
-        assert got.shape[0] == batch.batch_size
-        assert_near(got, model(batch.x, batch.edge_index)[: batch.batch_size])
-    assert fast.plain is None

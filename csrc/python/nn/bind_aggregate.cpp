@@ -7,6 +7,7 @@
 #include "nn/edge_lists.hpp"
 #include "nn/edge_softmax.hpp"
 #include "nn/max_lists.hpp"
+#include "nn/processor.hpp"
 #include "nn/sum_lists.hpp"
 #include "python/arrays.hpp"
 
@@ -206,7 +207,10 @@ void bind_softmax(nb::module_& m) {
 
 }  // namespace
 
-void bind_aggregate(nb::module_& m) {
+void bind_aggregate(nb::module_& m, nb::module_& testing) {
+  testing.def(
+      "allow_avx2", [](bool allowed) { nn::avx2_allowed() = allowed; }, nb::arg("allowed"),
+      "Whether aggregation may use AVX2, to compare it with the form for every processor.");
   nb::class_<EdgeLists>(m, "EdgeLists", "Addresses of lists of edges, by target or by source.")
       .def(
           "__init__",

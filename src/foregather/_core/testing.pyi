@@ -9,6 +9,11 @@ from numpy.typing import NDArray
 import foregather._core
 
 
+def allow_avx2(allowed: bool) -> None:
+    """
+    Whether aggregation may use AVX2, to compare it with the form for every processor.
+    """
+
 def crc32c_means() -> str:
     """What crc32c uses here, such as vpclmulqdq, sse4.2 or table."""
 

@@ -86,8 +86,8 @@ class Finish:
             self._layers(made, batch)
         if self.device is not None:
             made = made.to(self.device, non_blocking=True)
-        if made.edge_index is not None and made.num_sampled_edges is not None:
-            remember(made.edge_index, made.num_sampled_nodes, made.num_sampled_edges)
+        if made.edge_index is not None and out.num_sampled_edges is not None:
+            remember(made.edge_index, out.num_sampled_nodes, out.num_sampled_edges)
         return made if self.transform is None else self.transform(made)
 
     def _fill(self, out: Any, rows: Tensor | None, weight: Tensor | None) -> Any:

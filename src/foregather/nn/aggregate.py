@@ -8,6 +8,7 @@ target without edges gives 0. Tensors that are not on the CPU go through torch's
 Gradients can be taken once: a second derivative raises.
 """
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -72,7 +73,7 @@ def edge_softmax(logits: Tensor, neighborhoods: Neighborhoods) -> Tensor:
     _check_edges("logits", logits, neighborhoods, (neighborhoods.num_edges, *heads), logits)
     if logits.device.type != "cpu":
         return plain_edge_softmax(logits, neighborhoods)
-    out: Tensor = _EdgeSoftmax.apply(logits, neighborhoods.indptr)  # type: ignore[no-untyped-call]
+    out: Tensor = _apply(_EdgeSoftmax, logits, neighborhoods.indptr)
     return out
 
 
@@ -88,18 +89,57 @@ def _reduced(x: Tensor, neighborhoods: Neighborhoods, reduce: str, weight: Tenso
     given = (x, weight, neighborhoods.indptr, neighborhoods.source, ptr, edge, target)
     out: Tensor
     if reduce == "max":
-        out, _ = _Max.apply(*given)  # type: ignore[no-untyped-call]
+        out, _ = _apply(_Max, *given)
     else:
-        out = _Sum.apply(*given, reduce == "mean")  # type: ignore[no-untyped-call]
+        out = _apply(_Sum, *given, reduce == "mean")
     return out
+
+
+# private to torch; without it every call takes the longer way
+_transforming = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+
+
+def _apply(function: type[torch.autograd.Function], *given: Any) -> Any:
+    """Calls a function with a gradient the shortest way.
+
+    Only functions with `setup_context` work in transforms of torch.func, but torch looks at their
+    signature in each call, which takes ten times as long as a small sum.
+    """
+    if torch.compiler.is_compiling() or _transforming():
+        return function.apply(*given)  # type: ignore[no-untyped-call]
+    return _short(function).apply(*given)  # type: ignore[no-untyped-call]
+
+
+@cache
+def _short(function: type[Any]) -> type[torch.autograd.Function]:
+    """The same function, with its context set up in `forward`."""
+
+    class Short(torch.autograd.Function):
+        backward = staticmethod(function.backward)
+
+        @staticmethod
+        def forward(ctx: Any, *given: Any) -> Any:
+            out = function.forward(*given)
+            function.setup_context(ctx, given, out)
+            return out
+
+    return Short
 
 
 class _Sum(torch.autograd.Function):
     """Sums or means by target; the gradient of x is a sum by source."""
 
     @staticmethod
-    def forward(*given: Any) -> Tensor:
-        x, weight, indptr, source, _, _, _, mean = given
+    def forward(  # type: ignore[override]
+        x: Tensor,
+        weight: Tensor | None,
+        indptr: Tensor,
+        source: Tensor,
+        ptr: Tensor | None,
+        edge: Tensor | None,
+        target: Tensor | None,
+        mean: bool,
+    ) -> Tensor:
         out: Tensor = kernels.sum_lists(x, indptr, source, None, x.shape[0], weight, None, mean)
         return out
 
@@ -127,8 +167,15 @@ class _Max(torch.autograd.Function):
     """Maxima by target, and who won; the gradient of x goes to winners, by source."""
 
     @staticmethod
-    def forward(*given: Any) -> tuple[Tensor, Tensor]:
-        x, weight, indptr, source, _, _, _ = given
+    def forward(  # type: ignore[override]
+        x: Tensor,
+        weight: Tensor | None,
+        indptr: Tensor,
+        source: Tensor,
+        ptr: Tensor | None,
+        edge: Tensor | None,
+        target: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
         out, winner = kernels.max_lists(x, indptr, source, weight)
         return out, winner
 
@@ -155,8 +202,7 @@ class _EdgeSoftmax(torch.autograd.Function):
     """Softmax over the edges of each target."""
 
     @staticmethod
-    def forward(*given: Any) -> Tensor:
-        logits, indptr = given
+    def forward(logits: Tensor, indptr: Tensor) -> Tensor:  # type: ignore[override]
         out: Tensor = kernels.edge_softmax(logits, indptr)
         return out
 

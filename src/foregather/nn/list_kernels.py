@@ -24,6 +24,7 @@ __all__ = [
     "lists_by_source",
     "max_lists",
     "max_lists_gradient",
+    "outlasts_the_call",
     "sum_dtype",
     "sum_lists",
 ]
@@ -38,6 +39,17 @@ _LIBRARY = torch.library.Library("foregather", "DEF")
 def sum_dtype(dtype: torch.dtype) -> torch.dtype:
     """What values of a storage type are added up in."""
     return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def outlasts_the_call(tensor: Tensor) -> bool:
+    """False for what was made inside a transform of torch.func and belongs to it."""
+    if torch.compiler.is_compiling():
+        return True
+    try:
+        tensor.data_ptr()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _address(tensor: Tensor | None) -> int:
@@ -57,8 +69,12 @@ def _kernel(schema: str, shape: Callable[..., Any]) -> Callable[..., Any]:
 
         def call(first: Tensor, *rest: Any) -> Any:
             # a fake tensor, or another that stands for one, is of a class of its own
-            plain = type(first) in _PLAIN and not is_compiling()
-            return run(first, *rest) if plain else operator(first, *rest)
+            if type(first) in _PLAIN and not is_compiling():
+                try:
+                    return run(first, *rest)
+                except RuntimeError:  # a wrapper of torch.func, which has no address
+                    pass
+            return operator(first, *rest)
 
         call.__name__, call.__doc__ = name, run.__doc__
         return call

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from foregather import _core
 from foregather.errors import InputError
-from foregather.nn.list_kernels import lists_by_source
+from foregather.nn.list_kernels import lists_by_source, outlasts_the_call
 
 __all__ = ["BySource", "Neighborhoods"]
 
@@ -118,7 +118,8 @@ class Neighborhoods:
         made = whole.by_source
         if made is None:
             made = BySource(*lists_by_source(whole.indptr, whole.source, whole.num_sources))
-            whole.by_source = made
+            if outlasts_the_call(made.ptr):
+                whole.by_source = made
         if whole.num_sources == self.num_sources:
             return made
         return BySource(made.ptr[: self.num_sources + 1], made.edge, made.target)

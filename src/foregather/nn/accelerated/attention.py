@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from foregather.nn.accelerated.hops import Hops
+from foregather.nn.accelerated.products import edge_products
 from foregather.nn.accelerated.rules import Call, add_rule
 from foregather.nn.aggregate import Neighborhoods, aggregate_heads, edge_softmax
 
@@ -88,18 +89,16 @@ def _transformer(conv: Any, call: Call) -> Tensor:
     x, shape = call.x, (-1, conv.heads, conv.out_channels)
     own = x[: call.targets]
     query, key = conv.lin_query(own).view(shape), conv.lin_key(x).view(shape)
-    source, target, near = _edges(conv, call)
-    logits = (query.index_select(0, target) * key.index_select(0, source)).sum(dim=-1)
-    logits = logits / math.sqrt(conv.out_channels)
+    near = call.neighborhoods
+    logits = edge_products(query, key, near) / math.sqrt(conv.out_channels)
     out = _attend(conv, logits, near, conv.lin_value(x).view(shape))
     if not conv.root_weight:
         return out
     skip = conv.lin_skip(own)
     if conv.lin_beta is None:
-        return out + skip
+        return torch.add(out, skip)
     beta = conv.lin_beta(torch.cat([out, skip, out - skip], dim=-1)).sigmoid()
-    mixed: Tensor = beta * skip + (1 - beta) * out
-    return mixed
+    return torch.lerp(out, skip, beta)
 
 
 def _sums(conv: Any, call: Call) -> bool:

@@ -120,7 +120,7 @@ class Hops:
         if other.shape[0] != 2 or other.dtype != mine.dtype:
             return False
         other = plain_tensor(other)
-        return other.stride() == mine.stride() and other.data_ptr() == mine.data_ptr()
+        return bool(other.stride() == mine.stride() and other.data_ptr() == mine.data_ptr())
 
     def edges_into(self, level: int) -> int:
         """Edges into the first N_level nodes."""

@@ -19,7 +19,15 @@ from foregather.nn.accelerated.plan import Ended, Plan, Role, Step, Unfit
 from foregather.nn.accelerated.rules import Call, rule_for
 from foregather.nn.sage import SAGEConv
 
-__all__ = ["Pass", "Watcher", "convolutions", "is_convolution", "named_arguments", "watching"]
+__all__ = [
+    "Pass",
+    "Watcher",
+    "convolutions",
+    "is_convolution",
+    "is_watched",
+    "named_arguments",
+    "watching",
+]
 
 _local = threading.local()
 _lock = threading.Lock()
@@ -83,6 +91,11 @@ class _Forward:
     @property
     def __signature__(self) -> inspect.Signature:
         return inspect.signature(self.own)
+
+
+def is_watched() -> bool:
+    """Whether a pass runs in this thread."""
+    return getattr(_local, "watcher", None) is not None
 
 
 @contextmanager

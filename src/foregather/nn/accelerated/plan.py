@@ -7,12 +7,26 @@ how many hops of rows its own result must have: N_min(L, behind).
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["Ended", "Plain", "Plan", "Role", "Step", "Unfit", "Way"]
+from torch import nn
+
+__all__ = ["Ended", "Plain", "Plan", "Role", "Step", "Unfit", "Way", "parts_of"]
 
 #: How a convolution is computed: by our kernels, by its own code on (sources, targets), by its own
 #: code on all rows that it reads.
 Way = Literal["kernel", "pair", "square"]
 Role = Literal["edges", "rows", "edge", "other"]
+
+
+def parts_of(module: nn.Module) -> list[nn.Module]:
+    """A module and all modules in it, each once; without the cost of names."""
+    found: dict[int, nn.Module] = {}
+    stack = [module]
+    while stack:
+        part = stack.pop()
+        if id(part) not in found:
+            found[id(part)] = part
+            stack.extend(inner for inner in part._modules.values() if inner is not None)
+    return list(found.values())
 
 
 class Ended(Exception):

@@ -66,7 +66,7 @@ def prove(model: nn.Module, given: Inputs, hops: Hops, norms: Norms) -> Plan | P
 def _apart() -> Iterator[None]:
     """Keeps random states, and leaves modes that change gradients or precision."""
     states = random.getstate(), np.random.get_state()  # noqa: NPY002
-    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
+    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_available() else []
     try:
         with (
             torch.random.fork_rng(devices),
@@ -97,20 +97,17 @@ class _Proof:
             return self._plain(Difference(name, "mixes nodes, of all ranks"))
         if alone:
             self.neutral = tuple(mixing_norms(self.base))
-        plan: Plan | Difference = self._agreed()
+        plan = self._agreed()
         if isinstance(plan, Difference) and self.norms == "needed" and not self.neutral:
             self.neutral = tuple(mixing_norms(self.base))
             plan = self._agreed() if self.neutral else plan
         return self._plain(plan) if isinstance(plan, Difference) else plan
 
     def _agreed(self) -> Plan | Difference:
-        plan: Plan | Difference | None = None
-        for weights in ("own", "random"):
-            plan = self._search(self._prepared(weights), plan)
-            if isinstance(plan, Difference):
-                return plan
-        assert plan is not None
-        return plan
+        found = self._search(self._prepared("own"), None)
+        if isinstance(found, Difference):
+            return found
+        return self._search(self._prepared("random"), found)
 
     def _prepared(self, weights: str) -> nn.Module:
         model = copy.deepcopy(self.base)

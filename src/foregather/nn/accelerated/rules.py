@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from foregather.loader.batches.first_sums import FirstSums
 from foregather.nn.accelerated.hops import Hops
-from foregather.nn.accelerated.plan import Ended, Role
+from foregather.nn.accelerated.plan import Ended, Role, parts_of
 from foregather.nn.aggregate import Neighborhoods, aggregate
 from foregather.nn.sage import SAGEConv as OwnSAGEConv
 
@@ -150,9 +150,12 @@ def untouched(module: Any) -> bool:
 
 
 def _parts_unhooked(module: nn.Module) -> bool:
-    parts = (part for part in module.modules() if part is not module)
-    hooks = (getattr(part, name, None) or {} for part in parts for name in _HOOKS)
-    return all(getattr(hook, "only_looks", False) for some in hooks for hook in some.values())
+    for part in parts_of(module)[1:]:
+        for name in _HOOKS:
+            hooks = part.__dict__.get(name)
+            if hooks and not all(getattr(hook, "only_looks", False) for hook in hooks.values()):
+                return False
+    return True
 
 
 def is_linear(module: Any) -> bool:

@@ -7,6 +7,7 @@ trained, saved, copied and moved like the model itself, and changes to one are c
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from operator import is_not
 from typing import Any, Literal
 
 import torch
@@ -15,15 +16,15 @@ from torch import nn
 from foregather.errors import AccelerateWarning, InputError
 from foregather.nn.accelerated.hops import Hops
 from foregather.nn.accelerated.inputs import Inputs, is_batch
-from foregather.nn.accelerated.passing import Pass, convolutions, watching
-from foregather.nn.accelerated.plan import Ended, Plain, Plan
+from foregather.nn.accelerated.passing import Pass, convolutions, is_watched, watching
+from foregather.nn.accelerated.plan import Ended, Plain, Plan, parts_of
 from foregather.nn.accelerated.prove import prove
 from foregather.nn.accelerated.rows import CutRows
 from foregather.nn.arguments import call_arguments, parameters_of
 
 __all__ = ["Accelerated", "accelerate"]
 
-_OWN = ("accelerated_model", "norms", "_verdicts", "_unknown", "_warned", "training")
+_OWN = ("accelerated_model", "norms", "_verdicts", "_unknown", "_warned", "_known", "training")
 _SMALL = 1 << 16  # values of a buffer that is kept in case a pass ends early
 
 
@@ -67,12 +68,16 @@ class Accelerated(nn.Module):
 
     accelerated_model: nn.Module
     norms: Literal["exact", "needed"]
+    _verdicts: dict[Any, Plan | Plain]
+    _unknown: str | None
+    _warned: bool
+    _known: "_Known | None"
 
     def __init__(self, model: nn.Module, norms: Literal["exact", "needed"] = "exact") -> None:
         super().__init__()
         own = self.__dict__
         own["accelerated_model"], own["norms"], own["training"] = model, norms, model.training
-        own["_verdicts"], own["_unknown"], own["_warned"] = {}, None, False
+        own["_verdicts"], own["_unknown"], own["_warned"], own["_known"] = {}, None, False, None
         for shared in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
             own[shared] = getattr(model, shared)
 
@@ -187,7 +192,7 @@ class Accelerated(nn.Module):
         model = self.accelerated_model
         if len(args) == 1 and not kwargs and is_batch(args[0]):
             args, kwargs = self._picked(args[0])
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or is_watched():  # in a pass, that pass decides
             return model(*args, **kwargs)
         static = self._static()
         if static is not None:
@@ -201,7 +206,9 @@ class Accelerated(nn.Module):
             few = "the batch has hops of one node, or none"
             self._unknown = hops if isinstance(hops, str) else few
             return model(*args, **kwargs)
-        key = (self.training, self._shape(), given.signature(), hops.depth, hops.ascending)
+        known = self._modules_now()
+        shape = tuple((type(part), part.training) for part in known.parts)
+        key = (self.training, shape, given.signature(), hops.depth, hops.ascending)
         verdict = self._verdicts.get(key)
         if verdict is None:
             verdict = prove(model, given, hops, self.norms)
@@ -209,7 +216,7 @@ class Accelerated(nn.Module):
             self._verdicts[key] = verdict
             if summed and verdict.joins and min(hops.nodes) < 2:
                 raise _too_few_rows("it joins rows of layers, and the batch has hops of one node")
-            return self._accelerated(verdict, key, given, hops)
+            return self._accelerated(verdict, key, given, hops, known)
         if summed:
             raise _too_few_rows(None if verdict is None else self._sentence(verdict))
         out = model(*args, **kwargs)  # if this fails, the model is not to be called like this
@@ -247,9 +254,13 @@ class Accelerated(nn.Module):
         floats = (part.dtype for part in self.parameters() if part.is_floating_point())
         return call_arguments(self, batch, next(floats, torch.get_default_dtype()))
 
-    def _shape(self) -> tuple[Any, ...]:
-        """What a proof holds for: the types of all modules, and their modes."""
-        return tuple((type(part), part.training) for part in self.accelerated_model.modules())
+    def _modules_now(self) -> "_Known":
+        """The modules of the model, looked up again only if some were replaced."""
+        model, known = self.accelerated_model, self._known
+        parts = parts_of(model)
+        if known is None or len(known.parts) != len(parts) or any(map(is_not, known.parts, parts)):
+            known = self._known = _Known(parts, convolutions(model))
+        return known
 
     def _decide(self, key: Any, verdict: Plain) -> None:
         self._verdicts[key] = verdict
@@ -261,18 +272,17 @@ class Accelerated(nn.Module):
             text = f"the model is not accelerated: {self._sentence(verdict)}"
             warnings.warn(text, AccelerateWarning, stacklevel=5)
 
-    def _accelerated(self, plan: Plan, key: Any, given: Inputs, hops: Hops) -> Any:
-        model = self.accelerated_model
+    def _accelerated(self, plan: Plan, key: Any, given: Inputs, hops: Hops, known: "_Known") -> Any:
+        model, watched = self.accelerated_model, known.convolutions
         current = Pass(hops, plan)
         inputs = given.untrimmed(model, hops)
-        watched = convolutions(model)
         if plan.neutral:
-            watched |= {name: model.get_submodule(name) for name in plan.neutral}
+            watched = watched | {name: model.get_submodule(name) for name in plan.neutral}
         mode: Any = nullcontext()
         if plan.joins:
             fixed = [id(part) for part in (*model.parameters(), *model.buffers())]
             mode = CutRows(current, fixed)
-        undo = self._kept(model)
+        undo = known.undo()
         try:
             with watching(current, watched), mode:
                 out = model(*inputs.args, **inputs.kwargs)
@@ -295,19 +305,35 @@ class Accelerated(nn.Module):
             self._decide(key, Plain(f"fails on only the rows needed ({words})", ""))
         return out
 
-    @staticmethod
-    def _kept(model: nn.Module) -> Callable[[], None]:
+
+class _Known:
+    """The modules of a model.
+
+    Attributes:
+        parts: all of them.
+        convolutions: by name.
+    """
+
+    def __init__(self, parts: list[nn.Module], convolutions: dict[str, nn.Module]) -> None:
+        self.parts, self.convolutions = parts, convolutions
+
+    def undo(self) -> Callable[[], None]:
         """Keeps random states and small buffers; returns what brings them back."""
         state = torch.get_rng_state()
-        buffers = [(part, part.clone()) for part in model.buffers() if 0 < part.numel() <= _SMALL]
+        buffers = [
+            (buffer, buffer.clone())
+            for part in self.parts
+            for buffer in part._buffers.values()
+            if buffer is not None and 0 < buffer.numel() <= _SMALL
+        ]
 
-        def undo() -> None:
+        def back() -> None:
             torch.set_rng_state(state)
             with torch.no_grad():
-                for part, before in buffers:
-                    part.copy_(before)
+                for buffer, before in buffers:
+                    buffer.copy_(before)
 
-        return undo
+        return back
 
 
 def _too_few_rows(reason: str | None) -> InputError:
