@@ -123,8 +123,8 @@ PYTHON = [
         ),
         (
             "layout: staging is not counted",
-            "self.fixed = flight * size.batch + self.staging",
-            "self.fixed = flight * size.batch",
+            "self.fixed = flight * size.batch + self.scratch + self.staging",
+            "self.fixed = flight * size.batch + self.scratch",
         ),
         (
             "layout: sweep buffers are not counted",

@@ -21,7 +21,7 @@ from foregather.graph.graph import Graph
 from foregather.sampling.bulk import Sample
 from foregather.sampling.neighbor import Neighbor
 from foregather.sampling.sampler import Sampler
-from foregather.sampling.subgraph import SubgraphSampler
+from foregather.sampling.subgraphs.subgraph import SubgraphSampler
 
 if TYPE_CHECKING:
     from torch import Tensor
