@@ -32,7 +32,7 @@ class BatchContents:
             sampled of the target where the sampler has none: the expected sum over the sampled
             edges is the sum over all. Use it with `GCNConv(normalize=False)`, on a graph that has
             self-loops if the model wants them (`self_loops=True` when it is made).
-        edge_index: "tensor", or "EdgeIndex" for PyG's class, which aggregates faster.
+        edge_index: "tensor", or "EdgeIndex" for PyG's class, marked as sorted by target.
         pyg: batches are PyG's Data: "auto" where PyG is installed, True, or False for a plain
             Batch.
         leaves: "rows": x of all nodes. "sum" and "weighted" leave out the rows of leaves, the nodes

@@ -78,7 +78,7 @@ def _data_class() -> tuple[Any, bool]:
 
 
 def sorted_edge_index(edge_index: "Tensor", num_nodes: int) -> "Tensor":
-    """Makes a PyG EdgeIndex, which knows that targets ascend and so aggregates faster."""
+    """Makes a PyG EdgeIndex, which knows that targets ascend."""
     need_pyg('edge_index="EdgeIndex"')
     from torch_geometric import EdgeIndex
 
