@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foregather import _core
+from foregather.errors import BudgetError
 from foregather.graph import Graph
 from foregather.graph.synthetic import synthetic_arrays
 from foregather.sampling.disk import DiskTopology
 from foregather.sampling.neighbor import Neighbor
+from foregather.units import parse_size
 from tests.helpers_sampling import assert_same, skewed_graph
 from tests.sampling.test_bulk import GOLDEN, make
 
@@ -56,12 +58,20 @@ def test_equals_memory(data):
     }
     with tempfile.TemporaryDirectory() as folder:
         graph.save(Path(folder) / "g")
-        with DiskTopology(Path(folder) / "g", **options) as topology:
-            for _ in range(2):  # the second time with a cache
-                threads = data.draw(st.integers(1, 3))
-                got = topology.sample_bulk(rule, seeds, **keys, threads=threads)
-                assert_same(got, rule.sample_bulk(graph, seeds, **keys))
-                assert got[0].node.dtype == graph.indices.dtype
+
+        def compare(memory):
+            with DiskTopology(Path(folder) / "g", **options | {"memory": memory}) as topology:
+                for _ in range(2):  # the second time with a cache
+                    threads = data.draw(st.integers(1, 3))
+                    got = topology.sample_bulk(rule, seeds, **keys, threads=threads)
+                    assert_same(got, rule.sample_bulk(graph, seeds, **keys))
+                    assert got[0].node.dtype == graph.indices.dtype
+
+        try:
+            compare(options["memory"])
+        except BudgetError as error:  # what it says is enough must be enough
+            assert error.least is not None and error.least > parse_size(options["memory"])
+            compare(error.least)
 
 
 @pytest.mark.parametrize("expand", ["once", "per-layer"])
