@@ -21,7 +21,7 @@ from foregather.nn import SAGE, resgcn_layers
 from foregather.pipeline import FullGraph, Meter, Techniques
 from foregather.sampling import Labor, Neighbor
 from foregather.train.fit import Training, fit
-from foregather.train.from_settings import make_model, make_sampler
+from foregather.train.from_settings import check_used
 from foregather.train.infer import infer
 from foregather.train.run import Run
 from foregather.train.settings import (
@@ -157,7 +157,7 @@ def test_fit_and_infer_refuse(tmp_path):
 
 def test_settings_that_a_class_has_no_use_for():
     with pytest.raises(InputError, match="sampler.replace is for the sampler neighbor, .*'labor'"):
-        make_sampler(SamplerSettings("labor", replace=True))
+        check_used(Settings(sampler=SamplerSettings("labor", replace=True)))
     for model, key in some(
         [
             (ModelSettings("torch.nn:Linear", hidden=32), "hidden"),
@@ -165,7 +165,7 @@ def test_settings_that_a_class_has_no_use_for():
         ]
     ):
         with pytest.raises(InputError, match=f"model.{key} is .* but torch.nn:Linear takes no"):
-            make_model(Settings(model=model), 4, 3)
+            check_used(Settings(model=model))
 
 
 FULL = TrainSettings(method="full-graph")

@@ -152,5 +152,5 @@ def test_ranks_hear_what_cannot_be_written_and_what_differs(graph, runs):
         [*line[:-4], "--run", runs.folder / "s", "--ways", "3", "--chunks", "6"]
     ) as bad:
         assert bad.wait(600) == [2, 2]
-        assert "there are 2 ranks and 3 ways" in bad.output(0)
+        assert "there are 2 ranks, but 3 ways per stage" in bad.output(0)
     assert not (runs.folder / "s").exists()

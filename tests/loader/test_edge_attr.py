@@ -181,9 +181,10 @@ def telling(tmp_path_factory):
 
 
 def settings(graph, run, kind, memory="none", storage="auto", **options):
+    wide = {"hidden": 16} if kind.startswith("torch_geometric") else {}
     return replace(
         settings_of(graph.path, run),
-        model=ModelSettings(kind=kind, hidden=16, options=options),
+        model=ModelSettings(kind=kind, options=options, **wide),
         sampler=SamplerSettings(fanouts=(5, 5)),
         memory=MemorySettings(budget=memory, storage=storage),
         train=TrainSettings(epochs=6, batch_size=100, threads=1),

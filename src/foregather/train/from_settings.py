@@ -33,6 +33,7 @@ __all__ = [
     "board_writer",
     "budget_of",
     "infer_options",
+    "check_used",
     "choose_topology",
     "count_layers",
     "import_name",
@@ -87,11 +88,6 @@ def make_sampler(settings: SamplerSettings) -> Sampler:
         InputError: it is unknown, or does not take these options.
     """
     name, fanouts, more = settings.kind, list(settings.fanouts), settings.options
-    if settings.replace and name != "neighbor":
-        raise InputError(
-            f"sampler.replace is for the sampler neighbor, but sampler.kind is {name!r}; leave it "
-            "out"
-        )
     if ":" in name:
         made = _call(import_name(name, "sampler.kind"), dict(more), name)
         if not isinstance(made, Sampler):
@@ -231,22 +227,44 @@ def _own_model(wanted: ModelSettings, width: int, classes: int, layers: int) -> 
         "out_channels": classes,
         "dropout": wanted.dropout,
     }
-    try:
-        takes = set(inspect.signature(kind).parameters)
-    except (TypeError, ValueError):
-        takes = set()
-    for key, name in (("hidden", "hidden_channels"), ("dropout", "dropout")):
-        usual = ModelSettings.__dataclass_fields__[key].default
-        if takes and name not in takes and getattr(wanted, key) != usual:
-            raise InputError(
-                f"model.{key} is {getattr(wanted, key)}, but {wanted.kind} takes no {name}; leave "
-                "it out, or pass what it takes by model.options"
-            )
+    takes = _takes(kind)
     options = {name: value for name, value in common.items() if name in takes} | wanted.options
     model = _call(kind, options, wanted.kind)
     if not isinstance(model, nn.Module):
         raise InputError(f"model.kind is {wanted.kind}, which makes no torch.nn.Module")
     return model
+
+
+def _takes(kind: Any) -> set[str]:
+    """Names of the arguments of a class; empty if they are not known."""
+    try:
+        return set(inspect.signature(kind).parameters)
+    except (TypeError, ValueError):
+        return set()
+
+
+def check_used(settings: Settings) -> None:
+    """Refuses, for a new run, settings that sampler or model have no use for.
+
+    A run that began with them goes on.
+
+    Raises:
+        InputError: the message has the setting.
+    """
+    sampler, model = settings.sampler, settings.model
+    if sampler.replace and sampler.kind != "neighbor":
+        raise InputError(
+            "sampler.replace is for the sampler neighbor, but sampler.kind is "
+            f"{sampler.kind!r}; leave it out"
+        )
+    takes = _takes(import_name(model.kind, "model.kind")) if ":" in model.kind else set()
+    for key, name in (("hidden", "hidden_channels"), ("dropout", "dropout")):
+        usual = ModelSettings.__dataclass_fields__[key].default
+        if takes and name not in takes and getattr(model, key) != usual:
+            raise InputError(
+                f"model.{key} is {getattr(model, key)}, but {model.kind} takes no {name}; leave "
+                "it out, or pass what it takes by model.options"
+            )
 
 
 def board_writer() -> Any:

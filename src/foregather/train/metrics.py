@@ -221,13 +221,13 @@ def accuracy(scores: Array, labels: Array, nodes: npt.NDArray[np.int64]) -> floa
 def check_classes(
     model: nn.Module, batch: Any, classes: int, fast: Accelerated | None = None
 ) -> str | None:
-    """Calls the model once in each mode, without changing weights, buffers or random states.
+    """Calls the model once in evaluation mode, without changing weights or random states.
 
     Args:
-        model: to be called in evaluation mode, and as it is.
+        model: what is to be trained.
         batch: what it is called with.
         classes: the least number of columns.
-        fast: the model, accelerated, which is called instead and proves itself here.
+        fast: the model, accelerated, which is called instead and proves itself for both modes.
 
     Returns:
         Why `fast` cannot be used; None if it can, or is not given.
@@ -235,19 +235,18 @@ def check_classes(
     Raises:
         InputError: it cannot be called, or gives fewer columns than there are classes.
     """
-    modes = (False,) if fast is None else (False, True)
     training, random = model.training, torch.get_rng_state()
-    before = [(part, part.clone()) for part in model.buffers()]
     reason = None
     try:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore", AccelerateWarning)  # the caller says why
-            for mode in modes:
-                model.train(mode)
-                width = int(forward(model, batch, fast).shape[1])
-                reason = reason or (None if fast is None else fast.plain)
-            for part, value in before:  # batch norm counts in training
-                part.copy_(value)
+            model.eval()
+            width = int(forward(model, batch, fast).shape[1])
+            given, named = call_arguments(model, batch, torch.float32)
+            for mode in (False, True):
+                if fast is not None and reason is None:
+                    model.train(mode)
+                    reason = fast.prove(*given, **named)
     except ForegatherError:
         raise
     except (RuntimeError, ValueError, TypeError, AssertionError) as error:

@@ -164,6 +164,11 @@ class Pass(Watcher):
         self._place = 0
         self._made: dict[Any, Any] = {}
 
+    @property
+    def begun(self) -> bool:
+        """Whether a convolution was called, so that rows may be missing."""
+        return self._place > 0
+
     def call(self, module: nn.Module, own: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """The rows that later convolutions need."""
         name = self.names[id(module)]

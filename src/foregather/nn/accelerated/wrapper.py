@@ -25,6 +25,7 @@ from foregather.nn.arguments import call_arguments, parameters_of
 __all__ = ["Accelerated", "accelerate"]
 
 _OWN = ("accelerated_model", "norms", "_verdicts", "_unknown", "_warned", "_known")
+_FEW = "the batch has hops of one node, or none"
 _SMALL = 1 << 16  # values of a buffer that is kept in case a pass ends early
 
 
@@ -212,17 +213,11 @@ class Accelerated(nn.Module):
         summed = self._has_sums(given, hops)
         if isinstance(hops, str) or hops.depth == 0 or (min(hops.nodes) < 2 and not summed):
             # with one row, rows of different layers would be broadcast, and not be refused
-            few = "the batch has hops of one node, or none"
-            self._unknown = hops if isinstance(hops, str) else few
+            self._unknown = hops if isinstance(hops, str) else _FEW
             return model(*args, **kwargs)
         known = self._modules_now()
-        shape = tuple((type(part), part.training) for part in known.parts)
-        key = (self.training, shape, given.signature(), hops.depth, hops.ascending)
-        verdict = self._verdicts.get(key)
-        if verdict is None:
-            verdict = prove(model, given, hops, self.norms)
+        key, verdict = self._verdict(known, given, hops)
         if isinstance(verdict, Plan):
-            self._verdicts[key] = verdict
             if summed and verdict.joins and min(hops.nodes) < 2:
                 raise _too_few_rows("it joins rows of layers, and the batch has hops of one node")
             return self._accelerated(verdict, key, given, hops, known)
@@ -232,6 +227,41 @@ class Accelerated(nn.Module):
         if verdict is not None:
             self._decide(key, verdict)
         return out
+
+    def prove(self, *args: Any, **kwargs: Any) -> str | None:
+        """Makes the proof for calls like this in the present mode, without calling the model.
+
+        Returns:
+            Why such calls run the model as it is; None if they are accelerated, or if the proof
+            can only be made in a call (parameters without sizes).
+        """
+        model = self.accelerated_model
+        if len(args) == 1 and not kwargs and is_batch(args[0]):
+            args, kwargs = self._picked(args[0])
+        if (static := self._static()) is not None:
+            return static.reason
+        given = Inputs.of(model, args, kwargs)
+        hops = given.hops()
+        if isinstance(hops, str) or hops.depth == 0:
+            return hops if isinstance(hops, str) else _FEW
+        key, verdict = self._verdict(self._modules_now(), given, hops)
+        if isinstance(verdict, Plain):
+            self._verdicts[key] = verdict
+            return self._sentence(verdict)
+        return None
+
+    def _verdict(
+        self, known: "_Known", given: Inputs, hops: Hops
+    ) -> tuple[Any, Plan | Plain | None]:
+        """What was proven for calls like this, now if it was not before; its key first."""
+        shape = tuple((type(part), part.training) for part in known.parts)
+        key = (self.training, shape, given.signature(), hops.depth, hops.ascending)
+        verdict = self._verdicts.get(key)
+        if verdict is None:
+            verdict = prove(self.accelerated_model, given, hops, self.norms)
+            if isinstance(verdict, Plan):
+                self._verdicts[key] = verdict
+        return key, verdict
 
     @staticmethod
     def _has_sums(given: Inputs, hops: Hops | str) -> bool:
@@ -299,6 +329,8 @@ class Accelerated(nn.Module):
                 return out
             ended: Exception = current.ended
         except Exception as error:
+            if not current.begun:  # all rows are there, so it is the model's own error
+                raise
             ended = error
         undo()
         if hops.sums is not None:

@@ -18,6 +18,7 @@ from foregather.train.device import check_precision, find_device
 from foregather.train.final_scores import check_exact, exact_scores, final_scores, split_nodes
 from foregather.train.fit import SampledEpochs, Training, evaluate
 from foregather.train.from_settings import (
+    check_used,
     choose_topology,
     make_loader,
     make_model,
@@ -71,7 +72,7 @@ class SampledTrainer(SampledEpochs):
         begun: Mapping[str, Any] | None = None,
     ) -> None:
         self.settings, self.folder, self.say, self.together = settings, folder, say, together
-        self.graph, model = together.all_do(self._open, "opening the graph")
+        self.graph, model = together.all_do(lambda: self._open(begun is None), "opening the graph")
         together.agree(model_facts(model))
         self.topology = together.first_does(
             lambda: choose_topology(self.graph, settings), "choosing where the topology is"
@@ -107,9 +108,11 @@ class SampledTrainer(SampledEpochs):
         )
         self._open_loader = True
 
-    def _open(self) -> tuple[Graph, nn.Module]:
+    def _open(self, new: bool) -> tuple[Graph, nn.Module]:
         """Opens the graph and makes a fitting model, on each rank by itself."""
         settings = self.settings
+        if new:
+            check_used(settings)
         graph = Graph.open(settings.graph)
         if graph.features is None:
             raise InputError("the graph has no features; convert it with them to train on it")
