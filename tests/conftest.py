@@ -13,6 +13,11 @@ settings.register_profile("foregather", deadline=None, print_blob=True)
 settings.register_profile("gate", deadline=None, derandomize=True)
 settings.load_profile("gate" if os.environ.get("CI") else "foregather")
 
+# Threads of torch that wait for each other must sleep: where there are more processes than cores,
+# waiting in a loop takes the core from the thread that is waited for, and most of the CPU seconds.
+# To be said before torch is imported; processes that tests start inherit it.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 # A shell that starts the tests in the background ignores SIGINT, and what they start would too.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -104,5 +105,12 @@ class ProjectCopy:
             return "hung", ""
         self.output = ended.stdout + ended.stderr
         lines = [s for s in ended.stdout.splitlines() if s.startswith(("FAILED", "ERROR"))]
-        first = lines[0].split(" - ")[0].split(" ", 1)[1] if lines else ended.stdout[-400:]
+        first = lines[0].split(" - ")[0].split(" ", 1)[1] if lines else self._last(ended)
         return ("passed" if ended.returncode == 0 else "failed"), first
+
+    @staticmethod
+    def _last(ended: subprocess.CompletedProcess[str]) -> str:
+        """What tests that name no failure left: the signal that ended them, or their last words."""
+        if ended.returncode < 0:
+            return f"the tests' process ended by {signal.Signals(-ended.returncode).name}"
+        return ended.stdout[-400:]

@@ -25,8 +25,12 @@ def start(*args: object) -> "subprocess.Popen[str]":
 
 
 def run(*args: object) -> tuple[int, str, str]:
-    process = start(*args)
-    out, err = process.communicate(timeout=600)
+    with start(*args) as process:
+        try:
+            out, err = process.communicate(timeout=3600)  # only a hang takes so long, at any load
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
     return process.returncode, out, err
 
 

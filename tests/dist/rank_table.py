@@ -174,7 +174,7 @@ def table(folder: str) -> None:
     """All ways; where one is refused, also the way that the refusal advises."""
     graph = Graph.open(Path(folder, "graph"))
     found: list[Any] = []
-    with Grid(timeout=120) as grid:
+    with Grid(timeout=300) as grid:
         for name, mode, topology, storage in WAYS:
             options: dict[str, Any] = {"mode": mode, "topology": topology, "storage": storage}
             if storage in ("features", "disk"):

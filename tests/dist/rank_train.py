@@ -337,7 +337,7 @@ def loop_over_copies(folder: str) -> None:
         "topology": os.environ["TEST_TOPOLOGY"],
         "storage": os.environ["TEST_STORAGE"],
     }
-    with Grid(timeout=60) as grid:
+    with Grid(timeout=300) as grid:
         loader = loader_of(graph, "once", 7, 2, grid=grid, memory=DISK, **options)
         found = [digest(batch) for batch in loader]
         loader.close()

@@ -49,7 +49,7 @@ torch.optim.Adam([_weight]).step()
 
 
 def run_case(
-    name: str, group: Any = None, timeout: float = 60.0
+    name: str, group: Any = None, timeout: float = 300.0
 ) -> tuple[FullGraph, dict[str, Any]]:
     """One case on this rank's stage; with one stage, in this process."""
     kind, drop, mode, options = CASES[name]
@@ -203,9 +203,10 @@ def failing_pair(rank: int, port: int, folder: Path, how: str) -> None:
     ways = 2 if "way" in how else 1
     run = FullGraph(
         small_graph(), model("gcn"), 4, "fast", optimizer=sgd(), partition="random",
-        runtime=Runtime(timeout=15.0, ways=ways),
+        runtime=Runtime(ways=ways),
     )  # fmt: skip
     run.train_epoch()
+    run.link.timeout = 15.0  # not before: on a busy machine the first epoch may take longer
     if rank == 1:
         if "killed" in how:
             os.kill(os.getpid(), 9)

@@ -76,7 +76,7 @@ def train(
 ) -> dict[str, Any]:
     """One run on this rank; what it found."""
     options = dict(options)
-    options["runtime"] = Runtime(**options.get("runtime", {}), timeout=60.0, **runtime)
+    options["runtime"] = Runtime(**options.get("runtime", {}), timeout=300.0, **runtime)
     run = FullGraph(
         small_graph(), model(kind, drop), chunks, mode, partition="random",
         optimizer=lambda weights: torch.optim.Adam(weights, 0.05), **options,
@@ -111,7 +111,7 @@ def parallel(kind: str, drop: float, count: int, **runtime: Any) -> dict[str, An
 def refused(group: Any, ways: int) -> dict[str, str]:
     """What cannot be run, and what each is told."""
     found: dict[str, str] = {}
-    base: dict[str, Any] = {"group": group, "ways": ways, "timeout": 20.0}
+    base: dict[str, Any] = {"group": group, "ways": ways, "timeout": 300.0}
     tries: dict[str, tuple[Any, int, dict[str, Any], dict[str, Any]]] = {
         "odd": (model("gcn"), 4, {**base, "ways": 3}, {}),
         "abreast": (model("gcn"), 4, {**base, "abreast": 3}, {}),
