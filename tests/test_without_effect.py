@@ -176,6 +176,11 @@ FULL = TrainSettings(method="full-graph")
     [
         (Settings(), 1, []),
         (Settings(train=FULL), 1, []),
+        (
+            Settings(train=replace(FULL, precision="bfloat16", accelerate=False)),
+            1,
+            ["train.accelerate", "train.precision"],
+        ),
         (Settings(full_graph=FullGraphSettings(chunks=4)), 2, ["full_graph.chunks"]),
         (Settings(grid=GridSettings(wire="int8", replication=2)), 2, []),
         (

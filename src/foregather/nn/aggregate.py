@@ -99,6 +99,22 @@ def _reduced(x: Tensor, neighborhoods: Neighborhoods, reduce: str, weight: Tenso
 _transforming = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 
 
+def refuse_second() -> None:
+    """Refuses, in a backward pass, one whose gradients are to be differentiated again.
+
+    torch's own refusal is lost where gradients of chosen tensors are asked for: the rest of the
+    graph is not looked at, and what would go through here is missing in silence.
+
+    Raises:
+        InputError: the pass was asked for with create_graph=True.
+    """
+    if torch.is_grad_enabled():
+        raise InputError(
+            "create_graph=True asks for gradients of gradients, which the kernels do not have; "
+            "call the model itself, without accelerate"
+        )
+
+
 def _apply(function: type[torch.autograd.Function], *given: Any) -> Any:
     """Calls a function with a gradient the shortest way.
 
@@ -115,13 +131,16 @@ def _short(function: type[Any]) -> type[torch.autograd.Function]:
     """The same function, with its context set up in `forward`."""
 
     class Short(torch.autograd.Function):
-        backward = staticmethod(function.backward)
-
         @staticmethod
         def forward(ctx: Any, *given: Any) -> Any:
             out = function.forward(*given)
             function.setup_context(ctx, given, out)
             return out
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            refuse_second()
+            return function.backward(ctx, *grads)
 
     return Short
 

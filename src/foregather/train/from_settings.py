@@ -77,7 +77,7 @@ def import_name(name: str, what: str) -> Any:
 def _call(kind: Any, options: dict[str, Any], what: str) -> Any:
     try:
         return kind(**options)
-    except TypeError as error:
+    except (TypeError, ValueError, AssertionError) as error:
         raise InputError(f"{what} cannot be made with {options}: {error}") from error
 
 

@@ -249,7 +249,7 @@ def check_classes(
                     reason = fast.prove(*given, **named)
     except ForegatherError:
         raise
-    except (RuntimeError, ValueError, TypeError, AssertionError) as error:
+    except (RuntimeError, ValueError, TypeError, AssertionError, LookupError) as error:
         edges = getattr(batch, "edge_attr", None)
         more = "" if edges is None else f" and {edges.shape[1]} of edges"
         raise InputError(

@@ -23,12 +23,30 @@ class FirstSums:
         x: the rows that a model is called with.
         neighbor_sum: the sums over their edges.
         weight: the weights of all edges, for weighted sums; None for others.
+        origin: the rows of the batch that `x` was made of; None: `x` itself.
     """
 
-    def __init__(self, x: "Tensor", neighbor_sum: "Tensor", weight: "Tensor | None") -> None:
+    def __init__(
+        self,
+        x: "Tensor",
+        neighbor_sum: "Tensor",
+        weight: "Tensor | None",
+        origin: "Tensor | None" = None,
+    ) -> None:
         self._x, self._sums = ref(x), ref(neighbor_sum)
+        self._origin = ref(x if origin is None else origin)
+        self._origin_version = _version(x if origin is None else origin)
         self._weight = None if weight is None else ref(weight)
         self._version = _version(x)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows were multiplied by the weights of edges."""
+        return self._weight is not None
+
+    def made_of(self, x: "Tensor") -> bool:
+        """Whether these are still the rows that the sums were formed of."""
+        return self._origin() is x and _version(x) == self._origin_version
 
     def unfit(self, x: Any) -> str | None:
         """Why these are not the sums of the rows that a model is called with; None if they are."""
@@ -88,8 +106,10 @@ def tie_sums(batch: Any, x: "Tensor | None" = None) -> None:
     counts = recall(batch.edge_index)
     if counts is None:
         counts = remember(batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges)
+    if counts.sums is not None and not counts.sums.made_of(batch.x):
+        return  # x was changed or replaced since: what is tied already says that it does not fit
     weight = batch.edge_weight if batch.leaves == "weighted" else None
-    counts.sums = FirstSums(batch.x if x is None else x, batch.neighbor_sum, weight)
+    counts.sums = FirstSums(batch.x if x is None else x, batch.neighbor_sum, weight, batch.x)
 
 
 def _version(tensor: "Tensor") -> int:

@@ -35,6 +35,7 @@ class Outcome:
         result: what the model returned.
         values: rows of the seeds, or whole tensors without rows of nodes.
         grads: of parameters and inputs, by name.
+        kept: buffers, and tensors that modules keep as attributes, after the call, by name.
         error: why the run ended early.
         at: the module in which it did.
     """
@@ -43,6 +44,7 @@ class Outcome:
     result: Any = None
     values: list[Tensor] = field(default_factory=list)
     grads: dict[str, Tensor] = field(default_factory=dict)
+    kept: dict[tuple[str, str], Tensor] = field(default_factory=dict)
     error: Exception | None = None
     at: str | None = None
 
@@ -95,11 +97,24 @@ def run(
     except Exception as error:
         outcome.error = error
         outcome.at = outcome.log.running[-1] if outcome.log.running else None
+    outcome.kept = _kept(model, watched)
     named = [*model.named_parameters(), *leaves.items()]
     outcome.grads = {
         name: torch.zeros_like(part) if part.grad is None else part.grad for name, part in named
     }
     return outcome
+
+
+def _kept(model: nn.Module, convolutions: dict[str, nn.Module]) -> dict[tuple[str, str], Tensor]:
+    """What modules hold after a call: buffers, and outside convolutions other tensors."""
+    found = {}
+    for name, module in model.named_modules():
+        inside = any(name == one or name.startswith(f"{one}.") for one in convolutions)
+        held = dict(module._buffers) | ({} if inside else vars(module))
+        for key, value in held.items():
+            if isinstance(value, Tensor):
+                found[name, key] = value.detach().clone()
+    return found
 
 
 def _seen(result: Tensor, hops: Hops) -> Tensor:
@@ -143,6 +158,10 @@ def difference(plain: Outcome, fast: Outcome, hops: Hops) -> Difference | None:
     for mine, theirs in zip(plain.values, fast.values, strict=True):
         if not _close(theirs, mine):
             return Difference("", "mixes rows of nodes outside its convolutions")
+    for (module, key), value in plain.kept.items():
+        other = fast.kept.get((module, key))
+        if other is None or not _same_rows(value, other, hops):
+            return Difference(module, f"keeps {key}, which is made of more rows than are needed")
     scale = max(
         (float(grad.abs().max()) for grad in plain.grads.values() if grad.numel()), default=0
     )

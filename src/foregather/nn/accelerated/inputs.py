@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from foregather.nn.accelerated.hops import Hops
@@ -69,6 +70,9 @@ class Inputs:
 
     def hops(self) -> Hops | str:
         """The hops of the batch; why there are none if they are not known."""
+        for name, value in self.items():
+            if isinstance(value, Tensor) and value.layout != torch.strided:
+                return f"{name} is a sparse tensor"
         nodes = self.find("num_sampled_nodes_per_hop")
         edges = self.find("num_sampled_edges_per_hop")
         nodes = self.find("num_sampled_nodes") if nodes is None else nodes

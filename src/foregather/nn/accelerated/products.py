@@ -7,10 +7,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from foregather.nn import list_kernels as kernels
-from foregather.nn.aggregate import Neighborhoods
+from foregather.nn.aggregate import Neighborhoods, refuse_second
 
 __all__ = ["edge_products"]
 
@@ -43,8 +42,8 @@ class _Products(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        refuse_second()
         query, key, indptr, source, ptr, edge, target = ctx.saved_tensors
         to_query = to_key = None
         if ctx.needs_input_grad[0]:

@@ -18,6 +18,7 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
+from foregather.loader.batches.first_sums import FirstSums
 from foregather.nn.accelerated.compare import Difference, Outcome, difference, run
 from foregather.nn.accelerated.hops import Hops
 from foregather.nn.accelerated.inputs import Inputs
@@ -27,6 +28,7 @@ from foregather.nn.accelerated.plan import Ended, Plain, Plan, Unfit, Way
 from foregather.nn.accelerated.record import Recorder
 from foregather.nn.accelerated.rows import CutRows
 from foregather.nn.accelerated.small import SmallBatch
+from foregather.nn.aggregate import aggregate
 
 __all__ = ["prove"]
 
@@ -140,6 +142,8 @@ class _Proof:
             fast, joins = self._fast_run(model, plan)
             found = difference(plain, fast, self.small.hops)
             if found is None:
+                found = self._without_leaves(model, plan, plain)
+            if found is None:
                 return replace(plan, joins=plan.joins and (joins or known is not None))
             other = self._other(plan, found, recorder, plain)
             if other is None:
@@ -180,6 +184,30 @@ class _Proof:
             outcome.error = current.ended
             outcome.at = current.ended.module if outcome.at is None else outcome.at
         return outcome, mode.used
+
+    def _without_leaves(self, model: nn.Module, plan: Plan, plain: Outcome) -> Difference | None:
+        """Where a batch has sums in place of rows of leaves: whether the model needs no more."""
+        if (given := self.small.sums) is None:
+            return None
+        model, inputs, hops = copy.deepcopy(model), self.small.inputs(self.given), self.small.hops
+        x, weight = inputs.find("x"), inputs.find("edge_weight") if given.weighted else None
+        near = hops.neighborhoods(hops.num_nodes, hops.nodes[-2])
+        part = None if weight is None else weight.detach()[: near.num_edges]
+        total = aggregate(x.detach(), near, "sum", part)
+        rows = x.detach()[: hops.nodes[-2]].clone()
+        inputs = inputs.mapped(lambda _, value: rows if value is x else value)
+        current = Pass(hops, plan)
+        mode = CutRows(current, [id(one) for one in (*model.parameters(), *model.buffers())])
+        hops.sums = FirstSums(rows, total, weight)
+        try:
+            watched, made = convolutions(model), inputs.untrimmed(model, hops)
+            fast = run(model, made, {}, hops, current, watched, lambda: mode)
+        finally:
+            hops.sums = None
+        if current.ended is not None:
+            fast.error = current.ended
+        grads = {name: plain.grads[name] for name in fast.grads}  # x and weights get none
+        return difference(replace(plain, grads=grads), fast, hops)
 
     def _other(
         self, plan: Plan, found: Difference, recorder: Recorder, plain: Outcome

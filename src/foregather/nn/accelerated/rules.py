@@ -22,7 +22,9 @@ from foregather.nn.sage import SAGEConv as OwnSAGEConv
 __all__ = ["Call", "Rule", "add_rule", "is_linear", "rule_for", "untouched"]
 
 Rule = Callable[[Any, "Call"], Tensor]
-_REDUCE = {"SumAggregation": "sum", "MeanAggregation": "mean", "MaxAggregation": "max"}
+# Not by maxima: where several sources have the largest value, PyG divides the gradient among them
+# and the kernel gives it to the first.
+_REDUCE = {"SumAggregation": "sum", "MeanAggregation": "mean"}
 _HOOKS = (
     "_forward_hooks",
     "_forward_pre_hooks",

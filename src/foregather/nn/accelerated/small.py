@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from foregather.loader.batches.first_sums import FirstSums
 from foregather.loader.batches.hop_counts import remember
 from foregather.nn.accelerated.hops import Hops
 from foregather.nn.accelerated.inputs import Inputs
@@ -47,6 +48,11 @@ class SmallBatch:
         # of a batch without rows of leaves
         self._target = self._chosen(hops.nodes[-2], made.num_nodes)
         self.leaves: dict[str, Tensor] = {}
+
+    @property
+    def sums(self) -> FirstSums | None:
+        """What the given batch has in place of rows of leaves."""
+        return self._whole.sums
 
     def _integers(self, high: int, count: int) -> Tensor:
         return torch.randint(high, (count,), generator=self._random)
@@ -122,7 +128,8 @@ class SmallBatch:
         made = value.detach() if chosen is None else self._taken(value.detach(), chosen)
         if not made.is_floating_point():
             return made.clone()
-        made = made.double().clone().requires_grad_()
+        made = made.double().clone()  # what is not a number would be in every comparison
+        made = made.nan_to_num_(0.0, 0.0, 0.0).requires_grad_()
         self.leaves[f"{name}[{len(self.leaves)}]"] = made
         return made
 

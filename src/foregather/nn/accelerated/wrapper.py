@@ -254,8 +254,12 @@ class Accelerated(nn.Module):
         self, known: "_Known", given: Inputs, hops: Hops
     ) -> tuple[Any, Plan | Plain | None]:
         """What was proven for calls like this, now if it was not before; its key first."""
-        shape = tuple((type(part), part.training) for part in known.parts)
-        key = (self.training, shape, given.signature(), hops.depth, hops.ascending)
+        shape = tuple(
+            (type(part), part.training, len(part._forward_hooks), len(part._forward_pre_hooks))
+            for part in known.parts
+        )
+        order = (hops.depth, hops.ascending, hops.sums is not None)
+        key = (self.training, shape, given.signature(), *order)
         verdict = self._verdicts.get(key)
         if verdict is None:
             verdict = prove(self.accelerated_model, given, hops, self.norms)

@@ -14,6 +14,7 @@ __all__ = ["check_named_splits", "unused_settings"]
 _SAMPLED = (
     *("sampler.kind", "sampler.replace", "sampler.norm", "sampler.options"),
     *("train.batch_size", "train.evaluate", "train.final", "memory.bulk", "memory.prefetch"),
+    *("train.accelerate", "train.precision"),
     *("grid.replication", "grid.topology", "grid.mode", "grid.wire"),
 )
 _STALE = ("reshuffle", "refresh", "factor", "first_sweep", "measure", "error", "cosine")
