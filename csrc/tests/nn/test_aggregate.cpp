@@ -183,7 +183,8 @@ void test_kernels() {
   const Edges none{0, 0, {}, {}};
   CHECK((all<T, Index>(none, 1, 8, 2)[0].empty()));
   const Edges bare{4, 3, {}, {}};
-  for (const T& value : all<T, Index>(bare, 1, 9, 2)[0]) CHECK(widen(value) == 0);
+  const auto zeros = all<T, Index>(bare, 1, 9, 2);
+  for (const T& value : zeros[0]) CHECK(widen(value) == 0);
 }
 
 void test_half_numbers() {
