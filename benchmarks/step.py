@@ -1,9 +1,9 @@
 """How much faster is the step of a model, forward and backward, when it is accelerated?
 
 One batch of a synthetic graph with a million nodes and 128 columns; PyG's models as they are, with
-PyG's own trimming (counts of sampled nodes and edges), and accelerated by `foregather.nn.accelerate`.
-All threads of torch. The three are interleaved; a ratio is between medians: above 1, accelerated is
-faster. Losses of the same weights stand beside them.
+PyG's own trimming (counts of sampled nodes and edges), and accelerated by
+`foregather.nn.accelerate`. All threads of torch. The three are interleaved; a ratio is between
+medians: above 1, accelerated is faster. Losses of the same weights stand next to them.
 
     python benchmarks/step.py [--quick] [--rounds 5] [--date 2026-11-17]
 """
