@@ -8,8 +8,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from foregather import Graph, Loader
 from foregather.errors import InputError
+from foregather.nn import SAGE as SAGEModel
 from foregather.train import device
+from foregather.train.fit import Training
 from foregather.train.run import Run
 from foregather.train.run_loop import conduct
 from foregather.train.settings import ModelSettings, TrainSettings
@@ -100,6 +103,10 @@ def test_bfloat16_trains_and_is_refused_where_the_processor_has_none(
     with pytest.raises(InputError, match=r"train.precision is bfloat16, but this cpu has no"):
         train(settings)
     assert not (tmp_path / "half").exists()
+    loader = Loader(Graph.open(graph), [2], "train", 100)
+    model = SAGEModel([16, 5])
+    with pytest.raises(InputError, match="precision is 'float16', expected 'float32' or"):
+        Training(model, loader, torch.optim.SGD(model.parameters(), 0.1), precision="float16")
     monkeypatch.setattr(device, "_cpu_flags", lambda: {"avx512_bf16"})
     train(settings)
     train(replace(settings_of(graph, tmp_path / "full", model=SAGE), train=TRAIN))

@@ -70,6 +70,8 @@ class Training:
     precision: str = "float32"
 
     def __post_init__(self) -> None:
+        if self.precision not in ("float32", "bfloat16"):
+            raise InputError(f"precision is {self.precision!r}, expected 'float32' or 'bfloat16'")
         if self.meter is None:
             self.meter = Meter(self.loader)
 
