@@ -134,6 +134,7 @@ REFUSED = {
     "by max": (lambda: GraphSAGE(WIDTH, HIDDEN, 2, 3, aggr="max"), "sum"),
     "project": (lambda: GraphSAGE(WIDTH, HIDDEN, 2, 3, project=True), "sum"),
     "weighs": (lambda: GCN(WIDTH, 32, 2, 3), "weighted"),
+    "weighs by itself": (lambda: GCN(WIDTH, 32, 2, 3), "sum"),
     "unweighted": (lambda: GraphSAGE(WIDTH, HIDDEN, 2, 3), "weighted"),
     "weighted": (Convs, "gcn sum"),
     "too deep": (lambda: GraphSAGE(WIDTH, HIDDEN, 4, 3), "sum"),
@@ -150,6 +151,23 @@ def test_what_needs_rows_of_leaves_is_refused(name):
     model = accelerate(make())
     with pytest.raises(InputError, match=r"sums in place of the rows of leaves.*leaves='rows'"):
         forward(model, batch)
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("weighs by itself", "GCNConv.* reads the rows of leaves.*; use leaves='rows'"),
+        ("unweighted", "it does not weigh rows, as these sums do; leaves='sum'"),
+        ("weighted", "GraphConv.* reads the rows of leaves.*; use leaves='rows'"),
+    ],
+)
+def test_the_advice_names_what_fits(name, advice):
+    make, leaves = REFUSED[name]
+    norm = "sum" if leaves == "gcn sum" else leaves
+    contents = BatchContents(pyg=False, leaves=norm, norm=None if leaves == "sum" else "gcn")
+    batch = next(iter(Loader(small_graph(), [4, 3], "train", 8, contents=contents)))
+    with pytest.raises(InputError, match=advice):
+        forward(accelerate(make()), batch)
 
 
 def test_changed_rows_and_gradients_of_rows_are_refused():

@@ -84,13 +84,12 @@ class FirstSums:
         if len(sums) < targets:
             return "it gives rows of leaves; sample a layer more, or use a layer less"
         if self._weight is None:
-            wrong, use = weight is not None, "weighted"
-        else:
-            use = "sum"
-            wrong = weight is None or given is None or given is not self._weight()
-            wrong = wrong or weight.data_ptr() != given.data_ptr()  # type: ignore[union-attr]
-        if wrong:
-            return f"it weighs rows otherwise than these sums; see whether leaves={use!r} fits"
+            if weight is not None:
+                return "it weighs rows, and these sums do not; leaves='weighted' does"
+        elif weight is None:
+            return "it does not weigh rows, as these sums do; leaves='sum' does not either"
+        elif given is None or given is not self._weight() or weight.data_ptr() != given.data_ptr():
+            return "it uses other edge weights than the batch has; leaves='rows' allows any"
         return sums[:targets]
 
 
