@@ -4,6 +4,7 @@ import json
 import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -170,10 +171,23 @@ def advised(text: str, options: dict[str, Any]) -> dict[str, Any]:
     return {**options, **dict(advice[:1])}
 
 
+def open_links() -> int:
+    """Sockets, pipes and event queues that this process has open."""
+    names = []
+    for entry in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # the one that lists them
+            names.append(os.readlink(entry))
+    return sum(not name.startswith("/") for name in names)
+
+
 def table(folder: str) -> None:
-    """All ways; where one is refused, also the way that the refusal advises."""
+    """All ways; where one is refused, also the way that the refusal advises.
+
+    After each the links that are open are counted, and after budgets that are refused.
+    """
     graph = Graph.open(Path(folder, "graph"))
     found: list[Any] = []
+    links: list[int] = []
     with Grid(timeout=300) as grid:
         for name, mode, topology, storage in WAYS:
             options: dict[str, Any] = {"mode": mode, "topology": topology, "storage": storage}
@@ -186,4 +200,10 @@ def table(folder: str) -> None:
                     options["memory"] = DISK
                 tries.append(made_by(graph, name, grid=grid, **options))
             found.append(tries)
+            links.append(open_links())
+        for _ in range(4):
+            small = {"grid": grid, "storage": "features", "memory": "10KB"}
+            assert "BudgetError" in made_by(graph, "Neighbor", **small)
+            links.append(open_links())
+    Path(folder, f"links{os.environ['RANK']}.json").write_text(json.dumps(links))
     Path(folder, f"table{os.environ['RANK']}.json").write_text(json.dumps(found))

@@ -49,6 +49,15 @@ def works(name, mode, topology, storage):
     return name in PAPER if mode == "paper" else name not in SUBGRAPHS
 
 
+def test_closed_and_refused_loaders_leave_no_links(tries, folder):
+    assert len(tries) == len(WAYS)
+    for rank in range(RANKS):
+        links = json.loads((folder / f"links{rank}.json").read_text())
+        assert len(links) == len(WAYS) + 4
+        # a loader had up to 18; connections to the store may come and go
+        assert max(links) - min(links) <= 4, links
+
+
 def test_every_way_gives_one_ranks_batches_or_advice_that_works(alone, tries):
     for way, parts in tries.items():
         counts = {len(part) for part in parts}

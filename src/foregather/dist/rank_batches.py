@@ -26,7 +26,7 @@ from foregather.dist.traffic import count_crossed, explain_crossed
 from foregather.dist.transport.agreement import agree
 from foregather.dist.transport.ledger import Entry, Link, added
 from foregather.dist.transport.rank_grid import RankGrid
-from foregather.errors import InputError
+from foregather.errors import BudgetError, InputError
 from foregather.graph.graph import Graph
 from foregather.loader.batch_recipe import BatchRecipe, Dealt
 from foregather.loader.batches.leaf_sums import Scratch
@@ -72,7 +72,11 @@ class RankBatches:
         self.rows: FeatureExchange | None = None
         self.sums: SumExchange | None = None
         if graph.features is not None:
-            self.rows, self.sums = exchanges_of(graph, starts, grid, options, threads)
+            try:
+                self.rows, self.sums = exchanges_of(graph, starts, grid, options, threads)
+            except (InputError, BudgetError):  # on all ranks: nobody uses the sampler's links
+                self.sampler.close()
+                raise
         #: Whether ranks exchange anything; otherwise they loop independently.
         self._meets = topology == "partitioned" or self.rows is not None
         self._number, self._loops = grid.next_number(), 0

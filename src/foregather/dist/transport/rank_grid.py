@@ -49,6 +49,7 @@ class Channel:
         ledger: what was sent.
         thread: runs one task at a time.
         before_close: called before the thread ends, to finish what other ranks depend on.
+        closed: it ended, and its groups were left.
     """
 
     def __init__(self, grid: "RankGrid") -> None:
@@ -58,7 +59,7 @@ class Channel:
         self.row = self._wire(grid, "row")
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="foregather-dist")
         self.before_close: list[Callable[[], None]] = []
-        self._closed = False
+        self.closed = False
 
     def _wire(self, grid: "RankGrid", dimension: str) -> Wire:
         group = self.mesh.get_group(dimension)
@@ -70,13 +71,16 @@ class Channel:
         while self.before_close:
             self.before_close.pop()()
         self.thread.shutdown(wait=True, cancel_futures=True)
-        if not self._closed:
-            self._closed = True
+        if not self.closed:
+            self.closed = True
             leave(self.mesh)
+            # Nobody may hold a group that was left: its sockets are closed when the last one goes.
+            self.column.group = self.row.group = None
+            del self.mesh
 
     def give_up(self) -> list[threading.Thread]:
         """Like `close` after a failure: waits for no rank; returns threads that still do."""
-        self._closed = True
+        self.closed = True
         self.before_close.clear()
         self.thread.shutdown(wait=False, cancel_futures=True)
         end = time.monotonic() + _PATIENCE
@@ -152,7 +156,7 @@ class RankGrid:
     def channel(self) -> Channel:
         """Creates new groups and a thread for one purpose; a collective call."""
         made = Channel(self)
-        self._channels.append(made)
+        self._channels = [*(one for one in self._channels if not one.closed), made]
         return made
 
     def agree(self, name: str, value: str) -> None:
