@@ -12,6 +12,8 @@ from tests.dist import rank_table
 from tests.dist.rank_table import OWN, SAMPLERS, WAYS, made_by
 from tests.dist.world import World
 
+pytestmark = pytest.mark.slow  # one world, but sixty Loaders in it
+
 RANKS = 2
 SUBGRAPHS = ("RandomWalk", "Saint node", "Saint edge", "Saint walk")
 PAPER = ("Neighbor", "Neighbor per layer", "Neighbor by weight", "Ladies", "EveryOther")
