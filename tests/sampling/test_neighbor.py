@@ -72,6 +72,17 @@ def test_long_rows(degree, fanout):
     assert_same(got, ReferenceNeighbor((fanout,)).sample_bulk(graph, seeds, seed=5))
 
 
+@pytest.mark.parametrize("rows", [1, 15, 16, 17, 24, 25, 31, 32, 33, 49])
+@pytest.mark.parametrize("fanout", [1, 3, -1])
+def test_frontiers_about_as_long_as_the_pipeline(rows, fanout):
+    """Its stages are 16 rows apart, so short frontiers end before the last stage has begun."""
+    graph = skewed_graph(3, 80, 300, skew=4)
+    assert (np.diff(graph.indptr) == 0).any()  # rows without an edge are in between
+    seeds = [np.random.default_rng(rows).permutation(80)[:rows]] * 2
+    got = Neighbor([fanout, 2]).sample_bulk(graph, seeds, seed=5)
+    assert_same(got, ReferenceNeighbor((fanout, 2)).sample_bulk(graph, seeds, seed=5))
+
+
 @pytest.mark.parametrize("expand", ["once", "per-layer"])
 def test_threads_and_bulk_size_change_nothing(expand):
     graph = skewed_graph(1, 500, 6000)

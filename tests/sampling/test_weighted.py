@@ -73,6 +73,17 @@ def test_rows_of_every_length(degree, fanout, spread):
     assert_same(MatrixSampler.sample_bulk(rule, made, seeds, seed=5), want)
 
 
+@pytest.mark.parametrize("rows", [1, 16, 17, 23, 24, 25, 33, 49])
+def test_frontiers_about_as_long_as_the_pipeline(rows):
+    """What a row reads is prefetched 24 rows ahead, and ids are read 16 rows later."""
+    made = skewed_graph(3, 80, 2000, skew=4)
+    weights = random_weights(rows, made, 2.0)
+    seeds = [np.random.default_rng(rows).permutation(80)[:rows]] * 2
+    got = Neighbor([3, 2], weights=weights).sample_bulk(made, seeds, seed=5)
+    want = weighted_bulk(made, seeds, [3, 2], weights.tolist(), False, "once", seed=5)
+    assert_same(got, want)
+
+
 def test_the_weights_of_the_graph_and_as_an_array_are_the_same():
     pairs = np.random.default_rng(3).integers(0, 50, (2, 900))
     made = Graph.from_edge_index(pairs, 50, edge_weight=np.random.default_rng(4).random(900))

@@ -72,8 +72,8 @@ struct WeightedDraw {
   [[gnu::always_inline]] void ask(const FrontierRow<Id>& row) {
     if (fanout.all_of(row.degree)) return;
     const AliasCell* cells = weights.cells.data() + row.begin;
-    if (row.degree <= kShortRow) {  // sums, half as long as cells
-      prefetch_range(cells, (row.degree + 1) / 2);
+    if (row.degree <= kShortRow) {
+      prefetch_range(short_sums(cells), short_row_sums(row.degree));
       return;
     }
     const std::uint64_t key = vertex_key(fanout.key, static_cast<std::uint64_t>(row.node));

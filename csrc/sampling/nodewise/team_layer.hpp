@@ -50,20 +50,22 @@ template <typename Id>
 template <typename Draw>
 void Expansion<Id>::draw_share(const Topology<Id>& graph, std::int64_t from, std::int64_t to,
                                std::int64_t at, Draw& draw, SampleArrays<Id>& out) {
-  auto ask = [&](std::int64_t first) __attribute__((always_inline)) {
+  auto ask = [&](std::int64_t i) __attribute__((always_inline)) {
     if constexpr (Draw::kAsks) {
-      for (std::int64_t i = first; i < std::min(first + kBlock, to); ++i) draw.ask(row(i, out));
+      if (i < to) draw.ask(row(i, out));
     }
   };
-  Block reading{at, at};
-  for (std::int64_t block = 0; block < kAsk; ++block) ask(from + block * kBlock);
-  for (std::int64_t i = from; i < to; i += kBlock) {
-    ask(i + kAsk * kBlock);
-    const Block drawing = draw_block(graph, i, std::min(i + kBlock, to), reading.last, draw, out);
-    read_block<false>(graph, reading, out);
-    reading = drawing;
+  std::int64_t read = at;
+  Trail drawn_rows(at);
+  for (std::int64_t i = from; i < from + kAsk; ++i) ask(i);
+  for (std::int64_t i = from; i < to; ++i) {
+    ask(i + kAsk);
+    at = draw_row(graph, i, at, draw, out);
+    const std::int64_t to_read = drawn_rows.push(at);
+    read_block<false>(graph, {read, to_read}, out);
+    read = to_read;
   }
-  read_block<false>(graph, reading, out);
+  read_block<false>(graph, {read, at}, out);
 }
 
 // Local ids of a share whose ids another thread may have read.

@@ -4,6 +4,10 @@
 // of a vertex is `base + local id`, and base moves past all ids of the minibatch before. So an
 // entry below base is from an earlier minibatch and means "not met". The table is cleared only
 // when base has used up half of the 32 bits.
+//
+// A hash table of the minibatch's size instead (8 bytes per place, at most half full, the same kind
+// of stamps) is a fifth as large for 10M vertices and half a million of them in a minibatch, and
+// yet took 1.2 times as long there: whether a place is another vertex's is a branch.
 #pragma once
 
 #include <cstdint>

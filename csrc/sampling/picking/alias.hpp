@@ -115,6 +115,11 @@ inline std::uint32_t meet_few(std::uint64_t key, const AliasCell* cells, std::ui
   std::sort(drawn.begin(), drawn.begin() + count);
   auto* const end = std::unique_copy(drawn.begin(), drawn.begin() + count, out);
   auto have = static_cast<std::uint32_t>(end - out);
+  // About as many draws again are needed; where their cells are does not depend on one another.
+  const std::uint32_t soon = std::min(count + 2 * (count - have), tries(count));
+  for (std::uint32_t slot = count; slot < soon; ++slot) {
+    __builtin_prefetch(&cells[bounded(key, slot, degree)]);
+  }
   for (std::uint32_t slot = count; have < count && slot < tries(count); ++slot) {
     const std::uint32_t at = draw_cell(key, slot, cells, degree);
     std::uint32_t* const place = std::lower_bound(out, out + have, at);

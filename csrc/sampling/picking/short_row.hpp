@@ -76,14 +76,15 @@ template <std::size_t kSteps>
 std::uint32_t take_short(std::uint64_t key, const std::int32_t* sums, std::uint32_t degree,
                          std::uint32_t count) {
   std::int32_t left = sums[degree - 1];
-  std::uint32_t taken = 0;
+  std::uint32_t taken = 0, have = 0;
   {
     const std::array<Four, kSteps> upto = load_sums<kSteps>(sums);
     for (std::uint32_t slot = 0; slot < count; ++slot) {
-      taken |= std::uint32_t{1} << count_upto(upto, four(draw_unit(key, slot, left)));
+      const std::uint32_t place = count_upto(upto, four(draw_unit(key, slot, left)));
+      have += (~taken >> place) & 1u;  // not a popcount at the end: to many builds that is a call
+      taken |= std::uint32_t{1} << place;
     }
   }
-  auto have = static_cast<std::uint32_t>(std::popcount(taken));
   if (have == count) return taken;
   std::array<Four, kSteps> upto = sums_without<kSteps>(taken, sums, left);
   for (;; ++have) {
