@@ -7,7 +7,7 @@
 //
 // A hash table of the minibatch's size instead (8 bytes per place, at most half full, the same kind
 // of stamps) is a fifth as large for 10M vertices and half a million of them in a minibatch, and
-// yet took 1.2 times as long there: whether a place is another vertex's is a branch.
+// yet took 1.2 times as long there, perhaps for its branches (is the place another vertex's?).
 #pragma once
 
 #include <cstdint>
