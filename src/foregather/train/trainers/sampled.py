@@ -61,7 +61,7 @@ class SampledTrainer(SampledEpochs):
         begun: facts of the run that is resumed, which goes on as it began; None for a new one.
     """
 
-    own: tuple[str, ...] = ("counted",)
+    own: tuple[str, ...] = ("counted", "accelerated")
 
     def __init__(
         self,
