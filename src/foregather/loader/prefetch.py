@@ -183,24 +183,63 @@ class Feed(Generic[Item]):
         self._thread.join()  # it has nothing left to do
 
 
-class TrayFeed(Feed[list[Item]]):
+class TrayFeed(Feed[Any], Generic[Item]):
     """A feed of lists, none of them empty, whose items are taken one by one.
 
-    Two threads meet once a list, which costs more than making a small item.
+    Two threads meet once a list, which costs more than making a small item. What comes before a
+    list and is small is made before there is room for the list, which a call makes.
+
+    Args:
+        source: yields functions that make a list each.
+        capacity: lists made ahead. 0: each is made by the thread that takes it, when it is asked
+            for, and only what comes before one list is ready.
+        small: asked once, after the first list: if true, there is room for another.
     """
 
-    def __init__(self, source: Iterator[list[Item]], capacity: int) -> None:
-        super().__init__(source, capacity)
+    def __init__(
+        self,
+        source: Iterator[Callable[[], list[Item]]],
+        capacity: int,
+        small: Callable[[], bool] | None = None,
+    ) -> None:
+        super().__init__(source, max(1, capacity))
+        self._lazy, self._small = capacity == 0, small
         self._tray: list[Item] = []  # taken, not yet asked for; the last one is next
 
-    def take(self) -> Item | None:  # type: ignore[override]
+    def _make_all(self) -> None:
+        source, self._source = self._source, None
+        assert source is not None
+        try:
+            while True:
+                if self._lazy:
+                    self._room.get()
+                make = None if self._stop else next(source, None)
+                if make is None:
+                    return
+                if not self._lazy:
+                    self._room.get()
+                    if self._stop:
+                        return
+                self._ready.put((make if self._lazy else make(),))
+                del make
+                if (small := self._small) is not None:
+                    self._small = None
+                    if small():
+                        self._room.put(None)
+        finally:
+            if isinstance(source, Generator):
+                source.close()  # here, where no interrupt arrives
+
+    def take(self) -> Item | None:
         """The next item, or None at the end."""
         if not self._tray or os.getpid() != self._process:
             made = super().take()
             if made is None:
                 return None
-            made.reverse()
-            self._tray = made
+            tray: list[Item] = made() if self._lazy else made
+            del made
+            tray.reverse()
+            self._tray = tray
         return self._tray.pop()
 
     def close(self) -> None:

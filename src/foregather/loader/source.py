@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchSource", "MemorySource"]
 
+#: Bytes of a batch from which one ahead is enough: it takes so long to make and to use that waking
+#: a thread does not count, and as samples are made before there is room, no time is lost by them.
+_LARGE_BATCH = 32 << 20
+
 
 class BatchSource(Protocol):
     """Makes the batches of loops, and counts what that moves."""
@@ -60,13 +64,16 @@ class MemorySource:
 
     Args:
         bulk: batches sampled together.
+
+    Attributes:
+        adapts: of large batches one is made ahead, whatever `prefetch` says.
     """
 
     ranks = None
     layout = None
 
     def __init__(self, bulk: int) -> None:
-        self.bulk = bulk
+        self.bulk, self.adapts = bulk, False
         self._beside, self._prefetch = Beside(), 0
 
     def steps(self, seeds: Seeds) -> int:
@@ -76,7 +83,13 @@ class MemorySource:
     def start(self, recipe: BatchRecipe, epoch: int, first: int, prefetch: int) -> Producer:
         """Makes a producer of the batches `first` to the last of an epoch, for one loop."""
         self._prefetch = prefetch
-        return TrayFeed(recipe.trays(epoch, first, self.bulk, self._beside), prefetch)
+        makers = recipe.trays(epoch, first, self.bulk, self._beside, lean=prefetch == 0)
+        if self.adapts:
+            return TrayFeed(makers, 1, self._is_small)
+        return TrayFeed(makers, prefetch)
+
+    def _is_small(self) -> bool:
+        return self._beside.batch < _LARGE_BATCH
 
     def plan(self, recipe: BatchRecipe, epoch: int, batches: int | None) -> "EpochPlan":
         """Refused: nothing is read.
@@ -98,7 +111,8 @@ class MemorySource:
 
     def explain(self) -> str:
         """Says so, and what is held beside it, once batches were made."""
-        beside = self._beside.explain(self._prefetch)
+        ahead = self._prefetch if not self.adapts or self._is_small() else 1
+        beside = self._beside.explain(ahead)
         return "all of the graph is in memory" + (f"; {beside}" if beside else "")
 
     def close(self) -> None:
