@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TypeVar
 
-__all__ = ["bulks_with_lookahead", "growing_bulks"]
+__all__ = ["bulks_with_lookahead", "growing_bulks", "planned_bulks"]
 
 Made = TypeVar("Made")
 
@@ -19,6 +19,16 @@ def growing_bulks(first: int, end: int, most: Callable[[], int]) -> Iterator[tup
         count = min(size, most(), end - first)
         yield first, count
         first, size = first + count, 2 * size
+
+
+def planned_bulks(first: int, end: int, bulk: int, swept: bool) -> Iterator[tuple[int, int]]:
+    """Yields the same for bulks whose reads are planned: they grow up to `bulk` too.
+
+    Only where each bulk costs a sweep over the whole file, all are full.
+    """
+    if not swept:
+        return growing_bulks(first, end, lambda: bulk)
+    return ((start, min(bulk, end - start)) for start in range(first, end, bulk))
 
 
 def bulks_with_lookahead(
