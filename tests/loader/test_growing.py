@@ -1,4 +1,4 @@
-"""Bulks read from disk begin with one batch and grow; the first batch waits for no third bulk."""
+"""Bulks read from disk begin with one batch and two; the first batch waits for no third bulk."""
 
 import threading
 from typing import Any
@@ -49,7 +49,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize(
     ("first", "end", "bulk", "expected"),
     [
-        (0, 20, 8, [(0, 1), (1, 2), (3, 4), (7, 8), (15, 5)]),
+        (0, 20, 8, [(0, 1), (1, 2), (3, 8), (11, 8), (19, 1)]),
         (5, 9, 8, [(5, 1), (6, 2), (8, 1)]),
         (0, 5, 1, [(0, 1), (1, 1), (2, 1), (3, 1), (4, 1)]),
         (3, 3, 8, []),
@@ -57,6 +57,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 )
 def test_sizes(first: int, end: int, bulk: int, expected: list[tuple[int, int]]) -> None:
     assert list(planned_bulks(first, end, bulk, False)) == expected
+    assert sum(count for _, count in expected) == end - first
     full = list(planned_bulks(first, end, bulk, True))
     assert [number for start, count in full for number in range(start, start + count)] == [
         *range(first, end)

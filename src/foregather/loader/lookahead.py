@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
+from itertools import chain, repeat
 from typing import TypeVar
 
 __all__ = ["bulks_with_lookahead", "growing_bulks", "planned_bulks"]
@@ -22,13 +23,17 @@ def growing_bulks(first: int, end: int, most: Callable[[], int]) -> Iterator[tup
 
 
 def planned_bulks(first: int, end: int, bulk: int, swept: bool) -> Iterator[tuple[int, int]]:
-    """Yields the same for bulks whose reads are planned: they grow up to `bulk` too.
+    """Yields the same for bulks whose reads are planned: 1, 2, and then full ones.
 
-    Only where each bulk costs a sweep over the whole file, all are full.
+    Each is planned with the next in view, so the first batch waits for three samples; more small
+    ones would read more, as their plans see less. Where each bulk costs a sweep over the whole
+    file, all are full.
     """
-    if not swept:
-        return growing_bulks(first, end, lambda: bulk)
-    return ((start, min(bulk, end - start)) for start in range(first, end, bulk))
+    sizes = chain(() if swept else (1, 2), repeat(bulk))
+    while first < end:
+        count = min(next(sizes), bulk, end - first)
+        yield first, count
+        first += count
 
 
 def bulks_with_lookahead(
