@@ -24,6 +24,7 @@ from foregather.loader.batches.pyg_batch import sorted_edge_index, to_pyg
 from foregather.loader.lookahead import growing_bulks
 from foregather.loader.memory.beside import Beside
 from foregather.loader.memory.budget import Budget, count_threads, kept_bytes
+from foregather.loader.pace import Pace
 from foregather.loader.seeds import Seeds
 from foregather.observe.trace import span
 from foregather.sampling.bulk import Bulk, Sample
@@ -80,6 +81,10 @@ class BatchRecipe:
         """Returns the same recipe over the same graph with other arrays in memory."""
         return replaced(self, graph=graph, assembler=self.assembler.on(graph))
 
+    def using(self, threads: int) -> "BatchRecipe":
+        """Returns the same recipe with another number of threads."""
+        return replaced(self, threads=threads, assembler=self.assembler.using(threads))
+
     def deal(self, epoch: int, start: int, count: int) -> Dealt:
         """Returns the seeds of `count` batches from `start` on, or of those left."""
         end = min(start + count, len(self.seeds))
@@ -108,7 +113,13 @@ class BatchRecipe:
             return self.sampler.sample_bulk(self.graph, nodes, **options)
 
     def trays(
-        self, epoch: int, first: int, bulk: int, beside: Beside | None = None, lean: bool = False
+        self,
+        epoch: int,
+        first: int,
+        bulk: int,
+        beside: Beside | None = None,
+        lean: bool = False,
+        pace: Pace | None = None,
     ) -> Iterator[Callable[[], list[Any]]]:
         """Yields what makes batches `first` to the last of an epoch, rows from memory.
 
@@ -121,6 +132,7 @@ class BatchRecipe:
             bulk: batches sampled together.
             beside: told what is held.
             lean: make large samples one at a time.
+            pace: says how many threads to use, where that may change.
         """
         joins, held, seen = can_join(self), [SMALL_BULK], beside or Beside()
         # Few, so that no batch waits long for samples; two threads each are well used.
@@ -131,10 +143,11 @@ class BatchRecipe:
 
         for start, count in growing_bulks(first, len(self.seeds), most):
             seen.tables = max(seen.tables, kept_bytes(self.sampler, self.graph))
+            made = self if pace is None or pace.threads == pace.most else self.using(pace.threads)
             if joins and count * held[0] < SMALL_BULK:
-                yield partial(self._joined, epoch, start, count, held, seen)
+                yield partial(made._joined, epoch, start, count, held, seen)
             else:
-                yield from self._one_by_one(epoch, start, count, held, seen)
+                yield from made._one_by_one(epoch, start, count, held, seen)
 
     def _joined(
         self, epoch: int, start: int, count: int, held: list[int], seen: Beside

@@ -83,10 +83,10 @@ class Loader:
         device: where batches are moved to.
         contents: what batches hold and in which form: labels, edge features, weights of a GCN,
             PyG's Data or a plain Batch.
-        threads: of sampling and gathering, 0 for all.
-        bulk: batches sampled together, or "auto": as many as `memory` holds, 8 without it. In
-            memory the first bulks have 1, 2, 4, ... batches, and large samples are made one for
-            two threads at a time, and two at least.
+        threads: of sampling and gathering; 0: all, or half of them while nobody waits for batches.
+        bulk: batches sampled together, or "auto": as many as `memory` holds, 8 without it. The
+            first have 1, 2, 4, ... batches, from disk 1 and 2. In memory large samples are made
+            one for two threads at a time, and two at least.
         prefetch: batches made ahead, at most 4096; bulks, if they are small and in memory. "auto":
             2, or of large batches of a graph in memory 1. 0, for a graph in memory: samples are
             made ahead, and rows only when their batch is asked for, which takes the least memory.

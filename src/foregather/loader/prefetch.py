@@ -18,10 +18,12 @@ import os
 import threading
 from collections.abc import Callable, Generator, Iterator
 from queue import Empty, SimpleQueue
+from time import perf_counter
 from typing import Any, Generic, TypeVar
 
 from foregather import _core
 from foregather.errors import ForegatherError, StorageError
+from foregather.loader.pace import Pace
 
 __all__ = ["THREAD_NAME", "Feed", "TrayFeed", "ahead"]
 
@@ -194,6 +196,7 @@ class TrayFeed(Feed[Any], Generic[Item]):
         capacity: lists made ahead. 0: each is made by the thread that takes it, when it is asked
             for, and only what comes before one list is ready.
         small: asked once, after the first list: if true, there is room for another.
+        pace: told how long each side works and waits; None if nobody wants to know.
     """
 
     def __init__(
@@ -201,9 +204,10 @@ class TrayFeed(Feed[Any], Generic[Item]):
         source: Iterator[Callable[[], list[Item]]],
         capacity: int,
         small: Callable[[], bool] | None = None,
+        pace: Pace | None = None,
     ) -> None:
         super().__init__(source, max(1, capacity))
-        self._lazy, self._small = capacity == 0, small
+        self._lazy, self._small, self._pace = capacity == 0, small, pace
         self._tray: list[Item] = []  # taken, not yet asked for; the last one is next
 
     def _make_all(self) -> None:
@@ -213,15 +217,20 @@ class TrayFeed(Feed[Any], Generic[Item]):
             while True:
                 if self._lazy:
                     self._room.get()
+                begun = perf_counter()
                 make = None if self._stop else next(source, None)
                 if make is None:
                     return
+                worked = perf_counter() - begun
                 if not self._lazy:
                     self._room.get()
                     if self._stop:
                         return
+                begun = perf_counter()
                 self._ready.put((make if self._lazy else make(),))
                 del make
+                if self._pace is not None:
+                    self._pace.made(worked + perf_counter() - begun)
                 if (small := self._small) is not None:
                     self._small = None
                     if small():
@@ -233,7 +242,10 @@ class TrayFeed(Feed[Any], Generic[Item]):
     def take(self) -> Item | None:
         """The next item, or None at the end."""
         if not self._tray or os.getpid() != self._process:
+            begun = perf_counter()
             made = super().take()
+            if self._pace is not None:
+                self._pace.waited(perf_counter() - begun)
             if made is None:
                 return None
             tray: list[Item] = made() if self._lazy else made
