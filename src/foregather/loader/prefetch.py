@@ -126,7 +126,7 @@ class Feed(Generic[Item]):
             )
         got = self._ready.get()
         if got is not None:
-            self._room.put(None)
+            self._make_room()
             return got[0]
         self._ready.put(None)  # for later calls
         _rest_at_the_end()
@@ -137,6 +137,10 @@ class Feed(Generic[Item]):
             finally:
                 del error  # its traceback refers to this frame
         return None
+
+    def _make_room(self) -> None:
+        """An item was taken, so another may be made."""
+        self._room.put(None)
 
     def close(self) -> None:
         """Ends the producer after its current item; waits for it in the thread that started it.
@@ -249,10 +253,17 @@ class TrayFeed(Feed[Any], Generic[Item]):
             if made is None:
                 return None
             tray: list[Item] = made() if self._lazy else made
-            del made
+            del made  # what it was made of
             tray.reverse()
             self._tray = tray
+            if self._lazy:
+                self._room.put(None)
         return self._tray.pop()
+
+    def _make_room(self) -> None:
+        """As of a `Feed`; what is made by the taker is first made, so that two are never held."""
+        if not self._lazy:
+            super()._make_room()
 
     def close(self) -> None:
         """As `Feed.close`; items that were not asked for are dropped."""

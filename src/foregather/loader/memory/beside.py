@@ -30,8 +30,7 @@ class Beside:
 
     def total(self, prefetch: int) -> int:
         """Bytes at most: tables, samples, and batches in use, waiting and being made."""
-        samples = self.together * (1 if prefetch else 2)  # in use, and the next
-        return self.tables + samples * self.sample + _alive(prefetch) * self.batch
+        return self.tables + self.together * self.sample + _alive(prefetch) * self.batch
 
     def explain(self, prefetch: int) -> str:
         """One line for people; empty before the first batch."""
@@ -40,7 +39,6 @@ class Beside:
         said = f"{_alive(prefetch)} batches of {format_bytes(self.batch)} (prefetch {prefetch}"
         parts = [f"{said})" if prefetch else f"{said}: 1 if let go before the next)"]
         if self.sample:
-            count = self.together if prefetch else 2 * self.together
-            parts.append(f"{count} samples of {format_bytes(self.sample)}")
+            parts.append(f"{self.together} samples of {format_bytes(self.sample)}")
         parts.append(f"{format_bytes(self.tables)} of tables")
         return f"beside it up to {format_bytes(self.total(prefetch))}: {', '.join(parts)}"
