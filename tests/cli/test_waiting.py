@@ -1,5 +1,6 @@
 """How torch's threads wait in a process of the command line: asleep, unless the user decided."""
 
+import json
 import os
 import subprocess
 import sys
@@ -10,24 +11,27 @@ from foregather.cli.waiting import POLICIES, let_threads_sleep
 from tests.some import some
 
 SHOWN = """
-import os, sys
-{before}
+import json, os, sys
 from foregather.cli.main import main
-assert "torch" not in sys.modules or {imported}, "too early: torch has read the variable"
-assert main({command}) == 0
-print("\\n" + repr([os.environ.get(name) for name in {names}]))
+assert "torch" not in sys.modules, "too early: torch has read the variable"
+assert main(["--help"]) == 0
+print()
+print(json.dumps([os.environ.get(name) for name in sys.argv[1:]]))
 """
 
 
-def shown(before: str = "", imported: bool = False, **env: str) -> list[str | None]:
+def shown(**env: str) -> list[str | None]:
     """The variables after a command in a new process."""
     clean = {name: value for name, value in os.environ.items() if name not in POLICIES}
-    text = SHOWN.format(before=before, imported=imported, command=["--help"], names=POLICIES)
     done = subprocess.run(
-        [sys.executable, "-c", text], env=clean | env, capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", SHOWN, *POLICIES],
+        env=clean | env,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    found: list[str | None] = eval(done.stdout.splitlines()[-1])
+    found: list[str | None] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 

@@ -3,20 +3,24 @@
 import gc
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from foregather import BatchContents, BudgetError, Graph, InputError, Loader
 from foregather.loader import source
 from foregather.loader.batches import array_pool
 from foregather.loader.batches.assemble import Assembler
 from foregather.loader.prefetch import THREAD_NAME
+from foregather.train.settings import MemorySettings
 from tests.loader.graphs import same_batch
 from tests.loader.loops import small_folder
 from tests.some import some
+from tests.train import runs
 
 PLAIN = BatchContents(pyg=False)
 
@@ -178,7 +182,21 @@ def test_what_is_said_and_counted_in_a_budget() -> None:
     assert needs[0] < needs[1] < needs[2]
 
 
-def test_it_is_for_graphs_in_memory(tmp_path: Any) -> None:
+def test_a_run_without_prefetch_has_the_same_weights(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    folder, found = runs.small_folder(tmp_path_factory), []
+    for ahead in some([0, 2]):
+        memory = MemorySettings(prefetch=ahead)
+        runs.train(runs.settings_of(folder, tmp_path / f"{ahead}", memory=memory))
+        found.append(load_file(tmp_path / f"{ahead}" / "model.safetensors"))
+    assert all(torch.equal(value, found[1][name]) for name, value in some(found[0].items()))
+    disk = MemorySettings(prefetch=0, budget="100MB", storage="features")
+    with pytest.raises(InputError, match="prefetch is 0, but parts of the graph are on disk"):
+        runs.train(runs.settings_of(folder, tmp_path / "disk", memory=disk))
+
+
+def test_it_is_for_graphs_in_memory(tmp_path: Path) -> None:
     graph = small_folder(tmp_path / "g")
     with pytest.raises(InputError, match="prefetch is 0, but parts of the graph are on disk; .* 1"):
         Loader(graph, [3, 2], "train", 20, memory="60MB", storage="features", prefetch=0)
