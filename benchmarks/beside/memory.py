@@ -28,7 +28,10 @@ def measure_memory(case: Case, peers: Peers, rounds: int, batches: int) -> list[
     seeds = case.seeds(batches, min(SEEDS, case.nodes // (4 * batches)))
     path = case.folder / "seeds_memory.npy"
     np.save(path, np.stack(seeds))
-    works = {"foregather": in_child("foregather", case, path)}
+    works = {
+        "foregather": in_child("foregather", case, path),
+        "foregather, prefetch=0": in_child("lean", case, path),
+    }
     if peers.neighbor_loader:
         works["PyG NeighborLoader"] = in_child("pyg", case, path)
     if peers.dgl:
@@ -100,7 +103,8 @@ def main() -> None:
     if system == "pyg":
         loader = pyg_loader(data, FANOUTS, nodes, size, 0)
     else:
-        loader = our_loader(case, FANOUTS, nodes, size)
+        more = {"prefetch": 0} if system == "lean" else {}
+        loader = our_loader(case, FANOUTS, nodes, size, **more)
     made = vars(epochs(loader, 2)(0))
     print(json.dumps({**made, "bytes": resident("VmHWM") - before}))
 

@@ -40,7 +40,7 @@ from tests.loader.test_loader import GRAPH, ONCE, plain, plain_as_pyg
         ({"labels": "some"}, "labels is 'some'"),
         ({"norm": "sage"}, "norm is 'sage'"),
         ({"edge_index": "sparse"}, "edge_index is 'sparse'"),
-        ({"prefetch": 0}, "prefetch is 0"),
+        ({"prefetch": -1}, "prefetch is -1"),
         ({"bulk": 0}, "bulk is 0"),
         ({"batch_size": 0}, "batch_size is 0"),
     ],

@@ -50,7 +50,8 @@ def both_ways(loader, epoch, start, count):
     maker = loader._home.furnish(loader._maker)
     assert can_join(maker)
     joined = join_batches(maker, epoch, start, count)
-    return joined, list(maker._one_by_one(epoch, start, count, Beside()))
+    calls = maker._one_by_one(epoch, start, count, [0], Beside())
+    return joined, [batch for call in calls for batch in call()]
 
 
 @given(data=st.data())
@@ -188,15 +189,21 @@ def test_what_is_held_beside_the_graph_is_stated():
     assert "; beside it up to " in loader.explain() and "(prefetch 3)" in loader.explain()
 
 
-def test_trays_are_taken_one_by_one():
-    feed = TrayFeed(iter([["a"], ["b", "c", "d"], ["e"]]), 1)
+def calls(*trays):
+    """A function for each tray."""
+    return iter([lambda tray=tray: tray for tray in trays])
+
+
+@pytest.mark.parametrize("capacity", [0, 1, 3])
+def test_trays_are_taken_one_by_one(capacity):
+    feed = TrayFeed(calls(["a"], ["b", "c", "d"], ["e"]), capacity)
     feed.start()
     taken = [feed.take() for _ in range(3)]
     assert taken == ["a", "b", "c"]
     rest = [feed.take() for _ in range(4)]
     assert rest == ["d", "e", None, None]
     feed.close()
-    feed = TrayFeed(iter([["a", "b"]]), 1)
+    feed = TrayFeed(calls(["a", "b"]), capacity)
     feed.start()
     assert feed.take() == "a"
     feed.close()

@@ -30,6 +30,7 @@ from foregather.cli.training.infer import Infer
 from foregather.cli.training.report import Report
 from foregather.cli.training.train import Train, settings_default
 from foregather.cli.training.train_full import TrainFull, full_default
+from foregather.cli.waiting import let_threads_sleep
 from foregather.errors import ForegatherError, StorageError
 from foregather.observe.progress import quiet
 
@@ -61,6 +62,7 @@ Command = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
+    let_threads_sleep()  # before torch is imported
     try:
         code = _run(argv)
         sys.stdout.flush()  # here, where a closed pipe can still be noticed

@@ -19,14 +19,16 @@ from foregather.sampling.sampler import Sampler
 from foregather.units import to_whole
 
 __all__ = [
+    "AT_LEAST_ONE",
+    "AUTO_PREFETCH",
     "MOST_PREFETCH",
     "called_fanouts",
     "check_choice",
     "check_disjoint",
     "check_engine",
     "check_norm",
-    "check_prefetch",
     "check_storage",
+    "count_ahead",
     "has_edge_attr",
     "make_sampler",
     "refuse",
@@ -34,6 +36,9 @@ __all__ = [
 
 #: Maximum batches made ahead; far more than any delay needs.
 MOST_PREFETCH = 4096
+#: Batches made ahead by default, unless they are large.
+AUTO_PREFETCH = 2
+AT_LEAST_ONE = "a batch is read while the one before is used: give 1 or more"
 _MOST_THREADS = (1 << 31) - 1
 _TIME = "temporal sampling is not supported yet; use PyG's own loader for it"
 
@@ -230,22 +235,31 @@ def check_device(device: Any) -> None:
         ) from error
 
 
-def check_prefetch(prefetch: Any, name: str = "prefetch") -> None:
-    """Raises InputError unless this is a sensible number of batches."""
-    if to_whole(prefetch, name, 1) > MOST_PREFETCH:
+def count_ahead(prefetch: Any, grid: Any) -> int:
+    """Batches made ahead; "auto" gives their number while nothing is known of their size.
+
+    Raises:
+        InputError: this is no sensible number of batches, or none are made ahead over ranks.
+    """
+    if isinstance(prefetch, str) and prefetch == "auto":
+        return AUTO_PREFETCH
+    count = to_whole(prefetch, "prefetch", 0)
+    if count > MOST_PREFETCH:
         raise InputError(
-            f"{name} is {prefetch}, expected 1 to {MOST_PREFETCH} batches made ahead: each is held "
-            "in memory, and 2 to 8 are enough to keep a model busy"
+            f"prefetch is {prefetch}, expected 0 to {MOST_PREFETCH} batches made ahead: each is "
+            "held in memory, and 2 to 8 are enough to keep a model busy"
         )
+    if count == 0 and grid is not None:
+        raise InputError(f"prefetch is 0, which does not work with grid=; {AT_LEAST_ONE}")
+    return count
 
 
-def check_storage(storage: Any, prefetch: Any, bulk: Any) -> None:
-    """Checks where a Loader reads from, and how far ahead.
+def check_storage(storage: Any, bulk: Any) -> None:
+    """Checks where a Loader reads from, and how much together.
 
     Raises:
         InputError: one has another value.
     """
     check_choice("storage", storage, ("auto", "memory", "features", "topology", "disk"))
-    check_prefetch(prefetch)
     if not isinstance(bulk, str) or bulk != "auto":
         to_whole(bulk, "bulk", 1)

@@ -12,6 +12,7 @@ from typing import Literal
 from foregather.errors import BudgetError, InputError
 from foregather.graph.graph import Graph
 from foregather.graph.load import fits, load_bytes
+from foregather.loader.arguments import AT_LEAST_ONE
 from foregather.loader.batch_recipe import BatchRecipe
 from foregather.loader.memory.division import refusal
 from foregather.loader.memory.layout import held_bytes
@@ -111,6 +112,10 @@ def _under_budget(
 ) -> Arranged:
     disk = arrange(recipe, memory, asked, prefetch, storage)
     if disk is not None:
+        if prefetch == 0:
+            if disk.topology is not None:
+                disk.topology.close()
+            raise InputError(f"prefetch is 0, but parts of the graph are on disk; {AT_LEAST_ONE}")
         layout = disk.layout
         recipe = recipe.reading_edges(layout.shares["edge features"])
         return Arranged(recipe, Home(graph, parts_of(recipe, layout)), disk, layout.bulk, True)

@@ -4,9 +4,10 @@ The background threads refer to it instead of the Loader, so that an unreference
 collected and its threads end.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from dataclasses import replace as replaced
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,10 @@ from foregather.loader.batches.pyg_batch import sorted_edge_index, to_pyg
 from foregather.loader.lookahead import growing_bulks
 from foregather.loader.memory.beside import Beside
 from foregather.loader.memory.budget import Budget, count_threads, kept_bytes
+from foregather.loader.pace import Pace
 from foregather.loader.seeds import Seeds
 from foregather.observe.trace import span
-from foregather.sampling.bulk import Bulk
+from foregather.sampling.bulk import Bulk, Sample
 from foregather.sampling.disk import DiskTopology
 from foregather.sampling.fused import check_trees
 from foregather.sampling.sampler import Sampler
@@ -79,6 +81,10 @@ class BatchRecipe:
         """Returns the same recipe over the same graph with other arrays in memory."""
         return replaced(self, graph=graph, assembler=self.assembler.on(graph))
 
+    def using(self, threads: int) -> "BatchRecipe":
+        """Returns the same recipe with another number of threads."""
+        return replaced(self, threads=threads, assembler=self.assembler.using(threads))
+
     def deal(self, epoch: int, start: int, count: int) -> Dealt:
         """Returns the seeds of `count` batches from `start` on, or of those left."""
         end = min(start + count, len(self.seeds))
@@ -107,52 +113,70 @@ class BatchRecipe:
             return self.sampler.sample_bulk(self.graph, nodes, **options)
 
     def trays(
-        self, epoch: int, first: int, bulk: int, beside: Beside | None = None
-    ) -> Iterator[list[Any]]:
-        """Yields batches `first` to the last of an epoch, rows from memory.
+        self,
+        epoch: int,
+        first: int,
+        bulk: int,
+        beside: Beside | None = None,
+        lean: bool = False,
+        pace: Pace | None = None,
+    ) -> Iterator[Callable[[], list[Any]]]:
+        """Yields what makes batches `first` to the last of an epoch, rows from memory.
 
         They are sampled up to `bulk` at a time, fewer if samples are large, and come one by one, or
-        a bulk at once if it is small.
+        a bulk at once if it is small. Samples are made here, batches by the calls.
 
         Args:
             epoch: number of the epoch.
             first: the first batch.
             bulk: batches sampled together.
             beside: told what is held.
+            lean: make large samples one at a time.
+            pace: says how many threads to use, where that may change.
         """
-        joins, held, seen = can_join(self), SMALL_BULK, beside or Beside()
-        few = 2 * count_threads(self.threads)  # enough for all threads, or teams of them
+        joins, held, seen = can_join(self), [SMALL_BULK], beside or Beside()
+        # Few, so that no batch waits long for samples; two threads each are well used.
+        few = 1 if lean else max(2, count_threads(self.threads) // 2)
 
         def most() -> int:
             return bulk if seen.sample < _LARGE_SAMPLE else min(bulk, few)
 
         for start, count in growing_bulks(first, len(self.seeds), most):
             seen.tables = max(seen.tables, kept_bytes(self.sampler, self.graph))
-            if joins and count * held < SMALL_BULK:
-                batches = join_batches(self, epoch, start, count)
-                held = max(map(tensor_bytes, batches))
-                seen.note(0, count, held)
-                tray = [self.finish(batch) for batch in batches]
-                del batches  # what is yielded is taken from the tray, and not kept here
-                yield tray
-                continue
-            for batch in self._one_by_one(epoch, start, count, seen):
-                held = tensor_bytes(batch)
-                seen.note(0, 1, held)
-                yield [self.finish(batch)]
-                del batch
+            made = self if pace is None or pace.threads == pace.most else self.using(pace.threads)
+            if joins and count * held[0] < SMALL_BULK:
+                yield partial(made._joined, epoch, start, count, held, seen)
+            else:
+                yield from made._one_by_one(epoch, start, count, held, seen)
 
-    def _one_by_one(self, epoch: int, start: int, count: int, seen: Beside) -> Iterator[Batch]:
+    def _joined(
+        self, epoch: int, start: int, count: int, held: list[int], seen: Beside
+    ) -> list[Any]:
+        """A small bulk."""
+        batches = join_batches(self, epoch, start, count)
+        held[0] = max(map(tensor_bytes, batches))
+        seen.note(0, count, held[0])
+        return [self.finish(batch) for batch in batches]
+
+    def _one_by_one(
+        self, epoch: int, start: int, count: int, held: list[int], seen: Beside
+    ) -> Iterator[Callable[[], list[Any]]]:
+        """Samples a bulk; yields what makes each batch of it."""
         dealt = self.deal(epoch, start, count)
         sampled = self.sample(dealt, epoch, start)
         seen.note(sampled.nbytes // max(1, len(sampled)), len(sampled), 0)
-        for sample, (nodes, input_id) in zip(sampled, dealt, strict=True):
+
+        def make(sample: Sample, nodes: Ids, input_id: Ids, nbytes: int) -> list[Any]:
             with span("assemble"):
                 batch = self.assembler.batch(sample, nodes, input_id)
             if self.budget is not None:
-                self.budget.check(sampled.nbytes, batch.nbytes)
-            yield batch
-            del batch
+                self.budget.check(nbytes, batch.nbytes)
+            held[0] = tensor_bytes(batch)
+            seen.note(0, 1, held[0])
+            return [self.finish(batch)]
+
+        for sample, (nodes, input_id) in zip(sampled, dealt, strict=True):
+            yield partial(make, sample, nodes, input_id, sampled.nbytes)
 
     def finish(self, batch: Batch) -> Any:
         """Returns the batch in the requested form."""

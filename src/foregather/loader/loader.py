@@ -21,6 +21,7 @@ from foregather.loader.arguments import (
     check_engine,
     check_norm,
     check_storage,
+    count_ahead,
     has_edge_attr,
     make_sampler,
     refuse,
@@ -37,6 +38,7 @@ from foregather.loader.memory.storage import Storage
 from foregather.loader.options import OLD_ARGUMENTS, BatchContents, contents_from, ranks_from
 from foregather.loader.rank_options import GridOfRanks, RankOptions, RankSource, rank_setup
 from foregather.loader.seeds import MOST_EPOCH, Seeds
+from foregather.loader.source import MemorySource
 from foregather.sampling.bulk import Expand
 from foregather.sampling.sampler import Sampler
 from foregather.units import to_whole
@@ -81,11 +83,13 @@ class Loader:
         device: where batches are moved to.
         contents: what batches hold and in which form: labels, edge features, weights of a GCN,
             PyG's Data or a plain Batch.
-        threads: of sampling and gathering, 0 for all.
-        bulk: batches sampled together, or "auto": as many as `memory` holds, 8 without it. In
-            memory the first bulks have 1, 2, 4, ... batches, and large samples are made two per
-            thread at a time.
-        prefetch: batches made ahead, at most 4096; bulks, if they are small and in memory.
+        threads: of sampling and gathering; 0: all, or half of them while nobody waits for batches.
+        bulk: batches sampled together, or "auto": as many as `memory` holds, 8 without it. The
+            first have 1, 2, 4, ... batches, from disk 1 and 2. In memory large samples are made
+            one for two threads at a time, and two at least.
+        prefetch: batches made ahead, at most 4096; bulks, if they are small and in memory. "auto":
+            2, or of large batches of a graph in memory 1. 0, for a graph in memory: samples are
+            made ahead, and rows only when their batch is asked for, which takes the least memory.
         memory: bytes ("2GB"), or "auto": most of what the machine has free. None loads a graph
             from a folder when the first loop begins, or does as "auto" if it does not fit. For a
             graph from a folder: for everything, the graph included; what does not fit is read from
@@ -136,7 +140,7 @@ class Loader:
         contents: BatchContents | None = None,
         threads: int = 0,
         bulk: int | Literal["auto"] = DEFAULT_BULK,
-        prefetch: int = 2,
+        prefetch: int | Literal["auto"] = "auto",
         memory: str | int | None = None,
         storage: Storage = "auto",
         grid: GridOfRanks | None = None,
@@ -146,8 +150,9 @@ class Loader:
         held, over = contents_from(contents, others), ranks_from(ranks, others, grid)
         refuse(others, Loader, OLD_ARGUMENTS)
         check_engine(graph, threads, transform, device)
-        check_storage(storage, prefetch, bulk)
-        self.device, self.transform, self.prefetch = device, transform, int(prefetch)
+        check_storage(storage, bulk)
+        self.device, self.transform = device, transform
+        self.prefetch = count_ahead(prefetch, grid)
         pin = str(device).startswith("cuda")
         rule = make_sampler(num_neighbors, sampler, replace, expand, others.get("weight_attr"))
         check_norm(held.norm, rule)
@@ -178,12 +183,14 @@ class Loader:
         self._at = (0, 0, False)  # the next epoch and batch, and whether a loop started there
         self._mark = object()  # loops started under another value no longer advance the position
         if grid is not None:
-            setup = rank_setup(recipe, over, bulk, memory, storage, prefetch)
+            setup = rank_setup(recipe, over, bulk, memory, storage, self.prefetch)
             made = arrange_over_ranks(graph, recipe, grid, setup)
         else:
             made = arrange_alone(graph, recipe, memory, bulk, self.prefetch, storage)
         self._maker, self._home, self._source = made.recipe, made.home, made.source
         self._ranks, self._bulk = made.ranks, made.bulk
+        if isinstance(self._source, MemorySource):
+            self._source.adapts = prefetch == "auto"
         # loops under a budget, or over ranks, take turns; others share nothing
         self._turns = Turns(grid is not None) if made.turns else None
 

@@ -2,9 +2,10 @@
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
+from itertools import chain, repeat
 from typing import TypeVar
 
-__all__ = ["bulks_with_lookahead", "growing_bulks"]
+__all__ = ["bulks_with_lookahead", "growing_bulks", "planned_bulks"]
 
 Made = TypeVar("Made")
 
@@ -19,6 +20,20 @@ def growing_bulks(first: int, end: int, most: Callable[[], int]) -> Iterator[tup
         count = min(size, most(), end - first)
         yield first, count
         first, size = first + count, 2 * size
+
+
+def planned_bulks(first: int, end: int, bulk: int, swept: bool) -> Iterator[tuple[int, int]]:
+    """Yields the same for bulks whose reads are planned: 1, 2, and then full ones.
+
+    Each is planned with the next in view, so the first batch waits for three samples; more small
+    ones would read more, as their plans see less. Where each bulk costs a sweep over the whole
+    file, all are full.
+    """
+    sizes = chain(() if swept else (1, 2), repeat(bulk))
+    while first < end:
+        count = min(next(sizes), bulk, end - first)
+        yield first, count
+        first += count
 
 
 def bulks_with_lookahead(

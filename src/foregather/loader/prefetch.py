@@ -18,10 +18,12 @@ import os
 import threading
 from collections.abc import Callable, Generator, Iterator
 from queue import Empty, SimpleQueue
+from time import perf_counter
 from typing import Any, Generic, TypeVar
 
 from foregather import _core
 from foregather.errors import ForegatherError, StorageError
+from foregather.loader.pace import Pace
 
 __all__ = ["THREAD_NAME", "Feed", "TrayFeed", "ahead"]
 
@@ -124,7 +126,7 @@ class Feed(Generic[Item]):
             )
         got = self._ready.get()
         if got is not None:
-            self._room.put(None)
+            self._make_room()
             return got[0]
         self._ready.put(None)  # for later calls
         _rest_at_the_end()
@@ -135,6 +137,10 @@ class Feed(Generic[Item]):
             finally:
                 del error  # its traceback refers to this frame
         return None
+
+    def _make_room(self) -> None:
+        """An item was taken, so another may be made."""
+        self._room.put(None)
 
     def close(self) -> None:
         """Ends the producer after its current item; waits for it in the thread that started it.
@@ -183,25 +189,81 @@ class Feed(Generic[Item]):
         self._thread.join()  # it has nothing left to do
 
 
-class TrayFeed(Feed[list[Item]]):
+class TrayFeed(Feed[Any], Generic[Item]):
     """A feed of lists, none of them empty, whose items are taken one by one.
 
-    Two threads meet once a list, which costs more than making a small item.
+    Two threads meet once a list, which costs more than making a small item. What comes before a
+    list and is small is made before there is room for the list, which a call makes.
+
+    Args:
+        source: yields functions that make a list each.
+        capacity: lists made ahead. 0: each is made by the thread that takes it, when it is asked
+            for, and only what comes before one list is ready.
+        small: asked once, after the first list: if true, there is room for another.
+        pace: told how long each side works and waits; None if nobody wants to know.
     """
 
-    def __init__(self, source: Iterator[list[Item]], capacity: int) -> None:
-        super().__init__(source, capacity)
+    def __init__(
+        self,
+        source: Iterator[Callable[[], list[Item]]],
+        capacity: int,
+        small: Callable[[], bool] | None = None,
+        pace: Pace | None = None,
+    ) -> None:
+        super().__init__(source, max(1, capacity))
+        self._lazy, self._small, self._pace = capacity == 0, small, pace
         self._tray: list[Item] = []  # taken, not yet asked for; the last one is next
 
-    def take(self) -> Item | None:  # type: ignore[override]
+    def _make_all(self) -> None:
+        source, self._source = self._source, None
+        assert source is not None
+        try:
+            while True:
+                if self._lazy:
+                    self._room.get()
+                begun = perf_counter()
+                make = None if self._stop else next(source, None)
+                if make is None:
+                    return
+                worked = perf_counter() - begun
+                if not self._lazy:
+                    self._room.get()
+                    if self._stop:
+                        return
+                begun = perf_counter()
+                self._ready.put((make if self._lazy else make(),))
+                del make
+                if self._pace is not None:
+                    self._pace.made(worked + perf_counter() - begun)
+                if (small := self._small) is not None:
+                    self._small = None
+                    if small():
+                        self._room.put(None)
+        finally:
+            if isinstance(source, Generator):
+                source.close()  # here, where no interrupt arrives
+
+    def take(self) -> Item | None:
         """The next item, or None at the end."""
         if not self._tray or os.getpid() != self._process:
+            begun = perf_counter()
             made = super().take()
+            if self._pace is not None:
+                self._pace.waited(perf_counter() - begun)
             if made is None:
                 return None
-            made.reverse()
-            self._tray = made
+            tray: list[Item] = made() if self._lazy else made
+            del made  # what it was made of
+            tray.reverse()
+            self._tray = tray
+            if self._lazy:
+                self._room.put(None)
         return self._tray.pop()
+
+    def _make_room(self) -> None:
+        """As of a `Feed`; what is made by the taker is first made, so that two are never held."""
+        if not self._lazy:
+            super()._make_room()
 
     def close(self) -> None:
         """As `Feed.close`; items that were not asked for are dropped."""

@@ -10,6 +10,8 @@ from foregather.errors import InputError
 from foregather.loader.batch_recipe import BatchRecipe
 from foregather.loader.loop import Producer
 from foregather.loader.memory.beside import Beside
+from foregather.loader.memory.budget import count_threads
+from foregather.loader.pace import Pace
 from foregather.loader.prefetch import TrayFeed
 from foregather.loader.seeds import Seeds
 
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
     from foregather.plan.planner import PlanSummary
 
 __all__ = ["BatchSource", "MemorySource"]
+
+#: Bytes of a batch from which one ahead is enough: it takes so long to make and to use that waking
+#: a thread does not count, and as samples are made before there is room, no time is lost by them.
+_LARGE_BATCH = 32 << 20
 
 
 class BatchSource(Protocol):
@@ -60,14 +66,18 @@ class MemorySource:
 
     Args:
         bulk: batches sampled together.
+
+    Attributes:
+        adapts: of large batches one is made ahead, whatever `prefetch` says.
     """
 
     ranks = None
     layout = None
 
     def __init__(self, bulk: int) -> None:
-        self.bulk = bulk
+        self.bulk, self.adapts = bulk, False
         self._beside, self._prefetch = Beside(), 0
+        self.pace: Pace | None = None  # once a loop began
 
     def steps(self, seeds: Seeds) -> int:
         """Batches of an epoch."""
@@ -76,7 +86,18 @@ class MemorySource:
     def start(self, recipe: BatchRecipe, epoch: int, first: int, prefetch: int) -> Producer:
         """Makes a producer of the batches `first` to the last of an epoch, for one loop."""
         self._prefetch = prefetch
-        return TrayFeed(recipe.trays(epoch, first, self.bulk, self._beside), prefetch)
+        if prefetch == 0:
+            return TrayFeed(recipe.trays(epoch, first, self.bulk, self._beside, lean=True), 0)
+        if self.pace is None:  # a number of threads that the user gave stays
+            self.pace = Pace(1 if recipe.threads else count_threads(0))
+        self.pace.begin()
+        makers = recipe.trays(epoch, first, self.bulk, self._beside, pace=self.pace)
+        if self.adapts:
+            return TrayFeed(makers, 1, self._is_small, self.pace)
+        return TrayFeed(makers, prefetch, pace=self.pace)
+
+    def _is_small(self) -> bool:
+        return self._beside.batch < _LARGE_BATCH
 
     def plan(self, recipe: BatchRecipe, epoch: int, batches: int | None) -> "EpochPlan":
         """Refused: nothing is read.
@@ -98,8 +119,10 @@ class MemorySource:
 
     def explain(self) -> str:
         """Says so, and what is held beside it, once batches were made."""
-        beside = self._beside.explain(self._prefetch)
-        return "all of the graph is in memory" + (f"; {beside}" if beside else "")
+        ahead = self._prefetch if not self.adapts or self._is_small() else 1
+        beside = self._beside.explain(ahead)
+        paced = "" if self.pace is None else self.pace.explain()
+        return "; ".join(part for part in ("all of the graph is in memory", beside, paced) if part)
 
     def close(self) -> None:
         """Nothing is held."""

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from foregather.errors import InputError, NumericError
 from foregather.loader.loader import Loader
+from foregather.nn.accelerated import Accelerated
 from foregather.observe.progress import Progress, peak_memory
 from foregather.observe.trace import span
 from foregather.train.checkpoints.checkpoint import is_sharded
@@ -85,6 +86,7 @@ class Training:
             "history": self.history,
             "best": self.best,
             "counted": self.counted | self.meter.state(),
+            "accelerated": self.given_up(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -97,6 +99,15 @@ class Training:
         self.history, self.counted = list(state["history"]), dict(state["counted"])
         self.meter.load(self.counted)
         self.best = state["best"]
+        if (
+            isinstance(self.fast, Accelerated)
+            and (given_up := state.get("accelerated")) is not None
+        ):
+            self.fast.load_accelerated_state(given_up)
+
+    def given_up(self) -> list[dict[str, Any]] | None:
+        """For which calls an accelerated model gave up on this rank; None: it is another model."""
+        return self.fast.accelerated_state() if isinstance(self.fast, Accelerated) else None
 
     def scores(self, batch: Any) -> Tensor:
         """Scores of a batch's seeds in training, in the precision of the run."""
@@ -203,7 +214,9 @@ class SampledEpochs:
 
     def train_epoch(self, bar: Progress, after_step: Callable[[], None] | None) -> Record:
         """Trains on the remaining batches of an epoch."""
-        return _epoch(self.training, bar, after_step)
+        record = _epoch(self.training, bar, after_step)
+        plain = _agree_plain(self.training)
+        return record if plain is None else record | {"plain": plain}
 
     def evaluate(self) -> Record:
         """Returns the score by `valid`; how it was computed is known only for a loader."""
@@ -299,6 +312,20 @@ def _steps(
         if after_step is not None:
             after_step()
         last = time.perf_counter()
+
+
+def _agree_plain(training: Training) -> str | None:
+    """After an epoch, ranks run the model as it is if one of them had to give it up.
+
+    Until then its own verdict is in each rank's checkpoint. Returns why it is plain in training.
+    """
+    found = training.together.gather(training.given_up(), "comparing accelerated models")
+    if not isinstance(training.fast, Accelerated):
+        return None
+    for rank, part in enumerate(found):
+        if rank != training.together.rank:
+            training.fast.take_accelerated_state(part or [], f" (on rank {rank})")
+    return training.fast.plain
 
 
 def _summed(together: Together, counted: Record, moved: Record) -> Record:

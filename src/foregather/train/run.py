@@ -236,7 +236,7 @@ class Run:
             state, path, damaged = latest_checkpoint(places)
         else:
             shared, own, path, damaged = latest_together(places, run.together, trainer.like)
-            mine = {name: own[name] for name in trainer.own}
+            mine = {name: own.get(name) for name in trainer.own}  # older ones have fewer
             state = {"training": shared["training"] | mine, "random": own["random"]}
         clear_partial(folder)
         if together.first:

@@ -146,7 +146,7 @@ class MemorySettings:
     bulk: str = "auto"
     """Batches sampled and planned together; auto: as many as the budget holds."""
     prefetch: int = 2
-    """Batches made ahead."""
+    """Batches made ahead; 0, for a graph in memory: a batch when it is asked for."""
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ class Settings:
             "optimizer.warmup": (optimizer.warmup, 0, _MOST),
             "optimizer.weight_decay": (optimizer.weight_decay, 0, _MOST_RATE),
             "optimizer.momentum": (optimizer.momentum, 0, _MOST_RATE),
-            "memory.prefetch": (self.memory.prefetch, 1, _MOST),
+            "memory.prefetch": (self.memory.prefetch, 0, _MOST),
             "grid.replication": (self.grid.replication, 1, _MOST),
             "checkpoint.keep": (self.checkpoint.keep, 1, _MOST),
             "checkpoint.epochs": (self.checkpoint.epochs, 1, _MOST),

@@ -79,10 +79,15 @@ class Assembler:
 
     def on(self, graph: Graph) -> "Assembler":
         """Returns the same assembler over the same graph with other arrays in memory."""
-        if graph is self.graph:
-            return self
+        return self if graph is self.graph else self._with("graph", graph)
+
+    def using(self, threads: int) -> "Assembler":
+        """Returns the same assembler with another number of threads."""
+        return self._with("threads", threads)
+
+    def _with(self, name: str, value: object) -> "Assembler":
         made = copy.copy(self)
-        object.__setattr__(made, "graph", graph)
+        object.__setattr__(made, name, value)
         return made
 
     def batch(

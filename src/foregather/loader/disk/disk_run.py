@@ -110,8 +110,8 @@ class DiskRun:
 
     def _plans(self, lent: Lent) -> Generator[_Planned, None, None]:
         """Yields bulks with their plans, each planned with the next one as look-ahead."""
-        starts = range(self._first, len(self._maker.seeds), lent.layout.bulk)
-        bulks = (self._disk.sample(self._maker, self._epoch, start) for start in starts)
+        parts = lent.layout.bulks(self._first, len(self._maker.seeds))
+        bulks = (self._disk.sample(self._maker, self._epoch, *part) for part in parts)
         for (bulk, dealt), *later in bulks_with_lookahead(bulks):
             yield _Planned(bulk, dealt, self._plan(lent, bulk, later[0][0] if later else ()))
             del bulk, dealt, later
@@ -130,20 +130,16 @@ class DiskRun:
     def _carry_out(self, lent: Lent, source: Iterator[_Planned]) -> Iterator[Any]:
         maker, features = self._maker, lent.features
         scratch = maker.assembler.scratch(lent.layout.rows)
-        current = next(source, None)
-        if current is not None and features is not None:
-            features.append(current.plan)
+        current, begun = self._queue_next(features, source), False
         while current is not None:
             upcoming: _Planned | None = None
-            count = len(current.bulk)
+            asked, soon = False, len(current.bulk) - _SOON
             for number, (sample, (nodes, input_id)) in enumerate(
                 zip(current.bulk, current.dealt, strict=True)
             ):
-                if number == max(0, count - _SOON):
-                    upcoming = next(source, None)
-                    if upcoming is not None and features is not None:
-                        features.append(upcoming.plan)
-                rows = None
+                if begun and not asked and number >= soon:  # the first batch waits for no other
+                    asked, upcoming = True, self._queue_next(features, source)
+                begun, rows = True, None
                 if features is not None:
                     with span("gather"):
                         rows = features.step(scratch.rows(len(sample.node)))
@@ -152,7 +148,17 @@ class DiskRun:
                 _check(lent.layout, batch.nbytes, scratch.nbytes)
                 yield maker.finish(batch)
                 del batch, rows
-            current = upcoming
+            current = upcoming if asked else self._queue_next(features, source)
+
+    @staticmethod
+    def _queue_next(
+        features: DiskExecutor[Any] | None, source: Iterator[_Planned]
+    ) -> _Planned | None:
+        """The next bulk, whose plan the executor has then."""
+        upcoming = next(source, None)
+        if upcoming is not None and features is not None:
+            features.append(upcoming.plan)
+        return upcoming
 
 
 def _check(layout: Layout, nbytes: int, scratch: int) -> None:

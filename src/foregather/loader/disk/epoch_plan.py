@@ -1,6 +1,7 @@
 """epoch_plan: predicts what an epoch will read by sampling and planning it."""
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from foregather.gather.feature_file import FeatureFile
@@ -70,16 +71,17 @@ def plan_epoch(disk: "OutOfCore", maker: BatchRecipe, epoch: int, batches: int |
     reads: PlanSummary | None = None
     cost: PlanCost | None = None
     if disk.layout.features == "disk" and end > 0:
-        planner, step, rates = disk.new_planner(), disk.layout.bulk, disk.disk
+        planner, rates = disk.new_planner(), disk.disk
+        parts = [part for part in disk.layout.bulks(0, total) if part[0] < end]
         # one more bulk than is planned, if there is one: the last plan looks ahead to it
-        starts = range(0, min(total, end + step), step)
-        bulks = bulks_with_lookahead(disk.sample(maker, epoch, start)[0] for start in starts)
-        for (bulk, *later), _ in zip(bulks, range(0, end, step), strict=False):
+        every = islice(disk.layout.bulks(0, total), len(parts) + 1)
+        bulks = bulks_with_lookahead(disk.sample(maker, epoch, *part)[0] for part in every)
+        for bulk, *later in islice(bulks, len(parts)):
             plan = planner.plan(bulk, later[0] if later else ())
             one, price = planner.announce(plan, rates)
             reads = one if reads is None else reads + one
             cost = price if cost is None else cost + price
-        end = min(total, -(-end // step) * step)  # whole bulks
+        end = sum(parts[-1])  # whole bulks
     return EpochPlan(epoch, end, total, disk.layout, reads, cost, disk.choice)
 
 

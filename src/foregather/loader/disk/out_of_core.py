@@ -228,7 +228,7 @@ class OutOfCore:
         """
         if self._file is None or self.choice is not None or first >= len(maker.seeds):
             return
-        bulk, _ = self.sample(maker, epoch, first)
+        bulk, _ = self.sample(maker, epoch, first, self.layout.bulk)
         disk = load_calibration(self._file.path.parent)
         geometry, slots = self._file.geometry(), self.layout.num_slots
         swept = self._with_sweep(self._file)
@@ -278,7 +278,7 @@ class OutOfCore:
             pages=layout.caching == "page",
         )
 
-    def sample(self, maker: BatchRecipe, epoch: int, start: int) -> tuple[Bulk, Dealt]:
-        """Samples the bulk that begins with batch `start`."""
-        dealt = maker.deal(epoch, start, self.layout.bulk)
+    def sample(self, maker: BatchRecipe, epoch: int, start: int, count: int) -> tuple[Bulk, Dealt]:
+        """Samples the bulk of `count` batches that begins with batch `start`."""
+        dealt = maker.deal(epoch, start, count)
         return maker.sample(dealt, epoch, start, self.topology), dealt

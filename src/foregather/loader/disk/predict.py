@@ -37,7 +37,9 @@ def predict(disk: OutOfCore, maker: BatchRecipe, batches: int | None) -> Candida
     read = _Topology(disk, disk_of(maker))
     planner = disk.new_planner() if disk.layout.features == "disk" else None
     costs: list[PlanCost] = []
-    bulks = (_sample(disk, maker, start, step) for start in range(0, end, step))
+    even = ((start, step) for start in range(0, end, step))
+    parts = disk.layout.bulks(0, end) if whole else even
+    bulks = (_sample(disk, maker, start, count) for start, count in parts)
     for bulk, *later in bulks_with_lookahead(bulks):
         cost = read.since()
         if planner is not None:

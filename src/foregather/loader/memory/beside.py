@@ -5,6 +5,11 @@ from foregather.units import format_bytes
 __all__ = ["Beside"]
 
 
+def _alive(prefetch: int) -> int:
+    """Batches at once: a loop holds one until it has the next."""
+    return max(2, prefetch + 1)
+
+
 class Beside:
     """The largest parts so far; written by the thread that makes batches.
 
@@ -25,13 +30,14 @@ class Beside:
 
     def total(self, prefetch: int) -> int:
         """Bytes at most: tables, samples, and batches in use, waiting and being made."""
-        return self.tables + self.together * self.sample + (prefetch + 1) * self.batch
+        return self.tables + self.together * self.sample + _alive(prefetch) * self.batch
 
     def explain(self, prefetch: int) -> str:
         """One line for people; empty before the first batch."""
         if not self.batch:
             return ""
-        parts = [f"{prefetch + 1} batches of {format_bytes(self.batch)} (prefetch {prefetch})"]
+        said = f"{_alive(prefetch)} batches of {format_bytes(self.batch)} (prefetch {prefetch}"
+        parts = [f"{said})" if prefetch else f"{said}: 1 if let go before the next)"]
         if self.sample:
             parts.append(f"{self.together} samples of {format_bytes(self.sample)}")
         parts.append(f"{format_bytes(self.tables)} of tables")

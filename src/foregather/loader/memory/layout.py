@@ -4,6 +4,7 @@ A `Layout` divides the budget by purpose, to the byte, and never exceeds it: if 
 do not fit, the BudgetError states the minimum budget. Pure: nothing is allocated or read here.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -12,6 +13,7 @@ from foregather.gather.disk import DEPTH
 from foregather.gather.repack import SWEEP_STAGING, WRITE_BYTES
 from foregather.graph.graph import Graph
 from foregather.graph.integrity.blocks import most_sums_bytes
+from foregather.loader.lookahead import planned_bulks
 from foregather.loader.memory.division import (
     AHEAD_SHARE,
     BULKS,
@@ -68,7 +70,7 @@ class Layout:
         memory: the budget in bytes.
         topology: where neighbour lists are.
         features: where feature rows are.
-        bulk: batches sampled and planned together.
+        bulk: batches sampled and planned together, at most.
         flight: finished batches alive at once.
         num_slots: feature rows the cache holds.
         staging: bytes to read ahead into.
@@ -93,6 +95,10 @@ class Layout:
     gap: int = 0
     caching: Caching = "row"
     rows: int = 0
+
+    def bulks(self, first: int, end: int) -> Iterator[tuple[int, int]]:
+        """The first batch and the size of each bulk of a loop that begins with batch `first`."""
+        return planned_bulks(first, end, self.bulk, self.caching == "repack")
 
     def summary(self) -> str:
         """Describes the division as text."""

@@ -4,17 +4,20 @@ A step says how many convolutions still follow it on the longest path to the res
 how many hops of rows its own result must have: N_min(L, behind).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+import torch
 from torch import nn
 
-__all__ = ["Ended", "Plain", "Plan", "Role", "Step", "Unfit", "Way", "parts_of"]
+__all__ = ["Ended", "Known", "Plain", "Plan", "Role", "Step", "Unfit", "Way", "parts_of"]
 
 #: How a convolution is computed: by our kernels, by its own code on (sources, targets), by its own
 #: code on all rows that it reads.
 Way = Literal["kernel", "pair", "square"]
 Role = Literal["edges", "rows", "edge", "other"]
+_SMALL = 1 << 16  # values of a buffer that is kept in case a pass ends early
 
 
 def parts_of(module: nn.Module) -> list[nn.Module]:
@@ -27,6 +30,36 @@ def parts_of(module: nn.Module) -> list[nn.Module]:
             found[id(part)] = part
             stack.extend(inner for inner in part._modules.values() if inner is not None)
     return list(found.values())
+
+
+class Known:
+    """The modules of a model.
+
+    Attributes:
+        parts: all of them.
+        convolutions: by name.
+    """
+
+    def __init__(self, parts: list[nn.Module], convolutions: dict[str, nn.Module]) -> None:
+        self.parts, self.convolutions = parts, convolutions
+
+    def undo(self) -> Callable[[], None]:
+        """Keeps random states and small buffers; returns what brings them back."""
+        state = torch.get_rng_state()
+        buffers = [
+            (buffer, buffer.clone())
+            for part in self.parts
+            for buffer in part._buffers.values()
+            if buffer is not None and 0 < buffer.numel() <= _SMALL
+        ]
+
+        def back() -> None:
+            torch.set_rng_state(state)
+            with torch.no_grad():
+                for buffer, before in buffers:
+                    buffer.copy_(before)
+
+        return back
 
 
 class Ended(Exception):

@@ -5,7 +5,7 @@ trained, saved, copied and moved like the model itself, and changes to one are c
 """
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from operator import is_not
 from typing import Any, Literal
@@ -17,16 +17,16 @@ from foregather.errors import AccelerateWarning, InputError
 from foregather.nn.accelerated.hops import Hops
 from foregather.nn.accelerated.inputs import Inputs, is_batch
 from foregather.nn.accelerated.passing import Pass, convolutions, is_watched, watching
-from foregather.nn.accelerated.plan import Ended, Plain, Plan, parts_of
+from foregather.nn.accelerated.plan import Ended, Known, Plain, Plan, parts_of
 from foregather.nn.accelerated.prove import prove
 from foregather.nn.accelerated.rows import CutRows
+from foregather.nn.accelerated.verdicts import Verdicts
 from foregather.nn.arguments import call_arguments, parameters_of
 
 __all__ = ["Accelerated", "accelerate"]
 
 _OWN = ("accelerated_model", "norms", "_verdicts", "_unknown", "_warned", "_known")
 _FEW = "the batch has hops of one node, or none"
-_SMALL = 1 << 16  # values of a buffer that is kept in case a pass ends early
 
 
 def accelerate(model: nn.Module, *, norms: Literal["exact", "needed"] = "exact") -> "Accelerated":
@@ -69,16 +69,17 @@ class Accelerated(nn.Module):
 
     accelerated_model: nn.Module
     norms: Literal["exact", "needed"]
-    _verdicts: dict[Any, Plan | Plain]
+    _verdicts: Verdicts
     _unknown: str | None
     _warned: bool
-    _known: "_Known | None"
+    _known: Known | None
 
     def __init__(self, model: nn.Module, norms: Literal["exact", "needed"] = "exact") -> None:
         super().__init__()
         own = self.__dict__
         own["accelerated_model"], own["norms"] = model, norms
-        own["_verdicts"], own["_unknown"], own["_warned"], own["_known"] = {}, None, False, None
+        own["_verdicts"], own["_unknown"] = Verdicts(), None
+        own["_warned"], own["_known"] = False, None
         for shared in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
             own[shared] = getattr(model, shared)
 
@@ -136,19 +137,31 @@ class Accelerated(nn.Module):
         """
         if (static := self._static()) is not None:
             return static.reason
-        now = [verdict for key, verdict in self._verdicts.items() if key[0] == self.training]
+        now = [verdict for mode, verdict in self._verdicts.by_mode() if mode == self.training]
         if not now:
             return self._unknown
         return self._sentence(now[-1]) if isinstance(now[-1], Plain) else None
+
+    def accelerated_state(self) -> list[dict[str, Any]]:
+        """For checkpoints: for which kinds of calls the model runs as it is, and why."""
+        return self._verdicts.state()
+
+    def load_accelerated_state(self, state: Iterable[Mapping[str, Any]]) -> None:
+        """Goes back to a saved state, so that such calls run the model as it is again."""
+        self._verdicts.load(state)
+
+    def take_accelerated_state(self, state: Iterable[Mapping[str, Any]], where: str = "") -> None:
+        """Adds what was decided elsewhere, on another rank; `where` is added to the reasons."""
+        self._verdicts.take(state, where)
 
     def explain(self) -> str:
         """A table of what was chosen for each convolution, in training and in evaluation."""
         if (static := self._static()) is not None:
             return f"plain: {static.reason}"
-        if not self._verdicts:
+        if not (verdicts := self._verdicts.by_mode()):
             return f"not proven yet: {self._unknown or 'it was not called'}"
         lines = []
-        for (training, *_), verdict in self._verdicts.items():
+        for training, verdict in verdicts:
             mode = "training" if training else "evaluation"
             if isinstance(verdict, Plain):
                 lines.append(f"{mode}: plain: {self._sentence(verdict)}")
@@ -250,9 +263,7 @@ class Accelerated(nn.Module):
             return self._sentence(verdict)
         return None
 
-    def _verdict(
-        self, known: "_Known", given: Inputs, hops: Hops
-    ) -> tuple[Any, Plan | Plain | None]:
+    def _verdict(self, known: Known, given: Inputs, hops: Hops) -> tuple[Any, Plan | Plain | None]:
         """What was proven for calls like this, now if it was not before; its key first."""
         shape = tuple(
             (type(part), part.training, len(part._forward_hooks), len(part._forward_pre_hooks))
@@ -260,7 +271,7 @@ class Accelerated(nn.Module):
         )
         order = (hops.depth, hops.ascending, hops.sums is not None)
         key = (self.training, shape, given.signature(), *order)
-        verdict = self._verdicts.get(key)
+        verdict = self._verdicts.find(key)
         if verdict is None:
             verdict = prove(self.accelerated_model, given, hops, self.norms)
             if isinstance(verdict, Plan):
@@ -297,12 +308,12 @@ class Accelerated(nn.Module):
         floats = (part.dtype for part in self.parameters() if part.is_floating_point())
         return call_arguments(self, batch, next(floats, torch.get_default_dtype()))
 
-    def _modules_now(self) -> "_Known":
+    def _modules_now(self) -> Known:
         """The modules of the model, looked up again only if some were replaced."""
         model, known = self.accelerated_model, self._known
         parts = parts_of(model)
         if known is None or len(known.parts) != len(parts) or any(map(is_not, known.parts, parts)):
-            known = self._known = _Known(parts, convolutions(model))
+            known = self._known = Known(parts, convolutions(model))
         return known
 
     def _decide(self, key: Any, verdict: Plain) -> None:
@@ -315,7 +326,7 @@ class Accelerated(nn.Module):
             text = f"the model is not accelerated: {self._sentence(verdict)}"
             warnings.warn(text, AccelerateWarning, stacklevel=5)
 
-    def _accelerated(self, plan: Plan, key: Any, given: Inputs, hops: Hops, known: "_Known") -> Any:
+    def _accelerated(self, plan: Plan, key: Any, given: Inputs, hops: Hops, known: Known) -> Any:
         model, watched = self.accelerated_model, known.convolutions
         current = Pass(hops, plan)
         inputs = given.untrimmed(model, hops)
@@ -349,36 +360,6 @@ class Accelerated(nn.Module):
             words = f"{type(reason).__name__}: {' '.join(str(reason).split())[:200]}"
             self._decide(key, Plain(f"fails on only the rows needed ({words})", ""))
         return out
-
-
-class _Known:
-    """The modules of a model.
-
-    Attributes:
-        parts: all of them.
-        convolutions: by name.
-    """
-
-    def __init__(self, parts: list[nn.Module], convolutions: dict[str, nn.Module]) -> None:
-        self.parts, self.convolutions = parts, convolutions
-
-    def undo(self) -> Callable[[], None]:
-        """Keeps random states and small buffers; returns what brings them back."""
-        state = torch.get_rng_state()
-        buffers = [
-            (buffer, buffer.clone())
-            for part in self.parts
-            for buffer in part._buffers.values()
-            if buffer is not None and 0 < buffer.numel() <= _SMALL
-        ]
-
-        def back() -> None:
-            torch.set_rng_state(state)
-            with torch.no_grad():
-                for buffer, before in buffers:
-                    buffer.copy_(before)
-
-        return back
 
 
 def _too_few_rows(reason: str | None) -> InputError:

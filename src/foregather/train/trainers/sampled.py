@@ -12,6 +12,7 @@ from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.loader.loader import Loader
 from foregather.loader.memory.ways import compare_measured
+from foregather.loader.source import MemorySource
 from foregather.nn import Accelerated, accelerate
 from foregather.observe.usable_memory import trim_memory
 from foregather.train.device import check_precision, find_device
@@ -61,7 +62,7 @@ class SampledTrainer(SampledEpochs):
         begun: facts of the run that is resumed, which goes on as it began; None for a new one.
     """
 
-    own: tuple[str, ...] = ("counted",)
+    own: tuple[str, ...] = ("counted", "accelerated")
 
     def __init__(
         self,
@@ -200,7 +201,10 @@ class SampledTrainer(SampledEpochs):
         """After the first epoch, what was predicted and what was measured."""
         if record["epoch"] != 1:
             return ""
-        return compare_measured(self.training.loader, record) or ""
+        loader = self.training.loader
+        source = loader._source
+        pace = source.pace if isinstance(source, MemorySource) else None
+        return compare_measured(loader, record) or ("" if pace is None else pace.explain())
 
     # ---- state -------------------------------------------------------------------------------
 

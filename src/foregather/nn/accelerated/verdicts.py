@@ -1,0 +1,80 @@
+"""verdicts: what was decided of a model, by kind of call; what of it outlives the process.
+
+A model that gave up is called as it is from then on, so that the last bits of its sums do not
+change back: a state has these decisions, by a digest of the kind of call. What was proven is not in
+it: it is proven again where it is used, and nothing that was read is taken for a proof.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from foregather.nn.accelerated.plan import Plain, Plan
+
+__all__ = ["Verdicts"]
+
+
+class Verdicts(dict[Any, Plan | Plain]):
+    """Verdicts by kind of call; the first entry of a kind is whether the model is in training.
+
+    Attributes:
+        restored: those of a state whose kind of call was not seen again yet, by their digest.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.restored: dict[str, tuple[bool, Plain]] = {}
+
+    def find(self, key: Any) -> Plan | Plain | None:
+        """The verdict for a kind of call; None if there is none yet."""
+        if self.restored and (found := self.restored.pop(_digest(key), None)) is not None:
+            self[key] = found[1]
+        return self.get(key)
+
+    def by_mode(self) -> list[tuple[bool, Plan | Plain]]:
+        """All of them, and whether each is for training."""
+        return [*((bool(key[0]), value) for key, value in self.items()), *self.restored.values()]
+
+    def state(self) -> list[dict[str, Any]]:
+        """The decisions against acceleration, as plain values."""
+        own = {
+            _digest(key): (bool(key[0]), value)
+            for key, value in self.items()
+            if isinstance(value, Plain)
+        }
+        every = (own | self.restored).items()
+        return [{"call": text, "training": mode, **asdict(v)} for text, (mode, v) in every]
+
+    def load(self, state: Iterable[Mapping[str, Any]]) -> None:
+        """Goes back to a state: what was decided after it is forgotten."""
+        for key in [key for key, value in self.items() if isinstance(value, Plain)]:
+            del self[key]
+        self.restored = {}
+        self.take(state)
+
+    def take(self, state: Iterable[Mapping[str, Any]], where: str = "") -> None:
+        """Takes over decisions of others, except for calls that run as they are already.
+
+        Args:
+            state: theirs.
+            where: added to their reasons.
+        """
+        mine = {one["call"] for one in self.state()}
+        for one in state:
+            if one["call"] not in mine:
+                reason = Plain(f"{one['reason']}{where}", one["module"], bool(one["quiet"]))
+                self.restored[one["call"]] = (bool(one["training"]), reason)
+
+
+def _digest(key: Any) -> str:
+    return hashlib.sha256(repr(_named(key)).encode()).hexdigest()[:32]
+
+
+def _named(value: Any) -> Any:
+    """The same with classes by their names, which are equal in another process."""
+    if isinstance(value, tuple):
+        return tuple(_named(part) for part in value)
+    if isinstance(value, type):
+        return f"{value.__module__}.{value.__qualname__}"
+    return value
