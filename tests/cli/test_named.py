@@ -2,6 +2,8 @@
 
 import csv
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -128,3 +130,29 @@ def test_a_partition_keeps_names(made, tmp_path):
     np.testing.assert_array_equal(
         new.features.data[new.nodes_of(NAMES)], old.features.data[old.nodes_of(NAMES)]
     )
+
+
+@pytest.mark.slow
+def test_memory_is_a_promise_for_names_too(tmp_path):
+    """More names than the budget holds: the same folder as with enough, and no more memory."""
+    count, width = 600_000, 24
+    rng = np.random.default_rng(0)
+    names = [f"somebody called {k:x}" for k in rng.permutation(count).tolist()]
+    with open(tmp_path / "e.csv", "w") as file:
+        pairs = rng.integers(0, count, (count, 2)).tolist()
+        file.writelines(f"{names[s]},{names[t]}\n" for s, t in pairs)
+    with open(tmp_path / "n.csv", "w") as file:
+        file.write("id," + ",".join(f"x{k}" for k in range(width)) + ",label\n")
+        for name, first in zip(names, rng.integers(0, 1000, count).tolist(), strict=True):
+            file.write(f"{name}{f',{first}' * width},c{first % 5}\n")
+    flags = ["--node-table", str(tmp_path / "n.csv"), "--header", "no", "--json"]
+    made = {}
+    for memory in ("250MB", "2GB"):
+        command = [sys.executable, "-m", "foregather", "convert", str(tmp_path / "e.csv")]
+        command += [str(tmp_path / memory), "--memory", memory, *flags]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        made[memory] = json.loads(done.stdout)
+    assert made["250MB"]["peak_memory"] <= 250e6
+    assert Graph.open(tmp_path / "250MB").digest == Graph.open(tmp_path / "2GB").digest
+    assert made["250MB"]["num_nodes"] == count

@@ -124,6 +124,15 @@ def test_rules_are_checked(wrong):
         SplitRule(**wrong)
 
 
+def test_values_of_another_kind_are_refused(tmp_path):
+    (tmp_path / "e.csv").write_text("a,b\n")
+    with pytest.raises(InputError, match="expected True, False or foregather.SplitRule"):
+        convert(tmp_path / "e.csv", tmp_path / "g", splits=(0.6, 0.2, 0.2))  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="expected foregather.NodeTable"):
+        reading = ReadOptions(header=False, table="n.csv")  # type: ignore[arg-type]
+        convert(tmp_path / "e.csv", tmp_path / "g", reading=reading)
+
+
 def test_fractions_of_tenths_add_up_to_one():
     assert SplitRule(fractions=(0.6, 0.3, 0.1)).sizes(10) == (6, 3, 1)
     assert SplitRule(fractions=(0.7, 0.2, 0.1)).sizes(1_000_000) == (700_000, 200_000, 100_000)

@@ -17,6 +17,7 @@ from foregather.errors import BudgetError, InputError, StorageError
 from foregather.graph.convert.detect import open_features, open_source
 from foregather.graph.convert.nodes.join import NodeJoin
 from foregather.graph.convert.nodes.node_options import SplitRule
+from foregather.graph.convert.nodes.node_rows import NodeReader
 from foregather.graph.convert.nodes.write_nodes import (
     NodeParts,
     largest_id,
@@ -96,7 +97,7 @@ def convert(
     reader = open_table(asked.table, source, splits)
     rows = open_features(features, work // 4) if features is not None else source.features
     joined = reader is not None and bool(reader.columns.features)
-    if rows is not None and joined:
+    if rows is not None and reader is not None and joined:
         raise InputError(
             f"{reader.name} has features, and so has the source or --features; leave one of them "
             "out (--node-features takes the columns of a table that are features)"
@@ -131,7 +132,10 @@ def convert(
             undirected=True if rules.undirected else None,
             self_loops="added" if rules.self_loops else "kept",
             duplicates="removed" if rules.drops else "kept",
-            provenance={"source": source.name, "options": asdict(rules) | {"dtype": dtype}},
+            provenance={
+                "source": source.name,
+                "options": asdict(rules) | {"dtype": dtype} | _node_options(reader, splits),
+            },
             **facts,
         )
         bytes_written = _folder_bytes(Path(dst))
@@ -276,6 +280,16 @@ def _write_numbered(
         topology.add(chunk, count)
     topology.memory = work
     return topology, count, topology.finish(count), numbering
+
+
+def _node_options(reader: NodeReader | None, splits: bool | SplitRule) -> dict[str, Any]:
+    """What meta.json says of a node table and of splits that were made; nothing without."""
+    said: dict[str, Any] = {} if reader is None else {"node_table": reader.name}
+    if isinstance(splits, SplitRule) and splits.fractions is not None:
+        said["split"] = {"fractions": list(splits.fractions), "seed": splits.seed}
+    elif isinstance(splits, SplitRule) and splits.times is not None:
+        said["split"] = {"times": [str(one) for one in splits.times]}
+    return said
 
 
 def _direction_note(source: Source, rules: EdgeRules) -> list[str]:

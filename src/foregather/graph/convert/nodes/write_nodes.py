@@ -46,12 +46,20 @@ class NodeParts:
     original: Callable[[int], str]
 
 
-def open_table(asked: NodeTable | None, source: Source, splits: bool | SplitRule) -> Any:
+def open_table(
+    asked: NodeTable | None, source: Source, splits: bool | SplitRule
+) -> NodeReader | None:
     """Opens a node table and checks that it fits what else is asked for; None without one.
 
     Raises:
         InputError: an option has no effect, or needs a column that is not there.
     """
+    if not isinstance(splits, (bool, SplitRule)):
+        raise InputError(
+            f"splits is {splits!r:.60}, expected True, False or foregather.SplitRule(...)"
+        )
+    if asked is not None and not isinstance(asked, NodeTable):
+        raise InputError(f"table is {asked!r:.60}, expected foregather.NodeTable(...)")
     by_time = isinstance(splits, SplitRule) and splits.times is not None
     if asked is None:
         if by_time:
