@@ -135,9 +135,9 @@ def test_a_partition_keeps_names(made, tmp_path):
 @pytest.mark.slow
 def test_memory_is_a_promise_for_names_too(tmp_path):
     """More names than the budget holds: the same folder as with enough, and no more memory."""
-    count, width = 600_000, 24
+    count, width = 400_000, 24
     rng = np.random.default_rng(0)
-    names = [f"somebody called {k:x}" for k in rng.permutation(count).tolist()]
+    names = [f"{'I' * 90} is called {k:x}" for k in rng.permutation(count).tolist()]
     with open(tmp_path / "e.csv", "w") as file:
         pairs = rng.integers(0, count, (count, 2)).tolist()
         file.writelines(f"{names[s]},{names[t]}\n" for s, t in pairs)

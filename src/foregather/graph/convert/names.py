@@ -17,8 +17,7 @@ from foregather import _core
 from foregather.errors import BudgetError, InputError
 from foregather.graph.convert.source import Strings
 from foregather.graph.convert.spool import Spool
-from foregather.graph.mapped import Mapped
-from foregather.graph.on_disk.files import discard, storage_error, write_all
+from foregather.graph.on_disk.files import discard, read_at, storage_error, write_all
 from foregather.graph.on_disk.writer import FolderWriter
 from foregather.units import format_bytes
 
@@ -26,6 +25,8 @@ __all__ = ["NameTable", "string_keys"]
 
 Array = npt.NDArray[Any]
 Keys = npt.NDArray[np.uint64]
+Int = npt.NDArray[np.int64]
+Text = npt.NDArray[np.uint8]
 _PLACE = np.dtype([("key", "<u8"), ("check", "<u8"), ("start", "<i8"), ("length", "<i8")])
 _CHECK_SEED = 0x5EED
 _MOST_NAMES = 1 << 18  # handed out at once
@@ -76,10 +77,11 @@ class NameTable:
     def _spill(self) -> None:
         if self._overflow is None:
             self._overflow = _Overflow(self.writer, self.memory // 6, self.threads)
+        self._overflow.begin()
         for keys, lengths, text in self._drain():
             self._overflow.add(keys, lengths, text)
 
-    def _drain(self) -> Iterator[tuple[Keys, npt.NDArray[np.int64], npt.NDArray[np.uint8]]]:
+    def _drain(self) -> Iterator[tuple[Keys, Int, Text]]:
         """Hands out the names of the table by ascending key, and empties it."""
         names = max(1, min(_MOST_NAMES, self.memory // 96))
         room = max(1, min(_MOST_TEXT, self.memory // 24))
@@ -97,7 +99,7 @@ class NameTable:
         parts, rows = self._drain(), len(self._table) + 1
         if self._overflow is not None:
             self._spill()
-            parts = self._overflow.sorted(self.memory // 8)
+            parts = self._overflow.sorted(self.memory // 3)
         known = None if self._overflow is not None else rows
         offsets = self.writer.array("mapping_offsets", np.int64, rows=known)
         offsets.append(np.zeros(1, np.int64))
@@ -113,7 +115,11 @@ class NameTable:
 
 
 class _Overflow:
-    """Names beyond memory: their text in a scratch file, their places in a spool."""
+    """Names beyond memory: their text in a scratch file, their places in a spool.
+
+    Names come in fillings of the table, each by ascending key. So those of a range of keys lie
+    together in every filling, and are read with one read each.
+    """
 
     def __init__(self, writer: FolderWriter, memory: int, threads: int) -> None:
         self._path = writer.scratch("strings")
@@ -123,10 +129,15 @@ class _Overflow:
             raise storage_error(error, self._path, "making") from error
         writer.defer(partial(discard, self._file, self._path))
         self._end = 0
+        self._fillings: list[int] = []  # where each begins
         self._places = Spool(writer.scratch("places"), _PLACE, memory, ("key",), threads=threads)
         writer.defer(self._places.close)
 
-    def add(self, keys: Keys, lengths: npt.NDArray[np.int64], text: npt.NDArray[np.uint8]) -> None:
+    def begin(self) -> None:
+        """Starts a filling: the keys that follow ascend."""
+        self._fillings.append(self._end)
+
+    def add(self, keys: Keys, lengths: Int, text: Text) -> None:
         places = np.empty(len(keys), _PLACE)
         ends = np.cumsum(lengths)
         offsets = np.concatenate([np.zeros(1, np.int64), ends])
@@ -136,37 +147,49 @@ class _Overflow:
         self._end += write_all(self._file, text, self._path)
         self._places.append(places)
 
-    def sorted(
-        self, limit: int
-    ) -> Iterator[tuple[Keys, npt.NDArray[np.int64], npt.NDArray[np.uint8]]]:
-        """Yields each distinct name once, by ascending key.
+    def sorted(self, memory: int) -> Iterator[tuple[Keys, Int, Text]]:
+        """Yields each distinct name once, by ascending key; about `memory` bytes are used.
 
         Raises:
             InputError: two different names have one key.
         """
-        data = np.empty(0, np.uint8)
-        if self._end:
-            data = np.asarray(Mapped(self._file, self._end, self._path, self._path.name))
+        each = 3 * _PLACE.itemsize + 2 * self._end // max(1, self._places.count)
+        limit = memory // each * _PLACE.itemsize
         last = np.empty(0, _PLACE)  # a frequent key may be split over several groups
         for group in self._places.groups(limit):
-            places = np.concatenate([last, group.records])
+            found = group.records  # a name of no bytes starts where the next one does
+            places = found[np.lexsort((found["length"], found["start"]))]
+            data = self._read(places)
             places = places[np.argsort(places["key"], kind="stable")]
-            distinct, first = np.unique(places["key"], return_index=True)
-            chosen = places[first]
-            same = chosen["check"][np.searchsorted(distinct, places["key"])]
-            if (same != places["check"]).any():
+            first = np.ones(len(places), np.bool_)
+            first[1:] = places["key"][1:] != places["key"][:-1]
+            same = places["check"][np.flatnonzero(first)[np.cumsum(first) - 1]]
+            known = len(last) > 0 and places["key"][0] == last["key"][0]
+            if (same != places["check"]).any() or (known and same[0] != last["check"][0]):
                 raise InputError(
                     "two different string ids have the same 64-bit key; rename one, or number the "
                     "nodes yourself"
                 )
-            if len(last) and chosen["key"][0] == last["key"][0]:
-                chosen = chosen[1:]
-            last = places[-1:]
+            first[0] = not known
+            last = places[-1:].copy()
+            chosen = places[first]
             lengths = np.ascontiguousarray(chosen["length"])
             text = np.empty(int(lengths.sum()), np.uint8)
-            starts = np.ascontiguousarray(chosen["start"])
-            _core.gather_slices(data, starts, lengths, text)
+            _core.gather_slices(data, np.ascontiguousarray(chosen["start"]), lengths, text)
             yield np.ascontiguousarray(chosen["key"]), lengths, text
+
+    def _read(self, places: Array) -> Text:
+        """Reads the text of places in order of `start`, which is then where it is in the text."""
+        bounds = np.searchsorted(places["start"], self._fillings)
+        pieces = [part for part in np.split(places, bounds) if len(part)]
+        sizes = [int(p["start"][-1] + p["length"][-1] - p["start"][0]) for p in pieces]
+        data, done = np.empty(sum(sizes), np.uint8), 0
+        for part, size in zip(pieces, sizes, strict=True):
+            begin = int(part["start"][0])
+            read_at(self._file.fileno(), data[done : done + size], begin, self._path)
+            part["start"] += done - begin  # a view of `places`
+            done += size
+        return data
 
     def close(self) -> None:
         self._places.close()
