@@ -12,13 +12,13 @@ from foregather.graph.convert import NodeTable, ReadOptions, SplitRule, convert
 PARTS = ("train", "valid", "test")
 
 
-def split(folder, rows, rule, edges=(("a", "b"),), **options):
-    """Names by split of a table of id, label and time."""
-    (folder / "e.csv").write_text("".join(f"{s},{t}\n" for s, t in edges))
+def split(folder, rows, rule):
+    """Names by split of a table of id, label and time, which has an edge from first to last."""
+    (folder / "e.csv").write_text(f"{rows[0][0]},{rows[-1][0]}\n")
     lines = ["id,y,when", *(",".join(map(str, row)) for row in rows)]
     (folder / "n.csv").write_text("\n".join(lines) + "\n")
     time = "when" if rule.times else None
-    table = NodeTable(folder / "n.csv", features=(), time=time, **options)
+    table = NodeTable(folder / "n.csv", features=(), time=time)
     reading = ReadOptions(ids="string", header=False, table=table)
     convert(folder / "e.csv", folder / "g", reading=reading, splits=rule, overwrite=True)
     graph = Graph.open(folder / "g")

@@ -276,7 +276,11 @@ def _write_numbered(
         )
     dtype = record_dtype(is_wide(count), source.has_weight, source.edge_features)
     topology = Topology(writer, dtype, rules, work // 2, threads)
+    if table is not None:
+        table.in_edges = np.zeros(count, np.bool_)
     for chunk in numbering.edges():
+        if table is not None and table.in_edges is not None:
+            table.in_edges[chunk.source] = table.in_edges[chunk.target] = True
         topology.add(chunk, count)
     topology.memory = work
     return topology, count, topology.finish(count), numbering

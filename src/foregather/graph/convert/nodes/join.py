@@ -79,6 +79,7 @@ class NodeJoin:
         labels: float64 or the number of a class for each node; None without labels.
         splits: the number of a split for each node, -1 for none; None without splits.
         times: for each node; None without times.
+        in_edges: for each node whether an edge names it; None where that is not known.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class NodeJoin:
         self.labels: Array | None = None
         self.splits: npt.NDArray[np.int32] | None = None
         self.times: Int | None = None
+        self.in_edges: npt.NDArray[np.bool_] | None = None
         self._step = max(256, memory // (16 * (64 + 24 * self.width)))
         self._spool: Spool | None = None
         self._writer = writer
@@ -218,6 +220,27 @@ class NodeJoin:
             )
         kind, fill = np.dtype(np.float32), float(self.fill or 0)
         return JoinedRows(self.count, self.width, kind, self._spool, self.memory // 8, fill)
+
+    def check_overlap(self, original: Callable[[int], str]) -> None:
+        """Refuses a table of which no row belongs to a node of the edges.
+
+        Args:
+            original: the original id of a node, for the message.
+        """
+        if self.in_edges is None or not self.in_edges.any() or not self.lines.any():
+            return
+        if not (self.in_edges & (self.lines > 0)).any():
+            raise InputError(
+                f"no id of {self.reader.name} is in the edges, which have, for example, "
+                f"{original(int(np.argmax(self.in_edges)))}; name the column of ids with --node-id"
+            )
+
+    @property
+    def without_edges(self) -> int:
+        """How many rows are of nodes that no edge names; 0 where that is not known."""
+        if self.in_edges is None:
+            return 0
+        return int(np.count_nonzero(~self.in_edges & (self.lines > 0)))
 
     @property
     def missing(self) -> int:

@@ -114,15 +114,21 @@ def find_columns(
     def find(given: Column | None, usual: Sequence[str]) -> int:
         if given is not None:
             return find_column(file, names, count, given)
-        plain = [plain_name(name) for name in names or ()]
         return next((plain.index(name) for name in usual if name in plain), -1)
 
+    plain = [plain_name(name) for name in names or ()]
     ids = max(0, find(asked.id, _IDS))
     label, split = find(asked.label, _LABELS), find(asked.split, _SPLITS)
     time = find(asked.time, _TIMES)
     used = [c for c in (ids, label, split, time) if c >= 0]
     if asked.features is None:
         features = tuple(c for c in range(count) if c not in used and numbers[c])
+        for column in features:
+            if names is not None and plain[column] in (*_LABELS, *_SPLITS):
+                raise InputError(
+                    f"{file} has the column {names[column]!r}, which would be a feature; name the "
+                    "features with --node-features"
+                )
     else:
         features = tuple(find_column(file, names, count, one) for one in asked.features)
     for column in (*used, *features):

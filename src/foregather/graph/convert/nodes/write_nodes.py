@@ -143,6 +143,7 @@ def write_nodes(
     table = parts.table
     if table is not None:
         table.read(parts.numbers, count)
+        table.check_overlap(parts.original)
     rows = _features(source, parts, count)
     if rows is not None:
         facts["features"] = write_rows(writer, "features", rows, parts.dtype, work // 4)
@@ -240,6 +241,8 @@ def table_notes(table: NodeJoin | None) -> list[str]:
     if columns.left:
         shown = ", ".join(column_name(reader, c) for c in columns.left[:5])
         notes.append(f"Not read: {shown}{' and more' if len(columns.left) > 5 else ''}.")
+    if table.without_edges:
+        notes.append(f"{table.without_edges} of its rows are of nodes without edges.")
     if table.missing:
         filled = f" and have features of {table.fill:g}" if columns.features else ""
         notes.append(f"{table.missing} nodes have no row in {reader.name}{filled}.")
