@@ -55,6 +55,11 @@ SUITE = (
         ("--folder", FOLDER),
         ("--edges", "1M", "--nodes", "100k", "--memory", "200MB", "--limit", "450MB"),
     ),
+    Entry(
+        "convert_names",
+        ("--folder", FOLDER),
+        ("--edges", "100k", "--nodes", "20k", "--memory", "300MB", "--runs", "2"),
+    ),
     Entry("disk", (FOLDER,), ("--quick",)),
     Entry("disk_gather", (FOLDER,), ("--quick",)),
     Entry("disk_topology", _CASES, ("--nodes", "200k", "--rounds", "1", "--default-rounds", "1")),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from foregather import ReadOptions, convert
+from foregather import NodeTable, ReadOptions, SplitRule, convert
 from foregather.graph.convert.reading.npz import ZipArrays
 from foregather.graph.convert.sources.text import TextSource
 from tests.fuzz_case import Case
@@ -50,6 +50,11 @@ def source_cases(folder: Path) -> dict[str, Case]:
     csv.write_text("source,target\n" + "1,2\n3,4\n" * 6)
     names = folder / "names.tsv"
     names.write_text("from\tto\tweight\n" + "a\tb\t1.5\nb\tc\t2\n" * 3)
+    nodes, rows = folder / "nodes.csv", folder / "nodes.parquet"
+    nodes.write_text(
+        "id,x,label,split,time\na,1,u,train,2020-01-01\nb,2,v,,2020-06-01\nc,,u,test,2021-01-01\n"
+    )
+    pq.write_table(pa.table({"id": ["a", "b", "c"], "x": [1.5, 2, 3], "y": ["u", "v", None]}), rows)
     text = b"# c\n1 2\n3 4\n" * 9
     packed.write_bytes(gzip.compress(text, mtime=0))
     stored, compressed = folder / "arrays.npz", folder / "packed.npz"
@@ -71,7 +76,15 @@ def source_cases(folder: Path) -> dict[str, Case]:
         good, mend = in_archive(stored, f"{member}.npy")
         return Case(stored, lambda: _convert(stored), weight, good, mend)
 
+    def joined(path: Path, **options: Any) -> Case:
+        asked = NodeTable(path, fill=0)
+        reading = ReadOptions(ids="string", weight="weight", table=asked)
+        return Case(path, lambda: _convert(names, reading=reading, **options), 4)
+
     return {
+        "node table": joined(nodes),
+        "node table, by time": joined(nodes, splits=SplitRule(times=("2020-02-01", "2020-12-31"))),
+        "node table, Parquet": joined(rows),
         "edge list": Case(csv, lambda: _read_text(csv), 60),
         "edge list, converted": Case(csv, lambda: _convert(csv), 4),
         "edge list of names, converted": Case(

@@ -42,6 +42,30 @@ const std::byte* stripes(std::uint64_t lane[4], const std::byte* p, const std::b
   return p;
 }
 
+std::uint64_t join(const std::uint64_t lane[4]) {
+  std::uint64_t hash = std::rotl(lane[0], 1) + std::rotl(lane[1], 7) + std::rotl(lane[2], 12) +
+                       std::rotl(lane[3], 18);
+  for (int i = 0; i < 4; ++i) hash = merge(hash, lane[i]);
+  return hash;
+}
+
+// Adds the last bytes, fewer than 32, and mixes.
+std::uint64_t finish(std::uint64_t hash, const std::byte* p, const std::byte* end) {
+  for (; end - p >= 8; p += 8) {
+    hash = std::rotl(hash ^ round(0, load<std::uint64_t>(p)), 27) * kP1 + kP4;
+  }
+  if (end - p >= 4) {
+    hash = std::rotl(hash ^ (load<std::uint32_t>(p) * kP1), 23) * kP2 + kP3;
+    p += 4;
+  }
+  for (; p < end; ++p) {
+    hash = std::rotl(hash ^ (static_cast<std::uint64_t>(*p) * kP5), 11) * kP1;
+  }
+  hash = (hash ^ (hash >> 33)) * kP2;
+  hash = (hash ^ (hash >> 29)) * kP3;
+  return hash ^ (hash >> 32);
+}
+
 }  // namespace
 
 Xxh64::Xxh64(std::uint64_t seed)
@@ -67,34 +91,20 @@ void Xxh64::update(std::span<const std::byte> bytes) {
 }
 
 std::uint64_t Xxh64::digest() const {
-  std::uint64_t hash = seed_ + kP5;
-  if (length_ >= 32) {
-    hash = std::rotl(lane_[0], 1) + std::rotl(lane_[1], 7) + std::rotl(lane_[2], 12) +
-           std::rotl(lane_[3], 18);
-    for (std::uint64_t lane : lane_) hash = merge(hash, lane);
-  }
-  hash += length_;
-  const std::byte* p = tail_;
-  const std::byte* end = tail_ + tail_length_;
-  for (; end - p >= 8; p += 8) {
-    hash = std::rotl(hash ^ round(0, load<std::uint64_t>(p)), 27) * kP1 + kP4;
-  }
-  if (end - p >= 4) {
-    hash = std::rotl(hash ^ (load<std::uint32_t>(p) * kP1), 23) * kP2 + kP3;
-    p += 4;
-  }
-  for (; p < end; ++p) {
-    hash = std::rotl(hash ^ (static_cast<std::uint64_t>(*p) * kP5), 11) * kP1;
-  }
-  hash = (hash ^ (hash >> 33)) * kP2;
-  hash = (hash ^ (hash >> 29)) * kP3;
-  return hash ^ (hash >> 32);
+  const std::uint64_t hash = length_ >= 32 ? join(lane_) : seed_ + kP5;
+  return finish(hash + length_, tail_, tail_ + tail_length_);
 }
 
 std::uint64_t xxh64(std::span<const std::byte> bytes, std::uint64_t seed) {
-  Xxh64 state(seed);
-  state.update(bytes);
-  return state.digest();
+  const std::byte* p = bytes.data();
+  const std::byte* const end = p + bytes.size();
+  std::uint64_t hash = seed + kP5;
+  if (bytes.size() >= 32) {
+    std::uint64_t lane[4] = {seed + kP1 + kP2, seed + kP2, seed, seed - kP1};
+    p = stripes(lane, p, end);
+    hash = join(lane);
+  }
+  return finish(hash + bytes.size(), p, end);
 }
 
 }  // namespace foregather

@@ -109,34 +109,6 @@ void partition_records(std::span<const std::byte> records, RecordLayout layout, 
   }
 }
 
-void lookup_sorted(std::span<const std::uint64_t> sorted, std::span<const std::uint64_t> keys,
-                   std::span<std::int64_t> positions, int threads) {
-  if (positions.size() != keys.size()) throw InputError("keys and positions differ in length");
-  constexpr std::size_t kLanes = 16;
-  const auto count = static_cast<std::int64_t>(keys.size());
-  parallel_for(count, threads, 1 << 12, [&](std::int64_t begin, std::int64_t end, int) {
-    for (auto at = static_cast<std::size_t>(begin); at < static_cast<std::size_t>(end);
-         at += kLanes) {
-      const std::size_t lanes = std::min(kLanes, static_cast<std::size_t>(end) - at);
-      std::size_t low[kLanes] = {};
-      // Branch-free lower bound: every lane halves the same interval length in step.
-      for (std::size_t length = sorted.size(); length > 1;) {
-        const std::size_t half = length / 2;
-        const std::size_t rest = length - half;
-        for (std::size_t lane = 0; lane < lanes; ++lane) {
-          low[lane] += sorted[low[lane] + half - 1] < keys[at + lane] ? half : 0;
-          __builtin_prefetch(&sorted[low[lane] + rest / 2]);
-        }
-        length = rest;
-      }
-      for (std::size_t lane = 0; lane < lanes; ++lane) {
-        const bool found = !sorted.empty() && sorted[low[lane]] == keys[at + lane];
-        positions[at + lane] = found ? static_cast<std::int64_t>(low[lane]) : -1;
-      }
-    }
-  });
-}
-
 void gather_slices(std::span<const std::byte> data, std::span<const std::int64_t> starts,
                    std::span<const std::int64_t> lengths, std::span<std::byte> out) {
   if (starts.size() != lengths.size()) throw InputError("starts and lengths differ in number");

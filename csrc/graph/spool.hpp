@@ -28,11 +28,6 @@ void partition_records(std::span<const std::byte> records, RecordLayout layout, 
                        int shift, std::span<std::int64_t> offsets, std::span<std::byte> out,
                        int threads);
 
-/// positions[i] = index of keys[i] in `sorted` (ascending, distinct), or -1 where it is absent.
-/// Searches run interleaved, sixteen at a time, so that their cache misses overlap.
-void lookup_sorted(std::span<const std::uint64_t> sorted, std::span<const std::uint64_t> keys,
-                   std::span<std::int64_t> positions, int threads);
-
 /// Concatenates data[starts[i] .. starts[i] + lengths[i]) into `out`, whose size is the sum of the
 /// lengths. Throws InputError when a slice leaves `data` or the sizes do not add up.
 void gather_slices(std::span<const std::byte> data, std::span<const std::int64_t> starts,

@@ -66,6 +66,7 @@ NB_MODULE(_core, m) {
   python::bind_memory_probe(testing);
   python::bind_fastgcn_draw(m);
   python::bind_call_planner(m);
+  python::bind_names(m);
   python::bind_plan(m);
   python::bind_planner(m, testing);
   python::bind_policies(m);
@@ -78,6 +79,7 @@ NB_MODULE(_core, m) {
   python::bind_sum_rows(m);
   python::bind_sweep(m, testing);
   python::bind_synth(m);
+  python::bind_table(m);
   python::bind_text(m);
   python::bind_varint(m);
   python::bind_walk(m);

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         RankError,
         StorageError,
     )
+    from foregather.graph.convert.nodes.node_options import NodeTable, SplitRule
     from foregather.graph.convert.read_options import ReadOptions
     from foregather.graph.convert.run import convert
     from foregather.graph.features import Features
@@ -44,6 +45,8 @@ __all__ = [
     "infer",
     "convert",
     "ReadOptions",
+    "NodeTable",
+    "SplitRule",
     "ForegatherError",
     "InputError",
     "FormatError",
@@ -67,7 +70,9 @@ _HOME = {
     "infer": "foregather.train.infer",
     "convert": "foregather.graph.convert.run",
     "ReadOptions": "foregather.graph.convert.read_options",
-    **dict.fromkeys(__all__[11:-1], "foregather.errors"),
+    "NodeTable": "foregather.graph.convert.nodes.node_options",
+    "SplitRule": "foregather.graph.convert.nodes.node_options",
+    **dict.fromkeys(__all__[13:-1], "foregather.errors"),
 }
 
 

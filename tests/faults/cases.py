@@ -74,6 +74,8 @@ def write_source(folder: Path) -> None:
     )
     pairs = [f"n{a},n{b}" for a, b in rng.integers(0, NODES, (EDGES, 2))]
     (folder / "b.csv").write_text("\n".join(["source,target", *pairs, ""]))
+    rows = [f"n{k},{k}.5,{'xyz'[k % 3]}" for k in range(0, NODES + 9, 2)]
+    (folder / "n.csv").write_text("\n".join(["id,x,label", *rows, ""]))
 
 
 def _scores(path: Path) -> bytes:
@@ -106,6 +108,7 @@ def _page(run: Path) -> Any:
 
 
 _CONVERT = ["convert", "in/a.npz", "in/g", "--memory", "2GB", "--threads", "1"]
+_NODES = ["--node-table", "in/n.csv", "--fill", "0", "--split", "0.5", "0.2", "0.3"]
 _FLAGS = ["--train.epochs", "2", "--train.batch-size", "16", "--model.hidden", "4"]
 _FLAGS += ["--train.threads", "1", "--sampler.fanouts", "3", "2", "--memory.prefetch", "1"]
 _FLAGS += ["--checkpoint.minutes", "1e-6", "--train.device", "cpu"]  # after each batch
@@ -121,6 +124,10 @@ CASES: dict[str, Case] = {
         ["convert", "in/b.csv", "out/g", "--ids", "string", *_CONVERT[3:], "--overwrite"],
         "g",
         before=([*_CONVERT[:2], "out/g", *_CONVERT[3:]],),
+    ),
+    "convert --node-table": Case(
+        ["convert", "in/b.csv", "out/g", *_CONVERT[3:], *_NODES],
+        "g",
     ),
     "synth": Case(
         ["synth", "out/g", "--nodes", "200", "--degree", "4", "--features", "4", "--threads", "1"],

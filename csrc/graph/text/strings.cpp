@@ -1,5 +1,6 @@
 #include "graph/text/strings.hpp"
 
+#include <cstring>
 #include <string>
 
 #include "base/hash.hpp"
@@ -30,6 +31,14 @@ bool is_utf8(std::string_view bytes) {
   const auto* p = reinterpret_cast<const unsigned char*>(bytes.data());
   const unsigned char* const end = p + bytes.size();
   while (p < end) {
+    if (end - p >= 8) {  // most names are ASCII: eight bytes at a time
+      std::uint64_t eight;
+      std::memcpy(&eight, p, 8);
+      if ((eight & 0x8080808080808080ull) == 0) {
+        p += 8;
+        continue;
+      }
+    }
     const unsigned char lead = *p++;
     if (lead < 0x80) continue;
     const int more = lead >= 0xF0 ? 3 : lead >= 0xE0 ? 2 : 1;

@@ -60,6 +60,7 @@ struct WeightColumn {
 struct NameBuffer {
   std::span<std::uint8_t> data;     ///< at least text.size() bytes
   std::span<std::int64_t> offsets;  ///< at least columns * capacity + 1
+  std::span<std::uint64_t> keys;    ///< at least columns * capacity
 };
 
 /// Reads the given columns of every line as int64.
@@ -72,9 +73,9 @@ TextTaken parse_integers(const TextPiece& piece, std::span<const int> columns,
 /// Reads the given columns of every line as text and writes their XXH64 keys (seed 0).
 ///
 /// `keys` is laid out as `out` above. The strings themselves go to `names` back to back: string i
-/// is data[offsets[i] .. offsets[i + 1]). Each distinct string of the piece is there at least
-/// once; most repeats are left out (by comparing the text, so two strings with one key are both
-/// there). An empty field or one that is not UTF-8 is an error.
+/// is data[offsets[i] .. offsets[i + 1]), with keys[i]. Each distinct string of the piece is there
+/// at least once; most repeats are left out (by comparing the text, so two strings with one key are
+/// both there). An empty field or one that is not UTF-8 is an error.
 TextTaken parse_strings(const TextPiece& piece, std::span<const int> columns,
                         std::span<std::uint64_t> keys, NameBuffer names, WeightColumn weight = {});
 

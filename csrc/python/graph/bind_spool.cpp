@@ -1,3 +1,4 @@
+#include "graph/key_index.hpp"
 #include "graph/spool.hpp"
 #include "python/arrays.hpp"
 
@@ -19,16 +20,22 @@ void bind_spool(nb::module_& m) {
       nb::arg("key_bytes"), nb::arg("base"), nb::arg("shift"), nb::arg("offsets").noconvert(),
       nb::arg("out").noconvert(), nb::arg("threads") = 0,
       "Groups records by key range, stably; fills offsets and out.");
-  m.def(
-      "lookup_sorted",
-      [](const In<std::uint64_t>& sorted, const In<std::uint64_t>& keys,
-         const Out<std::int64_t>& positions, int threads) {
-        Released released;
-        lookup_sorted(view(sorted), view(keys), view(positions), threads);
-      },
-      nb::arg("sorted").noconvert(), nb::arg("keys").noconvert(), nb::arg("positions").noconvert(),
-      nb::arg("threads") = 0,
-      "Positions of keys in a sorted array of distinct keys; -1 where absent.");
+  nb::class_<KeyIndex>(m, "KeyIndex", "Finds keys in a sorted array of distinct keys.")
+      .def(
+          "__init__",
+          [](KeyIndex* self, const In<std::uint64_t>& sorted) {
+            new (self) KeyIndex(view(sorted));
+          },
+          nb::arg("sorted").noconvert(), nb::keep_alive<1, 2>())
+      .def(
+          "find",
+          [](const KeyIndex& self, const In<std::uint64_t>& keys,
+             const Out<std::int64_t>& positions, int threads) {
+            Released released;
+            self.find(view(keys), view(positions), threads);
+          },
+          nb::arg("keys").noconvert(), nb::arg("positions").noconvert(), nb::arg("threads") = 0,
+          "Positions of the keys in the sorted array; -1 where absent.");
   m.def(
       "gather_slices",
       [](const Bytes& data, const In<std::int64_t>& starts, const In<std::int64_t>& lengths,

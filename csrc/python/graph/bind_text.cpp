@@ -9,27 +9,10 @@
 #include "graph/text/strings.hpp"
 #include "graph/text/text.hpp"
 #include "python/arrays.hpp"
+#include "python/graph/lines.hpp"
 
 namespace foregather::python {
 namespace {
-
-// How to read a file and where its text starts, shared by every call on one piece of it.
-struct Lines {
-  std::string name;
-  std::string delimiter;
-  std::int64_t first_line;
-  std::int64_t skip_before;
-  bool comments;
-
-  TextPiece piece(const Bytes& text) const {
-    const auto* data = reinterpret_cast<const char*>(text.data());
-    return {{data, text.shape(0)}, name, first_line, skip_before, one(delimiter), comments};
-  }
-  static char one(const std::string& delimiter) {
-    if (delimiter.size() != 1) throw InputError("the delimiter must be one character");
-    return delimiter[0];
-  }
-};
 
 using Taken = std::tuple<std::int64_t, std::int64_t, std::size_t>;  // rows, lines, bytes
 using TakenNames = std::tuple<std::int64_t, std::int64_t, std::size_t, std::int64_t>;
@@ -65,15 +48,17 @@ void bind_text(nb::module_& m) {
           "parse_strings",
           [](const Lines& self, const Bytes& text, const std::vector<int>& columns,
              const Out<std::uint64_t>& keys, const Out<std::uint8_t>& data,
-             const Out<std::int64_t>& offsets, int weight_column, const Out<float>& weights) {
+             const Out<std::int64_t>& offsets, const Out<std::uint64_t>& name_keys,
+             int weight_column, const Out<float>& weights) {
             Released released;
-            const TextTaken taken =
-                parse_strings(self.piece(text), columns, view(keys), {view(data), view(offsets)},
-                              {weight_column, view(weights)});
+            const TextTaken taken = parse_strings(self.piece(text), columns, view(keys),
+                                                  {view(data), view(offsets), view(name_keys)},
+                                                  {weight_column, view(weights)});
             return TakenNames(taken.rows, taken.lines, taken.bytes, taken.names);
           },
           nb::arg("text").noconvert(), nb::arg("columns").noconvert(), nb::arg("keys").noconvert(),
-          nb::arg("data").noconvert(), nb::arg("offsets").noconvert(), nb::arg("weight_column"),
+          nb::arg("data").noconvert(), nb::arg("offsets").noconvert(),
+          nb::arg("name_keys").noconvert(), nb::arg("weight_column"),
           nb::arg("weights").noconvert(),
           "Columns as XXH64 keys and names; (rows, lines, bytes, names) taken.")
       .def("parse_numbers", &parse_numbers_into<float>, nb::arg("text").noconvert(),

@@ -45,23 +45,6 @@ void partitions_stably() {
                InputError);
 }
 
-void looks_up() {
-  std::vector<std::uint64_t> sorted;
-  for (std::uint64_t i = 0; i < 1000; ++i) sorted.push_back(i * 3 + (1ull << 40));
-  std::vector<std::uint64_t> keys;
-  for (std::uint64_t i = 0; i < 3100; ++i) keys.push_back(i + (1ull << 40) - 20);
-  for (std::size_t size : {0, 1, 2, 3, 999, 1000}) {
-    std::span<const std::uint64_t> part(sorted.data(), size);
-    std::vector<std::int64_t> found(keys.size());
-    lookup_sorted(part, keys, found, 3);
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      const auto at = std::lower_bound(part.begin(), part.end(), keys[i]);
-      const bool present = at != part.end() && *at == keys[i];
-      CHECK(found[i] == (present ? at - part.begin() : -1));
-    }
-  }
-}
-
 void gathers() {
   const std::vector<std::byte> data = {std::byte{1}, std::byte{2}, std::byte{3}};
   const std::vector<std::int64_t> starts = {2, 0, 3, 0}, lengths = {1, 2, 0, 3};
@@ -81,6 +64,5 @@ void gathers() {
 int main() {
   gathers();
   partitions_stably();
-  looks_up();
   return 0;
 }

@@ -87,24 +87,26 @@ void test_numbers() {
 
 void test_strings() {
   const std::string text = "\"a,\"\"b\"\"\",caf\xC3\xA9\ncaf\xC3\xA9 , x y \n";
-  std::vector<std::uint64_t> keys(4), again(8);
+  std::vector<std::uint64_t> keys(4), held(4), again(8);
   std::vector<std::uint8_t> data(text.size());
   std::vector<std::int64_t> offsets(5);
-  const TextTaken taken = parse_strings({text, "s"}, std::vector<int>{0, 1}, keys, {data, offsets});
+  const NameBuffer names{data, offsets, held};
+  const TextTaken taken = parse_strings({text, "s"}, std::vector<int>{0, 1}, keys, names);
   CHECK(taken.rows == 2 && taken.names == 3);
   const std::string joined(data.begin(), data.begin() + offsets[3]);
   CHECK(joined == "a,\"b\"caf\xC3\xA9x y");
   hash_strings(data, std::span(offsets).first(4), std::span(again).first(3));
+  CHECK(held[0] == again[0] && held[1] == again[1] && held[2] == again[2]);
   CHECK(keys[0] == again[0] && keys[1] == again[1] && keys[2] == again[1] && keys[3] == again[2]);
   for (const char* bad : {"a,", "a,\"b", "a,\"b\"c", "a,\"\"", "a,\xFF", "a,\xC0\x80", "a"}) {
-    CHECK_THROWS(parse_strings({bad, "s"}, std::vector<int>{0, 1}, keys, {data, offsets}),
-                 InputError);
+    CHECK_THROWS(parse_strings({bad, "s"}, std::vector<int>{0, 1}, keys, names), InputError);
   }
   CHECK_THROWS(hash_strings(data, std::vector<std::int64_t>{0, 99}, std::span(again).first(1)),
                InputError);
   CHECK_THROWS(hash_strings(data, std::vector<std::int64_t>{3, 1}, std::span(again).first(1)),
                InputError);
   CHECK(is_utf8("\xF0\x9F\x8C\x8D") && !is_utf8("\xED\xA0\x80") && !is_utf8("\xF4\x90\x80\x80"));
+  CHECK(is_utf8("eight or more caf\xC3\xA9") && !is_utf8("eight or more \xC3"));
   CHECK(!is_utf8("\xE2\x82") && !is_utf8("\x80") && !is_utf8("\xE0\x80\x80"));
 }
 
@@ -121,7 +123,7 @@ void test_noise() {
     piece.comments = random() % 2;
     const std::size_t room = random() % 9;
     std::vector<std::int64_t> ids(2 * room), offsets(2 * room + 1);
-    std::vector<std::uint64_t> keys(2 * room);
+    std::vector<std::uint64_t> keys(2 * room), held(2 * room);
     std::vector<float> weights(room), numbers(3 * room);
     std::vector<std::uint8_t> data(exact.size());
     const std::vector<int> columns = {1, 0};
@@ -135,7 +137,7 @@ void test_noise() {
       }
     };
     attempt([&] { return parse_integers(piece, columns, ids, weight); });
-    attempt([&] { return parse_strings(piece, columns, keys, {data, offsets}, weight); });
+    attempt([&] { return parse_strings(piece, columns, keys, {data, offsets, held}, weight); });
     attempt([&] { return parse_numbers<float>(piece, 3, std::span(numbers)); });
     split_fields(piece.text, piece.delimiter);
   }

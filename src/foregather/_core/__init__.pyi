@@ -475,6 +475,29 @@ class CallPlanner:
     SLOT_BYTES: Final[int] = ...
     """Bytes of its tables per slot, at most."""
 
+class NameTable:
+    """The distinct names of a stream, in a budget of bytes."""
+
+    def __init__(self, budget: int) -> None: ...
+
+    def add(self, data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], first: int = 0) -> int:
+        """
+        Adds names from `first` on; the number of the first that found no room.
+        """
+
+    def __len__(self) -> int: ...
+
+    def next_length(self) -> int:
+        """Length of the name that next() starts with, 0 after the last."""
+
+    def next(self, keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu')], lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], text: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> tuple[int, int]:
+        """
+        Fills the arrays with the next names by ascending key; (names, bytes) taken.
+        """
+
+    def clear(self) -> None:
+        """Forgets every name and frees the memory."""
+
 class Geometry:
     """Where rows lie in their file; see plan.hpp."""
 
@@ -838,8 +861,13 @@ def labor_limits(fanout: int, degree: Annotated[NDArray[numpy.int64], dict(shape
 def partition_records(records: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], record_bytes: int, key_offset: int, key_bytes: int, base: int, shift: int, offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], out: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], threads: int = 0) -> None:
     """Groups records by key range, stably; fills offsets and out."""
 
-def lookup_sorted(sorted: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], positions: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int = 0) -> None:
-    """Positions of keys in a sorted array of distinct keys; -1 where absent."""
+class KeyIndex:
+    """Finds keys in a sorted array of distinct keys."""
+
+    def __init__(self, sorted: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
+    def find(self, keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], positions: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int = 0) -> None:
+        """Positions of the keys in the sorted array; -1 where absent."""
 
 def gather_slices(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> None:
     """Concatenates slices of a byte array."""
@@ -940,6 +968,26 @@ class Synth:
     def id(self, vertex: int) -> int:
         """The id of a vertex."""
 
+NO_TIME: int = -9223372036854775808
+
+class Table:
+    """Reads the rows of a node table."""
+
+    def __init__(self, *, count: int, id: int, text_ids: bool, time: int, dates: bool, numbers: Sequence[int], classes: Sequence[int]) -> None: ...
+
+    def parse(self, lines: Lines, text: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], line_numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], ids: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu')], data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], name_keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu')], numbers: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], classes: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')], times: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> tuple[int, int, int, int]:
+        """
+        Fills the arrays; ids are int64 or keys in the same bits; (rows, lines, bytes, names).
+        """
+
+    def classes(self, column: int) -> list[str]:
+        """The classes of a column in the order of their numbers."""
+
+def parse_time(text: str) -> int | None:
+    """
+    Microseconds since 1970 of an ISO 8601 date or date and time; None where it is neither.
+    """
+
 class Lines:
     """How to read a piece of a delimited file."""
 
@@ -955,7 +1003,7 @@ class Lines:
     def parse_integers(self, text: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], columns: Sequence[int], out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], weight_column: int, weights: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')]) -> tuple[int, int, int]:
         """Columns as int64, column by column; (rows, lines, bytes) taken."""
 
-    def parse_strings(self, text: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], columns: Sequence[int], keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu')], data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], weight_column: int, weights: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')]) -> tuple[int, int, int, int]:
+    def parse_strings(self, text: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], columns: Sequence[int], keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu')], data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], name_keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu')], weight_column: int, weights: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')]) -> tuple[int, int, int, int]:
         """Columns as XXH64 keys and names; (rows, lines, bytes, names) taken."""
 
     @overload

@@ -1,8 +1,8 @@
 """renumber: writes a graph folder in another node order, so that each rank's block is consecutive.
 
 The new folder is an ordinary graph; `mapping` holds each node's id in the source (or in the
-source's own source, if that was renumbered), and meta.json the boundaries of the blocks. Edges and
-feature rows are written a chunk at a time; arrays over nodes are held in memory.
+source's own source, if that was renumbered; names stay names), and meta.json the boundaries of the
+blocks. Edges and feature rows are written a chunk at a time; arrays over nodes are held in memory.
 """
 
 import os
@@ -17,6 +17,7 @@ from foregather.graph.graph import Graph
 from foregather.graph.mapped import fetch, take
 from foregather.graph.on_disk.folder import facts_of
 from foregather.graph.on_disk.writer import FolderWriter
+from foregather.graph.original_ids import write_original_ids
 from foregather.sampling.rows import pointer
 
 __all__ = ["Order", "metis_order", "renumber"]
@@ -90,7 +91,9 @@ def renumber(
     with FolderWriter(dst, overwrite) as writer:
         edges = _write_edges(writer, graph, order, place)
         for name, values in graph.stored_arrays().items():
-            if name in ("indptr", "indices", "edge_weight", "mapping") or name in edges:
+            if name in ("indptr", "indices", "edge_weight") or name in edges:
+                continue
+            if name in ("mapping", "mapping_bytes", "mapping_offsets"):
                 continue
             if name.startswith("splits/"):
                 writer.put(name, np.sort(place[fetch(values)]))
@@ -98,8 +101,7 @@ def renumber(
                 writer.put(name, fetch(values))
             else:
                 _write_rows(writer, name, values, order)
-        old = graph.extra.get("mapping")
-        writer.put("mapping", order.astype(np.int64) if old is None else fetch(old)[order])
+        write_original_ids(writer, graph, order)
         facts = facts_of(graph)
         facts["partition"] = {
             "order": how,

@@ -18,6 +18,7 @@ from foregather.graph.chunks import edge_pieces, row_pieces
 from foregather.graph.graph import Graph
 from foregather.graph.labels import label_facts
 from foregather.graph.mapped import fetch
+from foregather.graph.original_ids import id_facts
 from foregather.observe.plots import new_figure, save_figure
 from foregather.observe.progress import Progress
 
@@ -44,6 +45,7 @@ def describe(graph: Graph) -> dict[str, Any]:
         "num_nodes": graph.num_nodes,
         "num_edges": graph.num_edges,
         "ids": graph.indices.dtype.name,
+        "original_ids": id_facts(graph),
         "in_degree": _degree_facts(*incoming),
         "out_degree": _degree_facts(*outgoing),
         "isolated": _isolated(graph, out_degree),
@@ -159,6 +161,9 @@ def _label_facts(graph: Graph) -> dict[str, Any] | None:
     if facts["kind"] == "single":
         classes, counts = _histogram(piece for _, piece in row_pieces(labels))
         order = [i for i in np.argsort(-counts, kind="stable") if classes[i] >= 0]
+        names = graph.meta.get("labels", {}).get("classes") if graph.meta else None
+        if isinstance(names, (list, tuple)) and len(names) == facts["num_classes"]:
+            facts["classes"] = [str(name) for name in names]
         facts["top_classes"] = [[int(classes[i]), int(counts[i])] for i in order[:_TOP_CLASSES]]
     return facts
 

@@ -10,11 +10,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from foregather.errors import FormatError
 from foregather.graph.build import fields_from_edges, fields_from_pyg
 from foregather.graph.graph_value import GraphValue, plain_fields
 from foregather.graph.integrity.verify import Report, verify
 from foregather.graph.on_disk.folder import compute_digest, open_graph, save_graph
+from foregather.graph.original_ids import find_nodes, original_ids
 
 __all__ = ["Graph"]
 
@@ -56,7 +60,8 @@ class Graph(GraphValue):
         edge_ids: int64 [E], only for graphs made from an edge_index: the input position of each
             edge, -1 for a self-loop that was added.
         extra: further arrays of the folder: `mapping`, or `mapping_bytes` and `mapping_offsets`,
-            the ids of the source, and any arrays added by others. They are not in batches.
+            the ids of the source (see `original_ids`), and any arrays added by others. They are
+            not in batches.
         meta: facts: labels, features, undirected, self_loops, duplicates, provenance; for a graph
             from a folder everything in its meta.json.
         path: the folder that the graph is read from, or None; a copy with other topology or
@@ -153,6 +158,29 @@ class Graph(GraphValue):
 
     def __copy__(self) -> "Graph":
         return self  # nothing in it can be changed
+
+    def original_ids(self, nodes: Any) -> npt.NDArray[np.int64] | list[str]:
+        """The ids that nodes have in the source: integers, or names where the source has names.
+
+        Args:
+            nodes: node ids, such as `batch.n_id` or `graph.split("test")`, or a mask.
+
+        Raises:
+            InputError: `nodes` are no nodes of the graph.
+        """
+        return original_ids(self, nodes)
+
+    def nodes_of(self, ids: Any) -> npt.NDArray[np.int64]:
+        """The nodes that have these ids in the source; the opposite of `original_ids`.
+
+        Args:
+            ids: a list of integers, or of names where the source has names. The first call reads
+                all ids of the source and keeps 8 to 16 bytes per node.
+
+        Raises:
+            InputError: an id is not in the graph.
+        """
+        return find_nodes(self, ids)
 
     def verify(self) -> Report:
         """Checks every byte and every id; see `foregather.graph.integrity.verify`."""

@@ -4,10 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
+import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foregather.errors import InputError
+from foregather.errors import FormatError, InputError
 from foregather.graph.convert.names import string_keys
 from foregather.graph.convert.numbering import Numbering
 from foregather.graph.convert.source import EdgeChunk, Strings
@@ -76,7 +77,9 @@ def test_strings_lead_back(pairs, memory, step, tmp_path_factory):
     data = np.load(folder / "g/mapping_bytes.npy").tobytes()
     offsets = np.load(folder / "g/mapping_offsets.npy")
     names = [data[a:b].decode() for a, b in itertools.pairwise(offsets)]
-    assert len(names) == count == len({n for pair in pairs for n in pair})
+    expected = {n for pair in pairs for n in pair}
+    assert names == sorted(expected, key=lambda name: xxhash.xxh64(name.encode()).intdigest())
+    assert count == len(expected)
     assert [(names[s], names[t]) for s, t in zip(source, target, strict=True)] == pairs
 
 
@@ -97,6 +100,41 @@ def test_two_strings_with_one_key_are_refused(tmp_path, monkeypatch):
         numbering.add(EdgeChunk(keys, keys, names=pack(["b"])))
         numbering.finish()
     assert not list(tmp_path.iterdir())
+
+
+def test_two_strings_with_one_key_are_refused_beyond_memory(tmp_path):
+    many = pack([f"name {k}" for k in range(500)])._replace(keys=np.arange(500, dtype=np.uint64))
+    late = pack(["another"])._replace(keys=np.array([3], np.uint64))
+    keys = np.array([3], np.uint64)
+    with (
+        FolderWriter(tmp_path / "g") as writer,
+        pytest.raises(InputError, match="same 64-bit key"),
+    ):
+        numbering = Numbering(writer, "string", False, None, 600)
+        numbering.add(EdgeChunk(keys, keys, names=many))
+        numbering.add(EdgeChunk(keys, keys, names=late))
+        numbering.finish()
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_edge_without_its_name_is_refused(tmp_path):
+    keys = string_keys(pack(["a", "b"]))
+    with FolderWriter(tmp_path / "g") as writer, pytest.raises(FormatError, match="edge 0"):
+        numbering = Numbering(writer, "string", False, None, 1 << 20)
+        numbering.add(EdgeChunk(keys[:1], keys[1:], names=pack(["a"])))
+        numbering.finish()
+        list(numbering.edges())
+
+
+def test_ids_without_edges_are_numbered(tmp_path):
+    with FolderWriter(tmp_path / "g") as writer:
+        numbering = Numbering(writer, "sparse", False, None, 1 << 20)
+        numbering.add(EdgeChunk(np.array([70]), np.array([-5])))
+        numbering.add_ids(np.array([9, 70, 9]), None)
+        assert numbering.finish() == 3
+        find = numbering.numbers()
+        assert find(np.array([70, 9, -5, 8])).tolist() == [2, 1, 0, -1]
+        assert [numbering.original(node) for node in range(3)] == ["-5", "9", "70"]
 
 
 def test_floats_are_not_names(tmp_path):

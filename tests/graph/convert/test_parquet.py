@@ -38,11 +38,13 @@ def pairs(source: ParquetSource, step: int = 1000) -> list[tuple[Any, Any]]:
         ends = [chunk.source.tolist(), chunk.target.tolist()]
         if source.ids == "string":
             assert chunk.names is not None and chunk.source.dtype == np.uint64
-            data, offsets = chunk.names
+            data, offsets, held = chunk.names
+            assert held is not None
             table = {}
-            for a, b in itertools.pairwise(offsets):
+            for key, (a, b) in zip(held.tolist(), itertools.pairwise(offsets), strict=True):
                 text = data[a:b].tobytes()
-                table[xxhash.xxh64(text).intdigest()] = text.decode()
+                assert xxhash.xxh64(text).intdigest() == key
+                table[key] = text.decode()
             ends = [[table[key] for key in keys] for keys in ends]
         found += zip(*ends, strict=True)
     return found

@@ -45,10 +45,12 @@ def names(chunks: list[EdgeChunk]) -> dict[int, str]:
     table = {}
     for chunk in chunks:
         assert chunk.names is not None
-        data, offsets = chunk.names
-        for a, b in itertools.pairwise(offsets):
+        data, offsets, keys = chunk.names
+        assert keys is not None
+        for key, (a, b) in zip(keys.tolist(), itertools.pairwise(offsets), strict=True):
             text = data[a:b].tobytes()
-            table[xxhash.xxh64(text).intdigest()] = text.decode()
+            assert xxhash.xxh64(text).intdigest() == key
+            table[key] = text.decode()
     return table
 
 

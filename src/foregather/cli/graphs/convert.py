@@ -1,5 +1,6 @@
 """foregather convert: converts existing data to a graph folder, in bounded memory."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,6 +11,8 @@ from foregather.errors import InputError
 from foregather.units import format_bytes, format_count, parse_count
 
 __all__ = ["Convert"]
+
+_SHOWN_CLASSES = 20
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,31 @@ class Convert:
     """A .npy or .npz with the node features; those of the source are left out."""
     splits: bool = True
     """Convert the splits."""
+    node_table: Path | None = None
+    """A table with a row per node (csv, tsv or txt, or .gz of these, or .parquet): ids as in the
+    edges, features, labels, splits."""
+    node_id: str | None = None
+    """Id column of the node table, by name or position; None: id, node, name or the first."""
+    node_features: tuple[str, ...] | None = None
+    """Feature columns of the node table; None: every column of numbers that is nothing else."""
+    node_label: str | None = None
+    """Label column of the node table; None: one called label, class or y."""
+    node_label_kind: Literal["auto", "number", "text"] = "auto"
+    """Labels as numbers, or as names of classes; auto looks."""
+    node_split: str | None = None
+    """Column of the node table that names splits; None: one called split."""
+    node_time: str | None = None
+    """Column of times of the node table, whole numbers or dates; None: time, timestamp or date."""
+    node_header: Literal["auto", "yes", "no"] = "auto"
+    """Whether the first line of the node table is a header."""
+    fill: float | None = None
+    """Value of node features that the node table does not have; None refuses that."""
+    split: tuple[float, float, float] | None = None
+    """Divide the labelled nodes by chance into train, valid and test, such as 0.6 0.2 0.2."""
+    split_seed: int = 0
+    """Seed of --split."""
+    split_time: tuple[str, str] | None = None
+    """Divide the labelled nodes by time: valid from the first time on, test from the second."""
     overwrite: bool = False
     """Replace an existing graph folder."""
     threads: int = 0
@@ -66,7 +94,8 @@ class Convert:
             num_nodes=None if self.nodes is None else parse_count(self.nodes),
             columns=self.columns,
             weight=self.weight,
-            header=None if self.header == "auto" else self.header == "yes",
+            header=_said(self.header),
+            table=self._table(),
         )
         return convert(
             self.src,
@@ -78,10 +107,43 @@ class Convert:
             dtype=self.dtype,
             reading=reading,
             features=self.features,
-            splits=self.splits,
+            splits=self._splits(),
             overwrite=self.overwrite,
             threads=self.threads,
         )
+
+    def _table(self) -> Any:
+        from foregather.graph.convert import NodeTable
+
+        options: dict[str, Any] = {
+            "id": self.node_id,
+            "features": self.node_features,
+            "label": self.node_label,
+            "split": self.node_split,
+            "time": self.node_time,
+            "header": _said(self.node_header),
+            "fill": self.fill,
+        }
+        kind = self.node_label_kind
+        if self.node_table is not None:
+            return NodeTable(self.node_table, label_kind=kind, **options)
+        unused = [name for name, given in options.items() if given is not None]
+        if unused or kind != "auto":
+            name = unused[0] if unused else "label-kind"
+            flag = "--fill" if name == "fill" else f"--node-{name}"
+            raise InputError(f"{flag} has no effect without --node-table; leave it out")
+        return None
+
+    def _splits(self) -> Any:
+        from foregather.graph.convert import SplitRule
+
+        if self.split is None and self.split_seed:
+            raise InputError("--split-seed has no effect without --split; leave it out")
+        if self.split is None and self.split_time is None:
+            return self.splits
+        if not self.splits:
+            raise InputError("--no-splits and --split exclude each other; pass one of them")
+        return SplitRule(fractions=self.split, seed=self.split_seed, times=self.split_time)
 
     def show(self, facts: dict[str, Any]) -> str:
         """Returns the summary as text."""
@@ -101,6 +163,7 @@ class Convert:
             kind, classes = facts["labels"]["kind"], facts["labels"]["num_classes"]
             what = "numbers, not classes" if classes is None else f"{classes} classes"
             lines.append(f"  labels: {kind}, {what}, {facts['labels']['missing']} missing")
+            lines += _classes(facts["labels"].get("classes", ()))
         if "splits" in facts:
             sizes = ", ".join(f"{name} {format_count(n)}" for name, n in facts["splits"].items())
             lines.append(f"  splits: {sizes}")
@@ -111,6 +174,19 @@ class Convert:
         )
         lines.append(f"next: foregather info {self.dst}")
         return "\n".join(lines)
+
+
+def _said(answer: str) -> bool | None:
+    return None if answer == "auto" else answer == "yes"
+
+
+def _classes(names: Sequence[str]) -> list[str]:
+    """The first classes by number, in one line."""
+    if not names:
+        return []
+    shown = ", ".join(f"{k} = {name}" for k, name in enumerate(names[:_SHOWN_CLASSES]))
+    more = len(names) - _SHOWN_CLASSES
+    return [f"  classes: {shown}" + (f" and {more} more (in meta.json)" if more > 0 else "")]
 
 
 def _features(facts: dict[str, Any]) -> str:

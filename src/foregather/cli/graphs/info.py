@@ -47,6 +47,7 @@ class Info:
         lines = [
             f"{facts['name']}  (digest {facts['digest']})",
             f"  nodes        {format_count(facts['num_nodes'])}  ({facts['ids']} ids)",
+            *_id_lines(facts["original_ids"]),
             f"  edges        {format_count(facts['num_edges'])}",
             *(_degree_line(name, facts[name]) for name in ("in_degree", "out_degree")),
             f"  isolated     {format_count(facts['isolated'])}",
@@ -72,6 +73,13 @@ class Info:
         return "\n".join(lines)
 
 
+def _id_lines(facts: dict[str, Any]) -> list[str]:
+    if facts["kind"] == "same":
+        return []
+    example = f", node 0 is {facts['example']!r:.80}" if "example" in facts else ""
+    return [f"  source ids   {facts['kind']}{example}"]
+
+
 def _degree_line(name: str, facts: dict[str, Any] | None) -> str:
     label = name.replace("_", "-")
     if facts is None:
@@ -93,8 +101,10 @@ def _node_lines(facts: dict[str, Any]) -> list[str]:
     if labels is not None:
         classes = "" if labels["num_classes"] is None else f"{labels['num_classes']} classes, "
         lines.append(f"  labels       {labels['kind']}, {classes}{labels['missing']} missing")
-        for name, count in labels.get("top_classes", [])[:3]:
-            lines.append(f"    class {name:<14} {format_count(count)}")
+        names = labels.get("classes")
+        for number, count in labels.get("top_classes", [])[:3]:
+            shown = str(number) if names is None else f"{number} ({names[number]})"
+            lines.append(f"    class {shown:<14} {format_count(count)}")
     for name, count in facts["splits"].items():
         lines.append(f"  split        {name}: {format_count(count)}")
     return lines

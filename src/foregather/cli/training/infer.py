@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import tyro
 
 from foregather.observe.report import NOT_SCORED
+from foregather.targets import check_file
 from foregather.units import format_bytes, format_count, format_number
 
 __all__ = ["Infer"]
@@ -21,7 +22,8 @@ class Infer:
     graph: Annotated[Path, tyro.conf.Positional]
     """The graph folder; it may differ from that of the run."""
     out: Annotated[Path, tyro.conf.Positional]
-    """The array file to make (.npy): float32, one row per node, one column per class."""
+    """The array file to make (.npy): float32, one row per node, one column per class. Where the
+    graph has ids of its source, OUT.ids.csv has the id of each row."""
     memory: str | None = None
     """Bytes (2GB) for graph, cache and batches; None: the run's own budget."""
     batch_size: int | None = None
@@ -37,6 +39,7 @@ class Infer:
         """Infers, and scores the splits that have labels."""
         from foregather.graph.graph import Graph
         from foregather.graph.on_disk.npy import map_array
+        from foregather.graph.original_ids import id_kind, write_ids
         from foregather.observe.progress import peak_memory
         from foregather.train.from_settings import infer_options
         from foregather.train.infer import infer
@@ -48,7 +51,14 @@ class Infer:
             settings = replace(settings, memory=replace(settings.memory, budget=self.memory))
         graph = Graph.open(self.graph)
         options = infer_options(settings) | {"batch_size": self.batch_size}
+        named = self.out.with_name(self.out.name + ".ids.csv")
+        with_ids = id_kind(graph) != "same"
+        if with_ids:
+            check_file(named, self.overwrite)
         facts = infer(model, graph, self.out, overwrite=self.overwrite, **options)
+        if with_ids:
+            write_ids(graph, named)
+            facts["ids"] = str(named)
         facts["accuracy"] = {}
         if graph.labels is not None and graph.labels.dtype.kind in "biu":
             scores = map_array(self.out)
@@ -67,6 +77,8 @@ class Infer:
             f"moved     {format_bytes(facts['bytes'])} read by plan, "
             f"{format_bytes(facts['written'])} written; peak {format_bytes(facts['peak_memory'])}",
         ]
+        if "ids" in facts:
+            lines.append(f"ids       {facts['ids']}: the id of each row in the source")
         if facts["accuracy"]:
             found = ", ".join(f"{name} {share:.4f}" for name, share in facts["accuracy"].items())
             lines.append(f"accuracy  {found}")

@@ -82,7 +82,7 @@ def _open_folder(path: Path, asked: ReadOptions, splits: bool) -> Source:
 
 
 def _arrays(arrays: Arrays, asked: ReadOptions) -> Source:
-    asked.only("arrays", "ids", "num_nodes")
+    asked.only("arrays", "ids", "num_nodes", "table")
     return ArraysSource(arrays, _array_ids(asked.ids), asked.num_nodes)
 
 
@@ -93,7 +93,7 @@ def _table(path: Path, asked: ReadOptions) -> Source:
 
     source: ParquetSource | TextSource
     if path.is_dir() or path.name.lower().endswith(".parquet"):
-        asked.only("Parquet", "ids", "num_nodes", "columns", "weight")
+        asked.only("Parquet", "ids", "num_nodes", "columns", "weight", "table")
         source = ParquetSource(path, columns=asked.columns, ids=asked.ids, weight=asked.weight)
     else:
         source = TextSource(

@@ -3,10 +3,11 @@
 from dataclasses import dataclass, fields
 
 from foregather.errors import InputError
+from foregather.graph.convert.nodes.node_options import NodeTable
 
 __all__ = ["ReadOptions"]
 
-_FLAGS = {"num_nodes": "nodes"}  # where the command line has another name
+_FLAGS = {"num_nodes": "nodes", "table": "node-table"}  # where the command line has another name
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,7 @@ class ReadOptions:
         weight: weight column of a table.
         header: whether the first line of an edge list is a header; None looks, and refuses a
             line that could be an edge as well.
+        table: a table of nodes that belongs to the edges.
     """
 
     ids: str = "auto"
@@ -28,6 +30,7 @@ class ReadOptions:
     columns: tuple[str, ...] | None = None
     weight: str | None = None
     header: bool | None = None
+    table: NodeTable | None = None
 
     def only(self, what: str, *allowed: str) -> None:
         """Refuses every option that is given and that such a source has no use for.

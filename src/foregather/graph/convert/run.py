@@ -15,9 +15,18 @@ import numpy as np
 
 from foregather.errors import BudgetError, InputError, StorageError
 from foregather.graph.convert.detect import open_features, open_source
+from foregather.graph.convert.nodes.join import NodeJoin
+from foregather.graph.convert.nodes.node_options import SplitRule
+from foregather.graph.convert.nodes.node_rows import NodeReader
+from foregather.graph.convert.nodes.write_nodes import (
+    NodeParts,
+    largest_id,
+    open_table,
+    table_notes,
+    write_nodes,
+)
 from foregather.graph.convert.numbering import Numbering
 from foregather.graph.convert.read_options import ReadOptions
-from foregather.graph.convert.rows import write_rows
 from foregather.graph.convert.source import Rows, Source
 from foregather.graph.convert.topology import (
     EdgeRules,
@@ -26,7 +35,6 @@ from foregather.graph.convert.topology import (
     is_wide,
     record_dtype,
 )
-from foregather.graph.labels import normalize_labels, normalize_split
 from foregather.graph.on_disk.writer import FolderWriter
 from foregather.observe.progress import Progress, peak_memory
 from foregather.observe.usable_memory import usable_memory
@@ -49,7 +57,7 @@ def convert(
     dtype: str = "auto",
     reading: ReadOptions | None = None,
     features: str | os.PathLike[str] | None = None,
-    splits: bool = True,
+    splits: bool | SplitRule = True,
     overwrite: bool = False,
     threads: int = 0,
     **others: Any,
@@ -70,7 +78,7 @@ def convert(
         reading: how the source is read where it does not say so: ids, number of nodes, columns,
             weights, header.
         features: a file with the node features; those of the source are left out.
-        splits: False leaves the splits out.
+        splits: False leaves the splits out; a `SplitRule` makes new ones of the labelled nodes.
         overwrite: replace an existing graph folder.
         threads: threads of the kernels, 0 for all.
         others: fields of `reading`, which release 0.1 had as arguments; with a warning.
@@ -85,9 +93,16 @@ def convert(
     refuse_unknown(others, convert, *(one.name for one in fields(ReadOptions)))
     started = time.perf_counter()
     work = _working_memory(parse_size(memory))
-    source = open_source(src, asked, splits=splits)
+    source = open_source(src, asked, splits=splits is True)
+    reader = open_table(asked.table, source, splits)
     rows = open_features(features, work // 4) if features is not None else source.features
-    if rows is None and dtype != "auto":
+    joined = reader is not None and bool(reader.columns.features)
+    if rows is not None and reader is not None and joined:
+        raise InputError(
+            f"{reader.name} has features, and so has the source or --features; leave one of them "
+            "out (--node-features takes the columns of a table that are features)"
+        )
+    if rows is None and not joined and dtype != "auto":
         raise InputError(
             f"--dtype is {dtype!r}, the type of node features, but {source.name} has none; leave "
             "it out, or name a file with --features"
@@ -97,8 +112,18 @@ def convert(
     rules = EdgeRules(undirected, self_loops, dedup)
     with FolderWriter(dst, overwrite) as writer:
         _check_space(writer.folder, source, rules, rows, dtype)
-        topology, count, edges = _write_edges(writer, source, rules, work, threads)
-        facts = _write_nodes(writer, source, rows, dtype, count, work, splits)
+        table = None
+        if reader is not None and asked.table is not None:
+            table = NodeJoin(writer, reader, asked.table, work)
+        topology, count, edges, numbering = _write_edges(
+            writer, source, table, rules, work, threads
+        )
+        parts = NodeParts(rows, dtype, splits, table, _same, str)
+        if numbering is not None:
+            original = numbering.original
+            numbers = _same if table is None else numbering.numbers()
+            parts = NodeParts(rows, dtype, splits, table, numbers, original)
+        facts = write_nodes(writer, source, parts, count, work)
         if topology.negative:
             facts["edge_weight"] = {"negative": topology.negative}
         writer.finish(
@@ -107,7 +132,10 @@ def convert(
             undirected=True if rules.undirected else None,
             self_loops="added" if rules.self_loops else "kept",
             duplicates="removed" if rules.drops else "kept",
-            provenance={"source": source.name, "options": asdict(rules) | {"dtype": dtype}},
+            provenance={
+                "source": source.name,
+                "options": asdict(rules) | {"dtype": dtype} | _node_options(reader, splits),
+            },
             **facts,
         )
         bytes_written = _folder_bytes(Path(dst))
@@ -123,6 +151,7 @@ def convert(
         "bytes": bytes_written,
         "notes": [
             *source.notes(),
+            *table_notes(table),
             *_direction_note(source, rules),
             *_weight_note(topology),
             *_feature_note(source, features),
@@ -168,12 +197,21 @@ def _check_space(
         )
 
 
+def _same(ids: Any) -> Any:
+    return ids
+
+
 def _write_edges(
-    writer: FolderWriter, source: Source, rules: EdgeRules, work: int, threads: int
-) -> tuple[Topology, int, int]:
+    writer: FolderWriter,
+    source: Source,
+    table: NodeJoin | None,
+    rules: EdgeRules,
+    work: int,
+    threads: int,
+) -> tuple[Topology, int, int, Numbering | None]:
     count = source.num_nodes
     if source.ids != "dense":
-        return _write_numbered(writer, source, rules, work, threads)
+        return _write_numbered(writer, source, table, rules, work, threads)
     for wide in (count is not None and is_wide(count), True):
         dtype = record_dtype(wide, source.has_weight, source.edge_features)
         topology = Topology(writer, dtype, rules, work, threads)
@@ -182,14 +220,21 @@ def _write_edges(
             break
         except IdTooWide:  # reread with 64 bits
             topology.discard()
+    largest, rows = (-1, 0) if table is None else largest_id(table, count)
     if count is None:
-        count = topology.largest + 1
-        if count > 1_000_000 + 100 * topology.position:
+        largest = max(largest, topology.largest)
+        count = largest + 1
+        if count > 1_000_000 + 100 * (topology.position + rows):
             raise InputError(
-                f"the largest id is {topology.largest} but there are only {topology.position} "
+                f"the largest id is {largest} but there are only {topology.position} "
                 "edges; pass --ids sparse to renumber the nodes, or --nodes to say their number"
             )
-    return topology, count, topology.finish(count)
+        if is_wide(count) and not wide:
+            raise InputError(
+                f"the node table has the id {largest}, beyond 32 bits, and the edges have none; "
+                "pass --ids sparse to renumber the nodes"
+            )
+    return topology, count, topology.finish(count), None
 
 
 def _spool(topology: Topology, source: Source, count: int | None, work: int) -> None:
@@ -205,8 +250,13 @@ def _edge_step(dtype: np.dtype[Any], work: int) -> int:
 
 
 def _write_numbered(
-    writer: FolderWriter, source: Source, rules: EdgeRules, work: int, threads: int
-) -> tuple[Topology, int, int]:
+    writer: FolderWriter,
+    source: Source,
+    table: NodeJoin | None,
+    rules: EdgeRules,
+    work: int,
+    threads: int,
+) -> tuple[Topology, int, int, Numbering]:
     numbering = Numbering(
         writer, source.ids, source.has_weight, source.edge_features, work // 2, threads
     )
@@ -215,48 +265,35 @@ def _write_numbered(
         for chunk in source.edges(_edge_step(keyed, work // 2)):
             numbering.add(chunk)
             bar.advance(len(chunk.source))
+    if table is not None:
+        for ids, names, _ in table.ids():
+            numbering.add_ids(ids, names)
     count = numbering.finish()
     if source.num_nodes is not None and source.num_nodes != count:
+        also = "" if table is None else f" and {table.reader.name}"
         raise InputError(
-            f"--nodes is {source.num_nodes}, but the edges name {count} different nodes"
+            f"--nodes is {source.num_nodes}, but the edges{also} name {count} different nodes"
         )
     dtype = record_dtype(is_wide(count), source.has_weight, source.edge_features)
     topology = Topology(writer, dtype, rules, work // 2, threads)
+    if table is not None:
+        table.in_edges = np.zeros(count, np.bool_)
     for chunk in numbering.edges():
+        if table is not None and table.in_edges is not None:
+            table.in_edges[chunk.source] = table.in_edges[chunk.target] = True
         topology.add(chunk, count)
     topology.memory = work
-    return topology, count, topology.finish(count)
+    return topology, count, topology.finish(count), numbering
 
 
-def _write_nodes(
-    writer: FolderWriter,
-    source: Source,
-    rows: Rows | None,
-    dtype: str,
-    count: int,
-    work: int,
-    with_splits: bool,
-) -> dict[str, Any]:
-    facts: dict[str, Any] = {}
-    if rows is not None:
-        if source.ids != "dense":
-            raise InputError("features need dense ids: their rows are in the order of the ids")
-        if rows.count != count:
-            raise InputError(
-                f"features have {rows.count} rows, but the graph has {count} nodes; "
-                "expected one row per node"
-            )
-        facts["features"] = write_rows(writer, "features", rows, dtype, work // 4)
-    small = source.small(work // 2)
-    if small.labels is not None:
-        labels, facts["labels"] = normalize_labels(small.labels, count)
-        writer.put("labels", labels)
-    splits = small.splits if with_splits else {}
-    for name, values in splits.items():
-        writer.put(f"splits/{name}", normalize_split(name, values, count))
-    if splits:
-        facts["splits"] = {n: int(writer.arrays[f"splits/{n}"]["shape"][0]) for n in splits}
-    return facts
+def _node_options(reader: NodeReader | None, splits: bool | SplitRule) -> dict[str, Any]:
+    """What meta.json says of a node table and of splits that were made; nothing without."""
+    said: dict[str, Any] = {} if reader is None else {"node_table": reader.name}
+    if isinstance(splits, SplitRule) and splits.fractions is not None:
+        said["split"] = {"fractions": list(splits.fractions), "seed": splits.seed}
+    elif isinstance(splits, SplitRule) and splits.times is not None:
+        said["split"] = {"times": [str(one) for one in splits.times]}
+    return said
 
 
 def _direction_note(source: Source, rules: EdgeRules) -> list[str]:

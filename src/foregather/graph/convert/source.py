@@ -22,10 +22,14 @@ Ids = Literal["dense", "sparse", "string"]
 
 
 class Strings(NamedTuple):
-    """n strings, UTF-8, back to back: string i is data[offsets[i]:offsets[i + 1]]."""
+    """n strings, UTF-8, back to back: string i is data[offsets[i]:offsets[i + 1]].
+
+    `keys` holds their XXH64, where the reader has them already.
+    """
 
     data: npt.NDArray[np.uint8]
     offsets: npt.NDArray[np.int64]
+    keys: npt.NDArray[np.uint64] | None = None
 
 
 class EdgeChunk(NamedTuple):
@@ -66,6 +70,7 @@ class Small:
 
     labels: Array | None = None  # [N] or [N, C]; float NaN or int -1 = missing
     splits: dict[str, Array] = field(default_factory=dict)
+    classes: list[str] | None = None  # names of the classes, by number
 
 
 class Source(Protocol):

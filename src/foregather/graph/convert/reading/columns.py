@@ -9,7 +9,15 @@ from typing import NamedTuple
 
 from foregather.errors import InputError
 
-__all__ = ["Column", "Picked", "check_ids", "find_edge_names", "pick_columns"]
+__all__ = [
+    "Column",
+    "Picked",
+    "check_ids",
+    "find_column",
+    "find_edge_names",
+    "pick_columns",
+    "plain_name",
+]
 
 #: A column by its name in the header, or by its position from 1 (also as text, "2").
 Column = str | int
@@ -33,13 +41,14 @@ def check_ids(ids: str) -> None:
         raise InputError(f"ids is {ids!r}, expected auto, dense, sparse or string")
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
+    """A name without its case and its blanks."""
     return name.strip().lower().replace(" ", "_").replace("-", "_")
 
 
 def find_edge_names(names: Sequence[str]) -> tuple[int, int] | None:
     """Finds the source and target columns by their usual names; None if there are none."""
-    plain = [_plain(name) for name in names]
+    plain = [plain_name(name) for name in names]
     sources = [plain.index(name) for name in _SOURCES if name in plain]
     targets = [plain.index(name) for name in (*_TARGETS, *_MORE_TARGETS) if name in plain]
     return (sources[0], targets[0]) if sources and targets else None
@@ -67,7 +76,7 @@ def pick_columns(
     if columns is not None and len(columns) != 2:
         raise InputError(f"{len(columns)} columns were given, expected two: source and target")
     if columns is not None:
-        source, target = (_find(file, names, count, column) for column in columns)
+        source, target = (find_column(file, names, count, column) for column in columns)
     else:
         found = find_edge_names(names) if names is not None else None
         source, target = found or (0, 1)
@@ -76,7 +85,7 @@ def pick_columns(
                 f"{file} has {count} column, expected a source and a target; "
                 "check the delimiter of the file"
             )
-    weighed = None if weight is None else _find(file, names, count, weight)
+    weighed = None if weight is None else find_column(file, names, count, weight)
     wanted = [source, target] + ([] if weighed is None else [weighed])
     for column in wanted:
         if wanted.count(column) > 1:
@@ -84,7 +93,12 @@ def pick_columns(
     return Picked(source, target, weighed)
 
 
-def _find(file: str, names: Sequence[str] | None, count: int, column: Column) -> int:
+def find_column(file: str, names: Sequence[str] | None, count: int, column: Column) -> int:
+    """The position (from 0) of a column given by name or by position from 1.
+
+    Raises:
+        InputError: there is no such column.
+    """
     if isinstance(column, str):
         if names is not None and column in names:
             if list(names).count(column) > 1:

@@ -17,10 +17,10 @@ import numpy.typing as npt
 
 from foregather import _core
 from foregather.errors import InputError
-from foregather.graph.convert.reading.stream import first_lines, open_lines
+from foregather.graph.convert.reading.stream import first_lines, open_lines, read_ahead
 from foregather.graph.convert.source import EdgeChunk, Strings
 
-__all__ = ["Layout", "count_columns", "read_edges", "read_integers", "read_numbers"]
+__all__ = ["Layout", "count_columns", "drive", "read_edges", "read_integers", "read_numbers"]
 
 _LEAST_BYTES = 1 << 16
 _MOST_BYTES = 4 << 20
@@ -71,8 +71,8 @@ def read_edges(
 ) -> Iterator[EdgeChunk]:
     """Edges from a source and a target column, with an optional column of weights."""
     column = -1 if weight is None else weight
-    if strings:
-        yield from _strings(Path(path), columns, step, layout, column)
+    if strings:  # parsed ahead in a thread, while the consumer looks up the names before
+        yield from read_ahead(lambda: _strings(Path(path), columns, step, layout, column), depth=1)
         return
     for ids, weights in _integers(Path(path), columns, step, layout, column):
         yield EdgeChunk(ids[0], ids[1], None if weight is None else weights)
@@ -95,7 +95,7 @@ def read_numbers(
         rows, count, size = lines.parse_numbers(text, width, out.reshape(-1))
         return out[:rows], rows, count, size
 
-    yield from _drive(Path(path), step, width * kind.itemsize, layout, parse)
+    yield from drive(Path(path), step, width * kind.itemsize, layout, parse)
 
 
 def _integers(
@@ -110,7 +110,7 @@ def _integers(
         )
         return (out[:, :rows], weights[:rows]), rows, count, size
 
-    yield from _drive(path, step, 8 * len(columns), layout, parse)
+    yield from drive(path, step, 8 * len(columns), layout, parse)
 
 
 def _strings(
@@ -121,17 +121,18 @@ def _strings(
         keys = np.empty((2, room), np.uint64)
         data = np.empty(text.size, np.uint8)
         offsets = np.empty(2 * room + 1, np.int64)
+        held = np.empty(2 * room, np.uint64)
         weights = _NO_WEIGHTS if weight < 0 else np.empty(room, np.float32)
         rows, count, size, names = lines.parse_strings(
-            text, list(columns), keys.reshape(-1), data, offsets, weight, weights
+            text, list(columns), keys.reshape(-1), data, offsets, held, weight, weights
         )
-        met = Strings(data[: offsets[names]], offsets[: names + 1])
+        met = Strings(data[: offsets[names]], offsets[: names + 1], held[:names])
         chunk = EdgeChunk(
             keys[0, :rows], keys[1, :rows], None if weight < 0 else weights[:rows], names=met
         )
         return chunk, rows, count, size
 
-    yield from _drive(path, step, 32, layout, parse)
+    yield from drive(path, step, 32, layout, parse)
 
 
 def _room(step: int, text: Array, columns: Sequence[int]) -> int:
@@ -139,7 +140,7 @@ def _room(step: int, text: Array, columns: Sequence[int]) -> int:
     return min(step, text.size // (2 * len(columns)) + 1)
 
 
-def _drive(
+def drive(
     path: Path,
     step: int,
     row_bytes: int,

@@ -18,7 +18,7 @@ from foregather.graph.convert.reading.matrix_market import Matrix, read_matrix
 from foregather.graph.convert.reading.stream import first_lines
 from foregather.graph.convert.reading.tables import Layout
 
-__all__ = ["DELIMITERS", "Sniffed", "sniff"]
+__all__ = ["DELIMITERS", "Sniffed", "find_delimiter", "sample_lines", "sniff", "split_line"]
 
 DELIMITERS = {
     "\t": "tabs",
@@ -74,7 +74,7 @@ def sniff(
             determined.
     """
     file = os.path.basename(path)
-    comments, rows = _sample(path, file)
+    comments, rows = sample_lines(path, file, "edge", "a source and a target")
     first = (rows[0][0], rows[0][1].decode("utf-8", "replace").strip())
     matrix = read_matrix(file, comments, rows)
     if matrix is not None:
@@ -87,10 +87,10 @@ def sniff(
         layout = Layout(" ", first_row=matrix.line + 1, comments=True)
         return Sniffed(layout, picked, None, matrix.columns, False, comments, first, matrix)
     if delimiter is None:
-        delimiter = _find_delimiter(file, [line for _, line in rows])
+        delimiter = find_delimiter(file, [line for _, line in rows])
     elif delimiter not in DELIMITERS:
         raise InputError(f"the delimiter is {delimiter!r}, expected one of , ; | : tab or space")
-    table = [(number, _split(line, delimiter)) for number, line in rows]
+    table = [(number, split_line(line, delimiter)) for number, line in rows]
     if header is None:
         header = has_header(file, table, columns, weight)
     names = [field.decode("utf-8", "replace") for field in table[0][1]] if header else None
@@ -109,8 +109,20 @@ def sniff(
     return Sniffed(layout, picked, names, count, strings, comments, first)
 
 
-def _sample(path: str | os.PathLike[str], file: str) -> tuple[list[str], list[tuple[int, bytes]]]:
-    """The leading comments, and the first lines that are neither comment nor blank."""
+def sample_lines(
+    path: str | os.PathLike[str], file: str, row: str, fields: str
+) -> tuple[list[str], list[tuple[int, bytes]]]:
+    """The leading comments, and the first lines that are neither comment nor blank.
+
+    Args:
+        path: the file.
+        file: its short name, for messages.
+        row: what a line should be, for messages.
+        fields: what is in it, for messages.
+
+    Raises:
+        FormatError: there is no such line.
+    """
     comments: list[str] = []
     rows: list[tuple[int, bytes]] = []
     lines = first_lines(path, _SAMPLE_BYTES)
@@ -122,16 +134,17 @@ def _sample(path: str | os.PathLike[str], file: str) -> tuple[list[str], list[tu
         elif text and len(rows) < _MOST_ROWS:
             rows.append((number, line))
     if not lines:
-        raise FormatError(f"{file} is empty; expected a source and a target per line")
+        raise FormatError(f"{file} is empty; expected {fields} per line")
     if not rows:
         raise FormatError(
-            f"{file} has no edge among its first {len(lines)} lines; lines that start with # or % "
+            f"{file} has no {row} among its first {len(lines)} lines; lines that start with # or % "
             "are comments"
         )
     return comments, rows
 
 
-def _split(line: bytes, delimiter: str) -> list[bytes]:
+def split_line(line: bytes, delimiter: str) -> list[bytes]:
+    """The fields of a line."""
     return _core.split_fields(np.frombuffer(line, np.uint8), delimiter)
 
 
@@ -148,7 +161,7 @@ def _are_strings(file: str, data: list[tuple[int, list[bytes]]], columns: Sequen
     return bool(odd)
 
 
-def _find_delimiter(file: str, rows: list[bytes]) -> str:
+def find_delimiter(file: str, rows: list[bytes]) -> str:
     """Finds the delimiter that splits every line into the same number of fields.
 
     One that gives two integers at the start of each line is preferred, so "1 2<tab>3" is split at
@@ -156,7 +169,7 @@ def _find_delimiter(file: str, rows: list[bytes]) -> str:
     """
     fitting: list[str] = []
     for delimiter in (*_GUESSED, " "):
-        table = [_split(line, delimiter) for line in rows]
+        table = [split_line(line, delimiter) for line in rows]
         counts = {len(fields) for fields in table}
         if min(counts) < 2 or (len(counts) > 1 and delimiter != " "):
             continue

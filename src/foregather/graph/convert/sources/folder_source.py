@@ -1,6 +1,6 @@
 """folder_source: a graph folder as a source, to make it undirected, cast it or copy it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from foregather.graph.convert.source import EdgeChunk, Ids, Rows, Small
 from foregather.graph.features import Features
 from foregather.graph.graph import Graph
 from foregather.graph.mapped import fetch
+from foregather.graph.original_ids import MAPPING_ARRAYS
 
 __all__ = ["FolderSource"]
 
@@ -46,6 +47,10 @@ class FolderSource:
         self.features = _rows(graph.features)
         rows = _rows(graph.edge_features)
         self.edge_features = (rows.width, rows.dtype) if rows else None
+        #: The ids that the nodes had in the graph's own source, to be copied.
+        self.mapping = {
+            name: values for name, values in graph.extra.items() if name in MAPPING_ARRAYS
+        }
 
     def edges(self, step: int) -> Iterator[EdgeChunk]:
         """Reads the edges in CSC order."""
@@ -66,7 +71,9 @@ class FolderSource:
         """Labels and splits of the graph."""
         labels = None if self.graph.labels is None else np.array(fetch(self.graph.labels))
         splits = {name: np.array(fetch(ids)) for name, ids in self.graph.splits.items()}
-        return Small(labels, splits)
+        stored = self.graph.meta.get("labels")
+        classes = stored.get("classes") if isinstance(stored, Mapping) else None
+        return Small(labels, splits, classes if isinstance(classes, list) else None)
 
     def notes(self) -> list[str]:
         """There is nothing to report."""

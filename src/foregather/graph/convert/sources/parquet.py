@@ -25,7 +25,14 @@ from foregather.errors import (
 from foregather.graph.convert.reading.columns import Column, Picked, check_ids, pick_columns
 from foregather.graph.convert.source import EdgeChunk, Ids, Rows, Small, Strings
 
-__all__ = ["ParquetSource"]
+__all__ = [
+    "ParquetSource",
+    "arrow_modules",
+    "integers_of",
+    "is_text",
+    "keys_of",
+    "reading_parquet",
+]
 
 _MOST_ROWS = 1 << 18  # of one batch
 _READ_BYTES = 1 << 20  # of one column at a time
@@ -33,7 +40,8 @@ _READ_BYTES = 1 << 20  # of one column at a time
 Array = npt.NDArray[Any]
 
 
-def _arrow() -> tuple[Any, Any]:
+def arrow_modules() -> tuple[Any, Any]:
+    """Pyarrow and pyarrow.parquet."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -45,9 +53,9 @@ def _arrow() -> tuple[Any, Any]:
 
 
 @contextmanager
-def _reading(name: str) -> Iterator[None]:
+def reading_parquet(name: str) -> Iterator[None]:
     """Converts pyarrow's exceptions for broken or missing files to our errors."""
-    arrow, _ = _arrow()
+    arrow, _ = arrow_modules()
     try:
         yield
     except ForegatherError:
@@ -88,7 +96,7 @@ class ParquetSource:
         weight: Column | None = None,
     ) -> None:
         check_ids(ids)
-        _arrow()
+        arrow_modules()
         self.name = Path(path).name
         self._parts = _parts(Path(path))
         schema = self._schema(self._parts[0])
@@ -97,7 +105,7 @@ class ParquetSource:
             self.name, self._names, len(self._names), columns, weight
         )
         self._wanted = [self._names[c] for c in self._picked if c is not None]
-        texts = [_is_text(self._type(schema, name), name) for name in self._wanted[:2]]
+        texts = [is_text(self._type(schema, name), name) for name in self._wanted[:2]]
         if ids in ("dense", "sparse") and any(texts):
             raise InputError(
                 f"{self.name} has text in column {self._wanted[texts.index(True)]!r}, which "
@@ -118,8 +126,8 @@ class ParquetSource:
         self.features: Rows | None = None
 
     def _schema(self, part: Path) -> Any:
-        _, parquet = _arrow()
-        with _reading(part.name):
+        _, parquet = arrow_modules()
+        with reading_parquet(part.name):
             return parquet.read_schema(part)
 
     @staticmethod
@@ -128,10 +136,10 @@ class ParquetSource:
 
     def _check_parts(self, schema: Any) -> int:
         """Checks that every part has the same columns; returns the total number of rows."""
-        _, parquet = _arrow()
+        _, parquet = arrow_modules()
         rows = 0
         for part in self._parts:
-            with _reading(part.name):
+            with reading_parquet(part.name):
                 rows += parquet.read_metadata(part).num_rows
             held = self._schema(part)
             for name in self._wanted:
@@ -154,10 +162,10 @@ class ParquetSource:
             yield from self._part_edges(part, step)
 
     def _part_edges(self, part: Path, step: int) -> Iterator[EdgeChunk]:
-        _, parquet = _arrow()
+        _, parquet = arrow_modules()
         # buffer_size: a column chunk is read through a small window, not whole
         with (
-            _reading(part.name),
+            reading_parquet(part.name),
             parquet.ParquetFile(part, buffer_size=_READ_BYTES, pre_buffer=False) as file,
         ):
             batches = file.iter_batches(
@@ -180,16 +188,16 @@ class ParquetSource:
                 )
         weight = self._weights(held[2], part, row) if self.has_weight else None
         if self.ids != "string":
-            return EdgeChunk(_integers(held[0]), _integers(held[1]), weight)
+            return EdgeChunk(integers_of(held[0]), integers_of(held[1]), weight)
         try:
-            (source, sources), (target, targets) = _keys(held[0]), _keys(held[1])
+            (source, sources), (target, targets) = keys_of(held[0]), keys_of(held[1])
         except InputError as error:
             last = row + batch.num_rows
             raise InputError(f"{part} rows {row + 1} to {last} hold a bad id: {error}") from error
         return EdgeChunk(source, target, weight, names=_join(sources, targets))
 
     def _weights(self, column: Any, part: str, row: int) -> npt.NDArray[np.float32]:
-        arrow, _ = _arrow()
+        arrow, _ = arrow_modules()
         name = self._wanted[2]
         kinds = arrow.types
         if not (kinds.is_integer(column.type) or kinds.is_floating(column.type)):
@@ -231,9 +239,9 @@ def _parts(path: Path) -> list[Path]:
     return parts
 
 
-def _is_text(kind: Any, name: str) -> bool:
+def is_text(kind: Any, name: str) -> bool:
     """True for text, False for integers; anything else is refused."""
-    arrow, _ = _arrow()
+    arrow, _ = arrow_modules()
     types = arrow.types
     if types.is_dictionary(kind):
         kind = kind.value_type
@@ -245,16 +253,17 @@ def _is_text(kind: Any, name: str) -> bool:
     raise InputError(f"column {name!r} holds {kind}, expected integer or text ids")
 
 
-def _integers(column: Any) -> Array:
-    arrow, _ = _arrow()
+def integers_of(column: Any) -> Array:
+    """An integer column as an array."""
+    arrow, _ = arrow_modules()
     if arrow.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
-def _keys(column: Any) -> tuple[npt.NDArray[np.uint64], Strings]:
+def keys_of(column: Any) -> tuple[npt.NDArray[np.uint64], Strings]:
     """XXH64 keys of a column, and its distinct strings."""
-    arrow, _ = _arrow()
+    arrow, _ = arrow_modules()
     if arrow.types.is_dictionary(column.type) and len(column.dictionary) > len(column):
         column = column.dictionary_decode()  # a dictionary of the whole file costs more
     if not arrow.types.is_dictionary(column.type):
@@ -267,7 +276,7 @@ def _keys(column: Any) -> tuple[npt.NDArray[np.uint64], Strings]:
     names = _strings(values.cast(arrow.large_binary()))
     keys = np.empty(len(values), np.uint64)
     _core.hash_strings(names.data, names.offsets, keys)
-    return keys[column.indices.to_numpy(zero_copy_only=False)], names
+    return keys[column.indices.to_numpy(zero_copy_only=False)], names._replace(keys=keys)
 
 
 def _strings(values: Any) -> Strings:
@@ -281,7 +290,9 @@ def _strings(values: Any) -> Strings:
 
 
 def _join(first: Strings, second: Strings) -> Strings:
+    keys = [names.keys for names in (first, second) if names.keys is not None]
     return Strings(
         np.concatenate([first.data, second.data]),
         np.concatenate([first.offsets, second.offsets[1:] + first.offsets[-1]]),
+        np.concatenate(keys) if len(keys) == 2 else None,
     )

@@ -1,0 +1,1 @@
+"""nodes: tables of nodes, read and joined to the graph that the edges make."""
