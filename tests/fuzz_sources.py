@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from foregather import NodeTable, ReadOptions, SplitRule, convert
+from foregather import NodeFile, ReadOptions, SplitRule, convert
 from foregather.graph.convert.reading.npz import ZipArrays
 from foregather.graph.convert.sources.text import TextSource
 from tests.fuzz_case import Case
@@ -77,7 +77,7 @@ def source_cases(folder: Path) -> dict[str, Case]:
         return Case(stored, lambda: _convert(stored), weight, good, mend)
 
     def joined(path: Path, **options: Any) -> Case:
-        asked = NodeTable(path, fill=0)
+        asked = NodeFile(path, fill=0)
         reading = ReadOptions(ids="string", weight="weight", table=asked)
         return Case(path, lambda: _convert(names, reading=reading, **options), 4)
 

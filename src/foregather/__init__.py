@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         RankError,
         StorageError,
     )
-    from foregather.graph.convert.nodes.node_options import NodeTable, SplitRule
+    from foregather.graph.convert.nodes.node_options import NodeFile, SplitRule
     from foregather.graph.convert.read_options import ReadOptions
     from foregather.graph.convert.run import convert
     from foregather.graph.features import Features
@@ -45,7 +45,7 @@ __all__ = [
     "infer",
     "convert",
     "ReadOptions",
-    "NodeTable",
+    "NodeFile",
     "SplitRule",
     "ForegatherError",
     "InputError",
@@ -70,7 +70,7 @@ _HOME = {
     "infer": "foregather.train.infer",
     "convert": "foregather.graph.convert.run",
     "ReadOptions": "foregather.graph.convert.read_options",
-    "NodeTable": "foregather.graph.convert.nodes.node_options",
+    "NodeFile": "foregather.graph.convert.nodes.node_options",
     "SplitRule": "foregather.graph.convert.nodes.node_options",
     **dict.fromkeys(__all__[13:-1], "foregather.errors"),
 }

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from foregather.errors import InputError
 from foregather.graph import Graph
-from foregather.graph.convert import NodeTable, ReadOptions, SplitRule, convert
+from foregather.graph.convert import NodeFile, ReadOptions, SplitRule, convert
 
 PARTS = ("train", "valid", "test")
 
@@ -18,7 +18,7 @@ def split(folder, rows, rule):
     lines = ["id,y,when", *(",".join(map(str, row)) for row in rows)]
     (folder / "n.csv").write_text("\n".join(lines) + "\n")
     time = "when" if rule.times else None
-    table = NodeTable(folder / "n.csv", features=(), time=time)
+    table = NodeFile(folder / "n.csv", features=(), time=time)
     reading = ReadOptions(ids="string", header=False, table=table)
     convert(folder / "e.csv", folder / "g", reading=reading, splits=rule, overwrite=True)
     graph = Graph.open(folder / "g")
@@ -87,7 +87,7 @@ def test_parquet_timestamps(tmp_path):
     table = arrow.table({"id": ["a", "b", "c"], "y": ["u", "v", "u"], "time": when})
     parquet.write_table(table, tmp_path / "n.parquet")
     (tmp_path / "e.csv").write_text("a,b\n")
-    reading = ReadOptions(header=False, table=NodeTable(tmp_path / "n.parquet"))
+    reading = ReadOptions(header=False, table=NodeFile(tmp_path / "n.parquet"))
     rule = SplitRule(times=("2020-01-01T12:01", "2021-01-01"))
     convert(tmp_path / "e.csv", tmp_path / "g", reading=reading, splits=rule)
     graph = Graph.open(tmp_path / "g")
@@ -128,7 +128,7 @@ def test_values_of_another_kind_are_refused(tmp_path):
     (tmp_path / "e.csv").write_text("a,b\n")
     with pytest.raises(InputError, match="expected True, False or foregather.SplitRule"):
         convert(tmp_path / "e.csv", tmp_path / "g", splits=(0.6, 0.2, 0.2))  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="expected foregather.NodeTable"):
+    with pytest.raises(InputError, match="expected foregather.NodeFile"):
         reading = ReadOptions(header=False, table="n.csv")  # type: ignore[arg-type]
         convert(tmp_path / "e.csv", tmp_path / "g", reading=reading)
 
@@ -168,15 +168,15 @@ def test_bad_divisions_are_refused(tmp_path, rows, rule, message):
 def test_rules_that_have_no_effect_are_refused(tmp_path):
     (tmp_path / "e.csv").write_text("a,b\n")
     (tmp_path / "n.csv").write_text("id,x,split\na,1,train\nb,2,test\n")
-    table = NodeTable(tmp_path / "n.csv")
+    table = NodeFile(tmp_path / "n.csv")
     chance, time = SplitRule(fractions=(0.6, 0.2, 0.2)), SplitRule(times=(1, 2))
     for given_table, rule, message in (
         (None, chance, "there are no labels"),
         (None, time, "name a table with --node-table"),
         (table, time, "name it with --node-time"),
         (table, chance, "there are no labels"),
-        (NodeTable(tmp_path / "n.csv", split="split"), chance, "pass one of them"),
-        (NodeTable(tmp_path / "n.csv", split="split"), False, "pass one of them"),
+        (NodeFile(tmp_path / "n.csv", split="split"), chance, "pass one of them"),
+        (NodeFile(tmp_path / "n.csv", split="split"), False, "pass one of them"),
     ):
         reading = ReadOptions(header=False, table=given_table)
         with pytest.raises(InputError, match=message):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from foregather.errors import BudgetError, ForegatherError, InputError
 from foregather.graph import Graph
-from foregather.graph.convert import NodeTable, ReadOptions, convert, run
+from foregather.graph.convert import NodeFile, ReadOptions, convert, run
 
 IDS = {
     "dense": st.integers(0, 40),
@@ -76,7 +76,7 @@ def test_rows_reach_their_nodes(drawn, work, form, tmp_path_factory):
         if form == "gz":
             path.write_bytes(gzip.compress((folder / "n.csv").read_bytes()))
     options = {"label_kind": "text", "fill": 7.5, "features": ("x", "z")}
-    reading = ReadOptions(ids=kind, header=False, table=NodeTable(path, id="key", **options))
+    reading = ReadOptions(ids=kind, header=False, table=NodeFile(path, id="key", **options))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "_working_memory", lambda memory: work)
         facts = convert(folder / "e.csv", folder / "g", reading=reading)
@@ -108,7 +108,7 @@ def convert_table(folder, nodes, edges="a,b\nb,c\n", name="n.csv", **options):
     (folder / "e.csv").write_text(edges)
     (folder / name).write_text(nodes)
     ids = options.pop("ids", "auto")
-    table = NodeTable(folder / name, **options)
+    table = NodeFile(folder / name, **options)
     return convert(
         folder / "e.csv", folder / "g", reading=ReadOptions(ids=ids, header=False, table=table)
     )
@@ -161,7 +161,7 @@ def test_a_list_of_ids_adds_isolated_nodes(tmp_path):
 def test_features_of_a_table_are_cast(tmp_path, dtype):
     (tmp_path / "e.csv").write_text("a,b\n")
     (tmp_path / "n.csv").write_text("id,x\nb,-127\na,64\n")
-    reading = ReadOptions(header=False, table=NodeTable(tmp_path / "n.csv"))
+    reading = ReadOptions(header=False, table=NodeFile(tmp_path / "n.csv"))
     convert(tmp_path / "e.csv", tmp_path / "g", reading=reading, dtype=dtype)
     graph = Graph.open(tmp_path / "g")
     assert graph.features.dtype == dtype
@@ -216,7 +216,7 @@ def test_bad_tables_are_refused(tmp_path, nodes, options, message):
 def test_options_of_a_table_are_checked():
     for wrong in ({"label_kind": "words"}, {"fill": float("nan")}, {"fill": float("inf")}):
         with pytest.raises(InputError):
-            NodeTable("n.csv", **wrong)
+            NodeFile("n.csv", **wrong)
 
 
 def test_only_one_table_of_features(tmp_path):
@@ -224,7 +224,7 @@ def test_only_one_table_of_features(tmp_path):
     (tmp_path / "x.csv").write_text("id,x\n0,1\n1,2\n")
     (tmp_path / "y.csv").write_text("id,y\n0,1\n1,2\n")
     for name, message in (("x.csv", "leave one of them out"), ("y.csv", "has labels, and so has")):
-        reading = ReadOptions(table=NodeTable(tmp_path / name))
+        reading = ReadOptions(table=NodeFile(tmp_path / name))
         with pytest.raises(InputError, match=message):
             convert(tmp_path / "a.npz", tmp_path / "g", reading=reading)
     with pytest.raises(InputError, match="--node-table does not apply to a graph folder"):
@@ -251,11 +251,11 @@ def test_parquet_columns_are_checked(tmp_path):
         ({"header": True}, "--node-header does not apply to Parquet"),
         ({"label": "t", "label_kind": "number"}, "expected numbers as labels"),
     ):
-        reading = ReadOptions(header=False, table=NodeTable(tmp_path / "n.parquet", **options))
+        reading = ReadOptions(header=False, table=NodeFile(tmp_path / "n.parquet", **options))
         with pytest.raises(InputError, match=message):
             convert(tmp_path / "e.csv", tmp_path / "g", reading=reading)
     (tmp_path / "n.parquet").write_bytes(b"PAR1 but no more")
     with pytest.raises(ForegatherError, match="n.parquet"):
-        reading = ReadOptions(header=False, table=NodeTable(tmp_path / "n.parquet"))
+        reading = ReadOptions(header=False, table=NodeFile(tmp_path / "n.parquet"))
         convert(tmp_path / "e.csv", tmp_path / "g", reading=reading)
     assert arrow and not (tmp_path / "g").exists()

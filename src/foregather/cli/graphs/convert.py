@@ -113,7 +113,7 @@ class Convert:
         )
 
     def _table(self) -> Any:
-        from foregather.graph.convert import NodeTable
+        from foregather.graph.convert import NodeFile
 
         options: dict[str, Any] = {
             "id": self.node_id,
@@ -126,7 +126,7 @@ class Convert:
         }
         kind = self.node_label_kind
         if self.node_table is not None:
-            return NodeTable(self.node_table, label_kind=kind, **options)
+            return NodeFile(self.node_table, label_kind=kind, **options)
         unused = [name for name, given in options.items() if given is not None]
         if unused or kind != "auto":
             name = unused[0] if unused else "label-kind"

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 
 from foregather.errors import InputError
-from foregather.graph.convert.nodes.node_options import NodeTable
+from foregather.graph.convert.nodes.node_options import NodeFile
 
 __all__ = ["ReadOptions"]
 
@@ -30,7 +30,7 @@ class ReadOptions:
     columns: tuple[str, ...] | None = None
     weight: str | None = None
     header: bool | None = None
-    table: NodeTable | None = None
+    table: NodeFile | None = None
 
     def only(self, what: str, *allowed: str) -> None:
         """Refuses every option that is given and that such a source has no use for.

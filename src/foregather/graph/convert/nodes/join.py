@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from foregather import _core
 from foregather.errors import BudgetError, FormatError, InputError
-from foregather.graph.convert.nodes.node_options import NodeTable
+from foregather.graph.convert.nodes.node_options import NodeFile
 from foregather.graph.convert.nodes.node_rows import NodeReader, NodeRows, column_name
 from foregather.graph.convert.source import Rows, Strings
 from foregather.graph.convert.spool import Spool
@@ -83,7 +83,7 @@ class NodeJoin:
     """
 
     def __init__(
-        self, writer: FolderWriter, reader: NodeReader, asked: NodeTable, memory: int
+        self, writer: FolderWriter, reader: NodeReader, asked: NodeFile, memory: int
     ) -> None:
         self.reader, self.fill, self.memory = reader, asked.fill, memory
         self.width = len(reader.columns.features)

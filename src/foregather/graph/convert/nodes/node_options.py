@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from foregather.errors import InputError
 from foregather.graph.convert.reading.columns import Column
 
-__all__ = ["NodeTable", "SplitRule", "check_sides"]
+__all__ = ["NodeFile", "SplitRule", "check_sides"]
 
 _KINDS = ("auto", "number", "text")
 _SLACK = 1e-9  # 0.6 + 0.3 + 0.1 is a little over 1
 
 
 @dataclass(frozen=True, slots=True)
-class NodeTable:
+class NodeFile:
     """A table with one row per node: csv, tsv or txt (gzipped or not), or Parquet.
 
     Columns are named by the header or by position from 1.

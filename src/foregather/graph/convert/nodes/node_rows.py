@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather.errors import InputError
-from foregather.graph.convert.nodes.node_options import NodeTable
+from foregather.graph.convert.nodes.node_options import NodeFile
 from foregather.graph.convert.reading.columns import Column, find_column, plain_name
 from foregather.graph.convert.source import Strings
 
@@ -95,7 +95,7 @@ def find_columns(
     file: str,
     names: Sequence[str] | None,
     count: int,
-    asked: NodeTable,
+    asked: NodeFile,
     numbers: Sequence[bool],
 ) -> NodeColumns:
     """The columns asked for, or those of the usual names.

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from foregather import _core
 from foregather.errors import InputError
-from foregather.graph.convert.nodes.node_options import NodeTable
+from foregather.graph.convert.nodes.node_options import NodeFile
 from foregather.graph.convert.nodes.node_rows import NodeRows, find_columns
 from foregather.graph.convert.source import Strings
 from foregather.graph.convert.sources.parquet import (
@@ -44,7 +44,7 @@ class ParquetNodes:
 
     unit = "row"
 
-    def __init__(self, asked: NodeTable, strings: bool, with_time: bool) -> None:
+    def __init__(self, asked: NodeFile, strings: bool, with_time: bool) -> None:
         arrow, parquet = arrow_modules()
         self._path = Path(asked.path)
         self.name = self._path.name
@@ -74,7 +74,7 @@ class ParquetNodes:
         self._classes: dict[str, int] = {}
         self._splits: dict[str, int] = {}
 
-    def _labels_are_text(self, asked: NodeTable, numbers: list[bool]) -> bool:
+    def _labels_are_text(self, asked: NodeFile, numbers: list[bool]) -> bool:
         column = self.columns.label
         if asked.label_kind == "number" and not numbers[column]:
             raise InputError(

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from foregather import _core
 from foregather.errors import FormatError, InputError
-from foregather.graph.convert.nodes.node_options import NodeTable
+from foregather.graph.convert.nodes.node_options import NodeFile
 from foregather.graph.convert.nodes.node_rows import NodeRows, find_columns
 from foregather.graph.convert.reading.columns import plain_name
 from foregather.graph.convert.reading.first_line import are_integers
@@ -49,7 +49,7 @@ class TextNodes:
 
     unit = "line"
 
-    def __init__(self, asked: NodeTable, strings: bool, with_time: bool) -> None:
+    def __init__(self, asked: NodeFile, strings: bool, with_time: bool) -> None:
         self._path = Path(asked.path)
         self.name = self._path.name
         _, lines = sample_lines(self._path, self.name, "row", "a node")
@@ -173,7 +173,7 @@ def _delimiter(file: str, rows: list[bytes]) -> str:
     return find_delimiter(file, rows)
 
 
-def _has_header(file: str, table: list[Line], asked: NodeTable) -> bool:
+def _has_header(file: str, table: list[Line], asked: NodeFile) -> bool:
     """Whether the first line holds names.
 
     Raises:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import InputError, StorageError
 from foregather.graph.convert.nodes.join import NodeJoin, Numbers
-from foregather.graph.convert.nodes.node_options import NodeTable, SplitRule
+from foregather.graph.convert.nodes.node_options import NodeFile, SplitRule
 from foregather.graph.convert.nodes.node_rows import NodeReader, column_name
 from foregather.graph.convert.nodes.node_splits import divide_by_chance, divide_by_time, read_times
 from foregather.graph.convert.rows import write_rows
@@ -47,7 +47,7 @@ class NodeParts:
 
 
 def open_table(
-    asked: NodeTable | None, source: Source, splits: bool | SplitRule
+    asked: NodeFile | None, source: Source, splits: bool | SplitRule
 ) -> NodeReader | None:
     """Opens a node table and checks that it fits what else is asked for; None without one.
 
@@ -58,8 +58,8 @@ def open_table(
         raise InputError(
             f"splits is {splits!r:.60}, expected True, False or foregather.SplitRule(...)"
         )
-    if asked is not None and not isinstance(asked, NodeTable):
-        raise InputError(f"table is {asked!r:.60}, expected foregather.NodeTable(...)")
+    if asked is not None and not isinstance(asked, NodeFile):
+        raise InputError(f"table is {asked!r:.60}, expected foregather.NodeFile(...)")
     by_time = isinstance(splits, SplitRule) and splits.times is not None
     if asked is None:
         if by_time:
@@ -88,7 +88,7 @@ def open_table(
     return reader
 
 
-def _open_reader(asked: NodeTable, strings: bool, with_time: bool) -> NodeReader:
+def _open_reader(asked: NodeFile, strings: bool, with_time: bool) -> NodeReader:
     path = Path(asked.path)
     if not path.exists():
         raise StorageError(f"{path.name} does not exist; check the path of the node table")
