@@ -133,7 +133,7 @@ def test_dates_become_seconds():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"indptr": np.array([0, 2, 1, 3])}, "indptr decreases at position 2"),
+        ({"indptr": np.array([0, 2, 1, 3])}, "indptr falls at position 2"),
         ({"indices": np.array([0, 9, 1], np.uint32)}, "indices holds node 9 at position 1"),
         ({"indices": np.array([1, 0, 1], np.uint32)}, "rows do not ascend by source at position 1"),
         ({"edge_ids": np.array([0, 1, 1])}, "edge_ids does not hold each position"),

@@ -29,8 +29,8 @@ from foregather.graph.hetero.names import (
     show_edge_type,
 )
 from foregather.graph.hetero.node_table import NodeTable
+from foregather.graph.hetero.on_disk.stored import RESERVED, stored_arrays
 from foregather.graph.hetero.relation import Level, Relation
-from foregather.graph.hetero.stored import RESERVED, stored_arrays
 from foregather.graph.hetero.time_order import in_order
 from foregather.graph.mapped import hold, shows_file
 from foregather.units import format_bytes
