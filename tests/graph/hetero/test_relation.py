@@ -78,6 +78,32 @@ def test_a_relation_without_times_is_limited_by_nothing():
     assert graph.relation(CITES, "node").time is not None
 
 
+def test_ways_back_carry_the_same_columns():
+    graph = typed_graph()
+    both = graph.with_reverse()
+    added = both.edge_types[:]
+    assert set(added) - set(graph.edge_types) == {
+        ("place", "rev_at", "author"),
+        ("paper", "rev_cites", "paper"),
+    }
+    forth, back = both.relation(CITES), both.relation(("paper", "rev_cites", "paper"))
+    found = []
+    for relation, way in ((forth, 1), (back, -1)):
+        target = np.repeat(np.arange(relation.num_targets), np.diff(relation.indptr))
+        rows = [relation.indices, target][::way]
+        table = np.stack([*rows, relation.time, relation.edge_ids, relation.weights])
+        found.append(table[:, np.argsort(relation.edge_ids)])
+    np.testing.assert_array_equal(*found)
+    timed = graph.with_time_order("edge").with_reverse()
+    early = timed.edges["paper", "rev_cites", "paper"]
+    assert early.order == "time"
+    np.testing.assert_array_equal(early.time, back_by_time(both).time)
+
+
+def back_by_time(graph: HeteroGraph) -> Relation:
+    return graph.relation(("paper", "rev_cites", "paper"), "edge")
+
+
 def test_rows_do_not_depend_on_threads():
     graph, other = typed_graph(edges=5000), typed_graph(edges=5000)
     for level in some((None, "edge", "node")):

@@ -19,6 +19,7 @@ from foregather.graph.hetero.plain import graph_of, parts_of
 from foregather.graph.hetero.pyg.from_pyg import parts_from_pyg
 from foregather.graph.hetero.pyg.to_pyg import data_of
 from foregather.graph.hetero.relation import Level
+from foregather.graph.hetero.time_order import turned
 from foregather.graph.hetero.value import HeteroValue
 from foregather.graph.integrity.verify import Report
 from foregather.graph.on_disk.meta import read_meta
@@ -191,6 +192,29 @@ class HeteroGraph(HeteroValue):
                     "sources would replace; leave one of them out with dataclasses.replace"
                 )
             edges[name] = found
+        return HeteroGraph(self.nodes, edges, self.facts)
+
+    def with_reverse(self) -> "HeteroGraph":
+        """The same graph with `rev_NAME` back along every relation NAME that has no way back.
+
+        Edges of both ways share weights, times, features and edge ids. A relation called `rev_NAME`
+        gets none, nor does one that has its `rev_NAME` already.
+
+        Raises:
+            InputError: a relation is damaged, or times of nodes are copied to edges.
+        """
+        edges = dict(self.edges)
+        for (source, name, target), own in self.edges.items():
+            back = (target, f"rev_{name}", source)
+            if name.startswith("rev_") or back in self.edges:
+                continue
+            if own.time_level == "node":
+                raise InputError(
+                    f"the rows of relation {show_edge_type((source, name, target))} are ordered by "
+                    "the times of its sources; add the ways back first, then order rows by time"
+                )
+            walked = self.relation((source, name, target))
+            edges[back] = turned(walked, self.nodes[source].num_nodes, own.order)
         return HeteroGraph(self.nodes, edges, self.facts)
 
     def __reduce__(self) -> tuple[Any, ...]:

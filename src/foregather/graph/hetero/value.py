@@ -157,13 +157,11 @@ class HeteroValue:
         """The stored relation in memory and checked, and the times of its sources."""
         table = self.nodes[edge_type[0]]
         source_time = None if table.time is None else hold(table.time)
-        key = ("sound", edge_type)
-        if key not in self._kept:
-            stored = held(self.edges[edge_type])
+        stored = held(self.edges[edge_type])
+        if ("sound", edge_type) not in self._kept:
             check_relation(stored, edge_type, table.num_nodes, source_time, threads)
-            self._kept[key] = stored
-        found: Relation = self._kept[key]
-        return found, source_time
+            self._kept["sound", edge_type] = True
+        return stored, source_time
 
     def _check_level(self, level: Level) -> None:
         if level not in ("edge", "node"):
