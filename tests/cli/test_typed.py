@@ -6,6 +6,7 @@ import pytest
 import tyro
 
 from foregather import FormatError, InputError
+from foregather.cli.graphs.convert import Convert
 from foregather.cli.graphs.info import Info
 from foregather.cli.graphs.partition import PartitionCommand
 from foregather.cli.graphs.synth import Synth
@@ -105,3 +106,18 @@ def test_flags_that_do_not_fit_are_refused(tmp_path):
             tyro.cli(
                 Synth, args=[str(tmp_path / "g"), "--nodes", "2k", "--types", "2", *flags]
             ).run()
+
+
+def test_convert_tells_types_relations_and_what_was_left_out(tmp_path):
+    (tmp_path / "e.csv").write_text("s,t\n0,1\n0,5\n")
+    (tmp_path / "d.toml").write_text(
+        '[nodes.a]\ncount = 2\n[[edges]]\ntype = ["a", "r", "a"]\nfile = "e.csv"\n'
+        'source = "s"\ntarget = "t"\nmissing = "drop"'
+    )
+    command = tyro.cli(Convert, args=[str(tmp_path / "d.toml"), str(tmp_path / "g")])
+    facts = command.run()
+    shown = command.show(facts)
+    json.dumps(facts)
+    assert "2 nodes of 1 types, 1 edges of 1 relations from d.toml" in shown
+    assert "(a, r, a): 1 edges" in shown
+    assert "1 rows of (a, r, a) were left out: an end is no node" in shown

@@ -17,7 +17,8 @@ class Convert:
     """Make a graph folder from arrays, an edge list, Parquet, an OGB folder or a graph folder."""
 
     src: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SRC")]
-    """A .npz, .npy, csv/tsv/txt/mtx (or .gz), .parquet, OGB folder or graph folder."""
+    """A .npz, .npy, csv/tsv/txt/mtx (or .gz), .parquet, OGB folder or graph folder; or a .toml that
+    describes tables of several types."""
     dst: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DST")]
     """The graph folder to make."""
     memory: str = "2GB"
@@ -85,6 +86,8 @@ class Convert:
 
     def show(self, facts: dict[str, Any]) -> str:
         """Returns the summary as text."""
+        if "relations" in facts:
+            return _show_typed(facts, self.dst)
         lines = [
             f"{facts['graph']}: {format_count(facts['num_nodes'])} nodes, "
             f"{format_count(facts['num_edges'])} edges from {facts['source']}"
@@ -111,6 +114,27 @@ class Convert:
         )
         lines.append(f"next: foregather info {self.dst}")
         return "\n".join(lines)
+
+
+def _show_typed(facts: dict[str, Any], dst: Path) -> str:
+    lines = [
+        f"{facts['graph']}: {format_count(facts['num_nodes'])} nodes of {len(facts['types'])} "
+        f"types, {format_count(facts['num_edges'])} edges of {len(facts['relations'])} relations "
+        f"from {facts['source']}"
+    ]
+    lines += [f"  {name}: {format_count(count)} nodes" for name, count in facts["types"].items()]
+    for source, name, target, count in facts["relations"][:20]:
+        lines.append(f"  ({source}, {name}, {target}): {format_count(count)} edges")
+    if len(facts["relations"]) > 20:
+        lines.append(f"  and {len(facts['relations']) - 20} relations more")
+    for name, count in facts["dropped"].items():
+        lines.append(f"  {format_count(count)} rows of {name} were left out: an end is no node")
+    lines.append(
+        f"  {format_bytes(facts['bytes'])} in {facts['seconds']:.1f} s, "
+        f"peak memory {format_bytes(facts['peak_memory'])}"
+    )
+    lines.append(f"next: foregather info {dst}")
+    return "\n".join(lines)
 
 
 def _features(facts: dict[str, Any]) -> str:

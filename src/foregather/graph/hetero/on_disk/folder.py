@@ -31,7 +31,7 @@ from foregather.graph.on_disk.folder import array_entry, map_listed
 from foregather.graph.on_disk.meta import Meta
 from foregather.graph.on_disk.writer import CHUNK, FORMAT, TYPED, FolderWriter, meta_digest
 
-__all__ = ["compute_digest", "describe_types", "open_typed", "save_typed"]
+__all__ = ["compute_digest", "describe_types", "open_typed", "save_typed", "write_typed"]
 
 Array = npt.NDArray[Any]
 _SPARE = 256  # descriptors that are left for everything else
@@ -119,10 +119,15 @@ def describe_types(graph: HeteroValue) -> dict[str, Any]:
 def save_typed(graph: HeteroValue, dst: str | os.PathLike[str], overwrite: bool) -> Path:
     """Writes a folder of version 2; see `HeteroGraph.save`."""
     with FolderWriter(dst, overwrite, TYPED) as writer:
-        for name, values in graph.stored_arrays().items():
-            writer.put(name, values)
-        facts = {**graph.facts, **describe_types(graph)}
-        return writer.finish(graph.num_nodes, graph.num_edges, **facts)
+        return write_typed(writer, graph)
+
+
+def write_typed(writer: FolderWriter, graph: HeteroValue) -> Path:
+    """Fills and finishes a folder of version 2."""
+    for name, values in graph.stored_arrays().items():
+        writer.put(name, values)
+    facts = {**graph.facts, **describe_types(graph)}
+    return writer.finish(graph.num_nodes, graph.num_edges, **facts)
 
 
 def compute_digest(graph: HeteroValue) -> str:
