@@ -14,8 +14,11 @@ import pytest
 
 from foregather import FormatError, Graph, InputError, StorageError
 from foregather.graph.hetero import HeteroGraph, NodeTable, Relation, TextIds
+from foregather.graph.hetero.time_order import turned
 from foregather.graph.integrity.add_checks import add_checks
+from foregather.graph.mapped import is_mapped
 from foregather.graph.on_disk.meta import read_meta
+from foregather.graph.on_disk.stamp import Stamp
 from tests.flip import flip, places
 from tests.graph.hetero.typed_graphs import AT, CITES, WRITES, typed_graph
 from tests.some import some
@@ -118,7 +121,7 @@ def test_a_flipped_bit_of_any_array_is_found(folder):
             flip(folder / f"{name}.npy", at)
             with pytest.raises(FormatError, match=f"{name}.npy(: block 0| is corrupted)"):
                 HeteroGraph.open(folder).verify()
-            if name.startswith("edges/"):
+            if name.startswith("edges/") and not name.endswith("features"):
                 with pytest.raises(FormatError, match=words):
                     graph = HeteroGraph.open(folder)
                     graph.relation(graph.edge_types[int(name.split("/")[1])])
@@ -137,6 +140,25 @@ def test_a_flipped_bit_of_a_table_or_header_is_found(folder):
     flip(folder / "nodes/1/time.npy", 4000)
     with pytest.raises(FormatError, match="nodes/1/time.npy"):
         HeteroGraph.open(folder).verify()
+
+
+def test_a_flipped_bit_of_edge_features_is_found_when_they_are_used(folder):
+    flip(folder / "edges/1/features.npy", 4100)
+    graph = HeteroGraph.open(folder)
+    relation = graph.relation(WRITES)  # sampling needs no features, so they stay on disk
+    assert is_mapped(relation.features) and not is_mapped(relation.indices)
+    words = "edges/1/features.npy: block 0 .* does not match its checksum"
+    for use in some((graph.to_pyg, lambda: turned(relation, 12), lambda: pickle.dumps(relation))):
+        with pytest.raises(FormatError, match=words):
+            use()
+
+
+def test_a_changed_file_is_noticed(folder):
+    stamp = Stamp.of(HeteroGraph.open(folder))
+    stamp.check()
+    os.utime(folder / "nodes/1/time.npy")
+    with pytest.raises(FormatError, match="nodes/1/time.npy of g.fg was written to"):
+        stamp.check()
 
 
 def test_block_checksums_are_added_to_a_folder_without(folder):

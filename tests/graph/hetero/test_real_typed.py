@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch_geometric.transforms import ToUndirected
 
+from foregather import convert
 from foregather.graph.hetero import HeteroGraph
 from tests.some import some
 from tests.typed_data import load_typed
@@ -69,3 +70,21 @@ def test_ways_back_are_those_of_pyg(name):
         key = [pairs[0] * (1 << 32) + pairs[1] for pairs in (one, two)]
         assert torch.equal(key[0].sort().values, key[1].sort().values)
     assert len(graph.with_reverse().edges) == len(graph.edges)
+
+
+def test_triples_in_text_give_the_same_graph(tmp_path):
+    """Published triples as people have them, and the arrays made of them by others."""
+    graph = load_typed("codex_s")
+    names = graph.nodes["entity"].ids
+    data, lines = graph.to_pyg(), []
+    for _, name, _ in some(graph.edge_types):
+        relation = data["entity", name, "entity"].edge_index.tolist()
+        lines += [f"{names[s]}\t{name}\t{names[t]}" for s, t in zip(*relation, strict=True)]
+    (tmp_path / "facts.txt").write_text("\n".join(lines) + "\n")
+    (tmp_path / "names.txt").write_text("\n".join(names) + "\n")
+    (tmp_path / "kg.toml").write_text(
+        '[nodes.entity]\nfile = "names.txt"\nid = "1"\n[triples]\nfile = "facts.txt"'
+    )
+    convert(tmp_path / "kg.toml", tmp_path / "g")
+    opened = HeteroGraph.open(tmp_path / "g")
+    assert HeteroGraph(opened.nodes, opened.edges).digest == graph.digest

@@ -17,6 +17,7 @@ from foregather.errors import FormatError
 from foregather.graph.arrays import id_dtype
 from foregather.graph.hetero.layout import lay_out, targets_of
 from foregather.graph.hetero.relation import Level, Order, Relation, is_identity
+from foregather.graph.mapped import fetch
 
 __all__ = ["callers_order", "in_order", "turned"]
 
@@ -95,7 +96,7 @@ def _sort(
         None if is_identity(ids) else ids,
         time,
         None if relation.weights is None else relation.weights[back],
-        None if relation.features is None else relation.features[back],
+        None if relation.features is None else fetch(relation.features)[back],
         order,
         level,
     )
@@ -127,7 +128,7 @@ def turned(relation: Relation, num_sources: int, order: Order = "source") -> Rel
         None if is_identity(ids) else ids,
         None if relation.time is None else relation.time[back],
         None if relation.weights is None else relation.weights[back],
-        None if relation.features is None else relation.features[back],
+        None if relation.features is None else fetch(relation.features)[back],
         order,
     )
 

@@ -123,7 +123,8 @@ class HeteroValue:
     ) -> Relation:
         """A relation as kernels may walk it: in memory, checked, rows in a definite order.
 
-        It is made once and kept by the graph.
+        It is made once and kept by the graph. Edge features stay mapped where rows keep their
+        stored order.
 
         Args:
             edge_type: (source type, relation, target type).

@@ -88,7 +88,7 @@ def _of_relation(relation: Relation) -> dict[str, Any]:
     }
     at = callers_order(relation)
     given = {
-        key: values if at is None else values[at]
+        key: values if at is None else fetch(values)[at]
         for key, values in columns.items()
         if values is not None
     }
