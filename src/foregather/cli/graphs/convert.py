@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from foregather.cli.graphs.typed_info import show_converted
 from foregather.errors import InputError
 from foregather.units import format_bytes, format_count, parse_count
 
@@ -87,7 +88,7 @@ class Convert:
     def show(self, facts: dict[str, Any]) -> str:
         """Returns the summary as text."""
         if "relations" in facts:
-            return _show_typed(facts, self.dst)
+            return show_converted(facts, self.dst)
         lines = [
             f"{facts['graph']}: {format_count(facts['num_nodes'])} nodes, "
             f"{format_count(facts['num_edges'])} edges from {facts['source']}"
@@ -114,27 +115,6 @@ class Convert:
         )
         lines.append(f"next: foregather info {self.dst}")
         return "\n".join(lines)
-
-
-def _show_typed(facts: dict[str, Any], dst: Path) -> str:
-    lines = [
-        f"{facts['graph']}: {format_count(facts['num_nodes'])} nodes of {len(facts['types'])} "
-        f"types, {format_count(facts['num_edges'])} edges of {len(facts['relations'])} relations "
-        f"from {facts['source']}"
-    ]
-    lines += [f"  {name}: {format_count(count)} nodes" for name, count in facts["types"].items()]
-    for source, name, target, count in facts["relations"][:20]:
-        lines.append(f"  ({source}, {name}, {target}): {format_count(count)} edges")
-    if len(facts["relations"]) > 20:
-        lines.append(f"  and {len(facts['relations']) - 20} relations more")
-    for name, count in facts["dropped"].items():
-        lines.append(f"  {format_count(count)} rows of {name} were left out: an end is no node")
-    lines.append(
-        f"  {format_bytes(facts['bytes'])} in {facts['seconds']:.1f} s, "
-        f"peak memory {format_bytes(facts['peak_memory'])}"
-    )
-    lines.append(f"next: foregather info {dst}")
-    return "\n".join(lines)
 
 
 def _features(facts: dict[str, Any]) -> str:

@@ -69,21 +69,6 @@ class Info:
         return "\n".join(lines)
 
 
-def _check_lines(facts: dict[str, Any]) -> list[str]:
-    lines = [
-        f"  on disk      {format_bytes(facts['bytes'])}",
-        f"  checks       {CHECKED if facts['checked'] else UNCHECKED}",
-    ]
-    for name, entry in facts["arrays"].items():
-        shape = " x ".join(format_count(n) for n in entry["shape"])
-        size = format_bytes(entry["bytes"])
-        lines.append(f"    {name:<20} {entry['dtype']:<8} {shape:<24} {size}")
-    if "verified" in facts:
-        lines.append(_verified_line(facts["verified"]))
-        lines += [f"  warning      {text}" for text in facts["verified"]["warnings"]]
-    return lines
-
-
 def _degree_line(name: str, facts: dict[str, Any] | None) -> str:
     label = name.replace("_", "-")
     if facts is None:
@@ -118,3 +103,18 @@ def _verified_line(report: dict[str, Any]) -> str:
         f"{format_number(report['chunks'], 'chunk')}, "
         f"{format_number(report['num_edges'], 'edge')}: nothing wrong"
     )
+
+
+def _check_lines(facts: dict[str, Any]) -> list[str]:
+    lines = [
+        f"  on disk      {format_bytes(facts['bytes'])}",
+        f"  checks       {CHECKED if facts['checked'] else UNCHECKED}",
+    ]
+    for name, entry in facts["arrays"].items():
+        shape = " x ".join(format_count(n) for n in entry["shape"])
+        size = format_bytes(entry["bytes"])
+        lines.append(f"    {name:<20} {entry['dtype']:<8} {shape:<24} {size}")
+    if "verified" in facts:
+        lines.append(_verified_line(facts["verified"]))
+        lines += [f"  warning      {text}" for text in facts["verified"]["warnings"]]
+    return lines

@@ -1,4 +1,4 @@
-"""typed_info: what `foregather info` says about a folder with node types and relations."""
+"""typed_info: what commands say about graphs with node types and relations."""
 
 from pathlib import Path
 from typing import Any
@@ -8,9 +8,9 @@ from foregather.graph.hetero.graph import HeteroGraph
 from foregather.graph.hetero.names import show_edge_type
 from foregather.graph.on_disk.meta import read_meta
 from foregather.graph.on_disk.writer import TYPED
-from foregather.units import format_count, format_number
+from foregather.units import format_bytes, format_count, format_number
 
-__all__ = ["is_typed", "typed_facts", "typed_lines"]
+__all__ = ["is_typed", "show_converted", "typed_facts", "typed_lines"]
 
 
 def is_typed(path: Path) -> bool:
@@ -99,3 +99,25 @@ def _of_edges(entry: dict[str, Any]) -> str:
             f"features {_shape(entry['features']['shape'])} x {entry['features']['dtype']}"
         )
     return ", ".join(parts)
+
+
+def show_converted(facts: dict[str, Any], dst: Path) -> str:
+    """What `foregather convert` says about a typed graph."""
+    lines = [
+        f"{facts['graph']}: {format_count(facts['num_nodes'])} nodes of {len(facts['types'])} "
+        f"types, {format_count(facts['num_edges'])} edges of {len(facts['relations'])} relations "
+        f"from {facts['source']}"
+    ]
+    lines += [f"  {name}: {format_count(count)} nodes" for name, count in facts["types"].items()]
+    for source, name, target, count in facts["relations"][:20]:
+        lines.append(f"  ({source}, {name}, {target}): {format_count(count)} edges")
+    if len(facts["relations"]) > 20:
+        lines.append(f"  and {len(facts['relations']) - 20} relations more")
+    for name, count in facts["dropped"].items():
+        lines.append(f"  {format_count(count)} rows of {name} were left out: an end is no node")
+    lines.append(
+        f"  {format_bytes(facts['bytes'])} in {facts['seconds']:.1f} s, "
+        f"peak memory {format_bytes(facts['peak_memory'])}"
+    )
+    lines.append(f"next: foregather info {dst}")
+    return "\n".join(lines)

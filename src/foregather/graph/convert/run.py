@@ -153,7 +153,7 @@ def _only_plain(
         ("dedup", dedup),
         ("dtype", dtype != "auto"),
         ("features", features is not None),
-        ("no-splits", not splits),
+        ("no-splits", splits is not True),
     ):
         if given:
             raise InputError(f"--{name} does not apply to a TOML description; leave it out")

@@ -25,7 +25,7 @@ from foregather.errors import (
 from foregather.graph.convert.reading.columns import Column, Picked, check_ids, pick_columns
 from foregather.graph.convert.source import EdgeChunk, Ids, Rows, Small, Strings
 
-__all__ = ["ParquetSource", "strings_of"]
+__all__ = ["ParquetSource"]
 
 _MOST_ROWS = 1 << 18  # of one batch
 _READ_BYTES = 1 << 20  # of one column at a time
@@ -264,13 +264,13 @@ def _keys(column: Any) -> tuple[npt.NDArray[np.uint64], Strings]:
         values = values.cast(arrow.string())
     if values.null_count:
         raise InputError("a dictionary of ids holds a null, expected text")
-    names = strings_of(values.cast(arrow.large_binary()))
+    names = _strings(values.cast(arrow.large_binary()))
     keys = np.empty(len(values), np.uint64)
     _core.hash_strings(names.data, names.offsets, keys)
     return keys[column.indices.to_numpy(zero_copy_only=False)], names
 
 
-def strings_of(values: Any) -> Strings:
+def _strings(values: Any) -> Strings:
     """The buffers of a large_binary array, starting at its first string."""
     _, offset_buffer, data_buffer = values.buffers()
     if len(values) == 0 or offset_buffer is None:

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from foregather import _core
 from foregather.errors import InputError
-from foregather.graph.convert.sources.parquet import strings_of
 from foregather.graph.convert.typed.tables import arrow
 from foregather.graph.convert.typed.values import is_text
 from foregather.graph.hetero.text_ids import TextIds
@@ -113,10 +112,8 @@ class TextIndex(IdIndex):
         pa = arrow()
         self.count = len(names)
         self._names = names.cast(pa.large_binary())
-        packed = strings_of(self._names)
-        self._text = TextIds(packed.data, packed.offsets)
-        keys = np.empty(self.count, np.uint64)
-        _core.hash_strings(packed.data, packed.offsets, keys)
+        packed = self._text = _packed(self._names)
+        keys = _keys(packed)
         self._order = np.argsort(keys, kind="stable")
         self._keys = keys[self._order]
         same = np.flatnonzero(self._keys[1:] == self._keys[:-1])
@@ -143,10 +140,8 @@ class TextIndex(IdIndex):
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
         distinct = column.dictionary.cast(pa.large_binary())
-        packed = strings_of(distinct)
-        keys = np.empty(len(distinct), np.uint64)
-        _core.hash_strings(packed.data, packed.offsets, keys)
-        place = np.minimum(np.searchsorted(self._keys, keys), self.count - 1)
+        packed = _packed(distinct)
+        place = np.minimum(np.searchsorted(self._keys, _keys(packed)), self.count - 1)
         rows = self._order[place]
         equal = pa.compute.equal(self._names.take(pa.array(rows)), distinct)
         rows = np.where(equal.to_numpy(zero_copy_only=False).astype(np.bool_), rows, -1)
@@ -157,6 +152,22 @@ class TextIndex(IdIndex):
     def original(self) -> TextIds:
         """The ids in the order of the nodes."""
         return self._text
+
+
+def _packed(names: Any) -> TextIds:
+    """The strings of a large_binary array without missing ones; it shares their memory."""
+    _, offset_buffer, data_buffer = names.buffers()
+    if len(names) == 0 or offset_buffer is None:
+        return TextIds(np.empty(0, np.uint8), np.zeros(1, np.int64))
+    offsets = np.frombuffer(offset_buffer, np.int64)[names.offset :][: len(names) + 1]
+    data = np.empty(0, np.uint8) if data_buffer is None else np.frombuffer(data_buffer, np.uint8)
+    return TextIds(data[offsets[0] : offsets[-1]], offsets - offsets[0])
+
+
+def _keys(names: TextIds) -> npt.NDArray[np.uint64]:
+    keys = np.empty(len(names), np.uint64)
+    _core.hash_strings(names.data, names.offsets, keys)
+    return keys
 
 
 def _twice(where: str, name: Any, rows: Any) -> InputError:
