@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from foregather.graph.convert.run import convert
     from foregather.graph.features import Features
     from foregather.graph.graph import Graph
+    from foregather.graph.hetero.graph import HeteroGraph
     from foregather.loader.loader import Loader
     from foregather.loader.options import BatchContents
     from foregather.loader.rank_options import RankOptions
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Graph",
+    "HeteroGraph",
     "Features",
     "Loader",
     "BatchContents",
@@ -60,6 +62,7 @@ __all__ = [
 
 _HOME = {
     "Graph": "foregather.graph.graph",
+    "HeteroGraph": "foregather.graph.hetero.graph",
     "Features": "foregather.graph.features",
     "Loader": "foregather.loader.loader",
     "BatchContents": "foregather.loader.options",
@@ -72,7 +75,7 @@ _HOME = {
     "ReadOptions": "foregather.graph.convert.read_options",
     "NodeFile": "foregather.graph.convert.nodes.node_options",
     "SplitRule": "foregather.graph.convert.nodes.node_options",
-    **dict.fromkeys(__all__[13:-1], "foregather.errors"),
+    **dict.fromkeys(__all__[14:-1], "foregather.errors"),
 }
 
 

@@ -18,7 +18,7 @@ from foregather.graph.arrays import id_dtype, to_array
 from foregather.graph.features import Features
 from foregather.graph.labels import normalize_labels, normalize_split
 
-__all__ = ["fields_from_edges", "fields_from_pyg"]
+__all__ = ["edge_array", "fields_from_edges", "fields_from_pyg", "finite_weights"]
 
 Array = npt.NDArray[Any]
 
@@ -38,7 +38,7 @@ def fields_from_edges(
 ) -> dict[str, Any]:
     """The fields of `Graph.from_edge_index`. `columns` are x, y, edge_weight, edge_attr."""
     given = {name: to_array(value, name) for name, value in columns.items() if value is not None}
-    pairs = _edge_array(edge_index)
+    pairs = edge_array(edge_index)
     count = pairs.shape[1]
     nodes = _count_nodes(pairs, num_nodes, given)
     source, target = _narrow(pairs, nodes)
@@ -86,7 +86,12 @@ def fields_from_edges(
     }
 
 
-def _edge_array(edge_index: Any) -> Array:
+def edge_array(edge_index: Any) -> Array:
+    """An edge_index as an array of whole numbers, [2, edges].
+
+    Raises:
+        InputError: it has another shape, or holds something else.
+    """
     pairs = to_array(edge_index, "edge_index")
     if pairs.size == 0 and pairs.shape[:1] in ((0,), (2,)):
         return np.empty((2, 0), np.int64)  # an empty tensor is float by default
@@ -162,6 +167,16 @@ def _edge_weight(
 ) -> npt.NDArray[np.float32] | None:
     if weight is None:
         return None
+    # position -1, an added loop, is the 1
+    return np.append(finite_weights(weight, count), np.float32(1))[edge_ids]
+
+
+def finite_weights(weight: Array, count: int) -> npt.NDArray[np.float32]:
+    """Edge weights as float32 [count].
+
+    Raises:
+        InputError: another number of them, or one that is not finite; names its position.
+    """
     if weight.shape not in ((count,), (count, 1)):
         raise InputError(f"edge_weight has shape {list(weight.shape)}, expected [{count}]")
     with np.errstate(over="ignore"):  # found below, with its place
@@ -172,7 +187,7 @@ def _edge_weight(
             f"edge_weight holds {weight.reshape(-1)[position]} at position {position}, expected "
             "finite numbers (of float32)"
         )
-    return np.append(flat, np.float32(1))[edge_ids]  # position -1, an added loop, is the 1
+    return flat
 
 
 def _edge_features(

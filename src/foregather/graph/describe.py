@@ -22,7 +22,7 @@ from foregather.graph.original_ids import id_facts
 from foregather.observe.plots import new_figure, save_figure
 from foregather.observe.progress import Progress
 
-__all__ = ["describe", "plot_degrees"]
+__all__ = ["degree_facts", "describe", "histogram", "plot_degrees"]
 
 Array = npt.NDArray[Any]
 
@@ -35,19 +35,19 @@ _INDPTR_STEP = 2 << 20
 def describe(graph: Graph) -> dict[str, Any]:
     """Counts, degrees, structure, labels, splits and storage of a graph, as JSON-able values."""
     arrays = graph.stored_arrays()
-    incoming = _histogram(
+    incoming = histogram(
         np.diff(fetch(graph.indptr[start : start + _INDPTR_STEP + 1]))
         for start in range(0, graph.num_nodes, _INDPTR_STEP)
     )
     out_degree = graph.out_degree()
-    outgoing = _histogram(piece for _, piece in row_pieces(out_degree))
+    outgoing = histogram(piece for _, piece in row_pieces(out_degree))
     facts: dict[str, Any] = {
         "num_nodes": graph.num_nodes,
         "num_edges": graph.num_edges,
         "ids": graph.indices.dtype.name,
         "original_ids": id_facts(graph),
-        "in_degree": _degree_facts(*incoming),
-        "out_degree": _degree_facts(*outgoing),
+        "in_degree": degree_facts(*incoming),
+        "out_degree": degree_facts(*outgoing),
         "isolated": _isolated(graph, out_degree),
         **_edge_facts(graph),
         "features": _feature_facts(graph),
@@ -68,7 +68,7 @@ def describe(graph: Graph) -> dict[str, Any]:
     return facts
 
 
-def _histogram(
+def histogram(
     pieces: Iterable[npt.NDArray[np.int64]],
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Distinct degrees, ascending, and how many nodes have each."""
@@ -83,9 +83,10 @@ def _histogram(
     return degrees, counts
 
 
-def _degree_facts(
+def degree_facts(
     degrees: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
 ) -> dict[str, Any] | None:
+    """Least, middle, mean and largest degree, and their distribution; None without nodes."""
     if degrees.size == 0:
         return None
     below = np.cumsum(counts)
@@ -159,7 +160,7 @@ def _label_facts(graph: Graph) -> dict[str, Any] | None:
     labels = fetch(graph.labels)
     facts = label_facts(labels)
     if facts["kind"] == "single":
-        classes, counts = _histogram(piece for _, piece in row_pieces(labels))
+        classes, counts = histogram(piece for _, piece in row_pieces(labels))
         order = [i for i in np.argsort(-counts, kind="stable") if classes[i] >= 0]
         names = graph.meta.get("labels", {}).get("classes") if graph.meta else None
         if isinstance(names, (list, tuple)) and len(names) == facts["num_classes"]:
