@@ -92,6 +92,7 @@ void bind_sum_rows(nb::module_& m);
 void bind_sweep(nb::module_& m, nb::module_& testing);
 void bind_synth(nb::module_& m);
 void bind_text(nb::module_& m);
+void bind_typed_sample(nb::module_& m);
 void bind_varint(nb::module_& m);
 void bind_walk(nb::module_& m);
 
