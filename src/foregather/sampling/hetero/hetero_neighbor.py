@@ -159,7 +159,7 @@ class HeteroNeighbor:
         def make(graph: HeteroGraph) -> Kernel:
             return make_kernel(
                 graph,
-                self.num_neighbors.of(graph.edge_types),
+                self.num_neighbors,
                 self.weights,
                 self.time,
                 (self.replace, self.disjoint, self.temporal_strategy == "last"),

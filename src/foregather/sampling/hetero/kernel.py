@@ -5,7 +5,6 @@ kernel walks relations as `HeteroGraph.relation` gives them: checked, in memory,
 time where times count.
 """
 
-from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,6 +14,7 @@ from foregather import _core
 from foregather.graph.hetero.graph import HeteroGraph
 from foregather.graph.hetero.names import about, show_edge_type
 from foregather.graph.hetero.relation import Level
+from foregather.sampling.hetero.fanouts import Fanouts
 from foregather.sampling.hetero.relation_weights import RelationWeights
 
 __all__ = ["Kernel", "make_kernel"]
@@ -25,7 +25,7 @@ Kernel: TypeAlias = _core.TypedKernel32 | _core.TypedKernel64
 
 def make_kernel(
     graph: HeteroGraph,
-    fanouts: Sequence[tuple[int, ...]],
+    fanouts: Fanouts,
     weights: RelationWeights | None,
     time: Level | None,
     rule: tuple[bool, bool, bool],
@@ -35,14 +35,15 @@ def make_kernel(
 
     Args:
         graph: the graph.
-        fanouts: one number per layer for each relation.
+        fanouts: how many edges of a row are taken.
         weights: by which edges are drawn.
         time: whose times limit trees.
         rule: with replacement; in trees; the last edges.
         induced: all edges between the nodes.
 
     Raises:
-        InputError: the graph has no such times or weights, or weights that cannot be drawn by.
+        InputError: the graph has no such relations, times or weights, or weights that cannot be
+            drawn by.
         FormatError: the graph is damaged.
         StorageError: it cannot be read.
     """
@@ -53,12 +54,11 @@ def make_kernel(
     wide = any(relation.indices.dtype == np.int64 for relation in graph.edges.values())
     dtype = np.int64 if wide else np.uint32
     counts = [table.num_nodes for table in graph.nodes.values()]
-    layers = len(fanouts[0]) if fanouts else 0
     kernel: Kernel = (_core.TypedKernel64 if wide else _core.TypedKernel32)(
-        counts, layers, *rule, induced
+        counts, fanouts.num_layers, *rule, induced
     )
     number = {name: at for at, name in enumerate(graph.node_types)}
-    for edge_type, own in zip(graph.edge_types, fanouts, strict=True):
+    for edge_type, own in zip(graph.edge_types, fanouts.of(graph.edge_types), strict=True):
         relation = graph.relation(edge_type, time)
         with about(f"relation {show_edge_type(edge_type)}"):
             by = None if weights is None or not any(own) else weights.of(edge_type, relation)
