@@ -86,18 +86,26 @@ struct PrefixDraw {
     }
     const AliasCell* of_row = weights.cells.data() + row.begin;
     const auto degree = static_cast<std::uint32_t>(indptr[row.node + 1] - row.begin);
+    PickScratch& taken = scratch.taken;
+    const std::size_t words = (std::size_t{length} + 63) / 64;
+    if (taken.size() < words) taken.resize(words, 0);
     std::uint32_t have = 0;
     for (std::uint32_t slot = 0; have < count && slot < detail::tries(count); ++slot) {
       const std::uint32_t at = detail::draw_cell(key, slot, of_row, degree);
       if (at >= length) continue;
-      if (!fanout.replace && std::find(out, out + have, at) != out + have) continue;
+      const std::uint64_t bit = std::uint64_t{1} << (at % 64);
+      if (!fanout.replace && (taken[at / 64] & bit) != 0) continue;
+      taken[at / 64] |= bit;
       out[have++] = at;
     }
-    if (fanout.replace) draw_rest(key, own, have, count, out, scratch.part);
-    std::sort(out, out + (fanout.replace ? count : have));
-    if (!fanout.replace && have < count) {
-      detail::take_rest(key, own, have, count, out, scratch.rest);
+    for (std::uint32_t p = 0; p < have; ++p) taken[out[p] / 64] = 0;
+    if (fanout.replace) {
+      if (have < count) draw_rest(key, own, have, count, out, scratch.part);
+      std::sort(out, out + count);
+      return;
     }
+    std::sort(out, out + have);
+    if (have < count) detail::take_rest(key, own, have, count, out, scratch.rest);
   }
 };
 
