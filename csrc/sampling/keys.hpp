@@ -5,7 +5,8 @@
 // batch is the number of the minibatch in its epoch (of a disjoint tree, which is a minibatch of
 // its own, the input row: trees.hpp), layer 0 is the one next to the seeds, vertex is the vertex
 // being expanded (or, for samplers that draw vertices, the vertex drawn) and slot the number of the
-// draw. So threads, ranks, bulk size and storage cannot change a sample.
+// draw. So threads, ranks, bulk size and storage cannot change a sample. In a graph with types the
+// relation stands between layer and vertex (relation_key).
 //
 // Keys are nested: batch_key -> layer_key -> vertex_key -> draw(key, slot) of random.hpp.
 #pragma once
@@ -37,6 +38,12 @@ constexpr std::uint64_t batch_key(std::uint64_t seed, std::uint64_t epoch, std::
 /// Key of one layer of a minibatch.
 constexpr std::uint64_t layer_key(std::uint64_t batch, std::uint64_t layer) {
   return derive(batch, layer);
+}
+
+/// Key of one relation in a layer. Relation 0 has the layer's own key, so that a graph with one
+/// relation is sampled as a plain one; the words of the others are none that a vertex has.
+constexpr std::uint64_t relation_key(std::uint64_t layer, std::uint64_t relation) {
+  return relation == 0 ? layer : derive(layer, ~relation);
 }
 
 /// Key of one vertex in a layer.

@@ -21,17 +21,17 @@ namespace foregather::python {
 using Minibatches = nb::typed<nb::list, nb::typed<nb::tuple, nb::any, nb::ellipsis>>;
 
 // Result arrays are lent to Python and come back for the next bulk when the last view is gone.
-template <typename Id>
-class ArrayPool : public std::enable_shared_from_this<ArrayPool<Id>> {
+template <typename Arrays>
+class Shelf {
  public:
-  std::unique_ptr<SampleArrays<Id>> take() {
+  std::unique_ptr<Arrays> take() {
     std::lock_guard<std::mutex> hold(lock_);
-    if (free_.empty()) return std::make_unique<SampleArrays<Id>>();
+    if (free_.empty()) return std::make_unique<Arrays>();
     auto arrays = std::move(free_.back());
     free_.pop_back();
     return arrays;
   }
-  void give(std::unique_ptr<SampleArrays<Id>> arrays) {
+  void give(std::unique_ptr<Arrays> arrays) {
     std::lock_guard<std::mutex> hold(lock_);
     if (free_.size() < kMost) free_.push_back(std::move(arrays));
   }
@@ -39,13 +39,16 @@ class ArrayPool : public std::enable_shared_from_this<ArrayPool<Id>> {
  private:
   static constexpr std::size_t kMost = 256;
   std::mutex lock_;
-  std::vector<std::unique_ptr<SampleArrays<Id>>> free_;
+  std::vector<std::unique_ptr<Arrays>> free_;
 };
 
 template <typename Id>
+using ArrayPool = Shelf<SampleArrays<Id>>;
+
+template <typename Arrays>
 struct Loan {
-  std::shared_ptr<ArrayPool<Id>> pool;
-  std::unique_ptr<SampleArrays<Id>> arrays;
+  std::shared_ptr<Shelf<Arrays>> pool;
+  std::unique_ptr<Arrays> arrays;
   ~Loan() { pool->give(std::move(arrays)); }
 };
 
@@ -59,8 +62,9 @@ nb::ndarray<nb::numpy, const T, nb::ndim<1>> lend(const T* data, std::int64_t co
 // (node, num_nodes, row, col, num_edges, edge, seed_position or None, weight or None, tree or None)
 template <typename Id>
 nb::tuple hand_over(std::shared_ptr<ArrayPool<Id>> pool, std::unique_ptr<SampleArrays<Id>> arrays) {
-  auto* loan = new Loan<Id>{std::move(pool), std::move(arrays)};
-  nb::capsule owner(loan, [](void* p) noexcept { delete static_cast<Loan<Id>*>(p); });
+  using Lent = Loan<SampleArrays<Id>>;
+  auto* loan = new Lent{std::move(pool), std::move(arrays)};
+  nb::capsule owner(loan, [](void* p) noexcept { delete static_cast<Lent*>(p); });
   const SampleArrays<Id>& a = *loan->arrays;
   std::int64_t edges = 0;
   for (std::int64_t count : a.num_edges) edges += count;

@@ -1020,6 +1020,44 @@ def split_fields(line: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order
 def hash_strings(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu')], seed: int = 0) -> None:
     """XXH64 of each string data[offsets[i]:offsets[i + 1]]."""
 
+class TypedKernel32:
+    """Bulk neighbour sampling over one graph with types."""
+
+    def __init__(self, num_nodes: Sequence[int], layers: int, replace: bool, trees: bool, last: bool, induced: bool) -> None: ...
+
+    def add(self, source: int, target: int, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], fanouts: Sequence[int], weights: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, time: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> None:
+        """
+        Adds the next relation; types are numbers. Rows ascend by time where it is given.
+        """
+
+    def sample(self, groups: Sequence[tuple[int, Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None]], count: int, seed: int, epoch: int, first_batch: int, threads: int = 0) -> list[tuple[Any, ...]]:
+        """
+        Minibatches as ([(node, num_nodes, seed_position, tree) a type], [(row, col, num_edges, edge) a relation]); a group of seeds is (type, seeds, ptr, rows, times).
+        """
+
+    @property
+    def table_bytes(self) -> int:
+        """Bytes kept for all threads."""
+
+class TypedKernel64:
+    """Bulk neighbour sampling over one graph with types."""
+
+    def __init__(self, num_nodes: Sequence[int], layers: int, replace: bool, trees: bool, last: bool, induced: bool) -> None: ...
+
+    def add(self, source: int, target: int, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], fanouts: Sequence[int], weights: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, time: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> None:
+        """
+        Adds the next relation; types are numbers. Rows ascend by time where it is given.
+        """
+
+    def sample(self, groups: Sequence[tuple[int, Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None]], count: int, seed: int, epoch: int, first_batch: int, threads: int = 0) -> list[tuple[Any, ...]]:
+        """
+        Minibatches as ([(node, num_nodes, seed_position, tree) a type], [(row, col, num_edges, edge) a relation]); a group of seeds is (type, seeds, ptr, rows, times).
+        """
+
+    @property
+    def table_bytes(self) -> int:
+        """Bytes kept for all threads."""
+
 def encode_varints(values: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
     """The bytes of numbers from 0 on, one after the other."""
 

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from foregather.sampling.bulk import Bulk, Sample
     from foregather.sampling.disk import DiskTopology
     from foregather.sampling.full import Full
+    from foregather.sampling.hetero.hetero_bulk import HeteroBulk, HeteroSample
+    from foregather.sampling.hetero.hetero_neighbor import HeteroNeighbor
     from foregather.sampling.labor import Labor
     from foregather.sampling.layerwise import FastGCN, Ladies
     from foregather.sampling.matrix import MatrixSampler
@@ -36,6 +38,9 @@ __all__ = [
     "DiskTopology",
     "RandomWalk",
     "Saint",
+    "HeteroNeighbor",
+    "HeteroSample",
+    "HeteroBulk",
     "induced_subgraphs",
     "random_walks",
 ]
@@ -56,6 +61,9 @@ _HOME = {
     "DiskTopology": "disk",
     "RandomWalk": "subgraphs.walk",
     "Saint": "subgraphs.saint",
+    "HeteroNeighbor": "hetero.hetero_neighbor",
+    "HeteroSample": "hetero.hetero_bulk",
+    "HeteroBulk": "hetero.hetero_bulk",
     "induced_subgraphs": "subgraphs.subgraph",
     "random_walks": "subgraphs.walk",
 }

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from foregather.graph.graph import Graph
+from foregather.graph.hetero.graph import HeteroGraph
 from foregather.graph.integrity.check_topology import walkable
 
 __all__ = ["GraphCache"]
 
 Value = TypeVar("Value")
+Of = TypeVar("Of", Graph, HeteroGraph)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +47,8 @@ class GraphCache(Generic[Value]):
 
     def get(
         self,
-        graph: Graph,
-        make: Callable[[Graph], Value],
+        graph: Of,
+        make: Callable[[Of], Value],
         other: object = None,
         alike: bool = False,
     ) -> Value:
@@ -62,13 +64,14 @@ class GraphCache(Generic[Value]):
             FormatError: the topology is damaged.
             StorageError: it cannot be read.
         """
-        of: Any = graph._token if alike else graph
+        of: Any = graph._token if alike and isinstance(graph, Graph) else graph
         key, kept, process = id(of), self._entries.get(id(of)), os.getpid()
         # An id may be taken again by another object, so the object itself is compared.
         same = kept is not None and kept.of() is of and kept.process == process
         if kept is not None and same and kept.other == other:
             return kept.value
-        walked = walkable(graph)
+        # A typed graph checks its relations when they are asked for.
+        walked = walkable(graph) if isinstance(graph, Graph) else graph
         if not self._shared:
             self._entries.clear()  # free the previous tables first
         value, entries = make(walked), self._entries

@@ -1,0 +1,182 @@
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <tuple>
+
+#include "parallel/pool.hpp"
+#include "python/arrays.hpp"
+#include "python/sampling/array_pool.hpp"
+#include "sampling/typed/check_relation.hpp"
+#include "sampling/typed/typed_sample.hpp"
+
+namespace foregather::python {
+namespace {
+
+using Numbers = std::optional<In<std::int64_t>>;
+// (type, seeds, ptr, rows or None, times or None)
+using Group = std::tuple<std::size_t, In<std::int64_t>, In<std::int64_t>, Numbers, Numbers>;
+
+std::span<const std::int64_t> view_or_none(const Numbers& numbers) {
+  return numbers ? view(*numbers) : std::span<const std::int64_t>();
+}
+
+// ([(node, num_nodes, seed_position or None, tree or None) per type],
+//  [(row, col, num_edges, edge) per relation])
+template <typename Id>
+nb::tuple hand_over_typed(std::shared_ptr<Shelf<TypedArrays<Id>>> pool,
+                          std::unique_ptr<TypedArrays<Id>> arrays) {
+  using Lent = Loan<TypedArrays<Id>>;
+  auto* loan = new Lent{std::move(pool), std::move(arrays)};
+  nb::capsule owner(loan, [](void* p) noexcept { delete static_cast<Lent*>(p); });
+  nb::list types, relations;
+  for (const TypeArrays<Id>& a : loan->arrays->types) {
+    const std::int64_t nodes = a.num_nodes.back();
+    nb::object repeated = nb::none(), tree = nb::none();
+    if (!a.seed_position.empty()) {
+      repeated = nb::cast(
+          lend(a.seed_position.data(), static_cast<std::int64_t>(a.seed_position.size()), owner));
+    }
+    if (loan->arrays->in_trees) tree = nb::cast(lend(a.tree.data(), nodes, owner));
+    types.append(nb::make_tuple(lend(a.node.data(), nodes, owner), a.num_nodes, repeated, tree));
+  }
+  for (const RelationArrays& a : loan->arrays->relations) {
+    relations.append(nb::make_tuple(lend(a.row.data(), a.count, owner),
+                                    lend(a.col.data(), a.count, owner), a.num_edges,
+                                    lend(a.edge.data(), a.count, owner)));
+  }
+  return nb::make_tuple(types, relations);
+}
+
+// One sampler over one typed graph; keeps the relations' arrays, the threads' states and the pool.
+template <typename Id>
+class TypedKernel {
+ public:
+  TypedKernel(std::vector<std::int64_t> num_nodes, std::int64_t layers, bool replace, bool trees,
+              bool last, bool induced)
+      : rule_{static_cast<std::size_t>(layers), replace, trees, last, induced} {
+    graph_.num_nodes = std::move(num_nodes);
+  }
+
+  void add(std::size_t source, std::size_t target, In<std::int64_t> indptr, In<Id> indices,
+           std::vector<std::int64_t> fanouts, std::optional<In<float>> weights, Numbers time) {
+    if (fanouts.size() != rule_.layers) throw InputError("a relation needs a fan-out a layer");
+    std::lock_guard<std::mutex> hold(lock_);
+    Held& held = held_.emplace_back(
+        Held{std::move(indptr), std::move(indices), std::move(weights), std::move(time), {}, {}});
+    TypedRelation<Id> made{{view(held.indptr), view(held.indices)},
+                           source,
+                           target,
+                           std::move(fanouts),
+                           {},
+                           view_or_none(held.time)};
+    Released released;
+    check_relation(made, graph_.num_nodes, 0);
+    if (held.weights) {
+      prepare_weights(view(held.indptr), view(*held.weights), held.cells, held.positive, 0);
+      made.weights = {
+          view(*held.weights), {held.cells.data(), held.weights->shape(0)}, held.positive};
+    }
+    graph_.relations.push_back(std::move(made));
+  }
+
+  Minibatches sample(const std::vector<Group>& groups, std::size_t count, std::uint64_t seed,
+                     std::uint64_t epoch, std::uint64_t first_batch, int threads) {
+    std::vector<TypedSeeds> seeds;
+    for (const auto& [type, ids, ptr, rows, times] : groups) {
+      seeds.push_back({type, view(ids), view(ptr), view_or_none(rows), view_or_none(times)});
+    }
+    std::vector<std::unique_ptr<TypedArrays<Id>>> results;
+    {
+      Released released;
+      std::lock_guard<std::mutex> hold(lock_);
+      threads = worth(threads, seeds, count);
+      if (workers_.size() < static_cast<std::size_t>(threads)) {
+        workers_.resize(static_cast<std::size_t>(threads));
+      }
+      std::vector<TypedArrays<Id>*> places;
+      for (std::size_t i = 0; i < count; ++i) {
+        results.push_back(pool_->take());
+        places.push_back(results.back().get());
+      }
+      sample_typed<Id>(graph_, rule_, seeds, seed, epoch, first_batch, threads, workers_, places);
+    }
+    nb::list list;
+    for (auto& arrays : results) list.append(hand_over_typed<Id>(pool_, std::move(arrays)));
+    return nb::borrow<Minibatches>(list);
+  }
+
+  std::size_t table_bytes() const {
+    std::size_t total = 0;
+    for (const auto& worker : workers_) total += worker.bytes();
+    return total;
+  }
+
+ private:
+  struct Held {
+    In<std::int64_t> indptr;
+    In<Id> indices;
+    std::optional<In<float>> weights;
+    Numbers time;
+    Buffer<AliasCell> cells;
+    std::vector<std::uint32_t> positive;
+  };
+
+  // Threads worth waking: fan-outs of all relations together bound the edges.
+  int worth(int threads, const std::vector<TypedSeeds>& seeds, std::size_t count) const {
+    std::vector<std::int64_t> fanouts(rule_.layers, 0);
+    std::int64_t rows = 0, edges = 0;
+    for (const auto& group : seeds) rows += static_cast<std::int64_t>(group.seeds.size());
+    for (const auto& relation : graph_.relations) {
+      edges += static_cast<std::int64_t>(relation.graph.indices.size());
+      for (std::size_t l = 0; l < rule_.layers; ++l) {
+        const std::int64_t own = relation.fanouts[l];
+        fanouts[l] = own < 0 || fanouts[l] < 0 ? -1 : fanouts[l] + own;
+      }
+    }
+    for (std::int64_t& fanout : fanouts) fanout = fanout == 0 ? 1 : fanout;
+    const std::int64_t copies = rule_.trees ? rows : static_cast<std::int64_t>(count);
+    const std::int64_t most = edges * static_cast<std::int64_t>(rule_.layers) * copies;
+    return useful_threads(threads, fanouts, rows, most);
+  }
+
+  TypedGraph<Id> graph_;
+  TypedRule rule_;
+  std::deque<Held> held_;  // of each relation; addresses stay
+  std::mutex lock_;        // the workers' states serve one call at a time
+  std::vector<TypedWorker<Id>> workers_;
+  std::shared_ptr<Shelf<TypedArrays<Id>>> pool_ = std::make_shared<Shelf<TypedArrays<Id>>>();
+};
+
+template <typename Id>
+void bind(nb::module_& m, const char* name) {
+  using K = TypedKernel<Id>;
+  nb::class_<K>(m, name, "Bulk neighbour sampling over one graph with types.")
+      .def(nb::init<std::vector<std::int64_t>, std::int64_t, bool, bool, bool, bool>(),
+           nb::arg("num_nodes"), nb::arg("layers"), nb::arg("replace"), nb::arg("trees"),
+           nb::arg("last"), nb::arg("induced"))
+      .def("add", &K::add, nb::arg("source"), nb::arg("target"), nb::arg("indptr").noconvert(),
+           nb::arg("indices").noconvert(), nb::arg("fanouts"),
+           nb::arg("weights").noconvert().none() = nb::none(),
+           nb::arg("time").noconvert().none() = nb::none(),
+           "Adds the next relation; types are numbers. Rows ascend by time where it is given.")
+      .def("sample", &K::sample, nb::arg("groups").noconvert(), nb::arg("count"), nb::arg("seed"),
+           nb::arg("epoch"), nb::arg("first_batch"), nb::arg("threads") = 0,
+           "Minibatches as ([(node, num_nodes, seed_position, tree) a type], "
+           "[(row, col, num_edges, edge) a relation]); a group of seeds is (type, seeds, ptr, "
+           "rows, times).")
+      .def_prop_ro("table_bytes", &K::table_bytes, "Bytes kept for all threads.");
+}
+
+}  // namespace
+
+void bind_typed_sample(nb::module_& m) {
+  bind<std::uint32_t>(m, "TypedKernel32");
+  bind<std::int64_t>(m, "TypedKernel64");
+}
+
+}  // namespace foregather::python

@@ -1,0 +1,224 @@
+#include "sampling/typed/typed_sample.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "parallel/pool.hpp"
+#include "sampling/keys.hpp"
+#include "sampling/nodewise/draws.hpp"
+#include "sampling/typed/prefix_draw.hpp"
+#include "sampling/typed/typed_step.hpp"
+
+namespace foregather {
+
+template <typename Id>
+void TypedWorker<Id>::add_seed(const TypedRule& rule, std::size_t type, std::int64_t seed,
+                               std::size_t place, std::size_t given, TypeArrays<Id>& out) {
+  if (rule.trees) {
+    const auto tree = static_cast<std::uint32_t>(keys_.size());
+    const std::uint32_t id = paired_[type].insert(tree, seed);
+    out.node[id] = static_cast<Id>(seed);
+    out.tree[id] = tree;
+    return;
+  }
+  const std::int64_t before = plain_[type].known();
+  const std::uint32_t id = plain_[type].insert(seed);
+  if (id < before && out.seed_position.empty()) {  // the first repeat: all before were in order
+    out.seed_position.resize(given);
+    for (std::size_t j = 0; j < place; ++j) out.seed_position[j] = static_cast<std::int64_t>(j);
+  }
+  out.node[id] = static_cast<Id>(seed);
+  if (!out.seed_position.empty()) out.seed_position[place] = id;
+}
+
+template <typename Id>
+void TypedWorker<Id>::start(const TypedGraph<Id>& graph, const TypedRule& rule,
+                            std::span<const TypedSeeds> seeds, std::size_t index,
+                            std::uint64_t seed, std::uint64_t epoch, std::uint64_t batch,
+                            TypedArrays<Id>& out) {
+  std::int64_t trees = 0;
+  for (const TypedSeeds& group : seeds) trees += group.ptr[index + 1] - group.ptr[index];
+  const std::size_t types = graph.num_nodes.size();
+  plain_.resize(types);
+  paired_.resize(types);
+  out.types.resize(types);
+  out.relations.resize(graph.relations.size());
+  out.in_trees = rule.trees;
+  for (std::size_t type = 0; type < types; ++type) {
+    if (rule.trees) {
+      paired_[type].begin(graph.num_nodes[type], trees);
+    } else {
+      plain_[type].begin(graph.num_nodes[type]);
+    }
+    out.types[type].num_nodes.clear();
+    out.types[type].seed_position.clear();
+    out.types[type].node.reserve(1);  // an array, however empty, is somewhere
+    out.types[type].tree.reserve(1);
+  }
+  for (RelationArrays& edges : out.relations) {
+    edges.num_edges.clear();
+    edges.count = 0;
+    edges.make_room(1, 0);
+  }
+  keys_.clear();
+  times_.clear();
+  for (const TypedSeeds& group : seeds) {
+    const auto first = static_cast<std::size_t>(group.ptr[index]),
+               last = static_cast<std::size_t>(group.ptr[index + 1]);
+    TypeArrays<Id>& own = out.types[group.type];
+    own.node.reserve(last - first + 1);
+    if (rule.trees) {
+      own.tree.reserve(last - first + 1);
+      paired_[group.type].make_room(static_cast<std::int64_t>(last - first));
+    }
+    for (std::size_t s = first; s < last; ++s) {
+      check_seed(s - first, group.seeds[s], graph.num_nodes[group.type]);
+      add_seed(rule, group.type, group.seeds[s], s - first, last - first, own);
+      if (!rule.trees) continue;
+      keys_.push_back(batch_key(seed, epoch, static_cast<std::uint64_t>(group.rows[s])));
+      times_.push_back(group.times.empty() ? std::numeric_limits<std::int64_t>::max()
+                                           : group.times[s]);
+    }
+  }
+  if (!rule.trees) keys_.push_back(batch_key(seed, epoch, batch));
+  for (std::size_t type = 0; type < types; ++type) {
+    out.types[type].num_nodes.push_back(known(rule, type));
+  }
+}
+
+template <typename Id>
+template <bool kTrees>
+void TypedWorker<Id>::expand(const TypedGraph<Id>& graph, const TypedRule& rule,
+                             std::size_t relation, std::size_t layer, Span rows,
+                             TypedArrays<Id>& out) {
+  const TypedRelation<Id>& own = graph.relations[relation];
+  RelationArrays& edges = out.relations[relation];
+  const std::int64_t number = own.fanouts[layer], before = edges.count;
+  if (number != 0 && rows.first < rows.last) {
+    const bool timed = !own.time.empty() && !times_.empty();
+    const bool last = rule.last && timed;
+    if (number > 0) picks_.reserve(static_cast<std::size_t>(number));
+    const Fanout fanout{last ? -1 : number, rule.replace, relation_key(layers_[0], relation),
+                        picks_.data(), scratch_};
+    const auto draw_by = [&](auto draw) {
+      const TypeArrays<Id>& target = out.types[own.target];
+      const std::int64_t likely = find_rows(own, last ? number : -1, rows, draw, target);
+      edges.make_room(before + likely, before);
+      run<kTrees>(own, relation, rows, draw, edges, out);
+    };
+    if (own.weights.cells.empty() || last) {
+      draw_by(UniformDraw<Id>{fanout});
+    } else if (!timed) {
+      draw_by(WeightedDraw<Id>{fanout, own.weights});
+    } else {
+      draw_by(PrefixDraw<Id>{fanout, own.weights, own.graph.indptr.data(), cells_});
+    }
+  }
+  edges.num_edges.push_back(edges.count - before);
+}
+
+// All edges between the vertices of the minibatch, for the relations that were sampled.
+template <typename Id>
+void TypedWorker<Id>::induce(const TypedGraph<Id>& graph, const TypedRule& rule,
+                             TypedArrays<Id>& out) {
+  for (std::size_t r = 0; r < graph.relations.size(); ++r) {
+    const TypedRelation<Id>& relation = graph.relations[r];
+    const TypeArrays<Id>& target = out.types[relation.target];
+    RelationArrays& edges = out.relations[r];
+    edges.count = 0;
+    const Span rows{0, relation.used() ? known(rule, relation.target) : 0};
+    const UniformDraw<Id> all{{-1, false, 0, nullptr, scratch_}};
+    find_rows(relation, -1, rows, all, target);
+    for (std::int64_t i = rows.first; i < rows.last; ++i) {
+      const FrontierRow<Id> own = row(i, target);
+      edges.make_room(edges.count + own.degree, edges.count);
+      for (std::int64_t e = own.begin; e < own.begin + own.degree; ++e) {
+        const auto v =
+            static_cast<std::int64_t>(relation.graph.indices[static_cast<std::size_t>(e)]);
+        const std::uint32_t id =
+            rule.trees ? paired_[relation.source].find(target.tree[static_cast<std::size_t>(i)], v)
+                       : plain_[relation.source].find(v);
+        if (id == Relabel::kNone) continue;
+        const auto at = static_cast<std::size_t>(edges.count++);
+        edges.row[at] = id;
+        edges.col[at] = static_cast<std::uint32_t>(i);
+        edges.edge[at] = e;
+      }
+    }
+    edges.num_edges = {edges.count};
+  }
+}
+
+template <typename Id>
+void TypedWorker<Id>::sample(const TypedGraph<Id>& graph, const TypedRule& rule,
+                             std::span<const TypedSeeds> seeds, std::size_t index,
+                             std::uint64_t seed, std::uint64_t epoch, std::uint64_t batch,
+                             TypedArrays<Id>& out) {
+  start(graph, rule, seeds, index, seed, epoch, batch, out);
+  const std::size_t types = graph.num_nodes.size();
+  std::vector<Span> frontier(types);
+  for (std::size_t layer = 0; layer < rule.layers; ++layer) {
+    for (std::size_t t = 0; t < types; ++t) frontier[t].last = known(rule, t);
+    layers_.clear();
+    for (const std::uint64_t key : keys_) layers_.push_back(layer_key(key, layer));
+    if (layers_.empty()) layers_.push_back(0);  // no trees: nothing is drawn
+    for (std::size_t r = 0; r < graph.relations.size(); ++r) {
+      const Span rows = frontier[graph.relations[r].target];
+      if (rule.trees) {
+        expand<true>(graph, rule, r, layer, rows, out);
+      } else {
+        expand<false>(graph, rule, r, layer, rows, out);
+      }
+    }
+    for (std::size_t t = 0; t < types; ++t) {
+      out.types[t].num_nodes.push_back(known(rule, t));
+      frontier[t].first = frontier[t].last;
+    }
+  }
+  if (rule.induced) induce(graph, rule, out);
+}
+
+template <typename Id>
+std::size_t TypedWorker<Id>::bytes() const {
+  std::size_t total = start_.bytes() + degree_.bytes() + wide_.bytes() + picks_.bytes();
+  for (const Relabel& table : plain_) total += table.bytes();
+  for (const TreeNumbers& table : paired_) total += table.bytes();
+  return total;
+}
+
+template <typename Id>
+void sample_typed(const TypedGraph<Id>& graph, const TypedRule& rule,
+                  std::span<const TypedSeeds> seeds, std::uint64_t seed, std::uint64_t epoch,
+                  std::uint64_t first_batch, int threads, std::span<TypedWorker<Id>> workers,
+                  std::span<TypedArrays<Id>* const> out) {
+  std::size_t next = 0;
+  for (const TypedSeeds& group : seeds) {
+    check_cuts(group.seeds, group.ptr, out.size());
+    if (group.type < next || group.type >= graph.num_nodes.size()) {
+      throw InputError("seeds are not given by ascending types of the graph");
+    }
+    next = group.type + 1;
+    if (rule.trees && group.rows.size() != group.seeds.size()) {
+      throw InputError("rows does not have an entry for each seed");
+    }
+    if (!group.times.empty() && group.times.size() != group.seeds.size()) {
+      throw InputError("times does not have an entry for each seed");
+    }
+  }
+  parallel_tasks(static_cast<std::int64_t>(out.size()), threads, [&](std::int64_t i, int thread) {
+    const auto k = static_cast<std::size_t>(i);
+    workers[static_cast<std::size_t>(thread)].sample(graph, rule, seeds, k, seed, epoch,
+                                                     first_batch + k, *out[k]);
+  });
+}
+
+#define FOREGATHER_TYPED(Id)                                                                       \
+  template class TypedWorker<Id>;                                                                  \
+  template void sample_typed(const TypedGraph<Id>&, const TypedRule&, std::span<const TypedSeeds>, \
+                             std::uint64_t, std::uint64_t, std::uint64_t, int,                     \
+                             std::span<TypedWorker<Id>>, std::span<TypedArrays<Id>* const>);
+FOREGATHER_TYPED(std::uint32_t)
+FOREGATHER_TYPED(std::int64_t)
+#undef FOREGATHER_TYPED
+
+}  // namespace foregather

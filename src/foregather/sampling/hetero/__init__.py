@@ -1,0 +1,1 @@
+"""hetero: samplers of graphs with node types, relations and times, and what they make."""

@@ -1,0 +1,155 @@
+"""Helpers of the typed sampling tests: random typed graphs, inputs, and comparison."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from foregather.graph.hetero import EdgeType, HeteroGraph, NodeTable, Relation
+from foregather.sampling.hetero.hetero_bulk import HeteroBulk, HeteroSample
+from foregather.sampling.hetero.hetero_neighbor import HeteroNeighbor
+from tests.sampling.reference_hetero import Seed, sample_hetero
+
+TYPES = ("user", "item", "shop", "tag")
+
+
+def random_relation(
+    rng: np.random.Generator,
+    sources: int,
+    targets: int,
+    edges: int,
+    *,
+    time: bool = False,
+    weights: bool = False,
+    wide: bool = False,
+) -> Relation:
+    """Edges that crowd on the first nodes, with parallel ones, ties of time and weights of 0."""
+    edges = edges if sources and targets else 0
+    source = (sources * rng.random(edges) ** 1.5).astype(np.int64)
+    target = (targets * rng.random(edges) ** 3).astype(np.int64)
+    weight = rng.choice([0.0, 0.25, 1.0, 3.0, 40.0], edges)
+    for v in np.unique(target):  # a row whose weights are all 0 is refused
+        weight[np.flatnonzero(target == v)[0]] = 2.0
+    columns: dict[str, Any] = {"time": rng.integers(-9, 9, edges)} if time else {}
+    if weights:
+        columns["weights"] = weight
+    made = Relation.of(np.stack([source, target]), sources, targets, **columns)
+    if not wide:
+        return made
+    indices = made.indices.astype(np.int64)
+    return Relation(made.indptr, indices, made.edge_ids, made.time, made.weights)
+
+
+def random_graph(
+    seed: int,
+    types: int = 3,
+    relations: int = 5,
+    most_nodes: int = 30,
+    most_edges: int = 200,
+    wide: bool = False,
+) -> HeteroGraph:
+    """A graph some of whose types have times, some of whose relations have times and weights."""
+    rng = np.random.default_rng(seed)
+    counts = dict(zip(TYPES[:types], rng.integers(0, most_nodes, types).tolist(), strict=True))
+    first = TYPES[0]
+    counts[first] = max(1, counts[first])
+    nodes = {
+        name: NodeTable.of(
+            count, time=rng.integers(-9, 9, count) if rng.random() < 0.7 or name == first else None
+        )
+        for name, count in counts.items()
+    }
+    edges: dict[EdgeType, Relation] = {}
+    for number in range(relations):
+        source, target = rng.choice(list(counts), 2)
+        if number == 0:
+            target = first
+        edges[str(source), f"r{rng.integers(99)}", str(target)] = random_relation(
+            rng,
+            counts[source],
+            counts[target],
+            int(rng.integers(0, most_edges)),
+            time=bool(rng.random() < 0.6) or number == 0,
+            weights=bool(rng.random() < 0.6) or number == 0,
+            wide=wide,
+        )
+    return HeteroGraph(nodes, edges)
+
+
+def drawn_graph(data: st.DataObject) -> HeteroGraph:
+    """A random graph of one to four types."""
+    return random_graph(
+        data.draw(st.integers(0, 10**6)),
+        data.draw(st.integers(1, 4)),
+        data.draw(st.integers(1, 6)),
+        data.draw(st.sampled_from([2, 10, 40])),
+        data.draw(st.sampled_from([10, 100, 700])),
+        data.draw(st.booleans()),
+    )
+
+
+def drawn_seeds(data: st.DataObject, graph: HeteroGraph, batches: int) -> list[list[Seed]]:
+    """For each minibatch seeds of one or two types, in the order of types."""
+    there = [name for name in graph.node_types if graph.nodes[name].num_nodes]
+    chosen = sorted(data.draw(st.sets(st.sampled_from(there), min_size=1, max_size=2)))
+    dealt: list[list[Seed]] = []
+    for _ in range(batches):
+        batch: list[Seed] = []
+        for name in chosen:
+            ids = st.integers(0, graph.nodes[name].num_nodes - 1)
+            one = st.tuples(st.just(name), ids, st.integers(0, 2**62), st.integers(-11, 11))
+            batch += data.draw(st.lists(one, max_size=6))
+        dealt.append(batch)
+    return dealt
+
+
+def by_type(dealt: list[list[Seed]], column: int) -> dict[str, list[Any]]:
+    """One column of the seeds, by type and minibatch."""
+    names = sorted({seed[0] for batch in dealt for seed in batch})
+    return {
+        name: [np.array([s[column] for s in b if s[0] == name], np.int64) for b in dealt]
+        for name in names
+    }
+
+
+def sample_all(
+    rule: HeteroNeighbor, graph: HeteroGraph, dealt: list[list[Seed]], **keys: int
+) -> HeteroBulk:
+    """The kernel's minibatches of such seeds."""
+    more: dict[str, Any] = {"rows": by_type(dealt, 2)} if rule.disjoint else {}
+    if rule.time is not None:
+        more["times"] = by_type(dealt, 3)
+    return rule.sample_bulk(graph, by_type(dealt, 1), **more, **keys)  # type: ignore[arg-type]
+
+
+def sample_slowly(
+    rule: HeteroNeighbor, graph: HeteroGraph, dealt: list[list[Seed]], **keys: int
+) -> list[HeteroSample]:
+    """The reference's minibatches of such seeds."""
+    first, seed, epoch = keys.get("first_batch", 0), keys["seed"], keys.get("epoch", 0)
+    limited = rule.time is not None
+    return [
+        sample_hetero(
+            graph, rule, [s if limited else (*s[:3], None) for s in batch], seed, epoch, number
+        )
+        for number, batch in enumerate(dealt, first)
+    ]
+
+
+def assert_same_samples(got: Iterable[HeteroSample], want: Iterable[HeteroSample]) -> None:
+    """Two lists of minibatches are equal; the message names the array that differs."""
+    for one, other in zip(got, want, strict=True):
+        assert one.batch == other.batch
+        _assert_same(one.nodes, other.nodes, ("node", "num_nodes", "tree", "seed_position"))
+        _assert_same(one.edges, other.edges, ("row", "col", "edge", "num_edges"))
+
+
+def _assert_same(one: Mapping[Any, Any], other: Mapping[Any, Any], fields: tuple[str, ...]) -> None:
+    assert list(one) == list(other)
+    for name in one:
+        for field in fields:
+            got, want = getattr(one[name], field), getattr(other[name], field)
+            assert (got is None) == (want is None), (name, field)
+            if want is not None:
+                np.testing.assert_array_equal(got, want, err_msg=f"{field} of {name}")
