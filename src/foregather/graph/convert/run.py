@@ -173,7 +173,7 @@ def _only_plain(
     dtype: str,
     asked: ReadOptions,
     features: str | os.PathLike[str] | None,
-    splits: bool,
+    splits: bool | SplitRule,
 ) -> None:
     """Refuses options that tables of several types have no use for."""
     for name, given in (
@@ -182,7 +182,8 @@ def _only_plain(
         ("dedup", dedup),
         ("dtype", dtype != "auto"),
         ("features", features is not None),
-        ("no-splits", splits is not True),
+        ("no-splits", splits is False),
+        ("split", isinstance(splits, SplitRule)),
     ):
         if given:
             raise InputError(f"--{name} does not apply to a TOML description; leave it out")
