@@ -22,6 +22,7 @@ from tests.helpers_sampling import (
 )
 from tests.sampling.reference_weighted import alias, weighted_bulk
 from tests.sampling.test_bulk import GOLDEN, graph  # noqa: F401
+from tests.some import some
 
 
 def random_weights(seed, graph, spread=1.0, zeros=0.0):  # noqa: F811
@@ -120,6 +121,18 @@ def test_edges_of_weight_zero_are_never_picked(fanout, replace):
     full = positive if fanout < 0 else np.minimum(positive, fanout)
     if not replace or fanout < 0:
         np.testing.assert_array_equal(counts[np.diff(made.indptr) > 0], full)
+
+
+@pytest.mark.parametrize("degree", [24, 40])
+def test_edges_of_weight_zero_are_not_picked_where_little_else_is_left(degree):
+    edges = np.stack([np.arange(1, degree + 1), np.zeros(degree, np.int64)])
+    weights = np.zeros(degree, np.float32)
+    weights[[3, 7, 11, 19]] = 1e30, 1, 1, 1  # with the first gone, the others have next to nothing
+    star = Graph.from_edge_index(edges, degree + 1, edge_weight=weights)
+    bulk = Neighbor([3], weights=True).sample_bulk(star, [np.array([0])] * 50, seed=1)
+    for sample in some(bulk):
+        assert set(sample.node[1:]) <= {4, 8, 12, 20}
+        assert 4 in sample.node
 
 
 @pytest.mark.parametrize("expand", ["once", "per-layer"])
