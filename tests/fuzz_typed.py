@@ -2,6 +2,11 @@
 
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from foregather import convert
 from foregather.graph.hetero import HeteroGraph
 from tests.fuzz_case import Case
 from tests.fuzz_files import with_digest
@@ -34,4 +39,29 @@ def typed_cases(folder: Path) -> dict[str, Case]:
             meta, lambda: HeteroGraph.open(graph).verify(), 20, mend=with_digest
         ),
         **{f"typed, {file}": Case(graph / file, lambda: _use(graph), 6) for file in files},
+        **_table_cases(folder / "tables"),
     }
+
+
+def _table_cases(folder: Path) -> dict[str, Case]:
+    """A description and its tables."""
+    folder.mkdir()
+    spec = folder / "d.toml"
+    spec.write_text(
+        '[nodes.a]\nfile = "a.csv"\nid = "id"\ntime = "t"\nfeatures = ["v"]\nlabels = "k"\n'
+        'categories = ["k"]\nforeign = { k = "b" }\n[nodes.b]\n[nodes.c]\nfile = "c.npz"\n'
+        'id = "i"\n[[edges]]\ntype = ["a", "r", "c"]\nfile = "e.parquet"\nsource = "s"\n'
+        'target = "t"\nweight = "w"\nmissing = "drop"\nreverse = true\n'
+        '[triples]\nfile = "f.txt"\n'
+    )
+    (folder / "a.csv").write_text("id,t,v,k\nann,3,0.5,x\nbob,4,,y\n")
+    np.savez(folder / "c.npz", i=np.array([7, 8]))
+    edges = {"s": ["ann", "bob", "ann"], "t": [7, 7, 8], "w": [1.0, 2.0, 3.0]}
+    pq.write_table(pa.table(edges), folder / "e.parquet")
+    (folder / "f.txt").write_text("x\tp\ty\ny\tq\tz\n")
+
+    def read() -> None:
+        convert(spec, folder / "g", overwrite=True)
+
+    names = ("d.toml", "a.csv", "c.npz", "e.parquet", "f.txt")
+    return {f"typed tables, {name}": Case(folder / name, read, 6) for name in names}

@@ -20,7 +20,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["EdgeSpec", "NodeSpec", "Spec", "TripleSpec", "read_spec"]
+__all__ = ["EdgeSpec", "NodeSpec", "Spec", "TripleSpec", "foreign_types", "read_spec"]
 
 _MOST_BYTES = 16 << 20
 
@@ -39,6 +39,8 @@ class NodeSpec:
     split: str | None = None
     features: tuple[str, ...] = ()
     arrays: Mapping[str, Path] = field(default_factory=dict)
+    categories: tuple[str, ...] = ()
+    foreign: Mapping[str, str] = field(default_factory=dict)  # column -> node type
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,7 @@ class Spec:
     nodes: tuple[NodeSpec, ...]
     edges: tuple[EdgeSpec, ...]
     triples: TripleSpec | None
+    strict: bool = False
 
 
 def read_spec(path: Path) -> Spec:
@@ -92,7 +95,7 @@ def read_spec(path: Path) -> Spec:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         why = str(error).splitlines()[0] if str(error) else "unknown"
         raise FormatError(f"{path.name} is not TOML: {why}") from error
-    _known(text, ("nodes", "edges", "triples"), path.name)
+    _known(text, ("nodes", "edges", "triples", "strict"), path.name)
     folder = path.parent
     nodes = text.get("nodes", {})
     edges = text.get("edges", [])
@@ -104,14 +107,23 @@ def read_spec(path: Path) -> Spec:
     made = tuple(_edge(number, entry, folder) for number, entry in enumerate(edges, 1))
     triples = _triples(text["triples"], folder) if "triples" in text else None
     names = list(found) + ([] if triples is None else [triples.type])
-    seen: set[EdgeType] = set()
+    for node in found.values():
+        for end in node.foreign.values():
+            find_node_type(end, names)
+    seen = {name for node in found.values() for name in foreign_types(node)}
     for edge in made:
         for end in (edge.type[0], edge.type[2]):
             find_node_type(end, names)
         if edge.type in seen:
             raise InputError(f"the relation {edge.type} is described twice; join the two")
         seen.add(edge.type)
-    return Spec(path.name, tuple(found.values()), made, triples)
+    strict = _flag(text, "strict", path.name)
+    return Spec(path.name, tuple(found.values()), made, triples, strict)
+
+
+def foreign_types(node: NodeSpec) -> dict[EdgeType, str]:
+    """The relations that the foreign keys of a table are, each with its column."""
+    return {(node.name, f"f2p_{column}", end): column for column, end in node.foreign.items()}
 
 
 def _known(entry: Mapping[str, Any], allowed: tuple[str, ...], where: str) -> None:
@@ -163,7 +175,10 @@ def _node(name: Any, entry: Any, folder: Path) -> NodeSpec:
     if not isinstance(entry, dict):
         raise InputError(f"{where} is {entry!r:.80}, expected a table")
     keys = ("file", "count", "id", "ids", "labels", "time", "split", "features", "arrays")
-    _known(entry, keys, where)
+    _known(entry, (*keys, "categories", "foreign"), where)
+    foreign = entry.get("foreign", {})
+    if not isinstance(foreign, dict) or not all(isinstance(one, str) for one in foreign.values()):
+        raise InputError(f"foreign of {where} is {foreign!r:.80}, expected columns and node types")
     count, arrays = entry.get("count"), entry.get("arrays", {})
     if count is not None and (type(count) is not int or not 0 <= count < 1 << 48):
         raise InputError(f"count of {where} is {count!r:.80}, expected a number of nodes")
@@ -183,15 +198,23 @@ def _node(name: Any, entry: Any, folder: Path) -> NodeSpec:
         _text(entry, "split", where),
         _names(entry, "features", where),
         {check_name(key, "array"): folder / value for key, value in arrays.items()},
+        _names(entry, "categories", where),
+        {check_name(key, "relation"): value for key, value in foreign.items()},
     )
     if made.file is None:
-        given = [key for key in ("id", "labels", "time", "split", "features") if key in entry]
+        columns = ("id", "labels", "time", "split", "features", "categories", "foreign")
+        given = [key for key in columns if key in entry]
         if given:
             raise InputError(f"{where} has {given[0]}, a column, but no file; name the table")
         if made.arrays and count is None:
             raise InputError(f"{where} has arrays, but neither a file nor a count of its nodes")
     if made.features and "x" in made.arrays:
         raise InputError(f"{where} has features, which become x, and an array x; rename the array")
+    both = sorted(set(made.categories) & ({"x"} | made.arrays.keys() | set(made.features)))
+    if both:
+        raise InputError(
+            f"{where} has {both[0]!r} among its categories and once more; rename one of them"
+        )
     return made
 
 

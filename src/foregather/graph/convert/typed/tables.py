@@ -19,6 +19,8 @@ from foregather.errors import (
     MissingDependencyError,
     StorageError,
 )
+from foregather.graph.convert.reading.named_arrays import NpyArrays
+from foregather.graph.convert.reading.npz import ZipArrays
 
 __all__ = ["Batch", "arrow", "read_columns"]
 
@@ -160,31 +162,43 @@ def _from_parquet(path: Path, wanted: Sequence[str]) -> Iterator[Batch]:
 
 def _from_numpy(path: Path, wanted: Sequence[str]) -> Iterator[Batch]:
     pa = arrow()
-    try:
-        if path.name.lower().endswith(".npz"):
-            with np.load(path, allow_pickle=False) as file:
-                names = list(file.files)
-                columns = {one: file[_find(path, names, one)] for one in wanted}
-        else:
-            array = np.load(path, mmap_mode="r", allow_pickle=False)
-            array = array.reshape(-1, 1) if array.ndim == 1 else array
-            if array.ndim != 2:
-                raise InputError(f"{path.name} has shape {list(array.shape)}, expected columns")
-            names = [str(number + 1) for number in range(array.shape[1])]
-            columns = {one: array[:, names.index(_find(path, names, one))] for one in wanted}
-    except (ValueError, EOFError, KeyError) as error:
-        if isinstance(error, ForegatherError):
-            raise
-        raise FormatError(f"{path.name} is not an array file, or holds a pickle") from error
-    except OSError as error:
-        raise StorageError(f"cannot read {path.name}: {error.strerror}") from error
-    sizes = {len(values) if values.ndim == 1 else -1 for values in columns.values()}
-    if len(sizes) > 1 or -1 in sizes:
-        raise InputError(f"the columns of {path.name} are not lists of one length")
-    count = sizes.pop() if sizes else 0
+    if path.name.lower().endswith(".npz"):
+        with ZipArrays(path) as arrays:
+            found = {one: _find(path, arrays.names(), one) for one in wanted}
+            sizes = {arrays.header(name).shape for name in found.values()}
+            if len(sizes) > 1 or any(len(shape) != 1 for shape in sizes):
+                raise InputError(f"the columns of {path.name} are not lists of one length")
+            streams = {one: arrays.chunks(name, _ROWS) for one, name in found.items()}
+            empty = {one: np.empty(0, arrays.header(name).dtype) for one, name in found.items()}
+            pieces = (
+                dict(zip(streams, values, strict=True))
+                for values in zip(*streams.values(), strict=True)
+            )
+            with _reading(path):
+                for piece in _or_empty(pieces, empty):
+                    yield {one: pa.array(values) for one, values in piece.items()}
+        return
+    file = NpyArrays(path)
+    header = file.header("edge_index")
+    width = header.shape[1] if len(header.shape) == 2 else 1
+    if len(header.shape) not in (1, 2):
+        raise InputError(f"{path.name} has shape {list(header.shape)}, expected columns")
+    names = [str(number + 1) for number in range(width)]
+    at = {one: int(_find(path, names, one)) - 1 for one in wanted}
+    none = np.empty((0, width), header.dtype)
+    rows = (values.reshape(-1, width) for values in file.chunks("edge_index", _ROWS))
     with _reading(path):
-        for start in range(0, max(1, count), _ROWS):
+        for matrix in _or_empty(rows, none):
             yield {
-                one: pa.array(np.ascontiguousarray(values[start : start + _ROWS]))
-                for one, values in columns.items()
+                one: pa.array(np.ascontiguousarray(matrix[:, place])) for one, place in at.items()
             }
+
+
+def _or_empty(pieces: Iterator[Any], empty: Any) -> Iterator[Any]:
+    """The pieces, or the empty one where there are none."""
+    found = False
+    for piece in pieces:
+        found = True
+        yield piece
+    if not found:
+        yield empty

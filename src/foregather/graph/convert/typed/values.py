@@ -13,7 +13,7 @@ import numpy.typing as npt
 from foregather.errors import InputError
 from foregather.graph.convert.typed.tables import arrow
 
-__all__ = ["classes_of", "is_text", "labels_of", "numbers_of", "splits_of", "times_of"]
+__all__ = ["classes_of", "is_text", "labels_of", "numbers_of", "plain", "splits_of", "times_of"]
 
 Array = npt.NDArray[Any]
 
@@ -25,7 +25,8 @@ def is_text(column: Any) -> bool:
     return bool(kinds.is_string(kind) or kinds.is_large_string(kind))
 
 
-def _plain(column: Any) -> Any:
+def plain(column: Any) -> Any:
+    """A column without its dictionary."""
     return column.dictionary_decode() if arrow().types.is_dictionary(column.type) else column
 
 
@@ -41,7 +42,7 @@ def times_of(column: Any, where: str, start: int) -> npt.NDArray[np.int64]:
         InputError: floats, text, fractions of a second, or a missing time; names the row.
     """
     pa = arrow()
-    column = _plain(column)
+    column = plain(column)
     kind = column.type
     if pa.types.is_null(kind) and len(column) == 0:
         return np.empty(0, np.int64)
@@ -58,6 +59,8 @@ def times_of(column: Any, where: str, start: int) -> npt.NDArray[np.int64]:
                 f"{where} holds {kind} with fractions of a second; store whole numbers in one unit"
             ) from error
         column = column.cast(pa.int64())
+    elif is_text(column):
+        column = _dates(column, where).cast(pa.int64())
     elif not pa.types.is_integer(kind):
         raise InputError(f"{where} holds {kind}, expected whole numbers or dates: a time is int64")
     try:
@@ -67,6 +70,19 @@ def times_of(column: Any, where: str, start: int) -> npt.NDArray[np.int64]:
     return values
 
 
+def _dates(column: Any, where: str) -> Any:
+    """Dates written as in ISO 8601, with or without a time zone."""
+    pa = arrow()
+    for zone in (None, "UTC"):
+        try:
+            return column.cast(pa.timestamp("s", zone))
+        except pa.ArrowInvalid:
+            continue
+    raise InputError(
+        f"{where} holds {column.type}, expected whole numbers or dates such as 2013-01-31 06:00:00"
+    )
+
+
 def numbers_of(column: Any, where: str) -> npt.NDArray[np.float32]:
     """Numbers as float32, NaN where there is nothing.
 
@@ -74,7 +90,7 @@ def numbers_of(column: Any, where: str) -> npt.NDArray[np.float32]:
         InputError: text, dates or lists.
     """
     pa = arrow()
-    column = _plain(column)
+    column = plain(column)
     kinds = pa.types
     kind = column.type
     if kinds.is_boolean(kind):
@@ -97,7 +113,7 @@ def labels_of(column: Any, where: str) -> Array:
         InputError: dates or lists.
     """
     pa = arrow()
-    column = _plain(column)
+    column = plain(column)
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         filled = column.cast(pa.int64()).fill_null(-1)
@@ -108,11 +124,17 @@ def labels_of(column: Any, where: str) -> Array:
 
 def classes_of(column: Any) -> tuple[npt.NDArray[np.int64], list[str]]:
     """Text as classes, numbered by the sorted names; nothing (or an empty text) is -1."""
-    names = [None if not text else str(text) for text in _plain(column).to_pylist()]
-    classes = sorted({name for name in names if name is not None})
+    pa = arrow()
+    if pa.types.is_null(column.type):
+        column = column.cast(pa.string())
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    distinct = [text or "" for text in column.dictionary.to_pylist()]
+    classes = sorted(set(distinct) - {""})
     number = {name: place for place, name in enumerate(classes)}
-    values = np.array([-1 if n is None else number[n] for n in names], np.int64)
-    return values, classes
+    codes = np.array([number.get(text, -1) for text in distinct] + [-1], np.int64)
+    at = column.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False)
+    return codes[at], classes
 
 
 def splits_of(column: Any, where: str) -> dict[str, npt.NDArray[np.int64]]:
