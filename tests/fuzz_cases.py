@@ -20,6 +20,7 @@ from tests.fuzz_case import Case
 from tests.fuzz_files import in_archive, with_checksum
 from tests.fuzz_folders import check_cases, folder_cases, use_cases, write_folder
 from tests.fuzz_sources import ogb_cases, source_cases
+from tests.fuzz_typed import typed_cases
 
 __all__ = ["Case", "make_cases"]
 
@@ -31,6 +32,7 @@ def make_cases(folder: Path) -> dict[str, Case]:
         **folder_cases(graph),
         **check_cases(graph.with_name("checked")),
         **use_cases(graph),
+        **typed_cases(folder),
         **source_cases(folder),
         **ogb_cases(folder, "csv"),
         **ogb_cases(folder, "binary"),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from foregather.graph.convert.run import convert
     from foregather.graph.features import Features
     from foregather.graph.graph import Graph
+    from foregather.graph.hetero.graph import HeteroGraph
     from foregather.loader.loader import Loader
     from foregather.loader.options import BatchContents
     from foregather.loader.rank_options import RankOptions
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Graph",
+    "HeteroGraph",
     "Features",
     "Loader",
     "BatchContents",
@@ -57,6 +59,7 @@ __all__ = [
 
 _HOME = {
     "Graph": "foregather.graph.graph",
+    "HeteroGraph": "foregather.graph.hetero.graph",
     "Features": "foregather.graph.features",
     "Loader": "foregather.loader.loader",
     "BatchContents": "foregather.loader.options",
@@ -67,7 +70,7 @@ _HOME = {
     "infer": "foregather.train.infer",
     "convert": "foregather.graph.convert.run",
     "ReadOptions": "foregather.graph.convert.read_options",
-    **dict.fromkeys(__all__[11:-1], "foregather.errors"),
+    **dict.fromkeys(__all__[12:-1], "foregather.errors"),
 }
 
 

@@ -112,6 +112,9 @@ _FLAGS += ["--checkpoint.minutes", "1e-6", "--train.device", "cpu"]  # after eac
 _TRAIN = ["train", "--graph", "in/g", *_FLAGS]
 _SMALL = ["--memory.budget", "60MB", "--memory.storage", "disk"]
 
+_TYPED = ["synth", "out/g", "--nodes", "200", "--classes", "3", "--features", "4"]
+_TYPED += ["--degree", "4", "--threads", "1"]
+
 CASES: dict[str, Case] = {
     "convert": Case(
         ["convert", "in/a.npz", "out/g", "--memory", "2GB", "--threads", "1", "--undirected"],
@@ -125,6 +128,11 @@ CASES: dict[str, Case] = {
     "synth": Case(
         ["synth", "out/g", "--nodes", "200", "--degree", "4", "--features", "4", "--threads", "1"],
         "g",
+    ),
+    "synth --types": Case(
+        [*_TYPED, "--types", "3", "--times", "edge", "--overwrite"],
+        "g",
+        before=([*_TYPED, "--types", "2"],),
     ),
     "partition": Case(
         ["partition", "in/g", "out/p", "--parts", "2"],

@@ -2,5 +2,6 @@
 
 from foregather.graph.features import Features
 from foregather.graph.graph import Graph
+from foregather.graph.hetero import EdgeType, HeteroGraph, NodeTable, Relation
 
-__all__ = ["Graph", "Features"]
+__all__ = ["EdgeType", "Features", "Graph", "HeteroGraph", "NodeTable", "Relation"]

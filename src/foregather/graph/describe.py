@@ -21,7 +21,7 @@ from foregather.graph.mapped import fetch
 from foregather.observe.plots import new_figure, save_figure
 from foregather.observe.progress import Progress
 
-__all__ = ["describe", "plot_degrees"]
+__all__ = ["degree_facts", "describe", "histogram", "plot_degrees"]
 
 Array = npt.NDArray[Any]
 
@@ -34,18 +34,18 @@ _INDPTR_STEP = 2 << 20
 def describe(graph: Graph) -> dict[str, Any]:
     """Counts, degrees, structure, labels, splits and storage of a graph, as JSON-able values."""
     arrays = graph.stored_arrays()
-    incoming = _histogram(
+    incoming = histogram(
         np.diff(fetch(graph.indptr[start : start + _INDPTR_STEP + 1]))
         for start in range(0, graph.num_nodes, _INDPTR_STEP)
     )
     out_degree = graph.out_degree()
-    outgoing = _histogram(piece for _, piece in row_pieces(out_degree))
+    outgoing = histogram(piece for _, piece in row_pieces(out_degree))
     facts: dict[str, Any] = {
         "num_nodes": graph.num_nodes,
         "num_edges": graph.num_edges,
         "ids": graph.indices.dtype.name,
-        "in_degree": _degree_facts(*incoming),
-        "out_degree": _degree_facts(*outgoing),
+        "in_degree": degree_facts(*incoming),
+        "out_degree": degree_facts(*outgoing),
         "isolated": _isolated(graph, out_degree),
         **_edge_facts(graph),
         "features": _feature_facts(graph),
@@ -66,7 +66,7 @@ def describe(graph: Graph) -> dict[str, Any]:
     return facts
 
 
-def _histogram(
+def histogram(
     pieces: Iterable[npt.NDArray[np.int64]],
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Distinct degrees, ascending, and how many nodes have each."""
@@ -81,9 +81,10 @@ def _histogram(
     return degrees, counts
 
 
-def _degree_facts(
+def degree_facts(
     degrees: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
 ) -> dict[str, Any] | None:
+    """Least, middle, mean and largest degree, and their distribution; None without nodes."""
     if degrees.size == 0:
         return None
     below = np.cumsum(counts)
@@ -157,7 +158,7 @@ def _label_facts(graph: Graph) -> dict[str, Any] | None:
     labels = fetch(graph.labels)
     facts = label_facts(labels)
     if facts["kind"] == "single":
-        classes, counts = _histogram(piece for _, piece in row_pieces(labels))
+        classes, counts = histogram(piece for _, piece in row_pieces(labels))
         order = [i for i in np.argsort(-counts, kind="stable") if classes[i] >= 0]
         facts["top_classes"] = [[int(classes[i]), int(counts[i])] for i in order[:_TOP_CLASSES]]
     return facts

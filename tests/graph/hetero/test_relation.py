@@ -78,6 +78,32 @@ def test_a_relation_without_times_is_limited_by_nothing():
     assert graph.relation(CITES, "node").time is not None
 
 
+def test_ways_back_carry_the_same_columns():
+    graph = typed_graph()
+    both = graph.with_reverse()
+    added = both.edge_types[:]
+    assert set(added) - set(graph.edge_types) == {
+        ("place", "rev_at", "author"),
+        ("paper", "rev_cites", "paper"),
+    }
+    forth, back = both.relation(CITES), both.relation(("paper", "rev_cites", "paper"))
+    found = []
+    for relation, way in ((forth, 1), (back, -1)):
+        target = np.repeat(np.arange(relation.num_targets), np.diff(relation.indptr))
+        rows = [relation.indices, target][::way]
+        table = np.stack([*rows, relation.time, relation.edge_ids, relation.weights])
+        found.append(table[:, np.argsort(relation.edge_ids)])
+    np.testing.assert_array_equal(*found)
+    timed = graph.with_time_order("edge").with_reverse()
+    early = timed.edges["paper", "rev_cites", "paper"]
+    assert early.order == "time"
+    np.testing.assert_array_equal(early.time, back_by_time(both).time)
+
+
+def back_by_time(graph: HeteroGraph) -> Relation:
+    return graph.relation(("paper", "rev_cites", "paper"), "edge")
+
+
 def test_rows_do_not_depend_on_threads():
     graph, other = typed_graph(edges=5000), typed_graph(edges=5000)
     for level in some((None, "edge", "node")):
@@ -133,7 +159,7 @@ def test_dates_become_seconds():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"indptr": np.array([0, 2, 1, 3])}, "indptr decreases at position 2"),
+        ({"indptr": np.array([0, 2, 1, 3])}, "indptr falls at position 2"),
         ({"indices": np.array([0, 9, 1], np.uint32)}, "indices holds node 9 at position 1"),
         ({"indices": np.array([1, 0, 1], np.uint32)}, "rows do not ascend by source at position 1"),
         ({"edge_ids": np.array([0, 1, 1])}, "edge_ids does not hold each position"),

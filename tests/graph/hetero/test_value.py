@@ -6,6 +6,7 @@ import pytest
 from foregather import InputError
 from foregather.graph.hetero import HeteroGraph, NodeTable, Relation, TextIds
 from tests.graph.hetero.typed_graphs import CITES, typed_graph
+from tests.some import some
 
 
 def no_edges(targets: int) -> Relation:
@@ -39,8 +40,9 @@ def test_asking_for_what_is_not_there_names_the_nearest():
         graph.table("xyz")
     with pytest.raises(InputError, match=r"the nearest is '\(paper, cites, paper\)'"):
         graph.relation(("paper", "cite", "paper"))
-    with pytest.raises(InputError, match="there is no relation 7"):
-        graph.relation(7)
+    for wrong in some((7, "paper", ("paper",), (["paper"], "cites", "paper"), None)):
+        with pytest.raises(InputError, match="there is no relation"):
+            graph.relation(wrong)
     with pytest.raises(InputError, match="there is no split 'dev'; the node type has: test, train"):
         graph.table("paper").split("dev")
     with pytest.raises(InputError, match="there is no feature 'y'; the node type has: words, x"):

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from foregather.cli.graphs.typed_info import show_converted
 from foregather.errors import InputError
 from foregather.units import format_bytes, format_count, parse_count
 
@@ -17,7 +18,8 @@ class Convert:
     """Make a graph folder from arrays, an edge list, Parquet, an OGB folder or a graph folder."""
 
     src: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SRC")]
-    """A .npz, .npy, csv/tsv/txt/mtx (or .gz), .parquet, OGB folder or graph folder."""
+    """A .npz, .npy, csv/tsv/txt/mtx (or .gz), .parquet, OGB folder or graph folder; or a .toml that
+    describes tables of several types."""
     dst: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DST")]
     """The graph folder to make."""
     memory: str = "2GB"
@@ -85,6 +87,8 @@ class Convert:
 
     def show(self, facts: dict[str, Any]) -> str:
         """Returns the summary as text."""
+        if "relations" in facts:
+            return show_converted(facts, self.dst)
         lines = [
             f"{facts['graph']}: {format_count(facts['num_nodes'])} nodes, "
             f"{format_count(facts['num_edges'])} edges from {facts['source']}"

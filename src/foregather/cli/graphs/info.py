@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from foregather.cli.graphs.typed_info import is_typed, typed_facts, typed_lines
 from foregather.graph.describe import describe, plot_degrees
 from foregather.graph.graph import Graph
 from foregather.graph.integrity.checks import CHECKED, UNCHECKED
@@ -32,6 +33,8 @@ class Info:
     def run(self) -> dict[str, Any]:
         """Opens, describes and, on request, verifies and draws."""
         check_figure(self.plot)
+        if is_typed(self.path):
+            return typed_facts(self.path, self.verify, self.plot is not None)
         graph = Graph.open(self.path)
         report = verify(graph).as_dict() if self.verify else None
         facts = {"name": self.path.name, "digest": graph.digest, **describe(graph)}
@@ -44,6 +47,8 @@ class Info:
 
     def show(self, facts: dict[str, Any]) -> str:
         """Returns the facts as text, one per line."""
+        if "edges" in facts:
+            return "\n".join(typed_lines(facts) + _check_lines(facts))
         lines = [
             f"{facts['name']}  (digest {facts['digest']})",
             f"  nodes        {format_count(facts['num_nodes'])}  ({facts['ids']} ids)",
@@ -58,15 +63,7 @@ class Info:
             share = f"{facts['homophily']:.3f} of {format_count(facts['homophily_edges'])}"
             lines.append(f"  homophily    {share} edges between labelled nodes")
         lines += _node_lines(facts)
-        lines.append(f"  on disk      {format_bytes(facts['bytes'])}")
-        lines.append(f"  checks       {CHECKED if facts['checked'] else UNCHECKED}")
-        for name, entry in facts["arrays"].items():
-            shape = " x ".join(format_count(n) for n in entry["shape"])
-            size = format_bytes(entry["bytes"])
-            lines.append(f"    {name:<20} {entry['dtype']:<8} {shape:<24} {size}")
-        if "verified" in facts:
-            lines.append(_verified_line(facts["verified"]))
-            lines += [f"  warning      {text}" for text in facts["verified"]["warnings"]]
+        lines += _check_lines(facts)
         if "plot" in facts:
             lines.append(f"  plot         {facts['plot']}")
         return "\n".join(lines)
@@ -106,3 +103,18 @@ def _verified_line(report: dict[str, Any]) -> str:
         f"{format_number(report['chunks'], 'chunk')}, "
         f"{format_number(report['num_edges'], 'edge')}: nothing wrong"
     )
+
+
+def _check_lines(facts: dict[str, Any]) -> list[str]:
+    lines = [
+        f"  on disk      {format_bytes(facts['bytes'])}",
+        f"  checks       {CHECKED if facts['checked'] else UNCHECKED}",
+    ]
+    for name, entry in facts["arrays"].items():
+        shape = " x ".join(format_count(n) for n in entry["shape"])
+        size = format_bytes(entry["bytes"])
+        lines.append(f"    {name:<20} {entry['dtype']:<8} {shape:<24} {size}")
+    if "verified" in facts:
+        lines.append(_verified_line(facts["verified"]))
+        lines += [f"  warning      {text}" for text in facts["verified"]["warnings"]]
+    return lines

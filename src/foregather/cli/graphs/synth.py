@@ -10,6 +10,9 @@ from typing import Annotated, Any
 
 import tyro
 
+from foregather.errors import InputError
+from foregather.graph.hetero.synthetic.make import synthesize_typed
+from foregather.graph.hetero.synthetic.recipe import TypedRecipe
 from foregather.graph.recipe import Recipe
 from foregather.graph.synthetic import synthesize
 from foregather.units import format_bytes, format_count, parse_count
@@ -81,8 +84,25 @@ class Synth:
     json: bool = False
     """Print the facts as JSON."""
 
+    types: int | None = None
+    """Node types; with this the graph has types t0, t1, ... and relations between them."""
+
+    relations: int | None = None
+    """Relations of a graph with types, in pairs of one way and back; 2 for each type but one."""
+
+    times: str = "none"
+    """Times of a graph with types: none, node or edge."""
+
+    weights: bool = False
+    """Give the edges of a graph with types weights."""
+
     def run(self) -> dict[str, Any]:
         """Makes the graph."""
+        if self.types is not None:
+            return self._run_typed()
+        for name in ("relations", "times", "weights"):
+            if getattr(self, name) != getattr(Synth, name):
+                raise InputError(f"--{name} is for a graph with types; give --types too")
         options = {f.name: getattr(self, f.name) for f in fields(Recipe)}
         for name in _COUNTS:
             if options[name] is not None:
@@ -90,8 +110,26 @@ class Synth:
         facts = synthesize(self.dst, threads=self.threads, overwrite=self.overwrite, **options)
         return {"graph": str(self.dst), **facts}
 
+    def _run_typed(self) -> dict[str, Any]:
+        """Makes a graph with node types; what only a plain one has is refused."""
+        for name in ("dtype", "ids", "community"):
+            if getattr(self, name) != getattr(Synth, name):
+                raise InputError(f"--{name} is for a plain graph; leave it out with --types")
+        names = {one.name for one in fields(TypedRecipe)}
+        options = {name: getattr(self, name) for name in names}
+        options["nodes"] = nodes = parse_count(self.nodes)
+        options["edges"] = (
+            round(nodes * self.degree) if self.edges is None else parse_count(self.edges)
+        )
+        facts = synthesize_typed(
+            self.dst, threads=self.threads, overwrite=self.overwrite, **options
+        )
+        return {"graph": str(self.dst), **facts}
+
     def show(self, facts: dict[str, Any]) -> str:
         """Returns the summary as text, with what to do next."""
+        if "relations" in facts:
+            return _show_typed(facts)
         features = f"{facts['features']} x {facts['dtype']}" if facts["features"] else "none"
         splits = ", ".join(f"{name} {format_count(n)}" for name, n in facts["splits"].items())
         lines = [
@@ -112,3 +150,24 @@ class Synth:
             )
         lines.append(f"next: foregather info {facts['graph']}")
         return "\n".join(lines)
+
+
+def _show_typed(facts: dict[str, Any]) -> str:
+    lines = [
+        f"{facts['graph']}",
+        f"  nodes     {format_count(facts['nodes'])} of {len(facts['types'])} types",
+        *(f"    {name:<8}{format_count(count)}" for name, count in facts["types"].items()),
+        f"  edges     {format_count(facts['edges'])} of {len(facts['relations'])} relations",
+        *(
+            f"    ({source}, {name}, {target}): {format_count(count)}"
+            for source, name, target, count in facts["relations"]
+        ),
+        f"  features  {facts['features'] or 'none'}",
+        f"  classes   {facts['classes']}",
+        f"  times     {facts['times']}",
+        f"  written   {format_bytes(facts['bytes'])} in {facts['seconds']:.1f} s "
+        f"({facts['bytes_per_second'] / 1e6:.0f} MB/s)",
+        f"  memory    {format_bytes(facts['peak_memory'])} at its peak",
+        f"next: foregather info {facts['graph']}",
+    ]
+    return "\n".join(lines)

@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import tyro
 
+from foregather.cli.graphs.typed_info import is_typed
+from foregather.graph.hetero.graph import HeteroGraph
 from foregather.graph.integrity.add_checks import add_checks
 from foregather.graph.integrity.checks import UNCHECKED
 from foregather.graph.integrity.verify import verify
@@ -31,7 +33,11 @@ class Verify:
         """Checks everything; the first problem is raised as an error."""
         if self.add_checks:
             add_checks(self.path)
-        return {"name": self.path.name, **verify(self.path, self.threads).as_dict()}
+        if is_typed(self.path):
+            report = HeteroGraph.open(self.path).verify(self.threads)
+        else:
+            report = verify(self.path, self.threads)
+        return {"name": self.path.name, **report.as_dict()}
 
     def show(self, facts: dict[str, Any]) -> str:
         """Returns what was checked, and warnings."""

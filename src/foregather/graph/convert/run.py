@@ -26,6 +26,7 @@ from foregather.graph.convert.topology import (
     is_wide,
     record_dtype,
 )
+from foregather.graph.convert.typed.run import convert_typed
 from foregather.graph.labels import normalize_labels, normalize_split
 from foregather.graph.on_disk.writer import FolderWriter
 from foregather.observe.progress import Progress, peak_memory
@@ -58,7 +59,8 @@ def convert(
 
     Args:
         src: a .npz, .npy, edge list (csv, tsv, txt, mtx, gzipped or not), .parquet, OGB folder,
-            graph folder, or a PyG `Data` object or data set of one graph.
+            graph folder, or a PyG `Data` object or data set of one graph; or a .toml that
+            describes tables of several node and edge types, which become a `HeteroGraph`.
         dst: the folder to make.
         memory: bytes the process may use, such as "2GB"; at most what the machine has is used.
         undirected: add the reverse of each edge and drop repeated pairs (the first is kept). None:
@@ -83,6 +85,9 @@ def convert(
     """
     asked = from_old_arguments(reading, others, ReadOptions(), "reading", "convert")
     refuse_unknown(others, convert, *(one.name for one in fields(ReadOptions)))
+    if isinstance(src, (str, os.PathLike)) and Path(src).suffix.lower() == ".toml":
+        _only_plain(undirected, self_loops, dedup, dtype, asked, features, splits)
+        return convert_typed(src, dst, memory=memory, overwrite=overwrite, threads=threads)
     started = time.perf_counter()
     work = _working_memory(parse_size(memory))
     source = open_source(src, asked, splits=splits)
@@ -130,6 +135,29 @@ def convert(
         "seconds": time.perf_counter() - started,
         "peak_memory": peak_memory(),
     }
+
+
+def _only_plain(
+    undirected: bool | None,
+    self_loops: bool,
+    dedup: bool,
+    dtype: str,
+    asked: ReadOptions,
+    features: str | os.PathLike[str] | None,
+    splits: bool,
+) -> None:
+    """Refuses options that tables of several types have no use for."""
+    for name, given in (
+        ("undirected", undirected is not None),
+        ("self-loops", self_loops),
+        ("dedup", dedup),
+        ("dtype", dtype != "auto"),
+        ("features", features is not None),
+        ("no-splits", splits is not True),
+    ):
+        if given:
+            raise InputError(f"--{name} does not apply to a TOML description; leave it out")
+    asked.only("a TOML description")
 
 
 def _working_memory(memory: int) -> int:

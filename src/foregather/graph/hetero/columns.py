@@ -4,6 +4,7 @@ Numbers are kept as they are, to the bit; only times and weights have one form e
 numbers on one axis for the whole graph; which unit they have is the caller's business.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from foregather.errors import InputError
 from foregather.graph.arrays import to_array
 from foregather.graph.on_disk.holdable import DTYPES
 
-__all__ = ["NO_TIME", "check_times", "to_rows", "to_times"]
+__all__ = ["NO_TIME", "as_matrix", "check_times", "to_rows", "to_times"]
 
 Array = npt.NDArray[Any]
 
@@ -39,6 +40,11 @@ def to_rows(value: Any, count: int, name: str, each: str) -> Array:
             f"{name} has shape {list(array.shape)}, expected {count} rows, one per {each}"
         )
     return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+
+
+def as_matrix(rows: Array) -> Array:
+    """A view of rows of any shape as [rows, width]."""
+    return rows.reshape(rows.shape[0], math.prod(rows.shape[1:]))
 
 
 def to_times(value: Any, count: int, name: str, each: str) -> npt.NDArray[np.int64]:

@@ -1,4 +1,7 @@
-"""load: a relation with its arrays in memory, read by calls that can report errors."""
+"""load: a relation with what kernels walk in memory, read by calls that can report errors.
+
+Edge features stay where they are: sampling does not need them, and they may be larger than memory.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -10,11 +13,13 @@ from foregather.graph.mapped import hold, is_mapped
 
 __all__ = ["held"]
 
-_ARRAYS = ("indptr", "indices", "edge_ids", "time", "weights", "features")
+_ARRAYS = ("indptr", "indices", "edge_ids", "time", "weights")
 
 
 def held(relation: Relation) -> Relation:
-    """Returns the relation in memory; itself if it is. Arrays are shared with other holders.
+    """Returns the relation with its topology, times, weights and edge ids in memory.
+
+    Itself if they are; arrays are shared with other holders.
 
     Raises:
         StorageError: a file cannot be read.

@@ -98,7 +98,7 @@ def find_edge_type(edge_type: Any, known: Collection[EdgeType]) -> EdgeType:
         InputError: it does not; the message names the nearest one.
     """
     parts = tuple(edge_type) if isinstance(edge_type, tuple | list) else ()
-    if parts in known:
+    if all(isinstance(part, str) for part in parts) and parts in known:
         found: EdgeType = parts
         return found
     shown = {show_edge_type(one): one for one in known}

@@ -15,11 +15,11 @@ import numpy.typing as npt
 from foregather.errors import InputError
 from foregather.graph.arrays import to_array
 from foregather.graph.features import Features
-from foregather.graph.hetero.columns import to_rows, to_times
+from foregather.graph.hetero.columns import as_matrix, to_rows, to_times
 from foregather.graph.hetero.names import check_name
 from foregather.graph.hetero.text_ids import TextIds
 from foregather.graph.labels import normalize_split
-from foregather.graph.mapped import hold
+from foregather.graph.mapped import fetch, hold
 from foregather.graph.on_disk.holdable import DTYPES
 
 __all__ = ["NodeTable"]
@@ -139,8 +139,7 @@ class NodeTable:
         if name not in self.features:
             there = ", ".join(self.features) or "none"
             raise InputError(f"there is no feature {name!r:.80}; the node type has: {there}")
-        data = self.features[name]
-        return Features(data.reshape(len(data), -1), self.scales.get(name))
+        return Features(as_matrix(self.features[name]), self.scales.get(name))
 
     def split(self, name: str) -> npt.NDArray[np.int64]:
         """Node ids of a split; val, valid and validation are the same name.
@@ -156,6 +155,26 @@ class NodeTable:
                 return ids
         there = ", ".join(self.splits) or "none"
         raise InputError(f"there is no split {name!r:.80}; the node type has: {there}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles the arrays, read into memory."""
+        read = {
+            name: {key: fetch(values) for key, values in getattr(self, name).items()}
+            for name in ("features", "splits", "scales")
+        }
+        labels, time, ids = (
+            fetch(one) if isinstance(one, np.ndarray) else one
+            for one in (self.labels, self.time, self.ids)
+        )
+        return NodeTable, (
+            self.num_nodes,
+            read["features"],
+            labels,
+            time,
+            read["splits"],
+            ids,
+            read["scales"],
+        )
 
 
 def _check_shape(name: str, values: Array, rows: int) -> None:

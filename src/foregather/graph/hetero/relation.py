@@ -5,7 +5,7 @@ that holds it. Rows are ordered by source, or by (time, source), so that the edg
 are the first ones of a row.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -105,6 +105,11 @@ class Relation:
     def num_targets(self) -> int:
         """Number of rows."""
         return int(self.indptr.size) - 1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles the arrays, read into memory."""
+        values = (getattr(self, one.name) for one in fields(self))
+        return Relation, tuple(fetch(v) if isinstance(v, np.ndarray) else v for v in values)
 
     @staticmethod
     def of(

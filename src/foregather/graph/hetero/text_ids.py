@@ -74,5 +74,9 @@ class TextIds:
         """All strings as an array of objects."""
         return np.array(list(self), dtype=object)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles the arrays, read into memory."""
+        return TextIds, (fetch(self.data), fetch(self.offsets))
+
     def __repr__(self) -> str:
         return f"TextIds({len(self):,} strings, {self.data.size:,} bytes)"

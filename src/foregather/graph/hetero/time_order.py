@@ -17,8 +17,9 @@ from foregather.errors import FormatError
 from foregather.graph.arrays import id_dtype
 from foregather.graph.hetero.layout import lay_out, targets_of
 from foregather.graph.hetero.relation import Level, Order, Relation, is_identity
+from foregather.graph.mapped import fetch
 
-__all__ = ["callers_order", "in_order"]
+__all__ = ["callers_order", "in_order", "turned"]
 
 Array = npt.NDArray[Any]
 
@@ -95,9 +96,40 @@ def _sort(
         None if is_identity(ids) else ids,
         time,
         None if relation.weights is None else relation.weights[back],
-        None if relation.features is None else relation.features[back],
+        None if relation.features is None else fetch(relation.features)[back],
         order,
         level,
+    )
+
+
+def turned(relation: Relation, num_sources: int, order: Order = "source") -> Relation:
+    """The relation back from the targets to the sources, with the same columns and edge ids.
+
+    Args:
+        relation: in memory, with ids that were checked; its times are those of the edges.
+        num_sources: nodes of its source type.
+        order: "time" orders rows by (time, source).
+    """
+    work = id_dtype(max(num_sources, relation.num_targets))
+    source = targets_of(relation.indptr, work)
+    target = relation.indices.astype(work, copy=False)
+    at = callers_order(relation)
+    if at is not None:
+        source, target = source[at], target[at]
+    taken = None
+    if order == "time":
+        assert relation.time is not None
+        taken = np.lexsort((source, relation.time if at is None else relation.time[at]))
+    indptr, indices, ids = lay_out(source, target, relation.num_targets, num_sources, taken)
+    back = ids if at is None else at[ids]
+    return Relation(
+        indptr,
+        indices,
+        None if is_identity(ids) else ids,
+        None if relation.time is None else relation.time[back],
+        None if relation.weights is None else relation.weights[back],
+        None if relation.features is None else fetch(relation.features)[back],
+        order,
     )
 
 

@@ -29,8 +29,8 @@ from foregather.graph.hetero.names import (
     show_edge_type,
 )
 from foregather.graph.hetero.node_table import NodeTable
+from foregather.graph.hetero.on_disk.stored import RESERVED, stored_arrays
 from foregather.graph.hetero.relation import Level, Relation
-from foregather.graph.hetero.stored import RESERVED, stored_arrays
 from foregather.graph.hetero.time_order import in_order
 from foregather.graph.mapped import hold, shows_file
 from foregather.units import format_bytes
@@ -123,7 +123,8 @@ class HeteroValue:
     ) -> Relation:
         """A relation as kernels may walk it: in memory, checked, rows in a definite order.
 
-        It is made once and kept by the graph.
+        It is made once and kept by the graph. Edge features stay mapped where rows keep their
+        stored order.
 
         Args:
             edge_type: (source type, relation, target type).
@@ -157,13 +158,11 @@ class HeteroValue:
         """The stored relation in memory and checked, and the times of its sources."""
         table = self.nodes[edge_type[0]]
         source_time = None if table.time is None else hold(table.time)
-        key = ("sound", edge_type)
-        if key not in self._kept:
-            stored = held(self.edges[edge_type])
+        stored = held(self.edges[edge_type])
+        if ("sound", edge_type) not in self._kept:
             check_relation(stored, edge_type, table.num_nodes, source_time, threads)
-            self._kept[key] = stored
-        found: Relation = self._kept[key]
-        return found, source_time
+            self._kept["sound", edge_type] = True
+        return stored, source_time
 
     def _check_level(self, level: Level) -> None:
         if level not in ("edge", "node"):

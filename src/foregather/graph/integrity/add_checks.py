@@ -41,7 +41,7 @@ def add_checks(folder: Path) -> int:
         try:
             for name, entry in meta.arrays.items():
                 table = work.path / table_file(name)
-                table.parent.mkdir(exist_ok=True)
+                table.parent.mkdir(parents=True, exist_ok=True)
                 tables[name] = _make(folder, entry, meta, table, bar)
             write_json(work.path / FILE, describe_checks(meta.text["arrays"], tables, CHUNK))
             for file in [*map(table_file, tables), FILE]:

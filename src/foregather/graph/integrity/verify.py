@@ -6,10 +6,8 @@ they are legal, though rarely intended.
 """
 
 import os
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather import _core
-from foregather.errors import FormatError, StorageError
-from foregather.files import open_regular
+from foregather.errors import FormatError
 from foregather.graph.chunks import edge_pieces, row_pieces
 from foregather.graph.graph_value import GraphValue
-from foregather.graph.integrity.blocks import BLOCK, BlockSums, open_sums
 from foregather.graph.integrity.check_topology import check_indptr
-from foregather.graph.integrity.checks import REMAKE, table_file
-from foregather.graph.on_disk.files import read_at
+from foregather.graph.integrity.file_checks import check_files
 from foregather.graph.on_disk.folder import open_graph
-from foregather.graph.on_disk.meta import ArrayEntry, Meta, read_meta
-from foregather.graph.on_disk.npy import ALIGN, pack_header
+from foregather.graph.on_disk.meta import read_meta
 from foregather.observe.progress import Progress
 
-__all__ = ["Report", "verify"]
+__all__ = ["Report", "count_nonfinite", "verify"]
 
 Array = npt.NDArray[Any]
 
@@ -91,14 +85,9 @@ def verify(graph: GraphValue | str | os.PathLike[str], threads: int = 0) -> Repo
         graph = open_graph(Path(graph), GraphValue)
     arrays = graph.stored_arrays()
     size = chunks = 0
-    blocks = None
+    blocks: int | None = None
     if graph.path is not None:
-        meta = read_meta(graph.path)
-        for entry in meta.arrays.values():
-            _check_padding(graph.path, entry)
-        size, chunks = _check_checksums(graph.path, meta, threads)
-        if meta.tables is not None:
-            blocks = sum(table.rows for table in meta.tables.values())
+        size, chunks, blocks = check_files(graph.path, read_meta(graph.path), threads)
     check_indptr(graph)
     _check_edges(graph, threads)
     _check_labels(graph)
@@ -108,7 +97,9 @@ def verify(graph: GraphValue | str | os.PathLike[str], threads: int = 0) -> Repo
     bad = {
         name: count
         for name, values in arrays.items()
-        if values.dtype.kind == "f" and name != "labels" and (count := _nonfinite(name, values))
+        if values.dtype.kind == "f"
+        and name != "labels"
+        and (count := count_nonfinite(name, values))
     }
     for name in bad:
         if name.endswith("_scale"):
@@ -120,103 +111,6 @@ def verify(graph: GraphValue | str | os.PathLike[str], threads: int = 0) -> Repo
         )
     counts = size, chunks, graph.num_nodes, graph.num_edges
     return Report(tuple(sorted(arrays)), *counts, bad, tuple(warnings), blocks)
-
-
-# ---- files -----------------------------------------------------------------------------------
-
-
-def _check_padding(folder: Path, entry: ArrayEntry) -> None:
-    """Checks that the header matches meta.json exactly and the file ends in zero padding."""
-    try:
-        with open_regular(folder / entry.file, folder) as file:
-            header = file.read(ALIGN)
-            file.seek(ALIGN + entry.nbytes)
-            tail = file.read()
-    except StorageError:
-        raise
-    except OSError as error:
-        raise StorageError(f"cannot read {entry.file}: {error.strerror}") from error
-    if header != pack_header(entry.dtype, entry.shape):
-        raise FormatError(
-            f"{entry.file} has a header that differs from meta.json (bytes 0 to {ALIGN}); "
-            "the file is damaged"
-        )
-    if any(tail) or (entry.nbytes + len(tail)) % ALIGN:
-        raise FormatError(f"{entry.file} does not end in zeros up to a multiple of {ALIGN} bytes")
-
-
-def _check_chunk(path: Path, part: tuple[int, int], sums: BlockSums | None) -> tuple[str, str]:
-    """Returns the XXH64 of a part of a file, and its first bad block or ""."""
-    offset, length = part
-    buffer = np.empty(min(length, _BUFFER), np.uint8)
-    digest = _core.Xxh64()
-    bad = ""
-    with open_regular(path) as file:
-        while length > 0:
-            view = buffer[:length]
-            read_at(file.fileno(), view, offset, path)
-            digest.update(view)
-            if sums is not None and not bad:
-                bad = _bad_block(sums, offset, view)
-            offset, length = offset + view.size, length - view.size
-    return f"{digest.digest():016x}", bad
-
-
-def _bad_block(sums: BlockSums, offset: int, view: npt.NDArray[np.uint8]) -> str:
-    try:
-        sums.check(offset, view)
-    except FormatError as error:
-        return str(error).removeprefix(f"{sums.name}: ").partition(" does not")[0]
-    return ""
-
-
-def _check_checksums(folder: Path, meta: Meta, threads: int) -> tuple[int, int]:
-    workers = threads if threads > 0 else _core.default_threads()
-    total = sum(entry.nbytes for entry in meta.arrays.values())
-    chunks = 0
-    with Progress("checksums", total, "B") as bar, ThreadPoolExecutor(workers) as pool:
-        for entry in meta.arrays.values():
-            sums = open_sums(folder, meta, entry.name)
-            path = folder / entry.file
-            aligned = sums if meta.chunk_bytes % BLOCK == 0 else None
-            work = _parts(entry, meta.chunk_bytes)
-            while batch := list(islice(work, 4 * workers)):
-                count = len(batch)
-                found = pool.map(_check_chunk, [path] * count, batch, [aligned] * count)
-                for (begin, length), (checksum, block) in zip(batch, found, strict=True):
-                    if checksum != entry.checksums[(begin - ALIGN) // meta.chunk_bytes]:
-                        raise _corrupted(entry, begin, length, meta.chunk_bytes, block)
-                    _check_table(entry, block)
-                    bar.advance(length)
-                    chunks += 1
-            if aligned is not sums:  # chunks of another writer, which may split blocks
-                _check_table(entry, _check_chunk(path, (ALIGN, entry.nbytes), sums)[1])
-    return total, chunks
-
-
-def _check_table(entry: ArrayEntry, block: str) -> None:
-    if block:
-        raise FormatError(
-            f"{table_file(entry.name)} does not match {block} of {entry.file}, whose contents are "
-            f"correct; {REMAKE}"
-        )
-
-
-def _parts(entry: ArrayEntry, chunk_bytes: int) -> Iterator[tuple[int, int]]:
-    """(position in the file, length) of each chunk of an array."""
-    for start in range(0, entry.nbytes, chunk_bytes):
-        yield ALIGN + start, min(chunk_bytes, entry.nbytes - start)
-
-
-def _corrupted(
-    entry: ArrayEntry, begin: int, length: int, chunk_bytes: int, block: str
-) -> FormatError:
-    where = f", the first of them in {block}" if block else ""
-    return FormatError(
-        f"{entry.file} is corrupted: bytes {begin} to {begin + length} (chunk "
-        f"{(begin - ALIGN) // chunk_bytes}) do not match their checksum{where}; restore the file "
-        "or convert again"
-    )
 
 
 # ---- contents --------------------------------------------------------------------------------
@@ -289,7 +183,8 @@ def _check_split(name: str, ids: npt.NDArray[np.int64], num_nodes: int) -> None:
             )
 
 
-def _nonfinite(name: str, values: Array) -> int:
+def count_nonfinite(name: str, values: Array) -> int:
+    """How many numbers are NaN or infinite."""
     count = 0
     with Progress(name, values.shape[0], "rows") as bar:
         for _, piece in row_pieces(values):

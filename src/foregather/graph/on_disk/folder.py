@@ -21,14 +21,20 @@ from foregather.graph.integrity.checked_reads import CheckedReads
 from foregather.graph.mapped import fetch, owner_of
 from foregather.graph.on_disk.meta import RESERVED, Meta, read_meta
 from foregather.graph.on_disk.npy import file_bytes, map_array
-from foregather.graph.on_disk.writer import CHUNK, FORMAT, VERSION, FolderWriter, meta_digest
+from foregather.graph.on_disk.writer import CHUNK, FORMAT, TYPED, VERSION, FolderWriter, meta_digest
 
-__all__ = ["compute_digest", "facts_of", "open_graph", "save_graph"]
+__all__ = ["array_entry", "compute_digest", "facts_of", "map_listed", "open_graph", "save_graph"]
 
 Array = npt.NDArray[Any]
 
 
-def _map(folder: Path, meta: Meta, name: str) -> Array:
+def map_listed(folder: Path, meta: Meta, name: str) -> Array:
+    """Maps an array that meta.json lists; reads of it are checked where there are block checksums.
+
+    Raises:
+        FormatError: the file is missing, or not what meta.json says.
+        StorageError: it cannot be opened.
+    """
     entry = meta.arrays[name]
     path = folder / entry.file
     if not is_there(path):
@@ -71,10 +77,15 @@ def open_graph(path: Path, make: Callable[..., AnyGraph]) -> AnyGraph:
     """Opens a folder and passes the fields of the graph to `make`; see `Graph.open`."""
     path = absolute(path)  # files are opened by this path later, after a possible os.chdir
     meta = read_meta(path)
+    if meta.version == TYPED:
+        raise FormatError(
+            f"{path.name} holds a graph with node types and relations, expected a plain one; open "
+            "it with HeteroGraph.open"
+        )
     for name in ("indptr", "indices"):
         if name not in meta.arrays:
             raise FormatError(f"meta.json lists no array {name}; this is not a whole graph")
-    arrays = {name: _map(path, meta, name) for name in meta.arrays}
+    arrays = {name: map_listed(path, meta, name) for name in meta.arrays}
     splits = {
         name.removeprefix("splits/"): arrays.pop(name)
         for name in sorted(arrays)
@@ -115,7 +126,7 @@ def save_graph(graph: GraphValue, dst: str | os.PathLike[str], overwrite: bool) 
         return writer.finish(graph.num_nodes, graph.num_edges, **facts_of(graph))
 
 
-def _entry(name: str, values: Array) -> Mapping[str, Any]:
+def array_entry(name: str, values: Array) -> Mapping[str, Any]:
     """The entry that FolderWriter would make, without writing."""
     dtype = values.dtype.newbyteorder("<")
     flat = np.ascontiguousarray(values, dtype=dtype).reshape(-1).view(np.uint8)
@@ -137,7 +148,7 @@ def compute_digest(graph: GraphValue) -> str:
             "num_nodes": graph.num_nodes,
             "num_edges": graph.num_edges,
             "checksum": {"algorithm": "xxh64", "chunk_bytes": CHUNK},
-            "arrays": {name: _entry(name, arrays[name]) for name in sorted(arrays)},
+            "arrays": {name: array_entry(name, arrays[name]) for name in sorted(arrays)},
             **facts_of(graph),
         }
     )

@@ -15,8 +15,8 @@ import numpy as np
 from foregather.errors import FormatError, StorageError
 from foregather.files import is_there, read_regular
 from foregather.graph.integrity.checks import Table, read_checks
-from foregather.graph.on_disk.holdable import DTYPES, NAME
-from foregather.graph.on_disk.writer import FORMAT, VERSION, meta_digest
+from foregather.graph.on_disk.holdable import DTYPES, MOST_DIMENSIONS, NAMES
+from foregather.graph.on_disk.writer import FORMAT, VERSIONS, meta_digest
 
 __all__ = ["ArrayEntry", "Meta", "RESERVED", "read_meta"]
 
@@ -50,8 +50,9 @@ class ArrayEntry:
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """A checked meta.json."""
+    """A checked meta.json; of version 2, what it says about types and relations is not."""
 
+    version: int
     num_nodes: int
     num_edges: int
     chunk_bytes: int
@@ -106,10 +107,11 @@ def read_meta(folder: Path, with_tables: bool = True) -> Meta:
             f"meta.json has format {text.get('format')!r:.40}, expected {FORMAT!r}; "
             "this is not a graph folder of foregather"
         )
-    if type(text.get("version")) is not int or text["version"] != VERSION:
+    version = text.get("version")
+    if type(version) is not int or version not in VERSIONS:
         raise FormatError(
-            f"meta.json has format version {text.get('version')!r:.40}, this foregather reads "
-            f"version {VERSION}; convert the data again with this version"
+            f"meta.json has format version {version!r:.40}, this foregather reads "
+            f"versions {' and '.join(map(str, VERSIONS))}; convert the data again with this version"
         )
     checksum = text.get("checksum")
     if not isinstance(checksum, dict) or checksum.get("algorithm") != "xxh64":
@@ -120,7 +122,7 @@ def read_meta(folder: Path, with_tables: bool = True) -> Meta:
     arrays = text.get("arrays")
     if not isinstance(arrays, dict):
         raise _fail("has no table of arrays")
-    entries = {name: _entry(name, entry, chunk) for name, entry in arrays.items()}
+    entries = {name: _entry(name, entry, chunk, version) for name, entry in arrays.items()}
     nodes, edges = _count(text, "num_nodes"), _count(text, "num_edges")
     try:
         digest = meta_digest(text)
@@ -130,11 +132,11 @@ def read_meta(folder: Path, with_tables: bool = True) -> Meta:
         raise _fail("does not match its own digest, so it was changed or corrupted")
     found = {name: (entry.nbytes, entry.checksums) for name, entry in entries.items()}
     tables = read_checks(folder, found) if with_tables else None
-    return Meta(nodes, edges, chunk, entries, text, tables)
+    return Meta(version, nodes, edges, chunk, entries, text, tables)
 
 
-def _entry(name: str, entry: Any, chunk: int) -> ArrayEntry:
-    if NAME.fullmatch(name) is None:
+def _entry(name: str, entry: Any, chunk: int, version: int) -> ArrayEntry:
+    if NAMES[version].fullmatch(name) is None:
         raise _fail(f"names an array {name!r:.40}, which is not a valid name")
     if not isinstance(entry, dict):
         raise _fail(f"has no entry for array {name}")
@@ -146,10 +148,11 @@ def _entry(name: str, entry: Any, chunk: int) -> ArrayEntry:
         raise _fail(f"gives array {name} the dtype {dtype!r:.40}, which is not a number type")
     if (
         not isinstance(shape, list)
-        or not 1 <= len(shape) <= 2
+        or not 1 <= len(shape) <= MOST_DIMENSIONS[version]
         or not all(type(n) is int and 0 <= n < _MOST_COUNT for n in shape)
     ):
-        raise _fail(f"gives array {name} the shape {shape!r:.40}, expected one or two counts")
+        counts = "one or two counts" if version == 1 else "a few counts"
+        raise _fail(f"gives array {name} the shape {shape!r:.40}, expected {counts}")
     if not isinstance(checksums, list) or not all(
         isinstance(item, str) and _CHECKSUM.fullmatch(item) for item in checksums
     ):

@@ -45,7 +45,8 @@ def check_replaceable(folder: Path, name: str) -> None:
         )
     expected = {"meta.json", CHECKS}
     expected.update(file for array in arrays for file in (f"{array}.npy", table_file(array)))
-    for entry in _entries(folder, name):
+    inner = {"splits"} | {"/".join(file.split("/")[:n]) for file in expected for n in (1, 2)}
+    for entry in _entries(folder, name, inner - expected):
         if entry not in expected:
             raise StorageError(
                 f"{name} holds {entry}, which is not part of the graph, so it is not replaced; "
@@ -67,17 +68,21 @@ def _read_arrays(path: Path) -> dict[str, Any] | None:
     return arrays if isinstance(arrays, dict) else None
 
 
-def _entries(folder: Path, name: str) -> list[str]:
-    """Lists the files in the folder and in its `splits` folder; other entries are described."""
-    found = []
+def _entries(folder: Path, name: str, inner: set[str]) -> list[str]:
+    """Lists the files in the folder and in the `inner` ones; other entries are described."""
+    found: list[str] = []
+    waiting = [""]
     try:
-        for entry in sorted(os.listdir(folder)):
-            inner = [entry]
-            if entry == "splits" and stat.S_ISDIR(os.lstat(folder / entry).st_mode):
-                inner = [f"splits/{file}" for file in sorted(os.listdir(folder / entry))]
-            for file in inner:
-                plain = stat.S_ISREG(os.lstat(folder / file).st_mode)
-                found.append(file if plain else f"{file} (a link, folder or device)")
+        while waiting:
+            above = waiting.pop()
+            for entry in sorted(os.listdir(folder / above)):
+                file = f"{above}{entry}"
+                mode = os.lstat(folder / file).st_mode
+                if file in inner and stat.S_ISDIR(mode):
+                    waiting.append(f"{file}/")
+                else:
+                    plain = stat.S_ISREG(mode)
+                    found.append(file if plain else f"{file} (a link, folder or device)")
     except OSError as error:
         raise StorageError(f"cannot look into {name}: {error.strerror}") from error
     return found

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from foregather.errors import FormatError
-from foregather.graph.graph import Graph
+from foregather.graph.graph_value import GraphValue
+from foregather.graph.hetero.value import HeteroValue
 from foregather.graph.on_disk.meta import read_meta
 
 __all__ = ["Stamp"]
@@ -29,7 +30,7 @@ class Stamp:
     files: dict[str, tuple[int, int, int]]
 
     @staticmethod
-    def of(graph: Graph) -> "Stamp | None":
+    def of(graph: GraphValue | HeteroValue) -> "Stamp | None":
         """The stamp of an opened graph; None for a graph in memory.
 
         Raises:

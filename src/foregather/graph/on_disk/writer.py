@@ -31,10 +31,22 @@ from foregather.graph.on_disk.workspace import Workspace
 from foregather.targets import check_target
 from foregather.units import format_bytes
 
-__all__ = ["CHUNK", "FORMAT", "VERSION", "ArrayWriter", "FolderWriter", "meta_digest", "write_json"]
+__all__ = [
+    "CHUNK",
+    "FORMAT",
+    "TYPED",
+    "VERSION",
+    "VERSIONS",
+    "ArrayWriter",
+    "FolderWriter",
+    "meta_digest",
+    "write_json",
+]
 
 CHUNK = 64 << 20  # payload bytes covered by one checksum
-VERSION = 1
+VERSION = 1  # of a plain graph
+TYPED = 2  # of a graph with node types and relations
+VERSIONS = (VERSION, TYPED)
 _MOST_BYTES = 2**63 - 1  # of a file
 
 Array = npt.NDArray[Any]
@@ -172,13 +184,17 @@ class FolderWriter:
         dst: the folder to make.
         overwrite: replace an existing graph folder (it is replaced only at the very end, and only
             if it holds nothing but a graph).
+        version: of the format; 2 for a graph with node types and relations.
 
     Raises:
         StorageError: `dst` exists, is not writable, or is being made by another process.
     """
 
-    def __init__(self, dst: str | os.PathLike[str], overwrite: bool = False) -> None:
+    def __init__(
+        self, dst: str | os.PathLike[str], overwrite: bool = False, version: int = VERSION
+    ) -> None:
         self.dst = Path(dst)
+        self.version = version
         self.overwrite = overwrite
         self._work = Workspace(self.dst)
         self._target = self._work.target  # as `dst`, independent of os.chdir
@@ -193,7 +209,9 @@ class FolderWriter:
         self._work.acquire()
         try:
             self._check_target()  # again: the previous holder of the lock may have made it
-            (self.folder / "splits").mkdir(parents=True)
+            self.folder.mkdir()
+            if self.version == VERSION:
+                (self.folder / "splits").mkdir()
         except BaseException as error:
             self._work.close()
             if isinstance(error, OSError) and not isinstance(error, StorageError):
@@ -233,11 +251,20 @@ class FolderWriter:
         rows: int | None = None,
     ) -> ArrayWriter:
         """Starts the array `name` ("indices", "splits/train"); finish it with `close`."""
-        check_holdable(name, np.dtype(dtype), row_shape)
+        check_holdable(name, np.dtype(dtype), row_shape, self.version)
+        if self.version != VERSION:
+            self._make_room(name)
         table = self.folder / table_file(name)
         writer = ArrayWriter(self.folder / f"{name}.npy", dtype, row_shape, rows, table)
         self._open[name] = writer
         return writer
+
+    def _make_room(self, name: str) -> None:
+        """Makes the folder of an array of a typed graph."""
+        try:
+            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise storage_error(error, self.dst, "making") from error
 
     def close(self, name: str) -> None:
         """Finishes the array `name`."""
@@ -274,7 +301,7 @@ class FolderWriter:
         """
         meta: dict[str, Any] = {
             "format": FORMAT,
-            "version": VERSION,
+            "version": self.version,
             "num_nodes": num_nodes,
             "num_edges": num_edges,
             "checksum": {"algorithm": "xxh64", "chunk_bytes": CHUNK},
@@ -286,8 +313,8 @@ class FolderWriter:
             if self.tables.keys() == self.arrays.keys():
                 write_json(self.folder / CHECKS, describe_checks(self.arrays, self.tables, CHUNK))
             write_json(self.folder / "meta.json", meta)
-            for folder in (self.folder / "splits", self.folder):
-                sync_folder(folder)
+            for inner, _, _ in os.walk(self.folder, topdown=False):
+                sync_folder(Path(inner))
             check = partial(check_replaceable, name=self.dst.name) if self.overwrite else None
             self._work.commit(self.folder.name, check)
         except StorageError:

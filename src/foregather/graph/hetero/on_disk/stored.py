@@ -15,7 +15,16 @@ from foregather.graph.hetero.relation import Relation
 from foregather.graph.hetero.text_ids import TextIds
 from foregather.graph.on_disk.meta import RESERVED as PLAIN_RESERVED
 
-__all__ = ["RESERVED", "edge_folder", "node_folder", "stored_arrays"]
+__all__ = [
+    "RESERVED",
+    "arrays_of_relation",
+    "arrays_of_table",
+    "describe_relation",
+    "describe_table",
+    "edge_folder",
+    "node_folder",
+    "stored_arrays",
+]
 
 Array = npt.NDArray[Any]
 
@@ -37,16 +46,23 @@ def stored_arrays(
     nodes: Mapping[str, NodeTable], edges: Mapping[EdgeType, Relation]
 ) -> dict[str, Array]:
     """Every array of tables and relations, which are sorted by name."""
-    found: dict[str, Array | None] = {}
+    found: dict[str, Array] = {}
     for number, table in enumerate(nodes.values()):
-        found |= {f"{node_folder(number)}/{key}": one for key, one in _of_table(table).items()}
+        found |= {f"{node_folder(number)}/{key}": a for key, a in arrays_of_table(table).items()}
     for number, relation in enumerate(edges.values()):
-        for key in ("indptr", "indices", "edge_ids", "time", "weights", "features"):
-            found[f"{edge_folder(number)}/{key}"] = getattr(relation, key)
-    return {name: values for name, values in found.items() if values is not None}
+        arrays = arrays_of_relation(relation)
+        found |= {f"{edge_folder(number)}/{key}": values for key, values in arrays.items()}
+    return found
 
 
-def _of_table(table: NodeTable) -> dict[str, Array | None]:
+def arrays_of_relation(relation: Relation) -> dict[str, Array]:
+    """The arrays of a relation, by their names in its folder."""
+    names = ("indptr", "indices", "edge_ids", "time", "weights", "features")
+    return {name: values for name in names if (values := getattr(relation, name)) is not None}
+
+
+def arrays_of_table(table: NodeTable) -> dict[str, Array]:
+    """The arrays of a node table, by their names in its folder."""
     found: dict[str, Array | None] = {"labels": table.labels, "time": table.time}
     for number, (name, values) in enumerate(table.features.items()):
         found[f"features_{number}"] = values
@@ -57,4 +73,24 @@ def _of_table(table: NodeTable) -> dict[str, Array | None]:
         found["ids_bytes"], found["ids_offsets"] = table.ids.data, table.ids.offsets
     else:
         found["ids"] = table.ids
-    return found
+    return {name: values for name, values in found.items() if values is not None}
+
+
+def describe_table(name: str, table: NodeTable) -> dict[str, Any]:
+    """What meta.json says about a node type besides its arrays."""
+    return {
+        "type": name,
+        "num_nodes": table.num_nodes,
+        "features": list(table.features),
+        "splits": list(table.splits),
+    }
+
+
+def describe_relation(name: EdgeType, relation: Relation) -> dict[str, Any]:
+    """What meta.json says about a relation besides its arrays."""
+    return {
+        "type": list(name),
+        "num_edges": relation.num_edges,
+        "order": relation.order,
+        "time_level": relation.time_level,
+    }

@@ -1,0 +1,127 @@
+"""values: columns of a table as the arrays that node tables and relations hold.
+
+How a column becomes numbers is fixed: times are whole (dates become seconds since 1970), features
+are float32 with NaN where there is nothing, labels keep whole numbers, with -1 where there is
+nothing, and text labels become classes in the order of their names.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from foregather.errors import InputError
+from foregather.graph.convert.typed.tables import arrow
+
+__all__ = ["classes_of", "is_text", "labels_of", "numbers_of", "splits_of", "times_of"]
+
+Array = npt.NDArray[Any]
+
+
+def is_text(column: Any) -> bool:
+    """Whether a column holds text; a dictionary of text counts."""
+    kinds = arrow().types
+    kind = column.type.value_type if kinds.is_dictionary(column.type) else column.type
+    return bool(kinds.is_string(kind) or kinds.is_large_string(kind))
+
+
+def _plain(column: Any) -> Any:
+    return column.dictionary_decode() if arrow().types.is_dictionary(column.type) else column
+
+
+def _null_row(column: Any, start: int) -> int:
+    """Row, from 1, of the first missing value."""
+    return start + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False))) + 1
+
+
+def times_of(column: Any, where: str, start: int) -> npt.NDArray[np.int64]:
+    """Times as int64.
+
+    Raises:
+        InputError: floats, text, fractions of a second, or a missing time; names the row.
+    """
+    pa = arrow()
+    column = _plain(column)
+    kind = column.type
+    if pa.types.is_null(kind) and len(column) == 0:
+        return np.empty(0, np.int64)
+    if column.null_count:
+        raise InputError(
+            f"{where} has no time in row {_null_row(column, start)}; leave such rows out, or give "
+            "them a time"
+        )
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        try:
+            column = column.cast(pa.timestamp("s", getattr(kind, "tz", None)))
+        except pa.ArrowInvalid as error:
+            raise InputError(
+                f"{where} holds {kind} with fractions of a second; store whole numbers in one unit"
+            ) from error
+        column = column.cast(pa.int64())
+    elif not pa.types.is_integer(kind):
+        raise InputError(f"{where} holds {kind}, expected whole numbers or dates: a time is int64")
+    try:
+        values: npt.NDArray[np.int64] = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid as error:
+        raise InputError(f"{where} holds a time that int64 does not") from error
+    return values
+
+
+def numbers_of(column: Any, where: str) -> npt.NDArray[np.float32]:
+    """Numbers as float32, NaN where there is nothing.
+
+    Raises:
+        InputError: text, dates or lists.
+    """
+    pa = arrow()
+    column = _plain(column)
+    kinds = pa.types
+    kind = column.type
+    if kinds.is_boolean(kind):
+        column = column.cast(pa.uint8())
+    elif not (
+        kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_null(kind)
+    ) and not kinds.is_decimal(kind):
+        raise InputError(
+            f"{where} holds {kind}, expected numbers; leave the column out, or encode it as numbers"
+        )
+    values: Array = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32)
+
+
+def labels_of(column: Any, where: str) -> Array:
+    """Whole numbers as int64 with -1 for nothing, other numbers as float32 with NaN.
+
+    Raises:
+        InputError: dates or lists.
+    """
+    pa = arrow()
+    column = _plain(column)
+    kind = column.type
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        filled = column.cast(pa.int64()).fill_null(-1)
+        values: Array = filled.to_numpy(zero_copy_only=False)
+        return values
+    return numbers_of(column, where)
+
+
+def classes_of(column: Any) -> tuple[npt.NDArray[np.int64], list[str]]:
+    """Text as classes, numbered by the sorted names; nothing (or an empty text) is -1."""
+    names = [None if not text else str(text) for text in _plain(column).to_pylist()]
+    classes = sorted({name for name in names if name is not None})
+    number = {name: place for place, name in enumerate(classes)}
+    values = np.array([-1 if n is None else number[n] for n in names], np.int64)
+    return values, classes
+
+
+def splits_of(column: Any, where: str) -> dict[str, npt.NDArray[np.int64]]:
+    """Rows by the name of their split; rows without one are in none.
+
+    Raises:
+        InputError: the column does not hold names.
+    """
+    if not is_text(column) and not (len(column) == column.null_count):
+        raise InputError(f"{where} holds {column.type}, expected names such as train, val, test")
+    names, classes = classes_of(column)
+    return {name: np.flatnonzero(names == place) for place, name in enumerate(classes)}

@@ -1,0 +1,1 @@
+"""on_disk: typed graphs as folders of format version 2."""

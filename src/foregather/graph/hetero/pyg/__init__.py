@@ -1,0 +1,1 @@
+"""pyg: typed graphs from and to the data objects of PyG."""

@@ -1,0 +1,1 @@
+"""synthetic: typed graphs made from a recipe, for tests and benchmarks."""
