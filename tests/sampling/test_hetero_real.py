@@ -3,36 +3,16 @@
 import numpy as np
 import pytest
 
-from foregather.graph.hetero import HeteroGraph, NodeTable, Relation
+from foregather.graph.hetero import HeteroGraph
 from foregather.sampling import HeteroNeighbor
 from tests.some import some
+from tests.typed_data import load_typed
 
 
 @pytest.fixture(scope="module")
-def flights(request):
+def flights():
     """A row is a node, a foreign key a relation and its reverse; flights and weather have times."""
-    path = request.getfixturevalue("data_folder") / "typed" / "nycflights13_graph.npz"
-    if not path.exists():
-        pytest.skip("the flights are not there")
-    with np.load(path, allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
-    counts = {str(name): int(arrays[f"num_nodes_{name}"]) for name in arrays["node_types"]}
-    nodes = {
-        name: NodeTable.of(count, time=arrays.get(f"time_{name}")) for name, count in counts.items()
-    }
-    edges = {}
-    for key, values in arrays.items():
-        if not key.startswith("fk_"):
-            continue
-        parts = key[3:].split("__")
-        source, target, role = parts[0], parts[-1], "__".join(parts[1:])
-        there = np.flatnonzero(values >= 0)
-        ends = np.stack([there, values[there].astype(np.int64)])
-        edges[source, f"f2p_{role}", target] = Relation.of(ends, counts[source], counts[target])
-        edges[target, f"rev_f2p_{role}", source] = Relation.of(
-            ends[::-1], counts[target], counts[source]
-        )
-    return HeteroGraph(nodes, edges)
+    return load_typed("nycflights13_graph").with_reverse()
 
 
 def sampled(graph, count, **rule):
@@ -78,3 +58,14 @@ def test_the_last_flights_of_an_airport(flights):
             assert got.tolist() == want.tolist()
             checked += len(want) == 8
     assert checked > 80
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_from_a_folder_it_is_the_same(flights, ordered, tmp_path):
+    """Also where rows are stored in the order of time."""
+    graph = flights.with_time_order("node") if ordered else flights
+    opened = HeteroGraph.open(graph.save(tmp_path / "flights.fg"))
+    assert opened.path is not None
+    want = sampled(flights, 300)[1]
+    assert sampled(opened, 300)[1].digest == want.digest
+    assert sum(len(edges.row) for edges in want[0].edges.values()) > 3000

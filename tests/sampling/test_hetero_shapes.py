@@ -1,5 +1,7 @@
 """What typed samplers reach: all there is with fan-out -1, against sets; and subgraph types."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 
 from foregather.graph.hetero import HeteroGraph, NodeTable, Relation
 from foregather.sampling import HeteroNeighbor
+from tests.processes import ROOT
 from tests.sampling.helpers_hetero import drawn_graph, drawn_seeds, sample_all
 from tests.sampling.reference_hetero import rows_of
 from tests.some import some
@@ -180,3 +183,13 @@ def test_a_relation_without_a_reverse_is_named():
     link = ("a", "r", "b")
     assert local_edges(got, link) == local_edges(plain, link)
     np.testing.assert_array_equal(got.edges[link].edge, plain.edges[link].edge)
+
+
+def test_the_example_of_the_page_runs(capsys):
+    page = (ROOT / "docs/howto/typed_sampling.md").read_text(encoding="utf-8")
+    code = re.search(r"^```python\n(.*?)^```", page, re.M | re.S)
+    values = {}
+    exec(compile(code[1], "typed_sampling.md", "exec"), values)
+    nodes = values["batch"].nodes["user"]
+    assert nodes.node[:3].tolist() == [3, 3, 8] and nodes.tree[:3].tolist() == [0, 1, 2]
+    assert capsys.readouterr().out
