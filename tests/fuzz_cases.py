@@ -7,11 +7,12 @@ import numpy as np
 import torch
 
 from foregather import Graph
+from foregather.graph.hetero import HeteroGraph
 from foregather.observe.calibration import BlockRate, Calibration
 from foregather.observe.report import charts_of, read_run, write_report
 from foregather.observe.trace import Trace
 from foregather.pipeline.state import load_state, save_state
-from foregather.sampling import Bulk, Neighbor
+from foregather.sampling import Bulk, HeteroBulk, HeteroNeighbor, Neighbor
 from foregather.train.checkpoints.checkpoint import _checksum, read_checkpoint, write_checkpoint
 from foregather.train.from_settings import make_model
 from foregather.train.run_folder import load_model
@@ -47,6 +48,11 @@ def _read_bulk(path: Path) -> None:
     assert bulk.digest and bulk.summary()
 
 
+def _read_typed_bulk(path: Path) -> None:
+    bulk = HeteroBulk.load(path)
+    assert bulk.digest and bulk.summary()
+
+
 def _bulk_cases(folder: Path, graph: Path) -> dict[str, Case]:
     path = folder / "bulk.npz"
     seeds = [np.arange(4), np.array([7, 7, 8])]
@@ -56,6 +62,15 @@ def _bulk_cases(folder: Path, graph: Path) -> dict[str, Case]:
     for member in members:
         good, mend = in_archive(path, f"{member}.npy")
         found[f"bulk, inside {member}"] = Case(path, lambda: _read_bulk(path), 4, good, mend)
+    typed = folder / "typed_bulk.npz"
+    own = HeteroGraph.from_graph(Graph.open(graph))
+    rule = HeteroNeighbor([2, 2], disjoint=True)
+    rule.sample_bulk(own, {"node": seeds}, rows={"node": seeds}, seed=3).save(typed)
+    found["typed bulk"] = Case(typed, lambda: _read_typed_bulk(typed), 10)
+    for member in ("head", "names", "0.nodes.0.tree", "0.edges.0.row", "1.edges.0.num_edges"):
+        good, mend = in_archive(typed, f"{member}.npy")
+        case = Case(typed, lambda: _read_typed_bulk(typed), 4, good, mend)
+        found[f"typed bulk, inside {member}"] = case
     return found
 
 

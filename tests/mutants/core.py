@@ -5,6 +5,7 @@ from tests.mutants.mutant import mutants
 _PICKS = "sampling/test_neighbor.py sampling/test_neighbor_statistics.py sampling/test_reference.py"
 _WEIGHTS = "sampling/test_weighted.py sampling/test_weighted_statistics.py"
 _PLANS = "plan/test_planner.py"
+_TYPED = "sampling/test_hetero_neighbor.py sampling/test_hetero_statistics.py"
 
 CORE = [
     *mutants(
@@ -18,6 +19,63 @@ CORE = [
             "Purpose::kSample, epoch), 0);",
         ),
         ("keys: all vertices share their draws", "derive(layer, vertex);", "derive(layer, 0);"),
+    ),
+    *mutants(
+        "csrc/sampling/keys.hpp",
+        _TYPED,
+        ("keys: relations share their draws", "relation == 0 ? layer : ", "true ? layer : "),
+        ("keys: relation 0 has a key of its own", "relation == 0 ? layer : ", ""),
+    ),
+    *mutants(
+        "csrc/sampling/typed/prefix.hpp",
+        _TYPED,
+        ("typed: an edge at the seed's time is too late", "[base[k]] <= rows", "[base[k]] < rows"),
+        ("typed: bisection stops a step early", "longest > 1;", "longest > 2;"),
+    ),
+    *mutants(
+        "csrc/sampling/typed/typed_step.hpp",
+        _TYPED,
+        (
+            "typed: a tree sees the time of another",
+            "block[k] = {start_[at + k], times_[tree], degree_[at + k]};",
+            "block[k] = {start_[at + k], times_[tree / 2], degree_[at + k]};",
+        ),
+        (
+            "typed: last takes the first",
+            "      start_[at] += degree_[at] - last_edges;\n",
+            "",
+        ),
+        (
+            "typed: trees draw under the first one's key",
+            "relation_key(layers_[tree], number);",
+            "relation_key(layers_[0], number);",
+        ),
+    ),
+    *mutants(
+        "csrc/sampling/typed/tree_numbers.hpp",
+        _TYPED,
+        ("typed: trees share nodes", "return tree * nodes_ + ", "return (tree & ~1u) * nodes_ + "),
+    ),
+    *mutants(
+        "csrc/sampling/typed/prefix_draw.hpp",
+        _TYPED,
+        ("typed: draws that come to a later edge stay", "if (at >= length) continue;", ""),
+        (
+            "typed: a node drawn before is drawn again",
+            "if (!fanout.replace && (taken[at / 64] & bit) != 0) continue;",
+            "",
+        ),
+        ("typed: a short prefix is drawn from as its row", "length <= kShortRow", "length == 0"),
+    ),
+    *mutants(
+        "csrc/sampling/typed/typed_sample.cpp",
+        _TYPED,
+        (
+            "typed: a layer expands what it found itself",
+            "const Span rows = frontier[graph.relations[r].target];",
+            "Span rows = frontier[graph.relations[r].target];\n"
+            "      rows.last = known(rule, graph.relations[r].target);",
+        ),
     ),
     *mutants(
         "csrc/base/random.hpp",

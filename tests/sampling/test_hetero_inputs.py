@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from foregather.errors import InputError
+from foregather.graph import Graph
 from foregather.graph.hetero import HeteroGraph, NodeTable, Relation
-from foregather.sampling import HeteroBulk, HeteroNeighbor
+from foregather.sampling import HeteroBulk, HeteroNeighbor, Neighbor
 from foregather.sampling.identity import identity_of
 from tests.sampling.helpers_hetero import assert_same_samples, random_graph, sample_slowly
 from tests.some import some
@@ -122,6 +123,17 @@ def test_width_of_ids_changes_nothing():
         other = rule.sample_bulk(wide, USERS, seed=1, **given)
         assert other[0].nodes["user"].node.dtype == np.int64
         assert narrow.digest == other.digest
+
+
+def test_a_plain_graph_read_as_typed():
+    plain = Graph.from_edge_index([[0, 1, 2, 0, 1], [1, 2, 0, 2, 0]])
+    seeds = [np.array([2, 0]), np.array([1])]
+    want = Neighbor([1, 2]).sample_bulk(plain, seeds, seed=6)
+    typed = HeteroGraph.from_graph(plain)
+    got = HeteroNeighbor([1, 2]).sample_bulk(typed, {"node": seeds}, seed=6)
+    for one, other in some(zip(got, want, strict=True)):
+        assert one.nodes["node"].node.tolist() == other.node.tolist()
+        assert one.edges["node", "to", "node"].edge.tolist() == other.edge.tolist()
 
 
 def test_order_in_which_names_are_given_changes_nothing():

@@ -1,5 +1,7 @@
 """What typed samplers reach: all there is with fan-out -1, against sets; and subgraph types."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 
 from foregather.graph.hetero import HeteroGraph, NodeTable, Relation
 from foregather.sampling import HeteroNeighbor
+from tests.processes import ROOT
 from tests.sampling.helpers_hetero import drawn_graph, drawn_seeds, sample_all
 from tests.sampling.reference_hetero import rows_of
 from tests.some import some
@@ -38,8 +41,6 @@ def test_with_all_neighbours_trees_are_what_can_be_reached(level, data):
     strategy = data.draw(st.sampled_from(["uniform", "last"] if level else ["uniform"]))
     rule = HeteroNeighbor([-1] * hops, disjoint=True, time=level, temporal_strategy=strategy)
     dealt = drawn_seeds(data, graph, 1)
-    if not any(dealt):
-        return
     sample = sample_all(rule, graph, dealt, seed=1)[0]
     for tree, seed in enumerate(dealt[0]):
         nodes = [
@@ -61,8 +62,6 @@ def test_with_all_neighbours_a_batch_is_the_union(data):
     graph = drawn_graph(data)
     hops = data.draw(st.integers(1, 3))
     dealt = drawn_seeds(data, graph, 1)
-    if not any(dealt):
-        return
     sample = sample_all(HeteroNeighbor([-1] * hops), graph, dealt, seed=1)[0]
     nodes = {(name, int(v)) for name, own in sample.nodes.items() for v in own.node}
     assert nodes == set().union(*(reached(graph, None, seed, hops)[0] for seed in dealt[0]))
@@ -97,8 +96,6 @@ def test_induced_edges_are_all_between_the_nodes(data):
     kind = {"disjoint": disjoint, "time": level}
     rule = HeteroNeighbor(numbers, subgraph_type="induced", **kind)
     dealt = drawn_seeds(data, graph, 2)
-    if not any(dealt):
-        return
     found = sample_all(rule, graph, dealt, seed=4)
     plain = sample_all(HeteroNeighbor(numbers, **kind), graph, dealt, seed=4)
     for sample, other, batch in zip(found, plain, dealt, strict=True):
@@ -186,3 +183,13 @@ def test_a_relation_without_a_reverse_is_named():
     link = ("a", "r", "b")
     assert local_edges(got, link) == local_edges(plain, link)
     np.testing.assert_array_equal(got.edges[link].edge, plain.edges[link].edge)
+
+
+def test_the_example_of_the_page_runs(capsys):
+    page = (ROOT / "docs/howto/typed_sampling.md").read_text(encoding="utf-8")
+    code = re.search(r"^```python\n(.*?)^```", page, re.M | re.S)
+    values = {}
+    exec(compile(code[1], "typed_sampling.md", "exec"), values)
+    nodes = values["batch"].nodes["user"]
+    assert nodes.node[:3].tolist() == [3, 3, 8] and nodes.tree[:3].tolist() == [0, 1, 2]
+    assert capsys.readouterr().out

@@ -125,7 +125,9 @@ def _parse(text: str, offset: int, name: str) -> Header:
             raise TypeError(descr)
         if not all(type(n) is int and 0 <= n < 1 << 62 for n in extents):
             raise TypeError(extents)
-        dtype = np.dtype(descr)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # 'a' for bytes
+            dtype = np.dtype(descr)
     except (ValueError, TypeError, KeyError, SyntaxError, MemoryError, RecursionError) as error:
         raise FormatError(f"{name} has a .npy header that does not describe an array") from error
     if dtype.hasobject:

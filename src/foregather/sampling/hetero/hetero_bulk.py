@@ -7,15 +7,24 @@ of their type; edges of a relation are grouped by layer and, inside a layer, ord
 Arrays are read-only.
 """
 
+import io
+import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from foregather import _core
-from foregather.graph.hetero.names import EdgeType, show_edge_type
+from foregather.errors import FormatError, InputError
+from foregather.files import write_safely
+from foregather.graph.convert.reading.npz import ZipArrays
+from foregather.graph.hetero.names import EdgeType, check_edge_type, check_name, show_edge_type
+from foregather.targets import check_target
 from foregather.units import format_bytes, format_number
 
 __all__ = ["EdgeSample", "HeteroBulk", "HeteroSample", "NodeSample", "to_hetero_samples"]
@@ -147,6 +156,51 @@ class HeteroBulk:
         lines += [f"  memory   {format_bytes(self.nbytes)}", f"  digest   {self.digest}"]
         return "\n".join(lines)
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the bulk as a .npz of plain arrays; types and relations are numbered in it.
+
+        Raises:
+            StorageError: the file is inside a graph folder or part of a run, or cannot be written.
+        """
+        first = self.samples[0] if self.samples else HeteroSample({}, {}, self.first_batch)
+        names = json.dumps({"nodes": list(first.nodes), "edges": list(first.edges)}).encode()
+        arrays: dict[str, Array] = {"names": np.frombuffer(names, np.uint8)}
+        for number, sample in enumerate(self.samples):
+            for kind, parts in (("nodes", sample.nodes.values()), ("edges", sample.edges.values())):
+                for place, part in enumerate(parts):
+                    for name in _FIELDS[kind]:
+                        value = getattr(part, name)
+                        if value is not None:
+                            arrays[f"{number}.{kind}.{place}.{name}"] = np.asarray(value)
+        head = np.array([len(self), self.epoch, self.first_batch], np.int64)
+        file = io.BytesIO()
+        np.savez(file, head=head, seed=np.array(self.seed, np.uint64), **arrays)  # type: ignore[arg-type]
+        check_target(path)
+        write_safely(Path(path), file.getvalue())
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> "HeteroBulk":
+        """Reads what `save` wrote.
+
+        Raises:
+            FormatError: the file is not a saved bulk.
+            StorageError: the file cannot be read.
+        """
+        try:
+            with ZipArrays(path) as file:
+                return _load(file)
+        except FormatError as error:
+            raise FormatError(
+                f"{Path(path).name} is not a saved typed bulk, or it is damaged ({error})"
+            ) from error
+
+
+_FIELDS = {
+    "nodes": ("node", "num_nodes", "tree", "seed_position"),
+    "edges": ("row", "col", "edge", "num_edges"),
+}
+_MOST = 1 << 40  # bytes of an array; an archive cannot claim more than this
+
 
 def _spread(counts: Sequence[int]) -> str:
     return f"{min(counts):,} to {max(counts):,}, mean {sum(counts) / len(counts):,.0f}"
@@ -200,3 +254,107 @@ def to_hetero_samples(
         )
         for number, (types, relations) in enumerate(made)
     ]
+
+
+def _load(file: ZipArrays) -> HeteroBulk:
+    head, seed = _array(file, "head", (np.int64,)), file.whole("seed", _MOST)
+    if head is None or len(head) != 3 or seed.shape != () or seed.dtype.kind not in "iu":
+        raise FormatError(f"{file.name} has no head or no seed")
+    count, epoch, first = (int(n) for n in head)
+    if not 0 <= count <= len(file.names()) or min(epoch, first) < 0:
+        raise FormatError(f"head in {file.name} has impossible counts")
+    node_types, edge_types = _names(file)
+    samples = []
+    for number in range(count):
+        nodes = {
+            name: _load_nodes(file, f"{number}.nodes.{place}.")
+            for place, name in enumerate(node_types)
+        }
+        edges = {
+            name: _load_edges(file, f"{number}.edges.{place}.")
+            for place, name in enumerate(edge_types)
+        }
+        samples.append(HeteroSample(nodes, edges, first + number))
+        if not _fits(samples[-1]):
+            raise FormatError(f"minibatch {number} in {file.name} does not fit together")
+    return HeteroBulk(samples, int(seed), epoch, first)
+
+
+def _names(file: ZipArrays) -> tuple[list[str], list[EdgeType]]:
+    raw = _array(file, "names", (np.uint8,))
+    try:
+        found = json.loads(b"" if raw is None else raw.tobytes())
+        node_types = [check_name(name, "node type") for name in found["nodes"]]
+        edge_types = [check_edge_type(tuple(name)) for name in found["edges"]]
+    except (InputError, ValueError, TypeError, LookupError, RecursionError) as error:
+        raise FormatError(f"the names in {file.name} cannot be read") from error
+    known = set(node_types)
+    whole = len(known) == len(node_types) and len(set(edge_types)) == len(edge_types)
+    if not whole or any({name[0], name[2]} - known for name in edge_types):
+        raise FormatError(f"the names in {file.name} do not fit together")
+    return node_types, edge_types
+
+
+def _array(file: ZipArrays, name: str, dtypes: tuple[Any, ...]) -> Any:
+    """A list of numbers of one of these dtypes, or None if there is none of this name."""
+    if name not in file.names():
+        return None
+    values = file.whole(name, _MOST)
+    if values.ndim != 1 or values.dtype not in dtypes:
+        raise FormatError(f"{name} in {file.name} is {values.dtype} of shape {values.shape}")
+    values.setflags(write=False)
+    return values
+
+
+def _counts(file: ZipArrays, name: str) -> tuple[int, ...] | None:
+    values = _array(file, name, (np.int64,))
+    return None if values is None else tuple(int(n) for n in values)
+
+
+def _load_nodes(file: ZipArrays, place: str) -> NodeSample:
+    node = _array(file, f"{place}node", (np.uint32, np.int64))
+    counts = _counts(file, f"{place}num_nodes")
+    tree = _array(file, f"{place}tree", (np.uint32,))
+    position = _array(file, f"{place}seed_position", (np.int64,))
+    if node is None or not counts or any(a > b for a, b in pairwise((0, *counts, len(node)))):
+        raise FormatError(f"{place}node in {file.name} does not have the nodes of its layers")
+    if counts[-1] != len(node) or (tree is not None and len(tree) != len(node)):
+        raise FormatError(f"{place}node in {file.name} does not fit its counts")
+    if position is not None and not _below(position, counts[0]):
+        raise FormatError(f"{place}seed_position in {file.name} names nodes that are no seeds")
+    return NodeSample(node, counts, tree, position)
+
+
+def _load_edges(file: ZipArrays, place: str) -> EdgeSample:
+    row, col = (_array(file, place + name, (np.uint32,)) for name in ("row", "col"))
+    edge, counts = _array(file, f"{place}edge", (np.int64,)), _counts(file, f"{place}num_edges")
+    if row is None or col is None or len(row) != len(col):
+        raise FormatError(f"{place}row and col in {file.name} do not fit together")
+    if (edge is not None and len(edge) != len(row)) or (
+        counts is not None and (min(counts, default=0) < 0 or sum(counts) != len(row))
+    ):
+        raise FormatError(f"{place}edge in {file.name} does not fit its rows")
+    return EdgeSample(row, col, edge, counts)
+
+
+def _fits(sample: HeteroSample) -> bool:
+    """Whether positions are nodes, trees have seeds, and all have the same layers."""
+    layers = {len(nodes.num_nodes) - 1 for nodes in sample.nodes.values()}
+    layers |= {
+        len(edges.num_edges) for edges in sample.edges.values() if edges.num_edges is not None
+    }
+    trees = sum(nodes.num_nodes[0] for nodes in sample.nodes.values())
+    return (
+        len(layers) <= 1
+        and len({nodes.tree is None for nodes in sample.nodes.values()}) <= 1
+        and all(n.tree is None or _below(n.tree, trees) for n in sample.nodes.values())
+        and all(
+            _below(own.row, len(sample.nodes[name[0]].node))
+            and _below(own.col, len(sample.nodes[name[2]].node))
+            for name, own in sample.edges.items()
+        )
+    )
+
+
+def _below(values: Array, count: int) -> bool:
+    return not len(values) or (int(values.min()) >= 0 and int(values.max()) < count)
