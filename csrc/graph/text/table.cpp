@@ -101,6 +101,9 @@ std::int32_t class_of(const Field& field, int column, const Place& place, Classe
   if (!field.sound) place.fail(column, field.text, "a closed quote and then the next field");
   if (field.text.empty()) return -1;
   if (!is_utf8(field.text)) place.fail(column, field.text, "UTF-8 text");
+  if (field.text.size() > Classes::kMostBytes) {
+    place.fail(column, field.text, "the name of a class, of at most 1000 bytes");
+  }
   const auto number = known.number(plain(field));
   if (!number) place.fail(column, field.text, "one of at most 65536 classes");
   return *number;

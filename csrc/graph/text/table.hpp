@@ -29,6 +29,7 @@ std::optional<std::int64_t> parse_time(std::string_view text);
 class Classes {
  public:
   static constexpr std::size_t kMost = 1 << 16;
+  static constexpr std::size_t kMostBytes = 1000;  ///< of one of them
 
   /// The number of `name`, a new one where it has none; nothing where there are kMost already.
   std::optional<std::int32_t> number(const std::string& name);

@@ -73,6 +73,12 @@ void refuses() {
         TableColumns{3, 0, false, -1, false, {1, 2}, {}}}) {
     CHECK_THROWS(parse_table({"1,2,3", "n"}, wrong, room.rows(), {}), InputError);
   }
+  const TableColumns two{2, 0, false, -1, false, {}, {1}};
+  std::vector<Classes> known(1);
+  Room wide(1, 0, 1, 0);
+  const std::string most = "1," + std::string(1000, 'x'), more = most + "x";
+  CHECK(parse_table({most, "n"}, two, wide.rows(), known).rows == 1);
+  CHECK_THROWS(parse_table({more, "n"}, two, wide.rows(), known), InputError);
   Classes many;
   for (std::size_t i = 0; i < Classes::kMost; ++i) many.number(std::to_string(i));
   CHECK(many.number("7") == 7 && !many.number("one more"));

@@ -162,8 +162,9 @@ def _label_facts(graph: Graph) -> dict[str, Any] | None:
     if facts["kind"] == "single":
         classes, counts = histogram(piece for _, piece in row_pieces(labels))
         order = [i for i in np.argsort(-counts, kind="stable") if classes[i] >= 0]
-        names = graph.meta.get("labels", {}).get("classes") if graph.meta else None
-        if isinstance(names, (list, tuple)) and len(names) == facts["num_classes"]:
+        stored = graph.meta.get("labels")
+        names = stored.get("classes") if isinstance(stored, Mapping) else None
+        if isinstance(names, list) and len(names) == facts["num_classes"]:
             facts["classes"] = [str(name) for name in names]
         facts["top_classes"] = [[int(classes[i]), int(counts[i])] for i in order[:_TOP_CLASSES]]
     return facts

@@ -227,14 +227,24 @@ def write_original_ids(writer: FolderWriter, graph: GraphValue, order: Int) -> N
     if id_kind(graph) != "text":
         writer.put("mapping", np.asarray(original_ids(graph, order), np.int64))
         return
+    ends, data = fetch(graph.extra["mapping_offsets"]), fetch(graph.extra["mapping_bytes"])
+    if "mapping" in graph.extra:  # as in original_ids
+        order = to_ids(fetch(graph.extra["mapping"])[order], graph.num_nodes, "mapping")
     offsets = writer.array("mapping_offsets", np.int64, rows=len(order) + 1)
     offsets.append(np.zeros(1, np.int64))
     out = writer.array("mapping_bytes", np.uint8)
     for start in range(0, len(order), _STEP):
-        names = [str(name).encode() for name in original_ids(graph, order[start : start + _STEP])]
-        lengths = np.array([len(name) for name in names], np.int64)
+        places = order[start : start + _STEP]
+        starts, lengths = ends[places], ends[places + 1] - ends[places]
+        try:
+            text = np.empty(int(lengths.sum(where=lengths > 0)), np.uint8)
+            _core.gather_slices(np.ascontiguousarray(data), starts, lengths, text)
+        except InputError as error:
+            raise FormatError(
+                "mapping_offsets does not fit mapping_bytes; the graph folder is damaged"
+            ) from error
         offsets.append(np.cumsum(lengths) + out.rows)
-        out.append(np.frombuffer(b"".join(names), np.uint8))
+        out.append(text)
     writer.close("mapping_offsets")
     writer.close("mapping_bytes")
 

@@ -195,6 +195,7 @@ BAD = [
     ("id,x\nd,1\ne,2\n", {"fill": 0}, "no id of n.csv is in the edges, which have, for example, '"),
     ("id,y,label\na,1,2\nb,2,1\nc,3,0\n", {}, "has the column 'y', which would be a feature"),
     ("id,y,Y\na,1,2\nb,2,1\nc,3,0\n", {"label": "Y"}, "'y', which would be a feature"),
+    (f"id,label\na,x\nb,{'x' * 1001}\nc,x\n", {}, "at most 1000 bytes"),
     ("id,x\na,1\n", {"id": "9"}, "column 9 was requested"),
     ("id,kind\na,1\nb,2\nc,3\n", {"fill": 0, "features": ()}, "--fill has no effect"),
     ("id,x\na,1\n", {"label_kind": "text"}, "--node-label-kind has no effect"),

@@ -118,7 +118,10 @@ class Spool:
         self._filled = 0
 
     def groups(self, limit_bytes: int) -> Iterator[Group]:
-        """Yields key ranges of at most `limit_bytes` of records each, ascending; call once."""
+        """Yields key ranges of at most `limit_bytes` of records each, ascending.
+
+        Nothing can be appended after the first call; a second one reads everything again.
+        """
         self._flush()
         self._buffer = self._grouped = np.empty(0, self.dtype)
         if not self._runs:

@@ -26,6 +26,7 @@ Array = npt.NDArray[Any]
 _MOST_ROWS = 1 << 16  # of one batch
 _READ_BYTES = 1 << 20
 _MOST_CLASSES = 1 << 16
+_MOST_BYTES = 1000  # of the name of a class
 
 
 class ParquetNodes:
@@ -156,6 +157,11 @@ class ParquetNodes:
         texts = column.cast(arrow.string()).dictionary_encode()
         numbers = np.full(len(texts.dictionary) + 1, -1, np.int32)
         for k, name in enumerate(texts.dictionary.to_pylist()):
+            if name and len(name.encode()) > _MOST_BYTES:
+                raise InputError(
+                    f"{self.name} has {name[:40] + '...'!r} as a class or split, expected a name "
+                    f"of at most {_MOST_BYTES} bytes"
+                )
             if name:
                 numbers[k] = known.setdefault(name, len(known))
         if len(known) > _MOST_CLASSES:
