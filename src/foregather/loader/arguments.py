@@ -26,6 +26,7 @@ __all__ = [
     "check_engine",
     "check_norm",
     "check_prefetch",
+    "check_run",
     "check_storage",
     "has_edge_attr",
     "make_sampler",
@@ -204,6 +205,15 @@ def check_engine(graph: Any, threads: Any, transform: Any, device: Any) -> None:
         raise InputError(
             f"graph is a {type(graph).__name__}, expected a Graph; use Graph.open or Graph.from_pyg"
         )
+    check_run(threads, transform, device)
+
+
+def check_run(threads: Any, transform: Any, device: Any) -> None:
+    """Checks threads, transform and device.
+
+    Raises:
+        InputError: as `check_engine`.
+    """
     to_whole(threads, "threads", 0, _MOST_THREADS)
     if transform is not None and not callable(transform):
         raise InputError(f"transform is {transform!r}, expected a function of a batch, or None")

@@ -4,6 +4,7 @@ A Loader knows seeds, epochs and positions; a source knows how batches are made.
 `MemorySource`, `OutOfCore` (`loader.disk`) and `RankBatches` (`foregather.dist`).
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from foregather.errors import InputError
@@ -55,6 +56,15 @@ class BatchSource(Protocol):
         """Frees what is held; over ranks all call it together."""
 
 
+class MakesTrays(Protocol):
+    """A recipe of batches from memory."""
+
+    def trays(
+        self, epoch: int, first: int, bulk: int, beside: Beside | None = None
+    ) -> Iterator[list[Any]]:
+        """Yields batches `first` to the last of an epoch, some at a time."""
+
+
 class MemorySource:
     """Batches of a graph that is in memory, or used as it is mapped.
 
@@ -73,7 +83,7 @@ class MemorySource:
         """Batches of an epoch."""
         return len(seeds)
 
-    def start(self, recipe: BatchRecipe, epoch: int, first: int, prefetch: int) -> Producer:
+    def start(self, recipe: MakesTrays, epoch: int, first: int, prefetch: int) -> Producer:
         """Makes a producer of the batches `first` to the last of an epoch, for one loop."""
         self._prefetch = prefetch
         return TrayFeed(recipe.trays(epoch, first, self.bulk, self._beside), prefetch)
