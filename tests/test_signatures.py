@@ -18,7 +18,10 @@ OF_PYG = {
     *("neighbor_sampler", "directed", "batch_sampler"),
 }
 #: Where they are: the Loaders, and their twin under PyG's name.
-SEATS = {"loader/loader.py", "loader/hetero/hetero_loader.py", "interop/neighbor_loader.py"}
+SEATS = {
+    *("loader/loader.py", "loader/hetero/hetero_loader.py"),
+    *("interop/neighbor_loader.py", "interop/typed/typed_loader.py"),
+}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

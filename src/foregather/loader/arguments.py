@@ -36,7 +36,7 @@ __all__ = [
 #: Maximum batches made ahead; far more than any delay needs.
 MOST_PREFETCH = 4096
 _MOST_THREADS = (1 << 31) - 1
-_TIME = "temporal sampling is not supported yet; use PyG's own loader for it"
+_TIME = "a Graph has no times; use HeteroLoader with a HeteroGraph, which may have one type alone"
 
 #: PyG's argument -> (values that change nothing, what to do instead).
 _PYG: dict[str, tuple[tuple[Any, ...], str]] = {
