@@ -81,16 +81,22 @@ def check_batch(batch: Any, graph: HeteroGraph) -> None:
         if "num_sampled_nodes" in store:
             assert sum(store.num_sampled_nodes) == len(at)
     given = given_edges(graph)
-    for name in some(graph.edge_types):
-        store = batch[name]
+    for edge_type in some(graph.edge_types):
+        store = batch[edge_type]
         if "e_id" not in store:
             continue
         ends = torch.stack(
-            [batch[name[0]].n_id[store.edge_index[0]], batch[name[2]].n_id[store.edge_index[1]]]
+            [
+                batch[edge_type[0]].n_id[store.edge_index[0]],
+                batch[edge_type[2]].n_id[store.edge_index[1]],
+            ]
         )
-        for key, values in some(given[name].items()):
+        for key, values in some(given[edge_type].items()):
             expected = values[..., store.e_id] if key == "edge_index" else values[store.e_id]
-            assert torch.equal(ends if key == "edge_index" else store[key], expected), (name, key)
+            assert torch.equal(ends if key == "edge_index" else store[key], expected), (
+                edge_type,
+                key,
+            )
         if "num_sampled_edges" in store:
             assert sum(store.num_sampled_edges) == store.e_id.numel()
 
