@@ -17,8 +17,11 @@ OF_PYG = {
     *("weight_attr", "transform", "transform_sampler_output", "is_sorted", "filter_per_worker"),
     *("neighbor_sampler", "directed", "batch_sampler"),
 }
-#: Where they are: the Loader, and its twin under PyG's name.
-SEATS = {"loader/loader.py", "interop/neighbor_loader.py"}
+#: Where they are: the Loaders, and their twin under PyG's name.
+SEATS = {
+    *("loader/loader.py", "loader/hetero/hetero_loader.py"),
+    *("interop/neighbor_loader.py", "interop/typed/typed_loader.py"),
+}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -53,7 +53,7 @@ BARE = replace(GRAPH, features=None, edge_features=None)
         ),
         ({"disjoint": True, "memory": "1GB"}, "disjoint=True needs a graph in memory"),
         ({"num_workers": 2}, "num_workers=2 of PyG is not supported"),
-        ({"input_time": [1]}, "temporal sampling is not supported"),
+        ({"input_time": [1]}, "a Graph has no times; use HeteroLoader"),
     ],
 )
 def test_a_loader_refuses(options, message):

@@ -22,7 +22,7 @@ from tests.loader.test_loader import GRAPH, ONCE, plain, plain_as_pyg
     [
         (
             {"time_attr": "t"},
-            "time_attr='t' of PyG is not supported; temporal sampling is not supported",
+            "time_attr='t' of PyG is not supported; a Graph has no times; use HeteroLoader",
         ),
         ({"num_workers": 4}, "num_workers=4 .* use threads= and prefetch="),
         ({"weight_attr": "w"}, "weight_attr='w' .* use weight_attr='edge_weight'"),

@@ -1,4 +1,4 @@
-"""attributes: classifies the attributes of a PyG Data by node and edge, and slices them.
+"""attributes: classifies the attributes of PyG's data by node and edge, and slices them.
 
 PyG's own rule decides (`Data.is_node_attr`, `is_edge_attr`, `__cat_dim__`): an attribute with one
 row per node is indexed by the nodes of the subgraph, one with one row per edge by its edges, and
@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
+from torch_geometric.data.storage import EdgeStorage, NodeStorage
 
 from foregather.errors import InputError
 
@@ -28,16 +29,23 @@ _COMPRESSED = (torch.sparse_csr, torch.sparse_bsr, torch.sparse_csc, torch.spars
 
 
 class Attributes:
-    """The attributes of a Data, classified on creation and again when one was replaced.
+    """The attributes of a Data, or of one type of a HeteroData.
+
+    They are classified on creation, and again when one was replaced.
+
+    Args:
+        data: the whole graph.
+        store: that of a node type or relation of a HeteroData; None for a Data.
 
     Raises:
         InputError: an attribute has one row per node or edge, but cannot be indexed.
     """
 
-    def __init__(self, data: Data) -> None:
+    def __init__(self, data: Any, store: Any = None) -> None:
         self.data = data
+        self.store = data._store if store is None else store
         self._known: dict[str, tuple[Any, Role, int]] = {}
-        for name, value in _items(data):
+        for name, value in self._items():
             self._find(name, value)
 
     def part(self, node: Tensor, edge: Tensor | None, known: Mapping[str, Tensor]) -> Data:
@@ -49,46 +57,66 @@ class Attributes:
             known: values that already exist, by name; may include attributes that the data lacks.
         """
         made = copy.copy(self.data)
-        for name, value in _items(self.data):
+        for name, value in self.sliced(node, edge, known).items():
             if name == "num_nodes":
-                made.num_nodes = int(node.numel())
+                made.num_nodes = value
+            else:
+                made[name] = value
+        return made
+
+    def sliced(
+        self, node: Tensor | None, edge: Tensor | None, known: Mapping[str, Tensor]
+    ) -> dict[str, Any]:
+        """The attributes that differ from those of the whole graph, by name; see `part`.
+
+        Args:
+            node: node ids; None for a relation.
+            edge: as in `part`.
+            known: as in `part`.
+        """
+        found: dict[str, Any] = {}
+        for name, value in self._items():
+            if name == "num_nodes":
+                found[name] = 0 if node is None else int(node.numel())
             elif name in known or name in _CHOSEN:
                 continue
             else:
                 role, dim = self._find(name, value)
-                if role == "node":
-                    made[name] = _rows(value, node, dim)
+                if role == "node" and node is not None:
+                    found[name] = _rows(value, node, dim)
                 elif role == "edge":
-                    made[name] = None if edge is None else _rows(value, edge, dim)
-        for name, value in known.items():
-            made[name] = value
-        return made
+                    found[name] = None if edge is None else _rows(value, edge, dim)
+        return found | dict(known)
 
     def role(self, name: str) -> Role:
         """What an attribute's rows belong to; None also if there is no such attribute."""
-        return self._find(name, self.data[name])[0] if name in self.data else None
+        return self._find(name, self.store[name])[0] if name in self.store else None
 
     def _find(self, name: str, value: Any) -> tuple[Role, int]:
         before = self._known.get(name)
         if before is None or before[0] is not value:
-            role, dim = (None, 0) if name in _CHOSEN else _classify(self.data, name, value)
+            role, dim = (None, 0) if name in _CHOSEN else self._classify(name, value)
             before = self._known[name] = (value, role, dim)
         return before[1:]
 
+    def _items(self) -> list[tuple[str, Any]]:
+        return list(self.store.items())
 
-def _items(data: Data) -> list[tuple[str, Any]]:
-    return list(data._store.items())
+    def _classify(self, name: str, value: Any) -> tuple[Role, int]:
+        return _classify(self.data, self.store, name, value)
 
 
-def _classify(data: Data, name: str, value: Any) -> tuple[Role, int]:
+def _classify(data: Any, store: Any, name: str, value: Any) -> tuple[Role, int]:
     """Determines what an attribute's rows belong to, and along which dimension."""
-    vars(data._store).pop("_cached_attr", None)  # PyG's cache of this outlives a new num_nodes
+    vars(store).pop("_cached_attr", None)  # PyG's cache of this outlives a new num_nodes
     with warnings.catch_warnings(record=True) as said:  # PyG warns when it has to guess num_nodes
         warnings.simplefilter("always")
-        node = bool(data.is_node_attr(name))
-        role: Role = "node" if node else "edge" if data.is_edge_attr(name) else None
-        nodes = data.num_nodes
-        counts = {nodes: "node", data.num_edges: "edge"}
+        node = bool(store.is_node_attr(name))
+        role: Role = "node" if node else "edge" if store.is_edge_attr(name) else None
+        nodes = store.num_nodes if isinstance(store, NodeStorage) else None
+        counts = {} if nodes is None else {nodes: "node"}
+        if isinstance(store, EdgeStorage):
+            counts[store.num_edges] = "edge"
     guessed = any("infer 'num_nodes'" in str(warning.message) for warning in said)
     if isinstance(value, Tensor) and value.layout != torch.strided and name in _ADJACENCY:
         raise InputError(
@@ -110,7 +138,7 @@ def _classify(data: Data, name: str, value: Any) -> tuple[Role, int]:
         )
     if isinstance(value, np.ndarray):
         _check_dtype(name, value)
-    dim = 0 if _is_frame(value) else int(data.__cat_dim__(name, value, data._store))
+    dim = 0 if _is_frame(value) else int(data.__cat_dim__(name, value, store))
     if isinstance(value, Tensor) and value.layout in _COMPRESSED and dim % value.ndim != 0:
         raise InputError(f"{name} is {value.layout} and indexed by column; make it dense")
     return role, dim

@@ -7,46 +7,49 @@ but not needed.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace as replaced
-from enum import Enum
 from typing import Any
 
 import numpy as np
 import torch
 from torch_geometric import loader as pyg_loader
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 from foregather import _core
 from foregather.errors import InputError
-from foregather.graph.arrays import to_ids
 from foregather.graph.graph import Graph
+from foregather.graph.hetero.graph import HeteroGraph
 from foregather.interop.drawn import Drawn
 from foregather.interop.finish import Finish
+from foregather.interop.seat import NOT_NEEDED, Ids, Seat, is_torch, kind_of
 from foregather.interop.topology import topology_of
-from foregather.loader.batches.leaf_sums import apply
+from foregather.interop.typed.typed_loader import TypedNeighborLoader
 from foregather.loader.loader import Loader
 from foregather.loader.options import contents_from
 from foregather.sampling.sampler import Sampler
 
 __all__ = ["NeighborLoader"]
 
-#: Options of PyG's workers; our batches are made in threads of this process and do not depend on
-#: them.
-_NOT_NEEDED = {
-    "num_workers": 0,
-    "persistent_workers": False,
-    "prefetch_factor": None,
-    "pin_memory": False,
-    "timeout": 0,
-    "worker_init_fn": None,
-    "filter_per_worker": False,
-}
-_KINDS = ("directional", "bidirectional", "induced")
+#: PyG's first arguments, in their order.
+_FIRST = (
+    *("num_neighbors", "input_nodes", "input_time", "replace", "subgraph_type", "disjoint"),
+    *("temporal_strategy", "time_attr"),
+)
 
 
-class NeighborLoader(Loader, pyg_loader.NeighborLoader):  # type: ignore[misc]
+class _Kind(type):
+    """Lets loaders of typed and timed data count as NeighborLoaders, which they are to the user."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        typed = cls is NeighborLoader and isinstance(instance, TypedNeighborLoader)
+        return typed or super().__instancecheck__(instance)
+
+
+_Pyg: Any = pyg_loader.NeighborLoader
+
+
+class NeighborLoader(Seat, Loader, _Pyg, metaclass=_Kind):  # type: ignore[misc]
     """`torch_geometric.loader.NeighborLoader` with another engine: change only the import.
 
     The random numbers differ from PyG's; the distribution of samples is the same. Batches depend
@@ -57,19 +60,24 @@ class NeighborLoader(Loader, pyg_loader.NeighborLoader):  # type: ignore[misc]
     `CachedLoader` and `PrefetchLoader` accept it. `loader(index)` is the batch of the input nodes
     at these positions; its sample is keyed by them and by the epoch.
 
+    For a HeteroData, or with `time_attr`, it is a `TypedNeighborLoader` over a `HeteroLoader`: see
+    there for what differs from PyG.
+
     Args:
-        data: a PyG Data, whose topology is converted once, or a Graph.
-        num_neighbors: fan-outs, one per layer, -1 for all.
-        input_nodes: node ids, a boolean mask, the name of a split, or None for all.
-        input_time: PyG's argument; refused, because temporal sampling is not supported yet.
+        data: a PyG Data or HeteroData, whose topology is converted once; or a Graph or HeteroGraph.
+        num_neighbors: fan-outs, one per layer, -1 for all; for several types also a dict from edge
+            types to lists, or PyG's NumNeighbors.
+        input_nodes: node ids, a boolean mask, the name of a split, or None for all; for several
+            types a type, or (type, nodes).
+        input_time: with time_attr, one time per input node: its tree sees nothing later.
         replace: sample neighbours with replacement.
         subgraph_type: "directional" edges as drawn; "bidirectional" their reverses too (an edge
             that was not drawn has `e_id` and attributes of its reverse); "induced" all edges
             between the nodes. The last two have no layers and thus no layer counts.
         disjoint: a separate tree for each input node, sharing no nodes; `batch.batch` numbers them.
             The tree of an input node depends on its `input_id` and the epoch alone.
-        temporal_strategy: PyG's argument; only "uniform".
-        time_attr: PyG's argument; refused.
+        temporal_strategy: with time_attr: "uniform", or the "last" that a tree may see.
+        time_attr: the attribute that holds times, of nodes or of edges.
         weight_attr: the edge attribute to draw neighbours by.
         transform: called with each finished batch.
         transform_sampler_output: called with PyG's SamplerOutput of each batch, before attributes
@@ -87,11 +95,23 @@ class NeighborLoader(Loader, pyg_loader.NeighborLoader):  # type: ignore[misc]
             but not needed: there are no worker processes.
 
     Raises:
-        InputError: heterogeneous data, an attribute that cannot be sliced, or an argument that is
-            not supported.
+        InputError: an attribute that cannot be sliced, or an argument that is not supported.
     """
 
-    multiprocessing_context = None  # torch's name; there are no worker processes
+    def __new__(cls, data: Any = None, *given: Any, **options: Any) -> Any:
+        """A loader of the kind that the data asks for."""
+        named = {**options, **dict(zip(_FIRST, given, strict=False))}
+        timed = named.get("time_attr") is not None or named.get("input_time") is not None
+        if not isinstance(data, HeteroData | HeteroGraph) and not (
+            isinstance(data, Data) and timed
+        ):
+            return object.__new__(cls)
+        if cls is not NeighborLoader:
+            raise InputError(
+                f"{cls.__name__} is made from NeighborLoader, which is for one type and no times; "
+                "make it from TypedNeighborLoader for this data"
+            )
+        return TypedNeighborLoader(data, *given, **options)
 
     def __init__(
         self,
@@ -117,11 +137,11 @@ class NeighborLoader(Loader, pyg_loader.NeighborLoader):  # type: ignore[misc]
         batch_sampler: Any = None,
         **options: Any,
     ) -> None:
-        for name, usual in _NOT_NEEDED.items():
+        for name, usual in NOT_NEEDED.items():
             setattr(self, name, options.pop(name, usual))
         self.filter_per_worker = bool(filter_per_worker)
-        kind = _kind(subgraph_type, directed)
-        rule = sampler if isinstance(sampler, Sampler) or not _is_torch(sampler) else None
+        kind = kind_of(subgraph_type, directed)
+        rule = sampler if isinstance(sampler, Sampler) or not is_torch(sampler) else None
         self._drawn = Drawn.of(None if rule is sampler else sampler, batch_sampler, options)
         graph, stored = data, None
         contents = contents_from(options.pop("contents", None), options)
@@ -175,125 +195,20 @@ class NeighborLoader(Loader, pyg_loader.NeighborLoader):  # type: ignore[misc]
         )
         self.device = None  # attributes are looked up first; Finish moves the whole batch
 
-    def __iter__(self) -> Iterator[Any]:
-        if self._drawn is not None:
-            seeds = self._maker.seeds
-            drawn = self._drawn.batches(seeds.batch_size, seeds.drop_last, seeds.count)
-            self._maker = replaced(self._maker, seeds=replaced(seeds, drawn=drawn))
-        return super().__iter__()
-
-    def __len__(self) -> int:
-        if self._drawn is not None:
-            seeds = self._maker.seeds
-            return self._drawn.count(seeds.batch_size, seeds.drop_last)
-        return super().__len__()
-
-    def __call__(self, index: Any) -> Any:
-        """Returns the batch of the input nodes at these positions."""
-        out = self.collate_fn(index)
-        return out if self.filter_per_worker else self.filter_fn(out)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
-
-    # ---- used by PyG's other loaders -------------------------------------------------------
-
-    def collate_fn(self, index: Any) -> Any:
-        """Samples the input nodes at these positions; `filter_fn` turns the sample into a batch.
-
-        Raises:
-            InputError: a position does not exist, or the loader works over ranks.
-        """
-        if self._source.ranks is not None:
-            raise InputError("over ranks all ranks make batches together; loop over the loader")
-        maker = self._maker
-        position = to_ids(index, maker.seeds.count, "index", "input nodes")
-        nodes, input_id = maker.seeds.at(np.ascontiguousarray(position, np.int64))
+    def _made_at(self, maker: Any, position: Ids) -> Any:
+        nodes, input_id = maker.seeds.at(position)
         number = _core.xxh64(np.ascontiguousarray(nodes).view(np.uint8)) >> 16
         sampled = maker.sample([(nodes, input_id)], self.epoch, number)
-        out = maker.finish(maker.assembler.batch(sampled[0], nodes, input_id))
-        return self.filter_fn(out) if self.filter_per_worker else out
+        return maker.finish(maker.assembler.batch(sampled[0], nodes, input_id))
 
-    def filter_fn(self, out: Any) -> Any:
-        """Returns the finished batch of a sample from `collate_fn`."""
-        if self.device is not None:
-            out = out.to(self.device, non_blocking=True)
-        return out if self.transform is None else apply(self.transform, out)
-
-    def _get_iterator(self) -> Iterator[Any]:
-        return iter(self)
-
-    @contextmanager
-    def enable_multithreading(self, worker_threads: int | None = None) -> Iterator[None]:
-        """Uses `num_threads` threads to sample and gather inside the block; None for all."""
-        before = self._maker
-        threads = int(worker_threads or 0)
-        assembler = replaced(before.assembler, threads=threads)
-        self._maker = replaced(before, threads=threads, assembler=assembler)
-        try:
-            yield
-        finally:
-            self._maker = replaced(self._maker, threads=before.threads, assembler=before.assembler)
-
-    @contextmanager
-    def enable_cpu_affinity(self, loader_cores: Any = None) -> Iterator[None]:
-        """Refused: there are no worker processes to tie to cores.
-
-        Raises:
-            InputError: always.
-        """
-        raise InputError(
-            "enable_cpu_affinity binds worker processes to cores, but there are none; set the "
-            "number of threads with threads=, or start the program under taskset"
-        )
-        yield
-
-    # ---- queries ---------------------------------------------------------------------------
+    def _with_threads(self, threads: int) -> Any:
+        assembler = replaced(self._maker.assembler, threads=threads)
+        return replaced(self._maker, threads=threads, assembler=assembler)
 
     @property
     def data(self) -> Any:
         """What the loader was made from."""
         return self._data
-
-    @property
-    def node_sampler(self) -> Sampler:
-        """The rule that chooses neighbours, under PyG's name."""
-        return self._maker.sampler
-
-    @property
-    def sampler(self) -> Any:
-        """Torch's sampler if one was given, otherwise the rule that chooses neighbours."""
-        return self._maker.sampler if self._drawn is None else self._drawn.sampler
-
-    @property
-    def drop_last(self) -> bool:
-        """Whether a smaller last batch is dropped."""
-        return self._maker.seeds.drop_last
-
-    def state_dict(self) -> dict[str, Any]:
-        """As `Loader.state_dict`.
-
-        Not available with a torch sampler, whose order cannot be saved.
-        """
-        self._refuse_place()
-        return super().state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """As `Loader.load_state_dict`."""
-        self._refuse_place()
-        super().load_state_dict(state)
-
-    def _refuse_place(self) -> None:
-        if self._drawn is not None:
-            raise InputError(
-                "torch's sampler draws a new order each epoch that cannot be saved, so neither "
-                "can a position in it; use shuffle=True, whose order is a function of the seed"
-            )
-
-
-def _is_torch(sampler: Any) -> bool:
-    """Whether this yields positions: a torch Sampler, or any iterable."""
-    return sampler is not None and hasattr(sampler, "__iter__")
 
 
 def _fanouts(num_neighbors: Any) -> Any:
@@ -312,13 +227,6 @@ def _least_fanout(num_neighbors: Any) -> float:
         return min((math.inf if int(one) < 0 else int(one) for one in fanouts), default=0)
     except (TypeError, ValueError):
         return 0
-
-
-def _kind(subgraph_type: Any, directed: bool) -> str:
-    kind = subgraph_type.value if isinstance(subgraph_type, Enum) else subgraph_type
-    if kind not in _KINDS:
-        raise InputError(f"subgraph_type is {kind!r}, expected one of {', '.join(_KINDS)}")
-    return str(kind) if directed else "induced"
 
 
 def _check_kind(

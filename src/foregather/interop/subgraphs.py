@@ -15,7 +15,7 @@ from torch import Tensor
 from foregather.graph.graph import Graph
 from foregather.sampling.subgraphs.subgraph import induced_subgraphs
 
-__all__ = ["bidirectional", "induced", "repeat_seeds"]
+__all__ = ["bidirectional", "edges_again", "induced", "new_places", "repeat_seeds"]
 
 
 def repeat_seeds(out: Any, position: Tensor, distinct: int) -> tuple[Any, Tensor, Tensor]:
@@ -33,30 +33,57 @@ def repeat_seeds(out: Any, position: Tensor, distinct: int) -> tuple[Any, Tensor
         The new output, and the original position of each of its nodes and edges.
     """
     seeds = int(position.numel())
-    rest = torch.arange(distinct, out.node.numel())
-    renamed = torch.empty_like(out.node)
-    renamed[distinct:] = rest + (seeds - distinct)
-    order = torch.arange(seeds)
-    # the smallest of its rows stands for a node
-    renamed[:distinct] = torch.full((distinct,), seeds).scatter_reduce(0, position, order, "amin")
-    into = int(torch.searchsorted(out.col, distinct))  # edges into seeds come first
-    degree = torch.bincount(out.col[:into], minlength=distinct)
-    start, times = degree.cumsum(0) - degree, degree[position]
-    again = torch.repeat_interleave(start[position] - (times.cumsum(0) - times), times)
-    edges = torch.cat([again + torch.arange(again.numel()), torch.arange(into, out.col.numel())])
-    nodes = torch.cat([position, rest])
+    nodes, renamed = new_places(int(out.node.numel()), position, distinct)
+    edges, targets = edges_again(out.col, position, distinct)
     made = copy.copy(out)
     made.node, made.edge = out.node[nodes], out.edge[edges]
     made.row = renamed[out.row[edges]]
     made.col = renamed[out.col[edges]]
-    made.col[: again.numel()] = torch.repeat_interleave(order, times)
+    made.col[: targets.numel()] = targets
     if out.num_sampled_nodes is not None:
-        more = int(again.numel()) - into
+        more = int(edges.numel() - out.col.numel())
         made.num_sampled_nodes = [seeds, *out.num_sampled_nodes[1:]]
         made.num_sampled_edges = [
             count + more * (i == 0) for i, count in enumerate(out.num_sampled_edges)
         ]
     return made, nodes, edges
+
+
+def new_places(count: int, position: Tensor, distinct: int) -> tuple[Tensor, Tensor]:
+    """Where nodes go when every given seed has a row of its own.
+
+    Args:
+        count: nodes, each seed once.
+        position: for each seed given, its place among them.
+        distinct: seeds, each counted once.
+
+    Returns:
+        The original place of each new row, and the new row of each node; of those of a repeated
+        seed the first.
+    """
+    seeds = int(position.numel())
+    rest = torch.arange(distinct, count)
+    renamed = torch.empty(count, dtype=torch.int64)
+    renamed[distinct:] = rest + (seeds - distinct)
+    order = torch.arange(seeds)
+    # the smallest of its rows stands for a node
+    renamed[:distinct] = torch.full((distinct,), seeds).scatter_reduce(0, position, order, "amin")
+    return torch.cat([position, rest]), renamed
+
+
+def edges_again(col: Tensor, position: Tensor, distinct: int) -> tuple[Tensor, Tensor]:
+    """The edges, those into a repeated seed as often as it was given; arguments as `new_places`.
+
+    Returns:
+        The original position of each edge, and the new targets of those into seeds, which are
+        first.
+    """
+    into = int(torch.searchsorted(col, distinct))  # edges into seeds come first
+    degree = torch.bincount(col[:into], minlength=distinct)
+    start, times = degree.cumsum(0) - degree, degree[position]
+    again = torch.repeat_interleave(start[position] - (times.cumsum(0) - times), times)
+    edges = torch.cat([again + torch.arange(again.numel()), torch.arange(into, col.numel())])
+    return edges, torch.repeat_interleave(torch.arange(position.numel()), times)
 
 
 def bidirectional(out: Any) -> Any:

@@ -12,7 +12,7 @@ from foregather.errors import InputError
 from foregather.graph.arrays import to_array
 from foregather.graph.graph import Graph
 
-__all__ = ["topology_of"]
+__all__ = ["drawable", "topology_of"]
 
 
 def topology_of(
@@ -50,7 +50,7 @@ def topology_of(
     drawn_by = weight_attr or ("edge_weight" if weights else "")
     weight = data[drawn_by] if drawn_by and drawn_by in data else None
     if weight_attr is not None and whole:
-        weight = _drawable(weight, edges, whole)
+        weight = drawable(weight, edges, whole)
     stored = data.x if _is_exact(data.x) else None
     with warnings.catch_warnings():  # PyG warns where it has to guess the number
         warnings.simplefilter("ignore")
@@ -60,7 +60,7 @@ def topology_of(
     return Graph.from_edge_index(edges, nodes, x=stored, edge_weight=weight), stored
 
 
-def _drawable(weight: Any, edge_index: Any, whole: float) -> Any:
+def drawable(weight: Any, edge_index: Any, whole: float) -> Any:
     """Returns the weights to draw by; all are 1 in a row that is taken whole and has only zeros."""
     values, edges = to_array(weight, "edge_weight"), to_array(edge_index, "edge_index")
     shape = (edges.shape[1],) if edges.ndim == 2 and edges.shape[0] == 2 else None

@@ -27,6 +27,7 @@ __all__ = [
     "check_disjoint",
     "check_engine",
     "check_norm",
+    "check_run",
     "check_storage",
     "count_ahead",
     "has_edge_attr",
@@ -40,7 +41,7 @@ MOST_PREFETCH = 4096
 AUTO_PREFETCH = 2
 AT_LEAST_ONE = "a batch is read while the one before is used: give 1 or more"
 _MOST_THREADS = (1 << 31) - 1
-_TIME = "temporal sampling is not supported yet; use PyG's own loader for it"
+_TIME = "a Graph has no times; use HeteroLoader with a HeteroGraph, which may have one type alone"
 
 #: PyG's argument -> (values that change nothing, what to do instead).
 _PYG: dict[str, tuple[tuple[Any, ...], str]] = {
@@ -209,6 +210,15 @@ def check_engine(graph: Any, threads: Any, transform: Any, device: Any) -> None:
         raise InputError(
             f"graph is a {type(graph).__name__}, expected a Graph; use Graph.open or Graph.from_pyg"
         )
+    check_run(threads, transform, device)
+
+
+def check_run(threads: Any, transform: Any, device: Any) -> None:
+    """Checks threads, transform and device.
+
+    Raises:
+        InputError: as `check_engine`.
+    """
     to_whole(threads, "threads", 0, _MOST_THREADS)
     if transform is not None and not callable(transform):
         raise InputError(f"transform is {transform!r}, expected a function of a batch, or None")

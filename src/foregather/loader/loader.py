@@ -5,14 +5,10 @@ prefetch change when they are made, never what they are. So a position in traini
 integers, and resuming is exact.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import replace as replaced
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-import numpy.typing as npt
-
-from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.graph.load import as_mapped
 from foregather.graph.on_disk.stamp import Stamp
@@ -29,19 +25,19 @@ from foregather.loader.arguments import (
 from foregather.loader.arranged import DEFAULT_BULK, arrange_alone, arrange_over_ranks
 from foregather.loader.batch_recipe import BatchRecipe
 from foregather.loader.batches.assemble import Assembler
-from foregather.loader.batches.leaf_sums import apply, check_leaves
+from foregather.loader.batches.leaf_sums import check_leaves
 from foregather.loader.disk.epoch_plan import EpochPlan
-from foregather.loader.loader_state import identity, read_position
-from foregather.loader.loop import Producer, Supply, Turns, refuse_item, refuse_workers
+from foregather.loader.epoch_loader import EpochLoader
+from foregather.loader.loader_state import identity
+from foregather.loader.loop import Turns
 from foregather.loader.memory.layout import Layout
 from foregather.loader.memory.storage import Storage
 from foregather.loader.options import OLD_ARGUMENTS, BatchContents, contents_from, ranks_from
 from foregather.loader.rank_options import GridOfRanks, RankOptions, RankSource, rank_setup
-from foregather.loader.seeds import MOST_EPOCH, Seeds
-from foregather.loader.source import MemorySource
+from foregather.loader.seeds import Seeds
+from foregather.loader.source import BatchSource, MemorySource
 from foregather.sampling.bulk import Expand
 from foregather.sampling.sampler import Sampler
-from foregather.units import to_whole
 
 if TYPE_CHECKING:
     import torch
@@ -52,7 +48,7 @@ if TYPE_CHECKING:
 __all__ = ["Loader"]
 
 
-class Loader:
+class Loader(EpochLoader):
     """Iterates over minibatches, with PyG's argument names.
 
     `for batch in loader` is one epoch; the next loop is the next epoch, also after a `break`. After
@@ -119,7 +115,8 @@ class Loader:
         StorageError: a file cannot be read; likewise.
     """
 
-    batch_sampler = None  # torch's name: no torch sampler is used; Lightning reads it
+    _maker: BatchRecipe
+    _source: BatchSource
 
     def __init__(
         self,
@@ -180,8 +177,7 @@ class Loader:
             disjoint=check_disjoint(disjoint, rule, memory, grid),
         )
         self._stamp = Stamp.of(graph)
-        self._at = (0, 0, False)  # the next epoch and batch, and whether a loop started there
-        self._mark = object()  # loops started under another value no longer advance the position
+        self._go_to(0, 0)
         if grid is not None:
             setup = rank_setup(recipe, over, bulk, memory, storage, self.prefetch)
             made = arrange_over_ranks(graph, recipe, grid, setup)
@@ -196,9 +192,6 @@ class Loader:
 
     # ---- queries ---------------------------------------------------------------------------
 
-    def __len__(self) -> int:
-        return self._source.steps(self._maker.seeds)
-
     @property
     def graph(self) -> Graph:
         """The graph that batches are sampled from."""
@@ -206,113 +199,15 @@ class Loader:
 
     data = graph  # PyG's name
 
-    @property
-    def dataset(self) -> range:
-        """Positions of the input nodes, under torch's name."""
-        return range(self._maker.seeds.count)
-
-    @property
-    def input_nodes(self) -> npt.NDArray[np.int64]:
-        """Ids of the input nodes, in the order given."""
-        return self._maker.seeds.at(np.arange(self._maker.seeds.count))[0]
-
-    @property
-    def sampler(self) -> Sampler:
-        """The rule that chooses nodes and edges."""
-        return self._maker.sampler
-
-    @property
-    def batch_size(self) -> int:
-        """Input nodes per batch."""
-        return self._maker.seeds.batch_size
-
-    @property
-    def seed(self) -> int:
-        """The random seed for order and samples."""
-        return self._maker.seeds.seed
-
-    @property
-    def epoch(self) -> int:
-        """The current epoch, or the next one."""
-        return self._at[0]
-
-    @property
-    def bulk(self) -> int:
-        """Batches sampled together."""
-        return self._bulk
-
-    # ---- iterating -------------------------------------------------------------------------
-
-    def __iter__(self) -> Iterator[Any]:
-        refuse_workers()
+    def _check_source(self) -> None:
         if self._stamp is not None:
             self._stamp.check()
-        epoch, first, begun = self._at
-        if begun and first > 0:  # a loop was left early: a new epoch follows
-            epoch, first = epoch + 1, 0
-        self._at = (epoch, first, True)
-        maker = self._maker
-        self._home.furnish(maker)  # before a thread exists
-        supply = Supply(lambda number: self._produce(maker, epoch, number), first, self._turns)
-        return self._loop(supply, epoch, self._mark)
 
-    def __getitem__(self, index: Any) -> NoReturn:
-        refuse_item(self)
+    def _furnished(self, maker: BatchRecipe) -> BatchRecipe:
+        return self._home.furnish(maker)
 
-    def _loop(self, supply: Supply, epoch: int, mark: object) -> Iterator[Any]:
-        try:
-            try:
-                while (batch := supply.take()) is not None:
-                    if self.device is not None:
-                        batch = batch.to(self.device, non_blocking=True)
-                    if self.transform is not None:
-                        batch = apply(self.transform, batch)
-                    if self._mark is mark:
-                        self._at = (epoch, supply.number, True)
-                    yield batch
-                    del batch
-            finally:
-                supply.close()
-        finally:
-            supply.close()  # again, if it was interrupted
-        if self._mark is mark:
-            self._at = (epoch + 1, 0, False)
-
-    def _produce(self, maker: BatchRecipe, epoch: int, first: int) -> Producer:
-        """Makes a producer of the batches of a loop from `first` on."""
-        return self._source.start(self._home.furnish(maker), epoch, first, self.prefetch)
-
-    def set_epoch(self, epoch: int) -> None:
-        """Makes the next loop run this epoch, from its first batch."""
-        self._go_to(to_whole(epoch, "epoch", 0, MOST_EPOCH), 0)
-
-    def _go_to(self, epoch: int, batch: int) -> None:
-        self._mark = object()
-        self._at = (epoch, batch, False)
-
-    # ---- resuming --------------------------------------------------------------------------
-
-    def state_dict(self) -> dict[str, Any]:
-        """The position in training.
-
-        The batch after the last one yielded, and what it depends on.
-        """
-        epoch, batch, _ = self._at
-        if batch >= len(self) > 0:
-            epoch, batch = epoch + 1, 0
-        mine = identity(self._maker, self._source.ranks)
-        return {"epoch": epoch, "batch": batch, "seed": self.seed, **mine}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores a saved position; the next loop yields exactly the remaining batches.
-
-        Raises:
-            InputError: the state belongs to another graph, sampler, or batch options.
-        """
-        mine = identity(self._maker, self._source.ranks)
-        epoch, batch, seed = read_position(state, mine, len(self))
-        self._maker = replaced(self._maker, seeds=replaced(self._maker.seeds, seed=seed))
-        self._go_to(epoch, batch)
+    def _identity(self) -> dict[str, Any]:
+        return identity(self._maker, self._source.ranks)
 
     def beside(self, input_nodes: Any, batch_size: int | None = None) -> "Loader":
         """Returns a loader of other input nodes, in order, with the same sampler and memory.
@@ -330,17 +225,6 @@ class Loader:
         other._maker = replaced(self._maker, seeds=seeds)
         other._go_to(0, 0)
         return other
-
-    def __copy__(self) -> "Loader":
-        other: Loader = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        return other
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise InputError(
-            "a Loader has threads and open files, which cannot be copied or pickled; save "
-            "state_dict(), and create a new Loader where it is needed"
-        )
 
     # ---- memory and disk -------------------------------------------------------------------
 

@@ -9,9 +9,9 @@ from foregather.loader.seeds import MOST_EPOCH, MOST_SEED
 from foregather.sampling.identity import identity_of
 from foregather.units import to_whole
 
-__all__ = ["identity", "read_position"]
+__all__ = ["NOT_COMPARED", "identity", "read_position"]
 
-_NOT_COMPARED = "not compared: "
+NOT_COMPARED = "not compared: "
 
 
 def identity(maker: BatchRecipe, ranks: int | None) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def identity(maker: BatchRecipe, ranks: int | None) -> dict[str, Any]:
     try:
         rule = f"{'disjoint ' if maker.disjoint else ''}{identity_of(maker.sampler)}"
     except InputError as error:  # training works, but the position cannot be restored
-        rule = f"{_NOT_COMPARED}{error}"
+        rule = f"{NOT_COMPARED}{error}"
     return {
         "graph": maker.graph.digest,
         "sampler": rule,
@@ -43,8 +43,8 @@ def read_position(
     if not isinstance(state, Mapping):
         raise InputError(f"the state is {state!r:.80}, expected the result of state_dict()")
     for name, value in mine.items():
-        if str(value).startswith(_NOT_COMPARED):
-            raise InputError(str(value).removeprefix(_NOT_COMPARED))
+        if str(value).startswith(NOT_COMPARED):
+            raise InputError(str(value).removeprefix(NOT_COMPARED))
         if state.get(name) != value:
             raise InputError(
                 f"the state was saved with {name} {state.get(name)!r}, but this loader has "

@@ -6,7 +6,7 @@ training is three integers: seed, epoch, batch.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,6 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.arrays import to_array, to_ids
-from foregather.graph.graph import Graph
 from foregather.graph.mapped import fetch
 from foregather.units import to_whole
 
@@ -23,6 +22,15 @@ __all__ = ["MOST_EPOCH", "MOST_SEED", "Seeds"]
 MOST_SEED = (1 << 64) - 1
 MOST_EPOCH = (1 << 63) - 1
 Ids = npt.NDArray[np.int64]
+
+
+class HasNodes(Protocol):
+    """What input nodes are chosen from: a Graph, or the table of a node type."""
+
+    @property
+    def num_nodes(self) -> int: ...
+
+    def split(self, name: str) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +61,7 @@ class Seeds:
 
     @staticmethod
     def make(
-        graph: Graph,
+        graph: HasNodes,
         input_nodes: Any,
         batch_size: int,
         shuffle: bool = False,
@@ -95,10 +103,18 @@ class Seeds:
         Raises:
             InputError: the epoch has no such batch.
         """
+        return self.at(self.positions(epoch, number))
+
+    def positions(self, epoch: int, number: int) -> Ids:
+        """Returns which of the input nodes are in batch `number` of an epoch.
+
+        Raises:
+            InputError: the epoch has no such batch.
+        """
         if not 0 <= number < len(self):
             raise InputError(f"batch is {number}, but an epoch has {len(self)} batches")
         if self.drawn is not None:
-            return self.at(self.drawn[number])
+            return self.drawn[number]
         start = number * self.batch_size
         size = min(self.batch_size, self.count - start)
         position = np.empty(size, np.int64)
@@ -106,7 +122,7 @@ class Seeds:
             _core.shuffled(self.count, self.seed, epoch, start, position)
         else:
             position[:] = np.arange(start, start + size)
-        return self.at(position)
+        return position
 
     def run(self, epoch: int, first: int, count: int) -> tuple[Ids, Ids, Ids]:
         """Returns the node ids and `input_id` of batches in a row, and where each one begins.
@@ -134,7 +150,7 @@ class Seeds:
         return nodes, (position if self.by_position else nodes)
 
 
-def _read(graph: Graph, input_nodes: Any) -> tuple[Ids | None, bool]:
+def _read(graph: HasNodes, input_nodes: Any) -> tuple[Ids | None, bool]:
     if input_nodes is None:
         return None, False
     if isinstance(input_nodes, str):

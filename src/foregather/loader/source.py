@@ -4,6 +4,7 @@ A Loader knows seeds, epochs and positions; a source knows how batches are made.
 `MemorySource`, `OutOfCore` (`loader.disk`) and `RankBatches` (`foregather.dist`).
 """
 
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from foregather.errors import InputError
@@ -61,6 +62,25 @@ class BatchSource(Protocol):
         """Frees what is held; over ranks all call it together."""
 
 
+class MakesTrays(Protocol):
+    """A recipe of batches from memory."""
+
+    @property
+    def threads(self) -> int:
+        """Threads that the user gave; 0 for all."""
+
+    def trays(
+        self,
+        epoch: int,
+        first: int,
+        bulk: int,
+        beside: Beside | None = None,
+        lean: bool = False,
+        pace: Pace | None = None,
+    ) -> Iterator[Callable[[], list[Any]]]:
+        """Yields what makes batches `first` to the last of an epoch, some at a time."""
+
+
 class MemorySource:
     """Batches of a graph that is in memory, or used as it is mapped.
 
@@ -83,7 +103,7 @@ class MemorySource:
         """Batches of an epoch."""
         return len(seeds)
 
-    def start(self, recipe: BatchRecipe, epoch: int, first: int, prefetch: int) -> Producer:
+    def start(self, recipe: MakesTrays, epoch: int, first: int, prefetch: int) -> Producer:
         """Makes a producer of the batches `first` to the last of an epoch, for one loop."""
         self._prefetch = prefetch
         if prefetch == 0:

@@ -1,0 +1,142 @@
+"""finish: turns typed and timed samples into the batches that PyG's NeighborLoader would return.
+
+Every attribute of the data is sliced by PyG's own rule, type by type; see `interop.attributes`.
+This runs in the iterating thread, so autograd sees learnable features.
+"""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from foregather.graph.hetero.graph import HeteroGraph
+from foregather.graph.hetero.names import EdgeType, about, show_edge_type
+from foregather.graph.hetero.relation import Level
+from foregather.interop.attributes import Attributes
+from foregather.interop.finish import Finish
+from foregather.interop.subgraphs import bidirectional
+from foregather.interop.typed.raw import Raw, plain_output, typed_output
+from foregather.interop.typed.repeat import repeat_typed_seeds
+from foregather.interop.typed.topology import stores_of
+
+__all__ = ["TimedFinish", "TypedFinish"]
+
+
+class TypedFinish:
+    """Makes a HeteroData of a sample.
+
+    Args:
+        data: the whole graph as a HeteroData.
+        graph: the same as a HeteroGraph.
+        level: whose times the sampler looks at.
+        device: target device of batches; None keeps attributes on the device of the data.
+        change: called with the HeteroSamplerOutput.
+        transform: called with the finished batch.
+
+    Raises:
+        InputError: an attribute cannot be sliced; names the type or relation.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        graph: HeteroGraph,
+        level: Level | None,
+        *,
+        device: Any = None,
+        change: Callable[[Any], Any] | None = None,
+        transform: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self.data, self.device, self.change, self.transform = data, device, change, transform
+        self._nodes: dict[str, Attributes] = {}
+        self._edges: dict[EdgeType, Attributes] = {}
+        self._ids: dict[EdgeType, Tensor | None] = {}
+        nodes, edges = stores_of(data)
+        for name, store in nodes.items():
+            with about(f"node type {name!r}"):
+                self._nodes[name] = Attributes(data, store)
+        for edge_type, store in edges.items():
+            with about(f"relation {show_edge_type(edge_type)}"):
+                self._edges[edge_type] = Attributes(data, store)
+            ids = graph.relation(edge_type, level).edge_ids
+            self._ids[edge_type] = None if ids is None else torch.from_numpy(ids)
+
+    def __call__(self, raw: Raw) -> Any:
+        """Returns the batch as PyG would."""
+        out, seeds = typed_output(raw), raw.sample.nodes[raw.node_type]
+        if seeds.seed_position is not None:
+            position = torch.from_numpy(seeds.seed_position.copy())
+            out = repeat_typed_seeds(out, raw.node_type, position, seeds.num_seeds)
+        if self.change is not None:
+            out = self.change(out)
+        made = copy.copy(self.data)
+        for name in self._nodes:
+            self._fill_nodes(made[name], name, out)
+        for edge_type in self._edges:
+            self._fill_edges(made[edge_type], edge_type, out)
+        store, (input_id, seed_time) = made[raw.node_type], out.metadata[:2]
+        store.input_id, store.seed_time = input_id, seed_time
+        store.batch_size = int(input_id.numel())
+        if self.device is not None:
+            made = made.to(self.device, non_blocking=True)
+        return made if self.transform is None else self.transform(made)
+
+    def _fill_nodes(self, store: Any, name: str, out: Any) -> None:
+        node = out.node.get(name)
+        if node is None:  # a transform of the sample left the type out
+            node = torch.empty(0, dtype=torch.int64)
+        for key, value in self._nodes[name].sliced(node, None, {}).items():
+            store[key] = value
+        if "n_id" not in store:
+            store.n_id = node
+        _set(store, "batch", out.batch, name)
+        _set(store, "num_sampled_nodes", out.num_sampled_nodes, name)
+
+    def _fill_edges(self, store: Any, name: EdgeType, out: Any) -> None:
+        nothing = torch.empty(0, dtype=torch.int64)
+        row, col = out.row.get(name, nothing), out.col.get(name, nothing)
+        edge = nothing if out.edge is not None and name not in out.edge else (out.edge or {})[name]
+        ids = self._ids[name]
+        if edge is not None and ids is not None:
+            edge = ids[edge]
+        device = store.edge_index.device if isinstance(store.edge_index, Tensor) else row.device
+        for key, value in self._edges[name].sliced(None, edge, {}).items():
+            store[key] = value
+        store.edge_index = torch.stack([row, col]).to(device)
+        if edge is not None and "e_id" not in store:
+            store.e_id = edge
+        _set(store, "num_sampled_edges", out.num_sampled_edges, name)
+
+
+class TimedFinish(Finish):
+    """Makes a Data of a sample of a graph with times.
+
+    Args:
+        data: the whole graph as a Data.
+        relation: its edges as they are walked.
+        bidirectional: edges are also added in the other direction.
+        options: device, change and transform of `Finish`.
+    """
+
+    def __init__(self, data: Any, relation: Any, bidirectional: bool, **options: Any) -> None:
+        super().__init__(data, relation, None, **options)
+        self._bidirectional = bidirectional
+
+    def __call__(self, raw: Raw) -> Any:
+        """Returns the batch as PyG would."""
+        out = plain_output(raw)
+        if self._bidirectional:
+            out = bidirectional(out)
+        if self.change is not None:
+            out = self.change(out)
+        made = self._fill(out, None, None)
+        if self.device is not None:
+            made = made.to(self.device, non_blocking=True)
+        return made if self.transform is None else self.transform(made)
+
+
+def _set(store: Any, name: str, values: Any, of: Any) -> None:
+    if values is not None and values.get(of) is not None:
+        store[name] = values[of]

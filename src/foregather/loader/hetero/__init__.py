@@ -1,0 +1,1 @@
+"""hetero: from graphs with node types, relations and times to batches; in memory."""

@@ -1,0 +1,209 @@
+"""hetero_loader: yields the batches of graphs with node types, relations and times.
+
+Batches are a pure function of (graph, sampler, input rows, seed, epoch), and a disjoint tree of
+(graph, sampler, seed, epoch, its input row): threads, bulk and prefetch change when they are made,
+never what they are.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace as replaced
+from typing import TYPE_CHECKING, Any, Literal
+
+from foregather.errors import InputError
+from foregather.graph.hetero.graph import HeteroGraph
+from foregather.graph.hetero.names import about
+from foregather.loader.arguments import check_run, count_ahead, refuse
+from foregather.loader.epoch_loader import EpochLoader
+from foregather.loader.hetero.hetero_batch import HeteroAssembler
+from foregather.loader.hetero.hetero_recipe import HeteroRecipe
+from foregather.loader.hetero.identity import hetero_identity
+from foregather.loader.hetero.input_rows import RowTimes, split_input
+from foregather.loader.hetero.rule import check_rule, make_rule
+from foregather.loader.seeds import Seeds
+from foregather.loader.source import MemorySource
+from foregather.sampling.hetero.hetero_neighbor import SubgraphType, TemporalStrategy, TimeLevel
+from foregather.units import to_whole
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["HeteroLoader"]
+
+_DEFAULT_BULK = 8
+#: Arguments of Loader that typed graphs do not have yet.
+_LATER = ("memory", "storage", "grid", "ranks", "contents", "expand")
+
+
+class HeteroLoader(EpochLoader):
+    """Iterates over minibatches of a typed graph as PyG's `HeteroData`, with PyG's argument names.
+
+    A batch holds, for every node type of the graph, `n_id`, every feature array under its name (`x`
+    is PyG's), `y` and `time` where the type has them, `num_sampled_nodes`, and with disjoint trees
+    `batch`; for the type of the input rows also `input_id`, `batch_size`, `seed_id` and
+    `seed_time`; for every relation `edge_index`, `e_id` (positions in the edge_index it was made
+    from), `edge_attr`, `edge_weight`, `time` and `num_sampled_edges`.
+
+    `for batch in loader` is one epoch; the next loop is the next epoch, also after a `break`. After
+    `load_state_dict` the first loop continues inside the epoch. Each of several loops yields its
+    own batches, whatever the others do.
+
+    Args:
+        graph: the graph, in memory.
+        num_neighbors: fan-outs: a list, a dict from edge types to lists, or PyG's `NumNeighbors`;
+            or pass `sampler`.
+        input_nodes: a node type for all its nodes, or (type, nodes): the name of a split, a boolean
+            mask, or node ids. An id given again is a row of its own: with disjoint trees it has its
+            own tree, otherwise `seed_position` says where the nodes of rows are.
+        batch_size: input rows per batch.
+        input_time: one time per input row (for a mask, per node it selects): its tree sees nothing
+            later. None, with times of nodes: those of the input nodes.
+        sampler: a `HeteroNeighbor`, instead of num_neighbors and its options.
+        shuffle: a new order of the input rows each epoch.
+        drop_last: drop a smaller last batch.
+        replace: sample neighbours with replacement.
+        disjoint: every input row has its own tree; always so with times. `batch` numbers the trees.
+        temporal_strategy: "uniform" among the edges that a tree may see, or the "last" of them.
+        time: "node" or "edge": whose times limit trees; None: times are not looked at.
+        time_attr: PyG's name for it: "time" takes the times there are, of nodes or of edges.
+        subgraph_type: "directional", "bidirectional" or "induced"; see `HeteroNeighbor`. The last
+            two have no layer counts.
+        weight_attr: "edge_weight" draws neighbours by the weights of those relations that have
+            some.
+        seed: what order and samples are derived from.
+        transform: called with each batch, in the thread that iterates.
+        device: where batches are moved to.
+        threads: of sampling and gathering; 0: all, or half of them while nobody waits for batches.
+        bulk: batches sampled together; the first bulks have 1, 2, 4, ... batches.
+        prefetch: batches made ahead, at most 4096; "auto" and 0 as for `Loader`.
+        others: other arguments of PyG; refused unless they ask for nothing.
+
+    Raises:
+        InputError: an argument breaks its rule; the message says which.
+        FormatError: the graph is damaged.
+        MissingDependencyError: PyG is not installed.
+    """
+
+    def __init__(
+        self,
+        graph: HeteroGraph,
+        num_neighbors: Any = None,
+        input_nodes: Any = None,
+        batch_size: int = 1,
+        *,
+        input_time: Any = None,
+        sampler: Any = None,
+        shuffle: bool = False,
+        drop_last: bool = False,
+        replace: bool = False,
+        disjoint: bool = False,
+        temporal_strategy: TemporalStrategy = "uniform",
+        time: TimeLevel | None = None,
+        time_attr: str | None = None,
+        subgraph_type: SubgraphType = "directional",
+        weight_attr: str | None = None,
+        seed: int = 0,
+        transform: Callable[[Any], Any] | None = None,
+        device: "torch.device | str | None" = None,
+        threads: int = 0,
+        bulk: int = _DEFAULT_BULK,
+        prefetch: int | Literal["auto"] = "auto",
+        **others: Any,
+    ) -> None:
+        for name in _LATER:
+            if others.pop(name, None) is not None:
+                raise InputError(
+                    f"{name} is an argument of Loader; typed graphs are loaded in memory and on "
+                    "one rank, so leave it out"
+                )
+        refuse(others, type(self))
+        if not isinstance(graph, HeteroGraph):
+            raise InputError(
+                f"graph is a {type(graph).__name__}, expected a HeteroGraph; use Loader for a Graph"
+            )
+        check_run(threads, transform, device)
+        self.device, self.transform = device, transform
+        self.prefetch = count_ahead(prefetch, None)
+        options = {
+            "replace": replace,
+            "disjoint": disjoint,
+            "temporal_strategy": temporal_strategy,
+            "time": time,
+            "time_attr": time_attr,
+            "subgraph_type": subgraph_type,
+            "weight_attr": weight_attr,
+        }
+        rule = make_rule(graph, num_neighbors, sampler, options)
+        kind, nodes = split_input(graph, input_nodes)
+        with about(f"node type {kind!r}"):
+            seeds = Seeds.make(graph.nodes[kind], nodes, batch_size, shuffle, drop_last, seed)
+            times = RowTimes.make(graph, kind, seeds.count, rule, input_time)
+        check_rule(rule, graph, kind, threads)
+        pin = str(device).startswith("cuda")
+        self._maker = HeteroRecipe(
+            graph,
+            rule,
+            kind,
+            seeds,
+            times,
+            self._assembler(graph, rule.time, pin, threads),
+            threads,
+        )
+        self._bulk, self._turns = to_whole(bulk, "bulk", 1), None
+        self._source = MemorySource(self._bulk)
+        self._source.adapts = prefetch == "auto"
+        self._digest: list[str] = []
+        self._go_to(0, 0)
+
+    def _assembler(
+        self, graph: HeteroGraph, level: TimeLevel | None, pin: bool, threads: int
+    ) -> Any:
+        """What batches hold."""
+        return HeteroAssembler.of(graph, level, pin, threads)
+
+    @property
+    def graph(self) -> HeteroGraph:
+        """The graph that batches are sampled from."""
+        graph: HeteroGraph = self._maker.graph
+        return graph
+
+    @property
+    def data(self) -> Any:
+        """The graph, under PyG's name."""
+        return self.graph
+
+    @property
+    def node_type(self) -> str:
+        """The type of the input rows."""
+        name: str = self._maker.node_type
+        return name
+
+    def _identity(self) -> dict[str, Any]:
+        return hetero_identity(self._maker, self._digest)
+
+    def beside(
+        self, input_nodes: Any, batch_size: int | None = None, input_time: Any = None
+    ) -> "HeteroLoader":
+        """Returns a loader of other input rows, in order, with the same sampler.
+
+        Args:
+            input_nodes: as for a new loader.
+            batch_size: None takes this one's.
+            input_time: as for a new loader.
+        """
+        maker, size = self._maker, self.batch_size if batch_size is None else batch_size
+        kind, nodes = split_input(maker.graph, input_nodes)
+        with about(f"node type {kind!r}"):
+            seeds = Seeds.make(maker.graph.nodes[kind], nodes, size, seed=self.seed)
+            times = RowTimes.make(maker.graph, kind, seeds.count, maker.sampler, input_time)
+        other = self.__copy__()
+        other._maker = replaced(maker, node_type=kind, seeds=seeds, times=times)
+        other._go_to(0, 0)
+        return other
+
+    def explain(self) -> str:
+        """Describes where the graph is, and what loops held beside it."""
+        text: str = self._source.explain()
+        return text
+
+    def close(self) -> None:
+        """Does nothing yet: threads end with their loops. For symmetry with Loader."""
