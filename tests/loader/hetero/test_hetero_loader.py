@@ -305,7 +305,7 @@ def test_a_sampler_of_ones_own_and_the_device():
         ({"replace": 3}, "replace is 3"),
         ({"batch_size": 0}, "batch_size"),
         ({"bulk": 0}, "bulk"),
-        ({"prefetch": 0}, "prefetch"),
+        ({"prefetch": -1}, "prefetch"),
         ({"threads": -1}, "threads"),
         ({"transform": 3}, "transform is 3"),
         ({"device": "abacus"}, "device is 'abacus'"),
