@@ -52,6 +52,10 @@ def test_another_seed_is_another_division(tmp_path):
     ]
     assert made[0] == made[1] != made[2]
     assert [len(made[0][name]) for name in PARTS] == [120, 40, 40]
+    renamed = [(f"other {name}", *more) for name, *more in rows]
+    other = split(tmp_path, renamed, SplitRule(fractions=(0.6, 0.2, 0.2), seed=0))
+    for part in PARTS:
+        assert {f"other {name}" for name in made[0][part]} == set(other[part])
 
 
 @settings(max_examples=40, deadline=None)

@@ -94,7 +94,9 @@ def test_rows_reach_their_nodes(drawn, work, form, tmp_path_factory):
         stored = np.array([x, 7.5 if z is None else z], np.float32)
         np.testing.assert_array_equal(graph.features.data[node], stored)
         assert int(graph.labels[node]) == (classes.index(label) if label else -1)
-    for split in {row[1] for row in rows.values()} - {""}:
+    named = {row[1] for row in rows.values()} - {""}
+    assert set(graph.splits) == {"valid" if split == "val" else split for split in named}
+    for split in named:
         assert set(graph.original_ids(graph.split(split))) == {
             one for one, row in rows.items() if row[1] == split
         }

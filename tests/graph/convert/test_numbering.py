@@ -102,7 +102,8 @@ def test_two_strings_with_one_key_are_refused(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_two_strings_with_one_key_are_refused_beyond_memory(tmp_path):
+@pytest.mark.parametrize("memory", [600, 20_000])  # in two groups of keys, and in one
+def test_two_strings_with_one_key_are_refused_beyond_memory(tmp_path, memory):
     many = pack([f"name {k}" for k in range(500)])._replace(keys=np.arange(500, dtype=np.uint64))
     late = pack(["another"])._replace(keys=np.array([3], np.uint64))
     keys = np.array([3], np.uint64)
@@ -110,7 +111,7 @@ def test_two_strings_with_one_key_are_refused_beyond_memory(tmp_path):
         FolderWriter(tmp_path / "g") as writer,
         pytest.raises(InputError, match="same 64-bit key"),
     ):
-        numbering = Numbering(writer, "string", False, None, 600)
+        numbering = Numbering(writer, "string", False, None, memory)
         numbering.add(EdgeChunk(keys, keys, names=many))
         numbering.add(EdgeChunk(keys, keys, names=late))
         numbering.finish()
