@@ -305,3 +305,15 @@ def test_meta_says_what_is_there(folder):
         "order": "source",
         "time_level": "edge",
     }
+
+
+def test_every_folder_is_synced_before_it_gets_its_name(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(
+        "foregather.graph.on_disk.writer.sync_folder",
+        lambda folder: synced.append(str(folder).partition("/graph")[2]),
+    )
+    typed_graph().save(tmp_path / "g")
+    inner = [f"/{name}/{number}" for name in ("nodes", "edges") for number in range(3)]
+    assert set(synced) == {"", "/nodes", "/edges", "/edges/3", *inner}
+    assert synced[-1] == "" and synced.index("/nodes") > synced.index("/nodes/0")
