@@ -220,6 +220,14 @@ def test_a_copy_with_other_arrays_has_no_folder(folder):
         copy = replace(graph, nodes={**graph.nodes, "paper": table})
         assert copy.path is None and not copy.checked
         assert copy.digest != graph.digest
+    renamed = {"writer" if name == "author" else name: one for name, one in graph.nodes.items()}
+    assert replace(graph, nodes=renamed, edges={CITES: graph.edges[CITES]}).path is None
+    alike = {name.replace("author", "autho"): one for name, one in graph.nodes.items()}
+    edges = {
+        tuple(part.replace("author", "autho") for part in name): one
+        for name, one in graph.edges.items()
+    }
+    assert replace(graph, nodes=alike, edges=edges).path is None  # the same arrays, other names
     same = replace(graph)
     assert same.path == folder and same.digest == graph.digest
 
