@@ -209,7 +209,7 @@ def fields_from_pyg(data: Any, **options: Any) -> dict[str, Any]:
     if hasattr(type(data), "node_types") or hasattr(type(data), "edge_types"):
         raise InputError(
             "the data is heterogeneous (several node or edge types), expected one type of each; "
-            "pass data.to_homogeneous()"
+            "use HeteroGraph.from_pyg, or pass data.to_homogeneous()"
         )
     if getattr(data, "edge_index", None) is None:
         for name in ("adj_t", "adj"):

@@ -242,6 +242,25 @@ def test_bad_descriptions_are_refused(tmp_path, text, words):
     assert not (tmp_path / "g").exists()
 
 
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("rev_r", "its name says that it is one"),
+        ("r", "rev_r is there already; leave one of them out"),
+    ],
+)
+def test_a_reverse_that_cannot_be_is_refused(tmp_path, more, words):
+    edge = 'file = "e.csv"\nsource = "s"\ntarget = "t"\n'
+    (tmp_path / "e.csv").write_text("s,t\n0,1\n")
+    (tmp_path / "d.toml").write_text(
+        f'[nodes.a]\ncount = 2\n[[edges]]\ntype = ["a", "{more}", "a"]\nreverse = true\n{edge}'
+        + ("" if more != "r" else f'[[edges]]\ntype = ["a", "rev_r", "a"]\n{edge}')
+    )
+    with pytest.raises(InputError, match=words):
+        convert(tmp_path / "d.toml", tmp_path / "g")
+    assert not (tmp_path / "g").exists()
+
+
 def test_files_that_are_not_there_or_not_tables(shop, tmp_path):
     path = shop()
     (tmp_path / "bought.csv").unlink()

@@ -220,6 +220,14 @@ def test_a_copy_with_other_arrays_has_no_folder(folder):
         copy = replace(graph, nodes={**graph.nodes, "paper": table})
         assert copy.path is None and not copy.checked
         assert copy.digest != graph.digest
+    renamed = {"writer" if name == "author" else name: one for name, one in graph.nodes.items()}
+    assert replace(graph, nodes=renamed, edges={CITES: graph.edges[CITES]}).path is None
+    alike = {name.replace("author", "autho"): one for name, one in graph.nodes.items()}
+    edges = {
+        tuple(part.replace("author", "autho") for part in name): one
+        for name, one in graph.edges.items()
+    }
+    assert replace(graph, nodes=alike, edges=edges).path is None  # the same arrays, other names
     same = replace(graph)
     assert same.path == folder and same.digest == graph.digest
 
@@ -267,19 +275,19 @@ def test_a_graph_of_nothing_is_a_graph(tmp_path):
 
 
 def test_more_relations_than_the_usual_limit_of_files(tmp_path):
-    """400 relations have 1200 arrays, and a shell allows 1024 files."""
+    """80 relations have 240 arrays, and this process may open 200 files."""
     one = Relation.of([[1, 0], [0, 0]], 2, 2)
     assert one.edge_ids is not None
-    graph = HeteroGraph({"e": NodeTable(2)}, {("e", f"r{i}", "e"): one for i in range(400)})
+    graph = HeteroGraph({"e": NodeTable(2)}, {("e", f"r{i}", "e"): one for i in range(80)})
     graph.save(tmp_path / "g")
     code = (
         "import sys; from foregather.graph import HeteroGraph; g = HeteroGraph.open(sys.argv[1]);"
-        "print(g.relation(('e', 'r399', 'e')).num_edges)"
+        "print(g.relation(('e', 'r79', 'e')).num_edges)"
     )
 
     def limit() -> None:
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(1024, hard), hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(200, hard), hard))
 
     done = subprocess.run(
         [sys.executable, "-c", code, tmp_path / "g"],
@@ -305,3 +313,15 @@ def test_meta_says_what_is_there(folder):
         "order": "source",
         "time_level": "edge",
     }
+
+
+def test_every_folder_is_synced_before_it_gets_its_name(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(
+        "foregather.graph.on_disk.writer.sync_folder",
+        lambda folder: synced.append(str(folder).partition("/graph")[2]),
+    )
+    typed_graph().save(tmp_path / "g")
+    inner = [f"/{name}/{number}" for name in ("nodes", "edges") for number in range(3)]
+    assert set(synced) == {"", "/nodes", "/edges", "/edges/3", *inner}
+    assert synced[-1] == "" and synced.index("/nodes") > synced.index("/nodes/0")

@@ -81,7 +81,7 @@ def assert_same(one: HeteroData, other: HeteroData) -> None:
             assert torch.equal(values, second[key]), (name, key)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(data=data_sets())
 def test_data_comes_back_bit_for_bit(tmp_path_factory, data):
     with warnings.catch_warnings():

@@ -25,7 +25,13 @@ COUNTS = {  # nodes by type, and edges of all relations, as the sources publish 
 }
 
 
-@pytest.mark.parametrize("name", COUNTS)
+MANY = ("fb15k237", "icews14")  # hundreds of relations, each with files that are synced
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow) if name in MANY else name for name in COUNTS],
+)
 def test_a_real_graph_goes_through_a_folder(name, tmp_path):
     graph = load_typed(name)
     nodes, edges, relations = COUNTS[name]

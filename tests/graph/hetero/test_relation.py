@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from foregather import InputError
 from foregather.errors import FormatError
 from foregather.graph.hetero import HeteroGraph, NodeTable, Relation
+from foregather.graph.hetero.layout import by_time
 from tests.graph.hetero.typed_graphs import AT, CITES, WRITES, typed_graph
 from tests.some import some
 
@@ -67,6 +68,17 @@ def test_rows_are_those_of_a_plain_sort(rows, node_time, stored_by_time):
         assert found.order == ("source" if level is None else "time")
         assert found.time_level == ("node" if level == "node" else "edge")
         assert graph.relation(EDGE, level) is found
+
+
+@pytest.mark.parametrize("span", [0, 1, 1 << 40, (1 << 63) - 2])
+def test_times_of_any_span_are_sorted(span):
+    rng = np.random.default_rng(0)
+    source = rng.integers(0, 1000, 3000).astype(np.uint32)
+    for low in some((-(1 << 62), 0, 5)):
+        high = min(low + span, (1 << 63) - 1)
+        times = rng.integers(low, high, 3000, endpoint=True)
+        times[:2] = low, high
+        np.testing.assert_array_equal(by_time(source, times), np.lexsort((source, times)))
 
 
 def test_a_relation_without_times_is_limited_by_nothing():

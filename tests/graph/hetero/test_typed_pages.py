@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from foregather.graph.convert.typed.spec import read_spec
 from foregather.graph.hetero import HeteroGraph
 from foregather.graph.on_disk.npy import pack_header
 from tests.graph.hetero.typed_graphs import CITES, typed_graph
@@ -89,3 +90,14 @@ def test_examples_of_the_how_to_run(name, tmp_path, monkeypatch, capsys):
         assert HeteroGraph.open(Path("papers.fg")).digest == names["graph"].digest
     else:
         assert capsys.readouterr().out == "[11 12 25]\n"
+
+
+def test_descriptions_of_the_how_to_are_valid(tmp_path):
+    blocks = re.findall(r"```toml\n(.*?)```", HOWTO, re.DOTALL)
+    assert len(blocks) == 2
+    specs = []
+    for block in some(blocks):
+        (tmp_path / "d.toml").write_text(block)
+        specs.append(read_spec(tmp_path / "d.toml"))
+    assert specs[0].edges[0].missing == "drop" and specs[0].triples is not None
+    assert specs[1].nodes[0].foreign == {"carrier": "airline", "dest": "airport"}

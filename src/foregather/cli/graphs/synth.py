@@ -27,7 +27,8 @@ class Synth:
     """Make a synthetic graph: power-law degrees, communities, and classes a GNN can learn.
 
     The same options give the same bytes on every machine and for any number of threads. Memory
-    stays under 500 MB for any number of nodes.
+    stays under 500 MB for any number of nodes; with --types it holds the features of one type or
+    the edges of two relations.
     """
 
     dst: Annotated[Path, tyro.conf.Positional]

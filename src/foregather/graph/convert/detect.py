@@ -129,7 +129,8 @@ def _from_data(data: Any, counted: bool) -> MemoryArrays:
             data = data[0]
     if hasattr(data, "edge_index_dict") and not hasattr(data, "edge_index"):
         raise InputError(
-            "the data is heterogeneous (several node or edge types); convert one type at a time"
+            "the data is heterogeneous (several node or edge types); save it with "
+            "HeteroGraph.from_pyg(data).save(...)"
         )
     if getattr(data, "edge_index", None) is None:
         raise InputError(

@@ -21,7 +21,7 @@ from foregather.graph.hetero.pyg.to_pyg import data_of
 from foregather.graph.hetero.relation import Level
 from foregather.graph.hetero.time_order import turned
 from foregather.graph.hetero.value import HeteroValue
-from foregather.graph.integrity.verify import Report
+from foregather.graph.integrity.verify import Report, verify
 from foregather.graph.on_disk.meta import read_meta
 from foregather.graph.on_disk.writer import TYPED
 
@@ -150,7 +150,7 @@ class HeteroGraph(HeteroValue):
             StorageError: a file cannot be read.
         """
         if isinstance(self._plain, Graph):
-            return self._plain.verify()
+            return verify(self._plain, threads)
         return verify_typed(self, threads)
 
     def info(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.arrays import id_dtype
 
-__all__ = ["endpoints", "lay_out", "targets_of"]
+__all__ = ["by_time", "endpoints", "lay_out", "targets_of"]
 
 Array = npt.NDArray[Any]
 Positions = npt.NDArray[np.int64]
@@ -73,6 +73,20 @@ def lay_out(
     if taken is not None:
         order = taken[order]
     return indptr, indices.astype(id_dtype(num_sources), copy=False), order
+
+
+def by_time(source: Array, times: npt.NDArray[np.int64]) -> Positions:
+    """Positions of edges in the order of (time, source); equal ones keep their order."""
+    if times.size == 0:
+        return np.empty(0, np.int64)
+    first, last = int(times.min()), int(times.max())
+    bits = int(source.max()).bit_length()
+    if (last - first).bit_length() + bits > 63:
+        return np.lexsort((source, times))
+    key = times - first  # one sort of one key takes half the time of two
+    key <<= bits
+    key |= source.astype(np.int64)
+    return np.argsort(key, kind="stable")
 
 
 def targets_of(indptr: npt.NDArray[np.int64], dtype: np.dtype[Any]) -> Array:

@@ -15,7 +15,7 @@ from foregather.errors import InputError
 from foregather.graph.arrays import to_array
 from foregather.graph.build import edge_array, finite_weights
 from foregather.graph.hetero.columns import to_rows, to_times
-from foregather.graph.hetero.layout import endpoints, lay_out
+from foregather.graph.hetero.layout import by_time, endpoints, lay_out
 from foregather.graph.mapped import fetch
 from foregather.graph.on_disk.holdable import DTYPES
 
@@ -148,7 +148,7 @@ class Relation:
         if order == "time":
             if times is None:
                 raise InputError("order is 'time', but the edges have no time")
-            taken = np.lexsort((source, times))
+            taken = by_time(source, times)
         indptr, indices, ids = lay_out(source, target, num_sources, num_targets, taken, threads)
         return Relation(
             indptr,

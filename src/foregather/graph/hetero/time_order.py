@@ -15,7 +15,7 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import FormatError
 from foregather.graph.arrays import id_dtype
-from foregather.graph.hetero.layout import lay_out, targets_of
+from foregather.graph.hetero.layout import by_time, lay_out, targets_of
 from foregather.graph.hetero.relation import Level, Order, Relation, is_identity
 from foregather.graph.mapped import fetch
 
@@ -86,7 +86,7 @@ def _sort(
         taken = None
         if order == "time":
             assert times is not None
-            taken = np.lexsort((source, times if at is None else times[at]))
+            taken = by_time(source, times if at is None else times[at])
         indptr, indices, ids = lay_out(source, target, num_sources, targets, taken, threads)
         time = None if times is None else times[ids if at is None else at[ids]]
     back = ids if at is None else at[ids]
@@ -119,7 +119,7 @@ def turned(relation: Relation, num_sources: int, order: Order = "source") -> Rel
     taken = None
     if order == "time":
         assert relation.time is not None
-        taken = np.lexsort((source, relation.time if at is None else relation.time[at]))
+        taken = by_time(source, relation.time if at is None else relation.time[at])
     indptr, indices, ids = lay_out(source, target, relation.num_targets, num_sources, taken)
     back = ids if at is None else at[ids]
     return Relation(

@@ -29,7 +29,7 @@ from foregather.graph.hetero.names import (
     show_edge_type,
 )
 from foregather.graph.hetero.node_table import NodeTable
-from foregather.graph.hetero.on_disk.stored import RESERVED, stored_arrays
+from foregather.graph.hetero.on_disk.stored import RESERVED, describe_types, stored_arrays
 from foregather.graph.hetero.relation import Level, Relation
 from foregather.graph.hetero.time_order import in_order
 from foregather.graph.mapped import hold, shows_file
@@ -73,9 +73,12 @@ class HeteroValue:
         entries = self.meta.get("arrays")
         if self.path is None or "digest" not in self.meta or not isinstance(entries, Mapping):
             return False
+        names = describe_types(self.nodes, self.edges)
         arrays = self.stored_arrays()
-        return arrays.keys() == entries.keys() and all(
-            shows_file(values, self.path, entries[name]) for name, values in arrays.items()
+        return (
+            all(self.meta.get(key) == said for key, said in names.items())
+            and arrays.keys() == entries.keys()
+            and all(shows_file(one, self.path, entries[name]) for name, one in arrays.items())
         )
 
     # ---- queries ---------------------------------------------------------------------------

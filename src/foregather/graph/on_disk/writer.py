@@ -283,6 +283,14 @@ class FolderWriter:
             writer.append(piece.astype(writer.dtype, copy=False))
         self.close(name)
 
+    def _folders(self) -> list[Path]:
+        """The folders of the graph, each before the one that holds it."""
+        inner = {"splits"} if self.version == VERSION else set()
+        for name in self.arrays:
+            parts = name.split("/")[:-1]
+            inner |= {"/".join(parts[: count + 1]) for count in range(len(parts))}
+        return [*(self.folder / name for name in sorted(inner, reverse=True)), self.folder]
+
     def scratch(self, name: str) -> Path:
         """A path for a temporary file, which is never inside the graph's folder."""
         return self._work.path / f"scratch-{name}"
@@ -313,8 +321,8 @@ class FolderWriter:
             if self.tables.keys() == self.arrays.keys():
                 write_json(self.folder / CHECKS, describe_checks(self.arrays, self.tables, CHUNK))
             write_json(self.folder / "meta.json", meta)
-            for inner, _, _ in os.walk(self.folder, topdown=False):
-                sync_folder(Path(inner))
+            for folder in self._folders():
+                sync_folder(folder)
             check = partial(check_replaceable, name=self.dst.name) if self.overwrite else None
             self._work.commit(self.folder.name, check)
         except StorageError:

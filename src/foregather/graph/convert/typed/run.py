@@ -99,7 +99,12 @@ def _turned(
     asked |= {name for node in spec.nodes for name in foreign_types(node)}
     if spec.triples is not None and spec.triples.reverse:
         asked |= {name for name in edges if name[0] == name[2] == spec.triples.type} - described
-    for source, name, target in asked:
+    for source, name, target in sorted(asked):
+        if name.startswith("rev_"):
+            raise InputError(
+                f"relation {show_edge_type((source, name, target))} asks for its reverse, but its "
+                "name says that it is one; rename it, or leave reverse out"
+            )
         if (target, f"rev_{name}", source) in edges:
             raise InputError(
                 f"relation {show_edge_type((source, name, target))} asks for its reverse, but "

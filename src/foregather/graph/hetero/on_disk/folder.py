@@ -19,8 +19,7 @@ from foregather.graph.hetero.names import about, show_edge_type
 from foregather.graph.hetero.node_table import NodeTable
 from foregather.graph.hetero.on_disk.parse import TypeEntry, parse_typed
 from foregather.graph.hetero.on_disk.stored import (
-    describe_relation,
-    describe_table,
+    describe_types,
     edge_folder,
     node_folder,
 )
@@ -31,7 +30,7 @@ from foregather.graph.on_disk.folder import array_entry, map_listed
 from foregather.graph.on_disk.meta import Meta
 from foregather.graph.on_disk.writer import CHUNK, FORMAT, TYPED, FolderWriter, meta_digest
 
-__all__ = ["compute_digest", "describe_types", "open_typed", "save_typed", "write_typed"]
+__all__ = ["compute_digest", "open_typed", "save_typed", "write_typed"]
 
 Array = npt.NDArray[Any]
 _SPARE = 256  # descriptors that are left for everything else
@@ -108,14 +107,6 @@ def _allow_files(count: int) -> None:
 # ---- writing -----------------------------------------------------------------------------------
 
 
-def describe_types(graph: HeteroValue) -> dict[str, Any]:
-    """What meta.json says about the types and relations of a graph."""
-    return {
-        "nodes": [describe_table(name, table) for name, table in graph.nodes.items()],
-        "edges": [describe_relation(name, one) for name, one in graph.edges.items()],
-    }
-
-
 def save_typed(graph: HeteroValue, dst: str | os.PathLike[str], overwrite: bool) -> Path:
     """Writes a folder of version 2; see `HeteroGraph.save`."""
     with FolderWriter(dst, overwrite, TYPED) as writer:
@@ -126,7 +117,7 @@ def write_typed(writer: FolderWriter, graph: HeteroValue) -> Path:
     """Fills and finishes a folder of version 2."""
     for name, values in graph.stored_arrays().items():
         writer.put(name, values)
-    facts = {**graph.facts, **describe_types(graph)}
+    facts = {**graph.facts, **describe_types(graph.nodes, graph.edges)}
     return writer.finish(graph.num_nodes, graph.num_edges, **facts)
 
 
@@ -142,6 +133,6 @@ def compute_digest(graph: HeteroValue) -> str:
             "checksum": {"algorithm": "xxh64", "chunk_bytes": CHUNK},
             "arrays": {name: array_entry(name, arrays[name]) for name in sorted(arrays)},
             **graph.facts,
-            **describe_types(graph),
+            **describe_types(graph.nodes, graph.edges),
         }
     )

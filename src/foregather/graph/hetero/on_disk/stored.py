@@ -21,6 +21,7 @@ __all__ = [
     "arrays_of_table",
     "describe_relation",
     "describe_table",
+    "describe_types",
     "edge_folder",
     "node_folder",
     "stored_arrays",
@@ -93,4 +94,14 @@ def describe_relation(name: EdgeType, relation: Relation) -> dict[str, Any]:
         "num_edges": relation.num_edges,
         "order": relation.order,
         "time_level": relation.time_level,
+    }
+
+
+def describe_types(
+    nodes: Mapping[str, NodeTable], edges: Mapping[EdgeType, Relation]
+) -> dict[str, Any]:
+    """What meta.json says about types and relations, which are sorted by name."""
+    return {
+        "nodes": [describe_table(name, table) for name, table in nodes.items()],
+        "edges": [describe_relation(name, relation) for name, relation in edges.items()],
     }
