@@ -2,6 +2,9 @@
 //
 // What is taken of a row is a pure function of the key of its layer, its vertex and its degree (and
 // its weights), so plain and typed sampling, which share this, take the same.
+//
+// The namespace without a name is on purpose: each source file that includes this has draws of its
+// own, so that the compiler inlines into a loop what only this loop calls.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +15,7 @@
 #include "sampling/picking/pick.hpp"
 
 namespace foregather {
+namespace {
 
 /// What the draws of a layer know.
 struct Fanout {
@@ -108,4 +112,5 @@ struct WeightedDraw {
   }
 };
 
+}  // namespace
 }  // namespace foregather

@@ -16,6 +16,7 @@
 #include "sampling/nodewise/draws.hpp"
 
 namespace foregather {
+namespace {
 
 /// Adds draws with replacement, by the running sums of `weights`, until there are `count`.
 inline void draw_rest(std::uint64_t key, std::span<const float> weights, std::uint32_t have,
@@ -109,4 +110,5 @@ struct PrefixDraw {
   }
 };
 
+}  // namespace
 }  // namespace foregather
