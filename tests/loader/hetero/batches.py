@@ -20,13 +20,13 @@ def shop(seed: int = 0, users: int = 60, items: int = 25, edges: int = 400) -> H
     rng = np.random.default_rng(seed)
     bought = np.stack([rng.integers(0, users, edges), rng.integers(0, items, edges)])
     liked = rng.integers(0, users, (2, edges))
-    when = rng.integers(0, 100, edges)
+    when = rng.integers(0, 20, edges) * 5  # many are equal
     nodes = {
         "user": NodeTable.of(
             users,
             {"x": rng.random((users, 5), np.float32), "age": rng.integers(0, 99, users)},
             labels=rng.integers(0, 3, users).astype(np.int16),
-            time=rng.integers(0, 100, users),
+            time=rng.integers(0, 20, users) * 5,
             splits={"train": rng.permutation(users)[: users // 2], "test": [3, 1]},
         ),
         "item": NodeTable.of(items, {"picture": rng.random((items, 2, 3)).astype(np.float16)}),

@@ -133,6 +133,9 @@ class TypedNeighborLoader(Seat, HeteroLoader, pyg_loader.NeighborLoader):  # typ
             maker = replaced(maker, assembler=replaced(maker.assembler, threads=threads))
         return replaced(maker, threads=threads)
 
+    def __repr__(self) -> str:
+        return "NeighborLoader()" if type(self) is TypedNeighborLoader else super().__repr__()
+
     @property
     def data(self) -> Any:
         """What the loader was made from."""
