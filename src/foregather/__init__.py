@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from foregather.graph.convert.run import convert
     from foregather.graph.features import Features
     from foregather.graph.graph import Graph
+    from foregather.loader.hetero.hetero_loader import HeteroLoader
     from foregather.loader.loader import Loader
     from foregather.loader.options import BatchContents
     from foregather.loader.rank_options import RankOptions
@@ -36,6 +37,7 @@ __all__ = [
     "Graph",
     "Features",
     "Loader",
+    "HeteroLoader",
     "BatchContents",
     "RankOptions",
     "Training",
@@ -59,6 +61,7 @@ _HOME = {
     "Graph": "foregather.graph.graph",
     "Features": "foregather.graph.features",
     "Loader": "foregather.loader.loader",
+    "HeteroLoader": "foregather.loader.hetero.hetero_loader",
     "BatchContents": "foregather.loader.options",
     "RankOptions": "foregather.loader.rank_options",
     "Training": "foregather.train.fit",
@@ -67,7 +70,7 @@ _HOME = {
     "infer": "foregather.train.infer",
     "convert": "foregather.graph.convert.run",
     "ReadOptions": "foregather.graph.convert.read_options",
-    **dict.fromkeys(__all__[11:-1], "foregather.errors"),
+    **dict.fromkeys(__all__[12:-1], "foregather.errors"),
 }
 
 
