@@ -154,16 +154,18 @@ def reached(data, seed, layers, limit=None):
     return nodes, edges
 
 
-def test_all_neighbours_are_those_of_a_search():
-    for batch in some(ours(num_neighbors=[-1, -1], batch_size=1)):
-        nodes, edges = reached(DATA, int(batch["paper"].input_id), 2)
-        for name in some(DATA.node_types):
+@pytest.mark.parametrize("seed", range(3))
+def test_all_neighbours_are_those_of_a_search(seed):
+    data = example(seed)
+    for batch in some(ours(data, num_neighbors=[-1, -1], batch_size=1)):
+        nodes, edges = reached(data, int(batch["paper"].input_id), 2)
+        for name in some(data.node_types):
             assert set(batch[name].n_id.tolist()) == nodes[name]
-        for name in some(DATA.edge_types):
+        for name in some(data.edge_types):
             assert sorted(batch[name].e_id.tolist()) == sorted(edges[name])
-    for batch in some(ours(num_neighbors=[-1, -1], time_attr="time", input_time=TIMES)):
+    for batch in some(ours(data, num_neighbors=[-1, -1], time_attr="time", input_time=TIMES)):
         for tree, (row, (own, taken)) in enumerate(some(trees(batch, "paper").items())):
-            nodes, edges = reached(DATA, row, 2, int(batch["paper"].seed_time[tree]))
+            nodes, edges = reached(data, row, 2, int(batch["paper"].seed_time[tree]))
             assert {name: set(found) for name, found in own.items()} == nodes
             assert {name: set(found) for name, found in taken.items()} == edges
 
@@ -262,6 +264,15 @@ def test_learnable_features_and_transforms():
         persistent_workers=True,
     )
     sum(loader).backward()
+
+    def bare(out):
+        out.edge, out.batch = None, None
+        del out.node["venue"], out.row["venue", "hosts", "paper"]
+        return out
+
+    for batch in some(ours(data, transform_sampler_output=bare)):
+        assert "e_id" not in batch[CITES] and "edge_attr" not in batch[CITES]
+        assert batch["venue"].num_nodes == 0 == batch["venue", "hosts", "paper"].num_edges
     assert data["paper"].x.grad.sum() > 0 and len(seen) == len(loader)
 
 

@@ -65,8 +65,14 @@ def given_edges(graph: HeteroGraph) -> dict[Any, dict[str, Any]]:
     return found
 
 
-def check_batch(batch: Any, graph: HeteroGraph) -> None:
-    """Every type is there, and everything in it is that of its nodes and edges in the graph."""
+def check_batch(batch: Any, graph: HeteroGraph, edges: bool = True) -> None:
+    """Every type is there, and everything in it is that of its nodes and edges in the graph.
+
+    Args:
+        batch: the batch.
+        graph: the graph.
+        edges: whether edges are those of the graph, with ids, and were not added to it.
+    """
     assert sorted(batch.node_types) == list(graph.node_types)
     assert sorted(batch.edge_types) == list(graph.edge_types)
     for name, table in some(graph.nodes.items()):
@@ -83,7 +89,9 @@ def check_batch(batch: Any, graph: HeteroGraph) -> None:
     given = given_edges(graph)
     for edge_type in some(graph.edge_types):
         store = batch[edge_type]
-        if "e_id" not in store:
+        assert ("e_id" in store) == edges
+        if not edges:
+            assert set(store.keys()) == {"edge_index"}
             continue
         ends = torch.stack(
             [
