@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from foregather.graph.features import Features
     from foregather.graph.graph import Graph
     from foregather.graph.hetero.graph import HeteroGraph
+    from foregather.loader.hetero.hetero_loader import HeteroLoader
     from foregather.loader.loader import Loader
     from foregather.loader.options import BatchContents
     from foregather.loader.rank_options import RankOptions
@@ -39,6 +40,7 @@ __all__ = [
     "HeteroGraph",
     "Features",
     "Loader",
+    "HeteroLoader",
     "BatchContents",
     "RankOptions",
     "Training",
@@ -65,6 +67,7 @@ _HOME = {
     "HeteroGraph": "foregather.graph.hetero.graph",
     "Features": "foregather.graph.features",
     "Loader": "foregather.loader.loader",
+    "HeteroLoader": "foregather.loader.hetero.hetero_loader",
     "BatchContents": "foregather.loader.options",
     "RankOptions": "foregather.loader.rank_options",
     "Training": "foregather.train.fit",
@@ -75,7 +78,7 @@ _HOME = {
     "ReadOptions": "foregather.graph.convert.read_options",
     "NodeFile": "foregather.graph.convert.nodes.node_options",
     "SplitRule": "foregather.graph.convert.nodes.node_options",
-    **dict.fromkeys(__all__[14:-1], "foregather.errors"),
+    **dict.fromkeys(__all__[15:-1], "foregather.errors"),
 }
 
 

@@ -103,6 +103,57 @@ PYTHON = [
         ),
     ),
     *mutants(
+        _FG + "loader/hetero/hetero_recipe.py",
+        "loader/hetero/test_hetero_loader.py",
+        (
+            "typed trees: keyed from the first row of the batch on",
+            "rows = {kind: [one.input_id for one in dealt]}",
+            "rows = {kind: [one.input_id - one.input_id[:1] for one in dealt]}",
+        ),
+    ),
+    *mutants(
+        _FG + "loader/hetero/columns.py",
+        "loader/hetero/test_hetero_loader.py",
+        (
+            "typed batches: times of edges in the order they were given in",
+            "return given if walked.edge_ids is None else given[walked.edge_ids]",
+            "return given",
+        ),
+    ),
+    *mutants(
+        _FG + "loader/hetero/input_rows.py",
+        "loader/hetero/test_hetero_loader.py",
+        (
+            "typed batches: times of rows by the place in the batch",
+            "return self.given[position]",
+            "return self.given[: len(position)]",
+        ),
+    ),
+    *mutants(
+        _FG + "loader/hetero/identity.py",
+        "loader/hetero/test_hetero_loader.py",
+        ("typed resume: times are not compared", '        "input_time": maker.times.digest,\n', ""),
+    ),
+    *mutants(
+        _FG + "interop/typed/repeat.py",
+        "interop/typed/test_typed_seat.py",
+        (
+            "typed seat: a seed given twice keeps the sources of others",
+            "row = renamed[row]",
+            "row = row + 0",
+        ),
+        (
+            "typed seat: edges given again are not counted",
+            "[n + more * (i == 0) for i, n in enumerate(own)]",
+            "list(own)",
+        ),
+    ),
+    *mutants(
+        _FG + "interop/typed/finish.py",
+        "interop/typed/test_typed_seat.py",
+        ("typed seat: e_id in the order of the walk", "edge = ids[edge]", "edge = edge + 0"),
+    ),
+    *mutants(
         _FG + "loader/memory/budget.py",
         "loader/test_budget.py",
         (

@@ -29,12 +29,12 @@ def topology_of(
         whole: up to this many edges into a node are all taken, whatever their weights.
 
     Raises:
-        InputError: not a Data of one type, or invalid edges.
+        InputError: not a Data, or invalid edges.
     """
     if not isinstance(data, Data):
         raise InputError(
-            f"data is a {type(data).__name__}, expected a PyG Data with one type of nodes, or a "
-            "Graph; use PyG's own loader for several types and for stores"
+            f"data is a {type(data).__name__}, expected a PyG Data or HeteroData, a Graph or a "
+            "HeteroGraph; use PyG's own loader for stores"
         )
     for name in ("adj_t", "adj"):
         if name in data and "edge_index" not in data:

@@ -34,7 +34,7 @@ def example(seed=0, papers=40, authors=15, edges=160):
     data = HeteroData(title="example")
     data["paper"].x = torch.randn(papers, 6, generator=rng)
     data["paper"].y = torch.randint(0, 3, (papers,), generator=rng)
-    data["paper"].time = torch.randint(0, 50, (papers,), generator=rng)
+    data["paper"].time = torch.randint(0, 5, (papers,), generator=rng) * 10  # many are equal
     data["paper"].train_mask = torch.arange(papers) % 2 == 0
     data["paper"].words = np.arange(papers * 2).reshape(papers, 2)
     data["paper"].note = "whole"
@@ -45,7 +45,7 @@ def example(seed=0, papers=40, authors=15, edges=160):
     data[CITES].edge_attr = torch.randn(edges, 2, generator=rng)
     data[CITES].weight = torch.rand(edges, generator=rng)
     data[WRITES].edge_index = torch.stack([ids(authors), ids(papers)])
-    data[WRITES].since = torch.randint(0, 50, (edges,), generator=rng)
+    data[WRITES].since = torch.randint(0, 5, (edges,), generator=rng) * 10
     data[WRITTEN].edge_index = data[WRITES].edge_index.flip(0)
     data[WRITTEN].since = data[WRITES].since.clone()
     data["venue", "hosts", "paper"].edge_index = torch.empty(2, 0, dtype=torch.int64)
@@ -53,6 +53,7 @@ def example(seed=0, papers=40, authors=15, edges=160):
 
 
 DATA = example()
+TIMES = torch.arange(20) % 6 * 10  # of input rows
 
 
 def ours(data=DATA, num_neighbors=(3, 2), **options):
@@ -86,11 +87,11 @@ OPTIONS = {
     "dict": {"num_neighbors": None},
     "disjoint": {"disjoint": True},
     "node time": {"time_attr": "time"},
-    "node time, given": {"time_attr": "time", "input_time": torch.arange(20) * 3},
-    "edge time": {"time_attr": "since", "input_time": torch.arange(20) * 3},
+    "node time, given": {"time_attr": "time", "input_time": TIMES},
+    "edge time": {"time_attr": "since", "input_time": TIMES},
     "last": {
         "time_attr": "since",
-        "input_time": torch.arange(20) * 3,
+        "input_time": TIMES,
         "temporal_strategy": "last",
     },
     "weighted": {"weight_attr": "weight"},
@@ -153,17 +154,18 @@ def reached(data, seed, layers, limit=None):
     return nodes, edges
 
 
-def test_all_neighbours_are_those_of_a_search():
-    for batch in some(ours(num_neighbors=[-1, -1], batch_size=1)):
-        nodes, edges = reached(DATA, int(batch["paper"].input_id), 2)
-        for name in some(DATA.node_types):
+@pytest.mark.parametrize("seed", range(3))
+def test_all_neighbours_are_those_of_a_search(seed):
+    data = example(seed)
+    for batch in some(ours(data, num_neighbors=[-1, -1], batch_size=1)):
+        nodes, edges = reached(data, int(batch["paper"].input_id), 2)
+        for name in some(data.node_types):
             assert set(batch[name].n_id.tolist()) == nodes[name]
-        for name in some(DATA.edge_types):
+        for name in some(data.edge_types):
             assert sorted(batch[name].e_id.tolist()) == sorted(edges[name])
-    times = torch.arange(20) * 3
-    for batch in some(ours(num_neighbors=[-1, -1], time_attr="time", input_time=times)):
+    for batch in some(ours(data, num_neighbors=[-1, -1], time_attr="time", input_time=TIMES)):
         for tree, (row, (own, taken)) in enumerate(some(trees(batch, "paper").items())):
-            nodes, edges = reached(DATA, row, 2, int(batch["paper"].seed_time[tree]))
+            nodes, edges = reached(data, row, 2, int(batch["paper"].seed_time[tree]))
             assert {name: set(found) for name, found in own.items()} == nodes
             assert {name: set(found) for name, found in taken.items()} == edges
 
@@ -262,6 +264,15 @@ def test_learnable_features_and_transforms():
         persistent_workers=True,
     )
     sum(loader).backward()
+
+    def bare(out):
+        out.edge, out.batch = None, None
+        del out.node["venue"], out.row["venue", "hosts", "paper"]
+        return out
+
+    for batch in some(ours(data, transform_sampler_output=bare)):
+        assert "e_id" not in batch[CITES] and "edge_attr" not in batch[CITES]
+        assert batch["venue"].num_nodes == 0 == batch["venue", "hosts", "paper"].num_edges
     assert data["paper"].x.grad.sum() > 0 and len(seen) == len(loader)
 
 

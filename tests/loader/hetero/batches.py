@@ -20,13 +20,13 @@ def shop(seed: int = 0, users: int = 60, items: int = 25, edges: int = 400) -> H
     rng = np.random.default_rng(seed)
     bought = np.stack([rng.integers(0, users, edges), rng.integers(0, items, edges)])
     liked = rng.integers(0, users, (2, edges))
-    when = rng.integers(0, 100, edges)
+    when = rng.integers(0, 20, edges) * 5  # many are equal
     nodes = {
         "user": NodeTable.of(
             users,
             {"x": rng.random((users, 5), np.float32), "age": rng.integers(0, 99, users)},
             labels=rng.integers(0, 3, users).astype(np.int16),
-            time=rng.integers(0, 100, users),
+            time=rng.integers(0, 20, users) * 5,
             splits={"train": rng.permutation(users)[: users // 2], "test": [3, 1]},
         ),
         "item": NodeTable.of(items, {"picture": rng.random((items, 2, 3)).astype(np.float16)}),
@@ -65,8 +65,14 @@ def given_edges(graph: HeteroGraph) -> dict[Any, dict[str, Any]]:
     return found
 
 
-def check_batch(batch: Any, graph: HeteroGraph) -> None:
-    """Every type is there, and everything in it is that of its nodes and edges in the graph."""
+def check_batch(batch: Any, graph: HeteroGraph, edges: bool = True) -> None:
+    """Every type is there, and everything in it is that of its nodes and edges in the graph.
+
+    Args:
+        batch: the batch.
+        graph: the graph.
+        edges: whether edges are those of the graph, with ids, and were not added to it.
+    """
     assert sorted(batch.node_types) == list(graph.node_types)
     assert sorted(batch.edge_types) == list(graph.edge_types)
     for name, table in some(graph.nodes.items()):
@@ -83,7 +89,9 @@ def check_batch(batch: Any, graph: HeteroGraph) -> None:
     given = given_edges(graph)
     for edge_type in some(graph.edge_types):
         store = batch[edge_type]
-        if "e_id" not in store:
+        assert ("e_id" in store) == edges
+        if not edges:
+            assert set(store.keys()) == {"edge_index"}
             continue
         ends = torch.stack(
             [

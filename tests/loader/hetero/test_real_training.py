@@ -6,7 +6,7 @@ import torch
 from torch.nn.functional import cross_entropy
 from torch_geometric.nn import HeteroConv, SAGEConv, to_hetero
 
-from foregather.loader.hetero.hetero_loader import HeteroLoader
+from foregather import HeteroLoader
 from tests.loader.hetero.batches import check_batch
 from tests.loader.hetero.real_graphs import citation_graph, flights
 from tests.some import some

@@ -97,7 +97,7 @@ class TypedFinish:
     def _fill_edges(self, store: Any, name: EdgeType, out: Any) -> None:
         nothing = torch.empty(0, dtype=torch.int64)
         row, col = out.row.get(name, nothing), out.col.get(name, nothing)
-        edge = nothing if out.edge is not None and name not in out.edge else (out.edge or {})[name]
+        edge = None if out.edge is None else out.edge.get(name, nothing)
         ids = self._ids[name]
         if edge is not None and ids is not None:
             edge = ids[edge]

@@ -129,6 +129,9 @@ class TypedNeighborLoader(Seat, HeteroLoader, pyg_loader.NeighborLoader):  # typ
     def _with_threads(self, threads: int) -> Any:
         return self._maker.using(threads)
 
+    def __repr__(self) -> str:
+        return "NeighborLoader()" if type(self) is TypedNeighborLoader else super().__repr__()
+
     @property
     def data(self) -> Any:
         """What the loader was made from."""

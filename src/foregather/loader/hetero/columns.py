@@ -105,16 +105,16 @@ def node_columns(table: NodeTable, node_type: str) -> Columns:
 def edge_columns(graph: HeteroGraph, edge_type: EdgeType, level: Level | None) -> Columns:
     """What is known about the edges of a relation, in the order of `graph.relation(_, level)`.
 
-    `e_id` is the position of an edge in the edge_index that the relation was made from.
+    `e_id` is the position of an edge in the edge_index that the relation was made from; it is left
+    out where that is its position here.
 
     Raises:
         FormatError: the relation is damaged.
         StorageError: it cannot be read.
     """
     walked = graph.relation(edge_type, level)
-    ids = walked.edge_ids
     found: dict[str, Array | None] = {
-        "e_id": np.arange(walked.num_edges) if ids is None else ids,
+        "e_id": walked.edge_ids,
         "edge_attr": walked.features,
         "edge_weight": walked.weights,
         "time": _own_times(graph.edges[edge_type], walked),

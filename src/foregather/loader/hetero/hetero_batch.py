@@ -107,6 +107,7 @@ class HeteroAssembler:
     def _of_edges(self, columns: Columns, edges: EdgeSample) -> dict[str, Any]:
         held: dict[str, Any] = {"edge_index": edge_index_of(edges)}
         if edges.edge is not None:
+            held["e_id"] = None if "e_id" in columns.arrays else as_long(edges.edge)
             held |= columns.rows(edges.edge, self.threads, self.pin)
         if edges.num_edges is not None:
             held["num_sampled_edges"] = list(edges.num_edges)

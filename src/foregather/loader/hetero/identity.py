@@ -28,13 +28,15 @@ def hetero_identity(maker: HeteroRecipe, kept: list[str]) -> dict[str, Any]:
     except InputError as error:  # training works, but the position cannot be restored
         rule = f"{NOT_COMPARED}{error}"
     seeds = maker.seeds
+    by = "position" if seeds.by_position else "node"
     return {
         "graph": kept[0],
         "sampler": rule,
         "batch_size": seeds.batch_size,
         "shuffle": seeds.shuffle,
         "drop_last": seeds.drop_last,
-        "input_nodes": f"{maker.node_type}: {seeds.digest}",
+        # `input_id` keys trees, and it is a position or a node
+        "input_nodes": f"{maker.node_type} by {by}: {seeds.digest}",
         "input_time": maker.times.digest,
     }
 

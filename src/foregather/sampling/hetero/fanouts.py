@@ -58,7 +58,7 @@ class Fanouts:
         if len(lengths) > 1:
             raise InputError(
                 f"num_neighbors has lists of {' and '.join(map(str, sorted(lengths)))} numbers, "
-                "expected one number per layer for every relation"
+                "but hops must be the same across all relations: one number per layer"
             )
         return made
 
