@@ -17,12 +17,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from tests.mutants.bringing import BRINGING
 from tests.mutants.core import CORE
 from tests.mutants.mutant import Mutant
 from tests.mutants.python import PYTHON
 from tests.project_copy import ProjectCopy
 
-ALL = [*CORE, *PYTHON]
+ALL = [*CORE, *PYTHON, *BRINGING]
 
 
 class Garden(ProjectCopy):

@@ -2,11 +2,12 @@
 
 import pytest
 
+from tests.mutants.bringing import BRINGING
 from tests.mutants.core import CORE
 from tests.mutants.mutant import ROOT
 from tests.mutants.python import PYTHON
 
-ALL = [*CORE, *PYTHON]
+ALL = [*CORE, *PYTHON, *BRINGING]
 
 
 @pytest.mark.parametrize("mutant", ALL, ids=lambda mutant: mutant.name)
