@@ -14,9 +14,14 @@ Peers are found, not installed; what is missing is named and left out:
     FOREGATHER_DATA        the folder of the real graphs
 
     python benchmarks/peers.py [--quick] [--only sampling epoch] [--rounds 5] [--folder DIR]
+
+A whole run takes hours. `--keep DIR` puts the rows of every graph of a section into a file of its
+own as soon as they are measured, with the load average before them; the report has all that are
+kept there, also those of earlier runs, so sections can be measured one by one.
 """
 
 import argparse
+import json
 import os
 import sys
 import tempfile
@@ -29,7 +34,7 @@ from beside.found import Peers, find_peers
 from beside.graphs import Case, make_case, real_case
 from beside.loading import measure_first, measure_loader, measure_one_seed, measure_tiny
 from beside.memory import measure_memory
-from beside.models import SETTINGS, can_accelerate
+from beside.models import SETTINGS, Setting, can_accelerate
 from beside.rounds import HEAD, Row
 from beside.sampling import measure_sampling, measure_weighted
 from common.report import Report
@@ -86,59 +91,99 @@ class Cases:
         self.made.pop(name, None)
 
 
-def plan(section: str, quick: bool) -> list[tuple[str, Callable[[Case, Peers, int], list[Row]]]]:
-    """The graphs of a section and what is done with each."""
+Work = Callable[[Case, Peers, int], list[Row]]
+
+
+def plan(section: str, quick: bool) -> list[tuple[str, str, Work]]:
+    """The graphs of a section, what is done with each, and by which name its rows are kept."""
     many = 2 if quick else 16  # batches
-    settings = (
-        [replace(one, hidden=32, seeds=64, batches=2) for one in SETTINGS] if quick else SETTINGS
-    )
-    works: dict[str, list[tuple[str, Callable[[Case, Peers, int], list[Row]]]]] = {
-        "sampling": [
-            (name, lambda c, p, r: measure_sampling(c, p, r, many))
-            for name in (("1M",) if quick else ("1M", "10M"))
-        ],
-        "weighted": [("1M", lambda c, p, r: measure_weighted(c, p, r, many))],
-        "loader": [("1M", lambda c, p, r: measure_loader(c, p, r, many))],
-        "first": [("1M", measure_first)],
-        "tiny": [("cora", measure_tiny)],
-        "one-seed": [("1M", lambda c, p, r: measure_one_seed(c, p, r, 16 * many))],
-        "memory": [("1M", lambda c, p, r: measure_memory(c, p, r, many))],
-        "epoch": [
-            (name, lambda c, p, r: measure_epoch(c, p, r, settings))
-            for name in (("1M",) if quick else ("1M", "ogbn_arxiv"))
-        ],
-        "disk": [
-            (name, lambda c, p, r: measure_disk(c, p, r, settings))
-            for name in (("1M",) if quick else ("1M", "ogbn_arxiv"))
-        ],
+    if section in ("epoch", "disk"):
+        return plan_models(section, quick)
+    works: dict[str, tuple[tuple[str, ...], Work]] = {
+        "sampling": (
+            ("1M",) if quick else ("1M", "10M"),
+            lambda c, p, r: measure_sampling(c, p, r, many),
+        ),
+        "weighted": (("1M",), lambda c, p, r: measure_weighted(c, p, r, many)),
+        "loader": (("1M",), lambda c, p, r: measure_loader(c, p, r, many)),
+        "first": (("1M",), measure_first),
+        "tiny": (("cora",), measure_tiny),
+        "one-seed": (("1M",), lambda c, p, r: measure_one_seed(c, p, r, 16 * many)),
+        "memory": (("1M",), lambda c, p, r: measure_memory(c, p, r, many)),
     }
-    return works[section]
+    names, work = works[section]
+    return [(name, f"{section}_{name}", work) for name in names]
+
+
+def plan_models(section: str, quick: bool) -> list[tuple[str, str, Work]]:
+    """One entry for each graph and model."""
+    measure = {"epoch": measure_epoch, "disk": measure_disk}[section]
+    found = []
+    for name in ("1M",) if quick else ("1M", "ogbn_arxiv"):
+        for number, one in enumerate(SETTINGS):
+            setting = replace(one, hidden=32, seeds=64, batches=2) if quick else one
+
+            def work(c: Case, p: Peers, r: int, setting: Setting = setting) -> list[Row]:
+                return measure(c, p, r, [setting])
+
+            found.append((name, f"{section}_{name}_{number}_{one.kind}{one.hidden}", work))
+    return found
 
 
 def say(text: str) -> None:
     print(text, flush=True)
 
 
-def measure(chosen: list[str], cases: Cases, peers: Peers, rounds: int, quick: bool) -> list[Row]:
+class Kept:
+    """Rows by section and graph, each in a file where a folder is given."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self.rows: dict[str, tuple[str, list[Row]]] = {}
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            for path in sorted(folder.glob("*.json")):
+                self.rows[path.stem] = tuple(json.loads(path.read_text()))
+
+    def put(self, key: str, load: str, rows: list[Row]) -> None:
+        """Those of an earlier run are replaced."""
+        self.rows[key] = (load, rows)
+        if self.folder is not None:
+            (self.folder / f"{key}.json").write_text(json.dumps([load, rows]))
+
+    def all(self) -> list[Row]:
+        """In the order of the sections."""
+        keys = sorted(self.rows, key=lambda key: (SECTIONS.index(key.split("_", 1)[0]), key))
+        return [row for key in keys for row in self.rows[key][1]]
+
+    def loads(self) -> str:
+        """What ran on the machine before each."""
+        return "; ".join(f"{key.replace('_', ' on ', 1)} {self.rows[key][0]}" for key in self.rows)
+
+
+def measure(
+    chosen: list[str], cases: Cases, peers: Peers, rounds: int, quick: bool, graphs: list[str],
+    kept: Kept,
+) -> None:  # fmt: skip
     """All rows; each was printed when it was known."""
-    rows: list[Row] = []
     for section in chosen:
-        for name, work in plan(section, quick):
+        for name, key, work in plan(section, quick):
+            if graphs and not any(key.startswith(f"{section}_{one}") for one in graphs):
+                continue
             case = cases.get(name)
             if case is None:
                 continue
+            load = f"{os.getloadavg()[0]:.2f}"
             try:
-                rows += work(case, peers, rounds)
+                rows = work(case, peers, rounds)
             except RuntimeError as error:  # the others are measured all the same
                 say(f"failed: {section} on {case.name}: {error}")
-                rows.append(
-                    [section, case.name, "failed", "", str(error).split("\n")[0], "", "", ""]
-                )
+                rows = [[section, case.name, "failed", "", str(error).split("\n")[0], "", "", ""]]
+            kept.put(key, load, rows)
             if name == "10M":  # too large to be kept beside the others
                 cases.drop(name)
             for process in peers.dgl.values():
                 process.drop()
-    return rows
 
 
 def main() -> int:
@@ -147,7 +192,11 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="small graphs, two rounds, no report")
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS))
     parser.add_argument("--rounds", type=int, default=LEAST_ROUNDS)
+    parser.add_argument(
+        "--graphs", nargs="+", default=[], help="only these: 1M 10M cora ogbn_arxiv"
+    )
     parser.add_argument("--folder", type=Path, help="where graphs may be written (5 GB)")
+    parser.add_argument("--keep", type=Path, help="where rows are kept from run to run")
     given = parser.parse_args()
     rounds = 2 if given.quick else given.rounds
     if rounds < LEAST_ROUNDS and not given.quick:
@@ -156,19 +205,22 @@ def main() -> int:
     peers = find_peers(wants_dgl=given.only != ["disk"])
     for sentence in peers.missing:
         say(f"left out: {sentence}")
+    kept = Kept(given.keep)
     with tempfile.TemporaryDirectory(dir=given.folder, prefix="peers-") as name:
         try:
             if not given.quick:
                 need_disk(name, 5 << 30)
             cases = Cases(Path(name), given.quick)
-            rows = measure(given.only, cases, peers, rounds, given.quick)
+            measure(given.only, cases, peers, rounds, given.quick, given.graphs, kept)
         finally:
             peers.close()
+    rows = kept.all()
     failed = any(row[2] == "failed" for row in rows)
     if given.quick:
         say("Bars are for the sizes of a whole run, not for these.")
         return int(failed)
     report.line(f"Peers: {peers.versions()}. {rounds} rounds after one that warms up.")
+    report.line(f"Load average of the minute before each: {kept.loads()}.")
     for sentence in peers.missing:
         report.line(f"Left out: {sentence}.")
     if not can_accelerate():

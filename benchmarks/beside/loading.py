@@ -6,13 +6,14 @@ the same. Then the first batch, a graph so small that only Python counts, and si
 
 from collections.abc import Callable, Iterable
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from foregather import BatchContents, Loader
+from foregather import BatchContents, Loader, _core
+from foregather.sampling import Neighbor
 
 from .found import Peers
 from .graphs import Case
@@ -30,6 +31,8 @@ __all__ = [
 
 FANOUTS, SEEDS, WORKERS = [15, 10, 5], 1024, (0, 1, 2)
 OURS = "foregather"
+ALONE = "foregather's kernel and gather alone"
+Expand = Literal["once", "per-layer"]
 LAYERED = {"expand": "per-layer", "contents": BatchContents(pyg=False)}
 
 
@@ -94,6 +97,33 @@ def edges_of(batch: Any) -> int:
     return int(batch.edge_index.shape[1])
 
 
+def alone(
+    case: Case, fanouts: list[int], seeds: list[Any], threads: int, expand: Expand = "once"
+) -> Work:
+    """The sampler's kernel and the copying of rows, into memory that is used again: the bound."""
+    rule, rows = Neighbor(fanouts, expand=expand), case.graph.features
+    assert rows is not None
+    data, held = rows.data, np.zeros((0, rows.width), rows.data.dtype)
+
+    def turn(number: int) -> Turn:
+        nonlocal held
+        nodes = edges = 0
+        begin = perf_counter()
+        for start in range(0, len(seeds), 8):
+            some = seeds[start : start + 8]
+            bulk = rule.sample_bulk(
+                case.graph, some, seed=0, epoch=number, first_batch=start, threads=threads
+            )
+            for sample in bulk:
+                if len(held) < len(sample.node):
+                    held = np.zeros((len(sample.node) * 5 // 4, rows.width), data.dtype)
+                _core.gather_rows(data, sample.node, held[: len(sample.node)], None, threads)
+                nodes, edges = nodes + len(sample.node), edges + sample.row.size
+        return Turn(perf_counter() - begin, len(seeds), nodes, edges)
+
+    return turn
+
+
 def first_of(make: Callable[[], Iterable[Any]]) -> Work:
     """Seconds until the first batch is there; the loop is left after it."""
 
@@ -148,6 +178,7 @@ def measure_loader(case: Case, peers: Peers, rounds: int, batches: int) -> list[
     for threads in (1, 2):
         label = f"{case.name}, {threads} thread{'s' * (threads > 1)}"
         works = {OURS: epochs(our_loader(case, FANOUTS, nodes, size, threads=threads), threads)}
+        works[ALONE] = alone(case, FANOUTS, seeds, threads)
         for count in WORKERS if threads == 2 else (0,):
             if data is not None:
                 loader = pyg_loader(data, FANOUTS, nodes, size, count)
@@ -155,6 +186,7 @@ def measure_loader(case: Case, peers: Peers, rounds: int, batches: int) -> list[
         rows += compare(Cell("loader", f"{label}, a node once", OURS, works), rounds)
         loader = our_loader(case, FANOUTS, nodes, size, threads=threads, **LAYERED)
         works = {OURS: epochs(loader, threads)}
+        works[ALONE] = alone(case, FANOUTS, seeds, threads, "per-layer")
         numbers = (0, 2) if threads == 2 else (0,)
         works |= dgl_works(peers, case, "loader", FANOUTS, seeds, threads, numbers)
         bars = [Bar("DGL", 8)] if threads == 2 else []
@@ -198,6 +230,8 @@ def measure_tiny(case: Case, peers: Peers, rounds: int) -> list[Row]:
     fanouts, size = [10, 10], 32
     nodes = torch.arange(case.nodes)
     works = {OURS: epochs(our_loader(case, fanouts, nodes, size), 2)}
+    mixed = np.random.default_rng(0).permutation(case.nodes)
+    works[ALONE] = alone(case, fanouts, np.array_split(mixed, -(-case.nodes // size)), 2)
     if peers.neighbor_loader:
         data = as_data(case)
         for count in WORKERS:
