@@ -59,6 +59,35 @@ class TreeNumbers {
     }
   }
 
+  /// Local ids of the vertices ids[0 .. count) of one tree into `row` (which may be `ids` itself);
+  /// those that are new are appended to `node` and `trees`. There must be room for all of them
+  /// here, and for one more in the arrays.
+  template <typename Id>
+  void number(std::uint32_t tree, const Id* ids, std::size_t count, Id* node, std::uint32_t* trees,
+              std::uint32_t* row) {
+    Entry* table = table_.data();
+    const std::uint64_t first = key(tree, 0);
+    const std::size_t mask = size_ - 1;
+    const std::uint32_t stamp = stamp_;
+    const int shift = shift_;
+    std::uint32_t known = known_;
+    for (std::size_t i = 0; i < count; ++i) {
+      const Id v = ids[i];
+      const std::uint64_t own = first + static_cast<std::uint64_t>(v);
+      auto at = static_cast<std::size_t>((own * kGolden) >> shift);
+      while (table[at].stamp == stamp && table[at].key != own) at = (at + 1) & mask;
+      // Whether a vertex was met before is a coin flip, so there is no branch (see relabel.hpp).
+      const std::uint32_t fresh = table[at].stamp == stamp ? 0 : 1, less = 0u - fresh;
+      const std::uint32_t id = (known & less) | (table[at].local & ~less);
+      table[at] = {own, id, stamp};
+      node[known] = v;  // stays only if fresh
+      trees[known] = tree;
+      row[i] = id;
+      known += fresh;
+    }
+    known_ = known;
+  }
+
   static constexpr std::uint32_t kNone = 0xFFFFFFFFu;  ///< what find() returns for a pair not met
 
   /// The local id of vertex v in a tree, or kNone.
