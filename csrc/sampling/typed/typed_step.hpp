@@ -5,12 +5,38 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <utility>
 
 #include "sampling/keys.hpp"
 #include "sampling/typed/prefix.hpp"
 #include "sampling/typed/typed_sample.hpp"
 
 namespace foregather {
+
+/// Where the last rows ended that a stage of the pipeline was through with; as Trail, but with
+/// fewer rows between stages if rows have many edges, so that what was prefetched is still near.
+class RowTrail {
+ public:
+  /// For rows that give so many edges together.
+  RowTrail(std::int64_t at, std::int64_t edges, std::int64_t rows) {
+    constexpr std::int64_t kEdges = 384;  // between two stages
+    const std::int64_t each = std::max<std::int64_t>(1, edges / std::max<std::int64_t>(1, rows));
+    lag_ = static_cast<std::size_t>(
+        std::clamp<std::int64_t>(kEdges / each, 2, std::int64_t{Trail::kLag}));
+    ends_.fill(at);
+  }
+  /// Adds the end of a row; returns that of the row lag() before.
+  std::int64_t push(std::int64_t end) {
+    const std::size_t at = turn_;
+    turn_ = turn_ + 1 == lag_ ? 0 : turn_ + 1;
+    return std::exchange(ends_[at], end);
+  }
+  std::size_t lag() const { return lag_; }
+
+ private:
+  std::array<std::int64_t, Trail::kLag> ends_;
+  std::size_t lag_, turn_ = 0;
+};
 
 // Cuts rows [from, to) of a timed relation to what their trees may see.
 template <typename Id>
@@ -178,7 +204,7 @@ void TypedWorker<Id>::run(TypedStep<Id>& step, Draw& draw, TypedArrays<Id>& out)
       asker.ask(step.row(i, target));
     }
   };
-  Trail drawn_rows(at), read_rows(at);
+  RowTrail drawn_rows(at, likely, rows.last - rows.first), read_rows = drawn_rows;
   for (std::int64_t i = rows.first; i < rows.first + kAsk; ++i) ask(i);
   const auto advance = [&] {
     const std::int64_t to_read = drawn_rows.push(at), to_number = read_rows.push(to_read);
@@ -199,7 +225,7 @@ void TypedWorker<Id>::run(TypedStep<Id>& step, Draw& draw, TypedArrays<Id>& out)
     at = draw_row<kTrees>(step, i, at, draw, edges, target);
     advance();
   }
-  for (std::size_t left = 0; left < 2 * Trail::kLag; ++left) advance();
+  for (std::size_t left = 0; left < 2 * drawn_rows.lag(); ++left) advance();
   edges.count = at;
 }
 

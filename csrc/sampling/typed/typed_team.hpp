@@ -118,7 +118,7 @@ void TypedWorker<Id>::draw_share(TypedStep<Id>& step, const Share& share, Draw& 
     }
   };
   std::int64_t at = share.at, read = at;
-  Trail drawn_rows(at);
+  RowTrail drawn_rows(at, share.end - at, share.rows.last - share.rows.first);
   for (std::int64_t i = share.rows.first; i < share.rows.first + kAsk; ++i) ask(i);
   for (std::int64_t i = share.rows.first; i < share.rows.last; ++i) {
     ask(i + kAsk);
