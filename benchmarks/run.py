@@ -90,6 +90,7 @@ SUITE = (
         ("--folder", FOLDER),
         ("--nodes", "100k", "--features", "16", "--repeats", "1"),
     ),
+    Entry("typed", (), ("--quick",)),
     Entry("synth_billion"),  # skipped without --yes
     Entry("billion", (FOLDER,), ("--nodes", "200k", "--edges", "3M", "--batches", "4"), large=True),
 )

@@ -144,7 +144,7 @@ double square_columns(Pointer indptr, std::span<const Id> indices,
   require(edge_weight.empty() || edge_weight.size() == indices.size(),
           "edge_weight does not have one entry for each edge");
   const auto nodes = static_cast<std::int64_t>(indptr.size()) - 1;
-  require(static_cast<std::int64_t>(sums.size()) == nodes, "sums do not have one entry a node");
+  const auto columns = static_cast<std::int64_t>(sums.size());
   double largest = 0;
   for (float w : edge_weight) {
     require(std::isfinite(w), "edge_weight holds a number that is not finite");
@@ -162,7 +162,7 @@ double square_columns(Pointer indptr, std::span<const Id> indices,
       const std::int64_t same = edge_weight.empty() ? fixed(value * value) : 0;
       for (std::int64_t e = indptr[v]; e < indptr[v + 1]; ++e) {
         const auto column = static_cast<std::int64_t>(indices[e]);
-        require(column >= 0 && column < nodes, "indices hold an id that is not a node");
+        require(column >= 0 && column < columns, "indices hold an id that is not a node");
         const double w = edge_weight.empty() ? 0 : static_cast<double>(edge_weight[e]);
         // Relaxed: integers are only added, and the threads are joined before anyone reads.
         std::atomic_ref<std::int64_t>(sums[column])

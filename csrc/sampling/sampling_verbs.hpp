@@ -69,8 +69,8 @@ class FixedPoint {
 };
 
 /// Sums of the squared values of every column of A (1 / degree of the row, or `edge_weight` if not
-/// empty) in units, into sums [N]; returns the unit. Reads A once (twice with edge weights);
-/// threads add into the same integers.
+/// empty) in units, into sums, one a column; returns the unit. Reads A once (twice with edge
+/// weights); threads add into the same integers.
 template <typename Id>
 double square_columns(std::span<const std::int64_t> indptr, std::span<const Id> indices,
                       std::span<const float> edge_weight, std::span<std::int64_t> sums,

@@ -7,6 +7,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from foregather.graph.hetero import EdgeType, HeteroGraph, NodeTable, Relation
+from foregather.loader.hetero.rule import HeteroSampler
 from foregather.sampling.hetero.hetero_bulk import HeteroBulk, HeteroSample
 from foregather.sampling.hetero.hetero_neighbor import HeteroNeighbor
 from tests.sampling.reference_hetero import Seed, sample_hetero
@@ -116,7 +117,7 @@ def by_type(dealt: list[list[Seed]], column: int) -> dict[str, list[Any]]:
 
 
 def sample_all(
-    rule: HeteroNeighbor, graph: HeteroGraph, dealt: list[list[Seed]], **keys: int
+    rule: HeteroSampler, graph: HeteroGraph, dealt: list[list[Seed]], **keys: int
 ) -> HeteroBulk:
     """The kernel's minibatches of such seeds."""
     more: dict[str, Any] = {"rows": by_type(dealt, 2)} if rule.disjoint else {}
@@ -142,9 +143,9 @@ def sample_slowly(
 def assert_same_samples(got: Iterable[HeteroSample], want: Iterable[HeteroSample]) -> None:
     """Two lists of minibatches are equal; the message names the array that differs."""
     for one, other in zip(got, want, strict=True):
-        assert one.batch == other.batch
+        assert (one.batch, one.expand) == (other.batch, other.expand)
         _assert_same(one.nodes, other.nodes, ("node", "num_nodes", "tree", "seed_position"))
-        _assert_same(one.edges, other.edges, ("row", "col", "edge", "num_edges"))
+        _assert_same(one.edges, other.edges, ("row", "col", "edge", "num_edges", "weight"))
 
 
 def _assert_same(one: Mapping[Any, Any], other: Mapping[Any, Any], fields: tuple[str, ...]) -> None:

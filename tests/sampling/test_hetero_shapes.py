@@ -187,9 +187,12 @@ def test_a_relation_without_a_reverse_is_named():
 
 def test_the_example_of_the_page_runs(capsys):
     page = (ROOT / "docs/howto/typed_sampling.md").read_text(encoding="utf-8")
-    code = re.search(r"^```python\n(.*?)^```", page, re.M | re.S)
+    first, rules = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
     values = {}
-    exec(compile(code[1], "typed_sampling.md", "exec"), values)
+    exec(compile(first, "typed_sampling.md", "exec"), values)
     nodes = values["batch"].nodes["user"]
     assert nodes.node[:3].tolist() == [3, 3, 8] and nodes.tree[:3].tolist() == [0, 1, 2]
     assert capsys.readouterr().out
+    exec(compile(rules, "typed_sampling.md", "exec"), values)
+    assert values["batch"].expand == "per-layer"
+    assert "per-layer (0, " in capsys.readouterr().out

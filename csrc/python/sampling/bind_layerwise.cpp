@@ -85,8 +85,8 @@ void bind_ids(nb::module_& m, const char* name, const char* pool) {
          const In<std::int64_t>& seed_ptr, std::uint64_t seed, std::uint64_t epoch,
          std::uint64_t first_batch, int threads) {
         Released released;
-        const Topology<Id> graph{view(indptr), view(indices),
-                                 edge_weight ? view(*edge_weight) : std::span<const float>{}};
+        const LayerwiseGraph<Id> graph{view(indptr), view(indices),
+                                       edge_weight ? view(*edge_weight) : std::span<const float>{}};
         const LayerwiseRule rule{view(layer_sizes), debias_of(debias),
                                  columns ? view(columns->weights) : std::span<const double>{},
                                  total, columns ? &columns->arrivals : nullptr};

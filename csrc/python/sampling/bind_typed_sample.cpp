@@ -1,7 +1,3 @@
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/tuple.h>
-#include <nanobind/stl/vector.h>
-
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -10,47 +6,12 @@
 
 #include "parallel/pool.hpp"
 #include "python/arrays.hpp"
-#include "python/sampling/array_pool.hpp"
+#include "python/sampling/typed_bulk.hpp"
 #include "sampling/typed/check_relation.hpp"
 #include "sampling/typed/typed_sample.hpp"
 
 namespace foregather::python {
 namespace {
-
-using Numbers = std::optional<In<std::int64_t>>;
-// (type, seeds, ptr, rows or None, times or None)
-using Group = std::tuple<std::size_t, In<std::int64_t>, In<std::int64_t>, Numbers, Numbers>;
-
-std::span<const std::int64_t> view_or_none(const Numbers& numbers) {
-  return numbers ? view(*numbers) : std::span<const std::int64_t>();
-}
-
-// ([(node, num_nodes, seed_position or None, tree or None) per type],
-//  [(row, col, num_edges, edge) per relation])
-template <typename Id>
-nb::tuple hand_over_typed(std::shared_ptr<Shelf<TypedArrays<Id>>> pool,
-                          std::unique_ptr<TypedArrays<Id>> arrays) {
-  using Lent = Loan<TypedArrays<Id>>;
-  auto* loan = new Lent{std::move(pool), std::move(arrays)};
-  nb::capsule owner(loan, [](void* p) noexcept { delete static_cast<Lent*>(p); });
-  nb::list types, relations;
-  for (const TypeArrays<Id>& a : loan->arrays->types) {
-    const std::int64_t nodes = a.num_nodes.back();
-    nb::object repeated = nb::none(), tree = nb::none();
-    if (!a.seed_position.empty()) {
-      repeated = nb::cast(
-          lend(a.seed_position.data(), static_cast<std::int64_t>(a.seed_position.size()), owner));
-    }
-    if (loan->arrays->in_trees) tree = nb::cast(lend(a.tree.data(), nodes, owner));
-    types.append(nb::make_tuple(lend(a.node.data(), nodes, owner), a.num_nodes, repeated, tree));
-  }
-  for (const RelationArrays& a : loan->arrays->relations) {
-    relations.append(nb::make_tuple(lend(a.row.data(), a.count, owner),
-                                    lend(a.col.data(), a.count, owner), a.num_edges,
-                                    lend(a.edge.data(), a.count, owner)));
-  }
-  return nb::make_tuple(types, relations);
-}
 
 // One sampler over one typed graph; keeps the relations' arrays, the threads' states and the pool.
 template <typename Id>
@@ -60,6 +21,12 @@ class TypedKernel {
               bool last, bool induced)
       : rule_{static_cast<std::size_t>(layers), replace, trees, last, induced} {
     graph_.num_nodes = std::move(num_nodes);
+  }
+
+  void use_labor(bool same, int weight) {
+    rule_.labor = true;
+    rule_.same = same;
+    rule_.weight = static_cast<LaborWeight>(weight);
   }
 
   void add(std::size_t source, std::size_t target, In<std::int64_t> indptr, In<Id> indices,
@@ -76,7 +43,12 @@ class TypedKernel {
                            view_or_none(held.time)};
     Released released;
     check_relation(made, graph_.num_nodes, 0);
-    if (held.weights) {
+    if (held.weights && held.weights->shape(0) != held.indices.shape(0)) {
+      throw InputError("weights does not have an entry for each edge");
+    }
+    if (held.weights && rule_.labor) {
+      made.values = view(*held.weights);
+    } else if (held.weights) {
       prepare_weights(view(held.indptr), view(*held.weights), held.cells, held.positive, 0);
       made.weights = {
           view(*held.weights), {held.cells.data(), held.weights->shape(0)}, held.positive};
@@ -86,28 +58,14 @@ class TypedKernel {
 
   Minibatches sample(const std::vector<Group>& groups, std::size_t count, std::uint64_t seed,
                      std::uint64_t epoch, std::uint64_t first_batch, int threads) {
-    std::vector<TypedSeeds> seeds;
-    for (const auto& [type, ids, ptr, rows, times] : groups) {
-      seeds.push_back({type, view(ids), view(ptr), view_or_none(rows), view_or_none(times)});
-    }
-    std::vector<std::unique_ptr<TypedArrays<Id>>> results;
-    {
-      Released released;
-      std::lock_guard<std::mutex> hold(lock_);
-      threads = worth(threads, seeds, count);
-      if (workers_.size() < static_cast<std::size_t>(threads)) {
-        workers_.resize(static_cast<std::size_t>(threads));
+    const std::vector<TypedSeeds> seeds = seeds_of(groups);
+    return make_typed<Id>(pool_, lock_, count, [&](std::span<TypedArrays<Id>* const> places) {
+      const int some = worth(threads, seeds, count);
+      if (workers_.size() < static_cast<std::size_t>(some)) {
+        workers_.resize(static_cast<std::size_t>(some));
       }
-      std::vector<TypedArrays<Id>*> places;
-      for (std::size_t i = 0; i < count; ++i) {
-        results.push_back(pool_->take());
-        places.push_back(results.back().get());
-      }
-      sample_typed<Id>(graph_, rule_, seeds, seed, epoch, first_batch, threads, workers_, places);
-    }
-    nb::list list;
-    for (auto& arrays : results) list.append(hand_over_typed<Id>(pool_, std::move(arrays)));
-    return nb::borrow<Minibatches>(list);
+      sample_typed<Id>(graph_, rule_, seeds, seed, epoch, first_batch, some, workers_, places);
+    });
   }
 
   std::size_t table_bytes() const {
@@ -159,6 +117,9 @@ void bind(nb::module_& m, const char* name) {
       .def(nb::init<std::vector<std::int64_t>, std::int64_t, bool, bool, bool, bool>(),
            nb::arg("num_nodes"), nb::arg("layers"), nb::arg("replace"), nb::arg("trees"),
            nb::arg("last"), nb::arg("induced"))
+      .def("use_labor", &K::use_labor, nb::arg("same"), nb::arg("weight"),
+           "Draws by LABOR, before relations are added: the same numbers in all layers; weights of "
+           "edges 0 for none, 1 exact, 2 reference. Weights of relations are then its matrix.")
       .def("add", &K::add, nb::arg("source"), nb::arg("target"), nb::arg("indptr").noconvert(),
            nb::arg("indices").noconvert(), nb::arg("fanouts"),
            nb::arg("weights").noconvert().none() = nb::none(),
@@ -167,7 +128,8 @@ void bind(nb::module_& m, const char* name) {
       .def("sample", &K::sample, nb::arg("groups").noconvert(), nb::arg("count"), nb::arg("seed"),
            nb::arg("epoch"), nb::arg("first_batch"), nb::arg("threads") = 0,
            "Minibatches as ([(node, num_nodes, seed_position, tree) a type], "
-           "[(row, col, num_edges, edge) a relation]); a group of seeds is (type, seeds, ptr, "
+           "[(row, col, num_edges, edge, weight) a relation]); a group of seeds is (type, seeds, "
+           "ptr, "
            "rows, times).")
       .def_prop_ro("table_bytes", &K::table_bytes, "Bytes kept for all threads.");
 }

@@ -44,7 +44,7 @@ std::size_t LayerwiseTables<Id>::bytes() const {
 }
 
 template <typename Id>
-std::vector<LayerwiseSample<Id>> sample_layerwise(const Topology<Id>& graph,
+std::vector<LayerwiseSample<Id>> sample_layerwise(const LayerwiseGraph<Id>& graph,
                                                   const LayerwiseRule& rule,
                                                   const Minibatches<Id>& batches,
                                                   LayerwiseTables<Id>& pool, int threads) {
@@ -76,11 +76,11 @@ std::vector<LayerwiseSample<Id>> sample_layerwise(const Topology<Id>& graph,
   return made;
 }
 
-#define FOREGATHER_LAYERWISE(Id)                                                               \
-  template class LayerwiseTables<Id>;                                                          \
-  template std::vector<LayerwiseSample<Id>> sample_layerwise(                                  \
-      const Topology<Id>&, const LayerwiseRule&, const Minibatches<Id>&, LayerwiseTables<Id>&, \
-      int);
+#define FOREGATHER_LAYERWISE(Id)                                               \
+  template class LayerwiseTables<Id>;                                          \
+  template std::vector<LayerwiseSample<Id>> sample_layerwise(                  \
+      const LayerwiseGraph<Id>&, const LayerwiseRule&, const Minibatches<Id>&, \
+      LayerwiseTables<Id>&, int);
 FOREGATHER_LAYERWISE(std::uint32_t)
 FOREGATHER_LAYERWISE(std::int64_t)
 #undef FOREGATHER_LAYERWISE

@@ -41,7 +41,7 @@ enum class Debias { kNone, kExact, kReference };
 
 /// The graph as the kernel reads it; edge_weight may be empty.
 template <typename Id>
-struct Topology {
+struct LayerwiseGraph {
   std::span<const std::int64_t> indptr;
   std::span<const Id> indices;
   std::span<const float> edge_weight;
@@ -94,7 +94,7 @@ class LayerwiseTables {
 /// Samples all minibatches. Throws InputError for a seed or source that is not a vertex, for seeds
 /// given twice, and for a weight that is not finite.
 template <typename Id>
-std::vector<LayerwiseSample<Id>> sample_layerwise(const Topology<Id>& graph,
+std::vector<LayerwiseSample<Id>> sample_layerwise(const LayerwiseGraph<Id>& graph,
                                                   const LayerwiseRule& rule,
                                                   const Minibatches<Id>& batches,
                                                   LayerwiseTables<Id>& pool, int threads);

@@ -1,113 +1,42 @@
 // Layerwise worker: one minibatch at a time on its way through the layers of layerwise.hpp.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <string>
 
-#include "parallel/buffer.hpp"
 #include "sampling/layerwise/layerwise.hpp"
-#include "sampling/layerwise/piece_sums.hpp"
+#include "sampling/layerwise/layerwise_step.hpp"
 #include "sampling/numbering/numbering.hpp"
-#include "sampling/picking/choose.hpp"
-#include "sampling/sampling_verbs.hpp"
 
 namespace foregather {
-namespace detail {
-
-/// The columns of a layer that were chosen, and what their edges are divided by.
-template <typename Id>
-class Chosen {
- public:
-  void clear(std::size_t expected) {
-    numbers_.clear(expected);
-    divisor.clear();
-    local.clear();
-    // 32 bits per column, and never more than fit into the first cache.
-    bits_ = std::clamp(static_cast<int>(std::bit_width(32 * expected)), 9, 17);
-    filter_.assign(std::size_t{1} << (bits_ - 6), 0);
-  }
-
-  void add(Id column, double by) {
-    numbers_.number(column);
-    divisor.push_back(by);
-    local.push_back(Numbering<Id>::kNone);
-    const std::size_t bit = place(column);
-    filter_[bit >> 6] |= std::uint64_t{1} << (bit & 63);
-  }
-
-  /// False for nearly all columns that were not chosen, without a memory access beyond the cache.
-  bool maybe(Id column) const {
-    const std::size_t bit = place(column);
-    return (filter_[bit >> 6] >> (bit & 63)) & 1;
-  }
-
-  /// The number of a chosen column, kNone for others.
-  std::uint32_t find(Id column) const { return numbers_.find(column); }
-
-  std::vector<double> divisor;       ///< by number
-  std::vector<std::uint32_t> local;  ///< local id by number, kNone until it has one
-
- private:
-  std::size_t place(Id column) const {
-    // Not Numbering's product: columns that share a bit should not share a slot as well.
-    return static_cast<std::size_t>((static_cast<std::uint64_t>(column) * 0xD6E8FEB86659FD93ull) >>
-                                    (64 - bits_));
-  }
-
-  Numbering<Id> numbers_;
-  std::vector<std::uint64_t> filter_;
-  int bits_ = 9;
-};
-
-}  // namespace detail
 
 /// State of one thread.
 template <typename Id>
 class LayerwiseWorker {
  public:
-  LayerwiseSample<Id> run(const Topology<Id>& graph, const LayerwiseRule& rule,
+  LayerwiseSample<Id> run(const LayerwiseGraph<Id>& graph, const LayerwiseRule& rule,
                           std::span<const Id> seeds, std::uint64_t batch) {
-    graph_ = graph;
-    rule_ = rule;
     nodes_ = static_cast<std::int64_t>(graph.indptr.size()) - 1;
     made_ = {};
-    for (auto* held : {&row_, &col_}) held->clear();
-    edge_.clear();
-    weight_.clear();
+    edges_.clear();
     start(seeds);
     for (std::size_t layer = 0; layer < rule.layer_sizes.size(); ++layer) {
-      const std::uint64_t key = layer_key(batch, layer);
-      const std::int64_t s = rule.layer_sizes[layer];
-      const auto before = static_cast<std::int64_t>(edge_.size());
-      const FixedPoint fixed = measure();
-      if (rule.column_weights.empty()) {
-        choose_ladies(fixed, key, s);
-      } else {
-        choose_fastgcn(key, s);
-      }
-      emit();
+      const auto before = static_cast<std::int64_t>(edges_.edge.size());
+      step_.run(graph, nodes_, rule, rule.layer_sizes[layer], layer_key(batch, layer), local_.ids(),
+                local_, edges_);
       made_.num_nodes.push_back(static_cast<std::int64_t>(local_.size()));
-      made_.num_edges.push_back(static_cast<std::int64_t>(edge_.size()) - before);
+      made_.num_edges.push_back(static_cast<std::int64_t>(edges_.edge.size()) - before);
     }
     made_.node.assign(local_.ids().begin(), local_.ids().end());
-    made_.row = row_;  // copies of the right size; what grew is kept for the next minibatch
-    made_.col = col_;
-    made_.edge = edge_;
-    made_.weight = weight_;
+    made_.row = edges_.row;  // copies of the right size; what grew is kept for the next minibatch
+    made_.col = edges_.col;
+    made_.edge = edges_.edge;
+    made_.weight = edges_.weight;
     return std::move(made_);
   }
 
-  std::size_t bytes() const {
-    return sums_.bytes() + passed_.bytes() +
-           (begin_.capacity() + degree_.capacity() + units_.capacity()) * sizeof(std::int64_t);
-  }
+  std::size_t bytes() const { return step_.bytes(); }
 
  private:
-  static void require(bool holds, const char* what) {
-    if (!holds) throw InputError(what);
-  }
-
   void start(std::span<const Id> seeds) {
     local_.clear(local_.size());
     for (Id v : seeds) {
@@ -118,180 +47,17 @@ class LayerwiseWorker {
       }
       local_.number(v);
     }
-    require(local_.size() == seeds.size(), "seeds of a minibatch hold a node twice");
+    if (local_.size() != seeds.size()) {
+      throw InputError("seeds of a minibatch hold a node twice");
+    }
     made_.num_nodes.push_back(static_cast<std::int64_t>(local_.size()));
   }
 
-  // A_iv of edge e in a row of `degree` entries.
-  double value(std::int64_t e, std::int64_t degree) const {
-    return graph_.edge_weight.empty() ? 1.0 / static_cast<double>(degree)
-                                      : static_cast<double>(graph_.edge_weight[e]);
-  }
-
-  // Where the rows of the targets are, and the fixed point of this layer.
-  FixedPoint measure() {
-    const auto ids = local_.ids();
-    const std::int64_t* indptr = graph_.indptr.data();
-    begin_.resize(ids.size());
-    degree_.resize(ids.size());
-    entries_ = 0;
-    widest_ = 0;
-    double largest = 0;
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      if (i + kAhead < ids.size()) __builtin_prefetch(&indptr[ids[i + kAhead]]);
-      const std::int64_t first = indptr[ids[i]], degree = indptr[ids[i] + 1] - first;
-      begin_[i] = first;
-      degree_[i] = degree;
-      entries_ += degree;
-      widest_ = std::max(widest_, degree);
-      const std::int64_t looked_at =
-          graph_.edge_weight.empty() ? std::min<std::int64_t>(degree, 1) : degree;
-      for (std::int64_t e = first; e < first + looked_at; ++e) {
-        const double a = value(e, degree);
-        require(std::isfinite(a), "edge_weight holds a number that is not finite");
-        largest = std::max(largest, a * a);
-      }
-    }
-    return FixedPoint(largest, entries_);
-  }
-
-  // Asks for the rows of a target that comes soon; the hardware finds the rest of a long one.
-  void prefetch_row(std::size_t target) const {
-    if (target >= begin_.size()) return;
-    const auto* at = reinterpret_cast<const char*>(graph_.indices.data() + begin_[target]);
-    const auto bytes = static_cast<std::int64_t>(sizeof(Id)) * degree_[target];
-    for (std::int64_t byte = 0; byte < std::min<std::int64_t>(bytes, 512); byte += 64) {
-      __builtin_prefetch(at + byte);
-    }
-  }
-
-  // Deals the entries of all rows into the pieces of sums_; returns the sum of their squares.
-  std::int64_t deal(const FixedPoint& fixed) {
-    const Id* indices = graph_.indices.data();
-    const bool weighted = !graph_.edge_weight.empty();
-    sums_.start(nodes_, entries_, weighted);
-    units_.resize(begin_.size());
-    std::int64_t total = 0;
-    for (std::size_t target = 0; target < begin_.size(); ++target) {
-      prefetch_row(target + kRowsAhead);
-      const std::int64_t first = begin_[target], last = first + degree_[target];
-      if (weighted) {
-        for (std::int64_t e = first; e < last; ++e) {
-          const auto w = static_cast<double>(graph_.edge_weight[e]);
-          const std::int64_t units = fixed(w * w);
-          sums_.add(indices[e], units);
-          total += units;
-        }
-      } else if (last > first) {
-        const double a = 1.0 / static_cast<double>(last - first);
-        units_[target] = fixed(a * a);
-        total += units_[target] * (last - first);
-        sums_.add_row(indices + first, indices + last, static_cast<std::uint32_t>(target));
-      }
-    }
-    return total;
-  }
-
-  void choose_ladies(const FixedPoint& fixed, std::uint64_t key, std::int64_t s) {
-    const std::int64_t total = deal(fixed);
-    const double unit = fixed.unit(), whole = static_cast<double>(total) * unit;
-    const auto collect = [&](detail::Candidates& candidates) {
-      sums_.visit(units_, [&](std::uint64_t column, std::int64_t sum) {
-        // The place carries the sum, which is all that is asked about a winner.
-        candidates.consider(column, static_cast<double>(sum) * unit, sum);
-      });
-    };
-    const double tau = detail::choose_by(collect, whole, entries_, key, s, found_);
-    chosen_.clear(found_.size());
-    for (const detail::Candidate& winner : found_) {
-      const double p = static_cast<double>(winner.place) * unit;
-      chosen_.add(static_cast<Id>(winner.tie), divide_by(p, tau, whole));
-    }
-  }
-
-  void choose_fastgcn(std::uint64_t key, std::int64_t s) {
-    const double tau = rule_.arrivals->choose(key, s, found_, arrived_);
-    chosen_.clear(found_.size());
-    for (const detail::Candidate& winner : found_) {
-      chosen_.add(static_cast<Id>(winner.place),
-                  divide_by(rule_.column_weights[winner.place], tau, rule_.total));
-    }
-  }
-
-  // What A_iv is divided by for a chosen column of weight p.
-  double divide_by(double p, double tau, double whole) const {
-    if (rule_.debias == Debias::kExact) return inclusion(p * tau);
-    return static_cast<double>(found_.size()) * (p / whole);
-  }
-
-  // Edges from chosen columns, row by row.
-  void emit() {
-    const Id* indices = graph_.indices.data();
-    passed_.reserve(static_cast<std::size_t>(widest_) + 1);
-    std::uint32_t* passed = passed_.data();
-    for (std::size_t target = 0; target < begin_.size(); ++target) {
-      prefetch_row(target + kRowsAhead);
-      const std::int64_t first = begin_[target], degree = degree_[target];
-      std::size_t count = 0;
-      for (std::int64_t i = 0; i < degree; ++i) {
-        passed[count] = static_cast<std::uint32_t>(i);
-        count += chosen_.maybe(indices[first + i]);
-      }
-      if (count > 0) emit_row(target, std::span<const std::uint32_t>(passed, count));
-    }
-  }
-
-  void emit_row(std::size_t target, std::span<const std::uint32_t> passed) {
-    const std::int64_t first = begin_[target], degree = degree_[target];
-    const std::size_t before = edge_.size();
-    row_.resize(before + passed.size());
-    edge_.resize(before + passed.size());
-    row_weight_.resize(passed.size());
-    std::uint32_t* row = row_.data() + before;
-    std::int64_t* edge = edge_.data() + before;
-    std::size_t count = 0;
-    double sum = 0;
-    for (std::uint32_t i : passed) {
-      const std::int64_t e = first + i;
-      const Id column = graph_.indices[e];
-      const std::uint32_t at = chosen_.find(column);
-      if (at == Numbering<Id>::kNone) continue;  // so columns that are no vertices end here
-      if (chosen_.local[at] == Numbering<Id>::kNone) chosen_.local[at] = local_.number(column);
-      row[count] = chosen_.local[at];
-      edge[count] = e;
-      row_weight_[count] = value(e, degree) / chosen_.divisor[at];
-      sum += row_weight_[count++];
-    }
-    row_.resize(before + count);
-    edge_.resize(before + count);
-    col_.resize(before + count, static_cast<std::uint32_t>(target));
-    if (rule_.debias == Debias::kNone) return;
-    const double scale = rule_.debias == Debias::kReference && sum != 0 ? sum : 1;
-    weight_.resize(before + count);
-    for (std::size_t i = 0; i < count; ++i) {
-      weight_[before + i] = static_cast<float>(row_weight_[i] / scale);
-    }
-  }
-
-  static constexpr std::size_t kAhead = 16;     // items between a prefetch and its use
-  static constexpr std::size_t kRowsAhead = 6;  // rows
-
-  Topology<Id> graph_;
-  LayerwiseRule rule_{};
-  std::int64_t nodes_ = 0, entries_ = 0, widest_ = 0;
+  std::int64_t nodes_ = 0;
   LayerwiseSample<Id> made_;
-  std::vector<std::uint32_t> row_, col_;
-  std::vector<std::int64_t> edge_;
-  std::vector<float> weight_;
+  LayerwiseEdges edges_;
   Numbering<Id> local_;
-  Numbering<std::int64_t> arrived_;
-  std::vector<std::int64_t> begin_, degree_;  ///< rows of the targets
-  std::vector<std::int64_t> units_;           ///< of one entry of each, unweighted
-  detail::PieceSums<Id> sums_;
-  Buffer<std::uint32_t> passed_;
-  std::vector<double> row_weight_;
-  std::vector<detail::Candidate> found_;
-  detail::Chosen<Id> chosen_;
+  LayerwiseStep<Id> step_;
 };
 
 }  // namespace foregather

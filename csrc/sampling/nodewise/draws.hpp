@@ -34,9 +34,10 @@ struct Fanout {
 /// All edges alike.
 template <typename Id>
 struct UniformDraw {
-  static constexpr bool kAsks = false, kReads = false;
+  static constexpr bool kAsks = false, kReads = false, kExact = true;
   Fanout fanout;
 
+  void use(std::uint64_t key) { fanout.key = key; }
   std::int64_t likely(const FrontierRow<Id>& row) const { return fanout.of(row.degree); }
   std::int64_t most(const FrontierRow<Id>& row) const { return fanout.of(row.degree); }
   bool whole(const FrontierRow<Id>& row) const {
@@ -61,10 +62,11 @@ struct UniformDraw {
 /// Edges by weight; those of weight 0 are as if they were not there.
 template <typename Id>
 struct WeightedDraw {
-  static constexpr bool kAsks = true, kReads = false;
+  static constexpr bool kAsks = true, kReads = false, kExact = true;
   Fanout fanout;
   const EdgeWeights& weights;
 
+  void use(std::uint64_t key) { fanout.key = key; }
   std::uint32_t positive(const FrontierRow<Id>& row) const {
     return weights.positive.empty() ? row.degree
                                     : weights.positive[static_cast<std::size_t>(row.node)];

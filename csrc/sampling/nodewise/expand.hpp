@@ -18,7 +18,9 @@
 //     void ask(row)                  prefetches what operator() reads, inlined by force (see
 //                                    prefetch_range); only called if kAsks
 //     void weigh(row, edge, count, weight)  weights of the edges taken; only called if weighs()
-// and constants kAsks and kReads (operator() reads the ids itself, so they need no prefetch).
+//     void use(key)                  the rows that follow have another key; only typed sampling
+// and constants kAsks, kReads (operator() reads the ids itself, so they need no prefetch) and
+// kExact (likely and most are what the row gives).
 //
 // Memory: 4 bytes per vertex of the graph for each thread (relabel.hpp), 12 bytes per frontier row,
 // and the results. Everything is kept and reused for the next minibatch.
@@ -89,6 +91,20 @@ struct FrontierRow {
   std::uint32_t degree;
 };
 
+/// Where the last rows ended that a stage of the pipeline was through with.
+class Trail {
+ public:
+  static constexpr std::size_t kLag = 16;  ///< rows between two stages
+
+  explicit Trail(std::int64_t at) { ends_.fill(at); }
+  /// Adds the end of a row; returns that of the row kLag before.
+  std::int64_t push(std::int64_t end) { return std::exchange(ends_[turn_++ % kLag], end); }
+
+ private:
+  std::array<std::int64_t, kLag> ends_;
+  std::size_t turn_ = 0;
+};
+
 /// The state of one thread: relabelling table and scratch.
 template <typename Id>
 class Expansion {
@@ -114,24 +130,11 @@ class Expansion {
  private:
   static constexpr std::int64_t kAhead = 24;  // rows ahead whose indptr is asked for
   static constexpr std::int64_t kAsk = 24;    // rows ahead that a Draw is asked for
-  static constexpr std::size_t kLag = 16;     // rows between the stages of the pipeline
 
   // Edges [first, last) of the minibatch.
   struct Block {
     std::int64_t first = 0, last = 0;
   };
-  // Where the last rows ended that a stage was through with.
-  class Trail {
-   public:
-    explicit Trail(std::int64_t at) { ends_.fill(at); }
-    /// Adds the end of a row; returns that of the row kLag before.
-    std::int64_t push(std::int64_t end) { return std::exchange(ends_[turn_++ % kLag], end); }
-
-   private:
-    std::array<std::int64_t, kLag> ends_;
-    std::size_t turn_ = 0;
-  };
-
   void begin_rows(std::int64_t first, std::int64_t last);
   template <typename Draw>
   std::int64_t find_rows(const Topology<Id>& graph, std::int64_t first, std::int64_t last,

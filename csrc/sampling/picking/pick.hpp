@@ -53,6 +53,29 @@ inline bool rank_distinct(const std::uint32_t* drawn, std::uint32_t count, std::
   return pairs == count;
 }
 
+/// Puts numbers below `limit` in order. They were drawn evenly, so there is a bucket for each,
+/// which holds one or so; what is left to do inside buckets is little. Many are left to std::sort.
+inline void sort_even(std::uint32_t* numbers, std::uint32_t count, std::uint32_t limit) {
+  constexpr std::uint32_t kLeast = 16, kMost = 512;
+  if (count < kLeast || count > kMost) return std::sort(numbers, numbers + count);
+  std::array<std::uint32_t, kMost> placed;
+  std::array<std::uint16_t, kMost + 1> begin;
+  std::fill_n(begin.begin(), count + 1, std::uint16_t{0});
+  const std::uint64_t scale = (std::uint64_t{count} << 32) / limit;
+  const auto bucket = [&](std::uint32_t x) { return static_cast<std::size_t>(x * scale >> 32); };
+  for (std::uint32_t i = 0; i < count; ++i) ++begin[bucket(numbers[i]) + 1];
+  for (std::uint32_t b = 0; b < count; ++b) {
+    begin[b + 1] = static_cast<std::uint16_t>(begin[b + 1] + begin[b]);
+  }
+  for (std::uint32_t i = 0; i < count; ++i) placed[begin[bucket(numbers[i])]++] = numbers[i];
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::uint32_t own = placed[i];
+    std::uint32_t at = i;
+    for (; at > 0 && numbers[at - 1] > own; --at) numbers[at] = numbers[at - 1];
+    numbers[at] = own;
+  }
+}
+
 // Few picks of a long row. A draw that is taken already is replaced by `last`, which is larger than
 // all before; that is rare, so all are drawn first.
 inline void pick_few(std::uint64_t key, std::uint32_t degree, std::uint32_t count,
@@ -91,7 +114,7 @@ inline void pick_many(std::uint64_t key, std::uint32_t degree, std::uint32_t cou
     return;
   }
   for (std::uint32_t slot = 0; slot < count; ++slot) scratch[out[slot] / 64] = 0;
-  std::sort(out, out + count);
+  sort_even(out, count, degree);
 }
 
 }  // namespace detail
@@ -114,7 +137,7 @@ inline void pick_distinct(std::uint64_t key, std::uint32_t degree, std::uint32_t
 inline void pick_any(std::uint64_t key, std::uint32_t degree, std::uint32_t count,
                      std::uint32_t* out) {
   for (std::uint32_t slot = 0; slot < count; ++slot) out[slot] = bounded(key, slot, degree);
-  std::sort(out, out + count);
+  detail::sort_even(out, count, degree);
 }
 
 }  // namespace foregather

@@ -36,29 +36,27 @@ inline void draw_rest(std::uint64_t key, std::span<const float> weights, std::ui
 /// Edges of a timed relation by weight; FrontierRow::degree is the length of the prefix.
 template <typename Id>
 struct PrefixDraw {
-  static constexpr bool kAsks = false, kReads = false;
+  static constexpr bool kAsks = false, kReads = false, kExact = true;
   Fanout fanout;
   const EdgeWeights& weights;
   const std::int64_t* indptr;
   std::vector<AliasCell>& cells;  ///< scratch
 
-  std::int64_t likely(const FrontierRow<Id>& row) const { return fanout.of(row.degree); }
-  std::int64_t most(const FrontierRow<Id>& row) const { return fanout.of(row.degree); }
+  void use(std::uint64_t key) { fanout.key = key; }
+  std::int64_t likely(const FrontierRow<Id>& row) const { return fanout.of(positive(row)); }
+  std::int64_t most(const FrontierRow<Id>& row) const { return likely(row); }
   bool whole(const FrontierRow<Id>& row) const {
     return row.degree == 0 || (weights.positive.empty() && fanout.all_of(row.degree));
   }
   void ask(const FrontierRow<Id>&) {}
+  void weigh(const FrontierRow<Id>&, const std::int64_t*, std::uint32_t, float*) {}
 
   std::uint32_t operator()(const FrontierRow<Id>& row, std::int64_t* edge) {
     if (indptr[row.node + 1] - row.begin == row.degree) {
       return WeightedDraw<Id>{fanout, weights}(row, edge);
     }
     const auto own = weights.weights.subspan(static_cast<std::size_t>(row.begin), row.degree);
-    std::uint32_t some = row.degree;
-    if (!weights.positive.empty()) {
-      some = static_cast<std::uint32_t>(
-          std::count_if(own.begin(), own.end(), [](float w) { return w > 0; }));
-    }
+    const std::uint32_t some = positive(row);
     if (some == 0) return 0;
     std::uint32_t count = 0;
     if (fanout.all_of(some)) {
@@ -74,6 +72,14 @@ struct PrefixDraw {
   }
 
  private:
+  // Edges of the prefix that may be taken.
+  std::uint32_t positive(const FrontierRow<Id>& row) const {
+    if (weights.positive.empty()) return row.degree;
+    const auto own = weights.weights.subspan(static_cast<std::size_t>(row.begin), row.degree);
+    return static_cast<std::uint32_t>(
+        std::count_if(own.begin(), own.end(), [](float w) { return w > 0; }));
+  }
+
   void pick(std::uint64_t key, const FrontierRow<Id>& row, std::span<const float> own,
             std::uint32_t count) {
     const std::uint32_t length = row.degree;

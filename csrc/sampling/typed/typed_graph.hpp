@@ -11,6 +11,7 @@
 
 #include "parallel/buffer.hpp"
 #include "sampling/nodewise/expand.hpp"
+#include "sampling/nodewise/labor.hpp"
 #include "sampling/picking/alias.hpp"
 
 namespace foregather {
@@ -22,6 +23,7 @@ struct TypedRelation {
   std::vector<std::int64_t> fanouts;   ///< one per layer; 0: not sampled, -1: all
   EdgeWeights weights = {};            ///< no cells: all edges alike
   std::span<const std::int64_t> time;  ///< [E] or empty
+  std::span<const float> values = {};  ///< of LABOR's matrix, [E]; empty: 1 / degree
 
   /// Whether any layer samples it.
   bool used() const {
@@ -45,6 +47,9 @@ struct TypedRule {
   bool trees = false;    ///< each seed has a tree of its own
   bool last = false;     ///< of a timed relation the last edges, and not drawn ones
   bool induced = false;  ///< all edges between the vertices met, in place of those sampled
+  bool labor = false;    ///< by LABOR (labor.hpp); then without replacement, last and induced
+  bool same = false;     ///< LABOR's numbers of layer 0 serve all layers
+  LaborWeight weight = LaborWeight::kNone;  ///< of LABOR's edges
 };
 
 /// The seeds of one type; seed s of minibatch i is one of seeds[ptr[i] .. ptr[i + 1]).
@@ -54,6 +59,19 @@ struct TypedSeeds {
   std::span<const std::int64_t> rows;   ///< the number each tree is keyed by; empty without trees
   std::span<const std::int64_t> times;  ///< the latest time each tree may see; empty: any
 };
+
+/// Throws InputError unless groups of seeds are of ascending types of the graph, and cut into
+/// `count` minibatches.
+inline void check_groups(std::span<const TypedSeeds> seeds, std::size_t types, std::size_t count) {
+  std::size_t next = 0;
+  for (const TypedSeeds& group : seeds) {
+    check_cuts(group.seeds, group.ptr, count);
+    if (group.type < next || group.type >= types) {
+      throw InputError("seeds are not given by ascending types of the graph");
+    }
+    next = group.type + 1;
+  }
+}
 
 /// Vertices of one type in a minibatch.
 template <typename Id>
@@ -68,6 +86,8 @@ struct TypeArrays {
 struct RelationArrays {
   Buffer<std::uint32_t> row, col;
   Buffer<std::int64_t> edge;
+  Buffer<float> weight;                 ///< only if `weighted`
+  bool weighted = false;                ///< whether edges have weights
   std::vector<std::int64_t> num_edges;  ///< L, or one number if induced
   std::int64_t count = 0;
 
@@ -76,6 +96,7 @@ struct RelationArrays {
     row.reserve(all, old);
     col.reserve(all, old);
     edge.reserve(all, old);
+    if (weighted) weight.reserve(all, old);
   }
 };
 

@@ -4,10 +4,11 @@
 #include <limits>
 
 #include "parallel/pool.hpp"
-#include "sampling/keys.hpp"
 #include "sampling/nodewise/draws.hpp"
+#include "sampling/nodewise/labor_draw.hpp"
 #include "sampling/typed/prefix_draw.hpp"
 #include "sampling/typed/typed_step.hpp"
+#include "sampling/typed/typed_team.hpp"
 
 namespace foregather {
 
@@ -58,6 +59,7 @@ void TypedWorker<Id>::start(const TypedGraph<Id>& graph, const TypedRule& rule,
   for (RelationArrays& edges : out.relations) {
     edges.num_edges.clear();
     edges.count = 0;
+    edges.weighted = rule.labor && rule.weight != LaborWeight::kNone;
     edges.make_room(1, 0);
   }
   keys_.clear();
@@ -86,35 +88,68 @@ void TypedWorker<Id>::start(const TypedGraph<Id>& graph, const TypedRule& rule,
   }
 }
 
+// Makes ready the step of a relation in a layer; returns whether there is anything to expand.
+template <typename Id>
+bool TypedWorker<Id>::set(TypedStep<Id>& step, const TypedGraph<Id>& graph, const TypedRule& rule,
+                          std::size_t relation, std::size_t layer, Span rows,
+                          const TypedArrays<Id>& out) const {
+  const TypedRelation<Id>& own = graph.relations[relation];
+  step.relation = &own;
+  step.number = relation;
+  step.fanout = own.fanouts[layer];
+  step.first = rows.first;
+  step.last = rows.last;
+  step.before = out.relations[relation].count;
+  step.timed = !own.time.empty() && !times_.empty();
+  step.cut = -1;
+  if (rule.last && step.timed) std::swap(step.cut, step.fanout);
+  if (own.fanouts[layer] == 0 || rows.first == rows.last) return false;
+  step.start.reserve(static_cast<std::size_t>(rows.last - rows.first));
+  step.degree.reserve(static_cast<std::size_t>(rows.last - rows.first));
+  return true;
+}
+
+// Calls use(draw) with the Draw of a step, which draws under `key` and with the scratch of this
+// thread.
+template <typename Id>
+template <typename Use>
+void TypedWorker<Id>::with_draw(const TypedGraph<Id>& graph, const TypedRule& rule,
+                                const TypedStep<Id>& step, std::uint64_t key, const Use& use) {
+  const TypedRelation<Id>& own = *step.relation;
+  if (rule.labor) {
+    LaborDraw<Id> draw{rule.weight,
+                       own.values,
+                       step.fanout,
+                       SharedDraw(key),
+                       own.graph.indices.data(),
+                       best_sweep<Id>(graph.num_nodes[own.source]),
+                       weights_};
+    return use(draw);
+  }
+  if (step.fanout > 0) picks_.reserve(static_cast<std::size_t>(step.fanout));
+  const Fanout fanout{step.fanout, rule.replace, key, picks_.data(), scratch_};
+  if (own.weights.cells.empty() || (rule.last && step.timed)) {
+    UniformDraw<Id> draw{fanout};
+    use(draw);
+  } else if (!step.timed) {
+    WeightedDraw<Id> draw{fanout, own.weights};
+    use(draw);
+  } else {
+    PrefixDraw<Id> draw{fanout, own.weights, own.graph.indptr.data(), cells_};
+    use(draw);
+  }
+}
+
 template <typename Id>
 template <bool kTrees>
-void TypedWorker<Id>::expand(const TypedGraph<Id>& graph, const TypedRule& rule,
-                             std::size_t relation, std::size_t layer, Span rows,
-                             TypedArrays<Id>& out) {
-  const TypedRelation<Id>& own = graph.relations[relation];
-  RelationArrays& edges = out.relations[relation];
-  const std::int64_t number = own.fanouts[layer], before = edges.count;
-  if (number != 0 && rows.first < rows.last) {
-    const bool timed = !own.time.empty() && !times_.empty();
-    const bool last = rule.last && timed;
-    if (number > 0) picks_.reserve(static_cast<std::size_t>(number));
-    const Fanout fanout{last ? -1 : number, rule.replace, relation_key(layers_[0], relation),
-                        picks_.data(), scratch_};
-    const auto draw_by = [&](auto draw) {
-      const TypeArrays<Id>& target = out.types[own.target];
-      const std::int64_t likely = find_rows(own, last ? number : -1, rows, draw, target);
-      edges.make_room(before + likely, before);
-      run<kTrees>(own, relation, rows, draw, edges, out);
-    };
-    if (own.weights.cells.empty() || last) {
-      draw_by(UniformDraw<Id>{fanout});
-    } else if (!timed) {
-      draw_by(WeightedDraw<Id>{fanout, own.weights});
-    } else {
-      draw_by(PrefixDraw<Id>{fanout, own.weights, own.graph.indptr.data(), cells_});
-    }
+void TypedWorker<Id>::expand(const TypedGraph<Id>& graph, const TypedRule& rule, std::size_t layer,
+                             std::span<const Span> frontier, TypedArrays<Id>& out) {
+  TypedStep<Id>& step = steps_[0];
+  for (std::size_t r = 0; r < graph.relations.size(); ++r) {
+    if (!set(step, graph, rule, r, layer, frontier[graph.relations[r].target], out)) continue;
+    with_draw(graph, rule, step, relation_key(layers_[0], r),
+              [&](auto& draw) { run<kTrees>(step, draw, out); });
   }
-  edges.num_edges.push_back(edges.count - before);
 }
 
 // All edges between the vertices of the minibatch, for the relations that were sampled.
@@ -128,9 +163,16 @@ void TypedWorker<Id>::induce(const TypedGraph<Id>& graph, const TypedRule& rule,
     edges.count = 0;
     const Span rows{0, relation.used() ? known(rule, relation.target) : 0};
     const UniformDraw<Id> all{{-1, false, 0, nullptr, scratch_}};
-    find_rows(relation, -1, rows, all, target);
+    TypedStep<Id>& step = steps_[0];
+    step.relation = &relation;
+    step.first = 0;
+    step.cut = -1;
+    step.timed = !relation.time.empty() && !times_.empty();
+    step.start.reserve(static_cast<std::size_t>(rows.last));
+    step.degree.reserve(static_cast<std::size_t>(rows.last));
+    find_rows(step, rows, all, target);
     for (std::int64_t i = rows.first; i < rows.last; ++i) {
-      const FrontierRow<Id> own = row(i, target);
+      const FrontierRow<Id> own = step.row(i, target);
       edges.make_room(edges.count + own.degree, edges.count);
       for (std::int64_t e = own.begin; e < own.begin + own.degree; ++e) {
         const auto v =
@@ -153,22 +195,33 @@ template <typename Id>
 void TypedWorker<Id>::sample(const TypedGraph<Id>& graph, const TypedRule& rule,
                              std::span<const TypedSeeds> seeds, std::size_t index,
                              std::uint64_t seed, std::uint64_t epoch, std::uint64_t batch,
-                             TypedArrays<Id>& out) {
+                             TypedArrays<Id>& out, std::span<TypedWorker> team) {
   start(graph, rule, seeds, index, seed, epoch, batch, out);
   const std::size_t types = graph.num_nodes.size();
+  // How many edges LABOR takes of a row is not known before, so a team could not place them.
+  const bool alone = team.size() < 2 || rule.labor;
+  if (steps_.empty()) steps_.resize(1);
   std::vector<Span> frontier(types);
+  std::vector<std::int64_t> before(graph.relations.size());
   for (std::size_t layer = 0; layer < rule.layers; ++layer) {
     for (std::size_t t = 0; t < types; ++t) frontier[t].last = known(rule, t);
+    for (std::size_t r = 0; r < before.size(); ++r) before[r] = out.relations[r].count;
     layers_.clear();
-    for (const std::uint64_t key : keys_) layers_.push_back(layer_key(key, layer));
+    for (const std::uint64_t key : keys_) {
+      layers_.push_back(layer_key(key, rule.same ? 0 : layer));
+    }
     if (layers_.empty()) layers_.push_back(0);  // no trees: nothing is drawn
-    for (std::size_t r = 0; r < graph.relations.size(); ++r) {
-      const Span rows = frontier[graph.relations[r].target];
-      if (rule.trees) {
-        expand<true>(graph, rule, r, layer, rows, out);
-      } else {
-        expand<false>(graph, rule, r, layer, rows, out);
-      }
+    if (rule.trees && alone) {
+      expand<true>(graph, rule, layer, frontier, out);
+    } else if (alone) {
+      expand<false>(graph, rule, layer, frontier, out);
+    } else if (rule.trees) {
+      expand_by_team<true>(graph, rule, layer, frontier, team, out);
+    } else {
+      expand_by_team<false>(graph, rule, layer, frontier, team, out);
+    }
+    for (std::size_t r = 0; r < before.size(); ++r) {
+      out.relations[r].num_edges.push_back(out.relations[r].count - before[r]);
     }
     for (std::size_t t = 0; t < types; ++t) {
       out.types[t].num_nodes.push_back(known(rule, t));
@@ -180,7 +233,8 @@ void TypedWorker<Id>::sample(const TypedGraph<Id>& graph, const TypedRule& rule,
 
 template <typename Id>
 std::size_t TypedWorker<Id>::bytes() const {
-  std::size_t total = start_.bytes() + degree_.bytes() + wide_.bytes() + picks_.bytes();
+  std::size_t total = picks_.bytes();
+  for (const TypedStep<Id>& step : steps_) total += step.bytes();
   for (const Relabel& table : plain_) total += table.bytes();
   for (const TreeNumbers& table : paired_) total += table.bytes();
   return total;
@@ -191,13 +245,8 @@ void sample_typed(const TypedGraph<Id>& graph, const TypedRule& rule,
                   std::span<const TypedSeeds> seeds, std::uint64_t seed, std::uint64_t epoch,
                   std::uint64_t first_batch, int threads, std::span<TypedWorker<Id>> workers,
                   std::span<TypedArrays<Id>* const> out) {
-  std::size_t next = 0;
+  check_groups(seeds, graph.num_nodes.size(), out.size());
   for (const TypedSeeds& group : seeds) {
-    check_cuts(group.seeds, group.ptr, out.size());
-    if (group.type < next || group.type >= graph.num_nodes.size()) {
-      throw InputError("seeds are not given by ascending types of the graph");
-    }
-    next = group.type + 1;
     if (rule.trees && group.rows.size() != group.seeds.size()) {
       throw InputError("rows does not have an entry for each seed");
     }
@@ -205,10 +254,12 @@ void sample_typed(const TypedGraph<Id>& graph, const TypedRule& rule,
       throw InputError("times does not have an entry for each seed");
     }
   }
+  const auto all = static_cast<std::size_t>(threads);
+  const std::size_t team = std::max<std::size_t>(1, all / std::max<std::size_t>(1, out.size()));
   parallel_tasks(static_cast<std::int64_t>(out.size()), threads, [&](std::int64_t i, int thread) {
     const auto k = static_cast<std::size_t>(i);
-    workers[static_cast<std::size_t>(thread)].sample(graph, rule, seeds, k, seed, epoch,
-                                                     first_batch + k, *out[k]);
+    const auto own = workers.subspan(static_cast<std::size_t>(thread) * team, team);
+    own[0].sample(graph, rule, seeds, k, seed, epoch, first_batch + k, *out[k], own);
   });
 }
 

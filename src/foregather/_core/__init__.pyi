@@ -1020,10 +1020,49 @@ def split_fields(line: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order
 def hash_strings(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu')], seed: int = 0) -> None:
     """XXH64 of each string data[offsets[i]:offsets[i + 1]]."""
 
+class TypedLayerwise32:
+    """Bulk layer-wise sampling over one graph with types."""
+
+    def __init__(self, num_nodes: Sequence[int], layers: int, debias: int, all_rows: bool) -> None: ...
+
+    def add(self, source: int, target: int, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], sizes: Sequence[int], weights: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> None:
+        """Adds the next relation; types are numbers."""
+
+    def sample(self, groups: Sequence[tuple[int, Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None]], count: int, seed: int, epoch: int, first_batch: int, threads: int = 0) -> list[tuple[Any, ...]]:
+        """
+        Minibatches as those of TypedKernel32; debias is 0 for none, 1 exact, 2 reference, and all_rows takes the weights of columns over all rows, as FastGCN.
+        """
+
+    @property
+    def table_bytes(self) -> int:
+        """Bytes kept for all threads."""
+
+class TypedLayerwise64:
+    """Bulk layer-wise sampling over one graph with types."""
+
+    def __init__(self, num_nodes: Sequence[int], layers: int, debias: int, all_rows: bool) -> None: ...
+
+    def add(self, source: int, target: int, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], sizes: Sequence[int], weights: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> None:
+        """Adds the next relation; types are numbers."""
+
+    def sample(self, groups: Sequence[tuple[int, Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None]], count: int, seed: int, epoch: int, first_batch: int, threads: int = 0) -> list[tuple[Any, ...]]:
+        """
+        Minibatches as those of TypedKernel32; debias is 0 for none, 1 exact, 2 reference, and all_rows takes the weights of columns over all rows, as FastGCN.
+        """
+
+    @property
+    def table_bytes(self) -> int:
+        """Bytes kept for all threads."""
+
 class TypedKernel32:
     """Bulk neighbour sampling over one graph with types."""
 
     def __init__(self, num_nodes: Sequence[int], layers: int, replace: bool, trees: bool, last: bool, induced: bool) -> None: ...
+
+    def use_labor(self, same: bool, weight: int) -> None:
+        """
+        Draws by LABOR, before relations are added: the same numbers in all layers; weights of edges 0 for none, 1 exact, 2 reference. Weights of relations are then its matrix.
+        """
 
     def add(self, source: int, target: int, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], fanouts: Sequence[int], weights: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, time: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> None:
         """
@@ -1032,7 +1071,7 @@ class TypedKernel32:
 
     def sample(self, groups: Sequence[tuple[int, Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None]], count: int, seed: int, epoch: int, first_batch: int, threads: int = 0) -> list[tuple[Any, ...]]:
         """
-        Minibatches as ([(node, num_nodes, seed_position, tree) a type], [(row, col, num_edges, edge) a relation]); a group of seeds is (type, seeds, ptr, rows, times).
+        Minibatches as ([(node, num_nodes, seed_position, tree) a type], [(row, col, num_edges, edge, weight) a relation]); a group of seeds is (type, seeds, ptr, rows, times).
         """
 
     @property
@@ -1044,6 +1083,11 @@ class TypedKernel64:
 
     def __init__(self, num_nodes: Sequence[int], layers: int, replace: bool, trees: bool, last: bool, induced: bool) -> None: ...
 
+    def use_labor(self, same: bool, weight: int) -> None:
+        """
+        Draws by LABOR, before relations are added: the same numbers in all layers; weights of edges 0 for none, 1 exact, 2 reference. Weights of relations are then its matrix.
+        """
+
     def add(self, source: int, target: int, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], fanouts: Sequence[int], weights: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, time: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> None:
         """
         Adds the next relation; types are numbers. Rows ascend by time where it is given.
@@ -1051,7 +1095,7 @@ class TypedKernel64:
 
     def sample(self, groups: Sequence[tuple[int, Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None]], count: int, seed: int, epoch: int, first_batch: int, threads: int = 0) -> list[tuple[Any, ...]]:
         """
-        Minibatches as ([(node, num_nodes, seed_position, tree) a type], [(row, col, num_edges, edge) a relation]); a group of seeds is (type, seeds, ptr, rows, times).
+        Minibatches as ([(node, num_nodes, seed_position, tree) a type], [(row, col, num_edges, edge, weight) a relation]); a group of seeds is (type, seeds, ptr, rows, times).
         """
 
     @property

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from foregather.sampling.disk import DiskTopology
     from foregather.sampling.full import Full
     from foregather.sampling.hetero.hetero_bulk import HeteroBulk, HeteroSample
+    from foregather.sampling.hetero.hetero_labor import HeteroLabor
+    from foregather.sampling.hetero.hetero_layerwise import HeteroFastGCN, HeteroLadies
     from foregather.sampling.hetero.hetero_neighbor import HeteroNeighbor
     from foregather.sampling.labor import Labor
     from foregather.sampling.layerwise import FastGCN, Ladies
@@ -39,6 +41,9 @@ __all__ = [
     "RandomWalk",
     "Saint",
     "HeteroNeighbor",
+    "HeteroLabor",
+    "HeteroLadies",
+    "HeteroFastGCN",
     "HeteroSample",
     "HeteroBulk",
     "induced_subgraphs",
@@ -62,6 +67,9 @@ _HOME = {
     "RandomWalk": "subgraphs.walk",
     "Saint": "subgraphs.saint",
     "HeteroNeighbor": "hetero.hetero_neighbor",
+    "HeteroLabor": "hetero.hetero_labor",
+    "HeteroLadies": "hetero.hetero_layerwise",
+    "HeteroFastGCN": "hetero.hetero_layerwise",
     "HeteroSample": "hetero.hetero_bulk",
     "HeteroBulk": "hetero.hetero_bulk",
     "induced_subgraphs": "subgraphs.subgraph",

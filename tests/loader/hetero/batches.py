@@ -122,6 +122,8 @@ def _flat(batch: Any) -> dict[Any, Any]:
 def _same(one: Any, other: Any) -> bool:
     if isinstance(one, Tensor):
         return one.dtype == other.dtype and torch.equal(one, other)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
     return bool(one == other)
 
 

@@ -1,13 +1,14 @@
 """hetero_batch: turns a sample of a typed graph into PyG's `HeteroData`.
 
 Pure: the same sample gives the same tensors. Every node type and every relation of the graph is in
-every batch, empty where nothing was reached.
+every batch, empty where nothing was reached. The weights of a sampler stand in for those of the
+graph, which they hold.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import replace as replaced
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,23 @@ from foregather.loader.hetero.columns import Columns, edge_columns, node_columns
 from foregather.loader.hetero.input_rows import Dealt
 from foregather.sampling.hetero.hetero_bulk import EdgeSample, HeteroSample, NodeSample
 
-__all__ = ["HeteroAssembler", "as_long", "edge_index_of"]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["HeteroAssembler", "HeteroLayer", "as_long", "edge_index_of"]
+
+
+class HeteroLayer(NamedTuple):
+    """The edges of one relation in one layer, for samplers that expand per layer.
+
+    Used as `conv((x_source[:size[0]], x_target[:size[1]]), edge_index)`.
+    """
+
+    edge_index: "Tensor"  #: int64 [2, m]: sources, targets
+    e_id: "Tensor"  #: int64 [m]: positions in the edge_index that the relation was made from
+    size: tuple[int, int]  #: nodes of the source type after the layer, of the target type before it
+    weight: "Tensor | None"  #: float32 [m], or None for 1
+    edge_attr: "Tensor | None"  #: edge feature rows [m, width], or None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +109,12 @@ class HeteroAssembler:
                     held["seed_time"] = torch.from_numpy(np.array(rows.time))
             _fill(made[name], held)
         for edge_type, edges in sample.edges.items():
-            _fill(made[edge_type], self._of_edges(self.edges[edge_type], edges))
+            held = self._of_edges(self.edges[edge_type], edges)
+            if sample.expand == "per-layer":
+                ends = sample.nodes[edge_type[0]], sample.nodes[edge_type[2]]
+                held["layers"] = _layers(held, edges, *ends)
+                del held["edge_index"]
+            _fill(made[edge_type], held)
         return made
 
     def _of_nodes(self, columns: Columns, nodes: NodeSample, layered: bool) -> dict[str, Any]:
@@ -105,13 +127,38 @@ class HeteroAssembler:
         return held
 
     def _of_edges(self, columns: Columns, edges: EdgeSample) -> dict[str, Any]:
+        import torch
+
         held: dict[str, Any] = {"edge_index": edge_index_of(edges)}
         if edges.edge is not None:
             held["e_id"] = None if "e_id" in columns.arrays else as_long(edges.edge)
             held |= columns.rows(edges.edge, self.threads, self.pin)
+        if edges.weight is not None:
+            held["edge_weight"] = torch.from_numpy(np.array(edges.weight))
         if edges.num_edges is not None:
             held["num_sampled_edges"] = list(edges.num_edges)
         return held
+
+
+def _layers(
+    held: dict[str, Any], edges: EdgeSample, sources: NodeSample, targets: NodeSample
+) -> list[HeteroLayer]:
+    """The layers in the order a model applies them: the widest first."""
+    layers: list[HeteroLayer] = []
+    end = 0
+    for layer, count in enumerate(edges.num_edges or ()):
+        own, end = slice(end, end + count), end + count
+        weight, attr = (held.get(name) for name in ("edge_weight", "edge_attr"))
+        layers.append(
+            HeteroLayer(
+                held["edge_index"][:, own].contiguous(),
+                held["e_id"][own],
+                (sources.num_nodes[layer + 1], targets.num_nodes[layer]),
+                None if weight is None else weight[own],
+                None if attr is None else attr[own],
+            )
+        )
+    return layers[::-1]
 
 
 def _fill(store: Any, held: dict[str, Any]) -> None:

@@ -41,7 +41,9 @@ class HeteroLoader(EpochLoader):
     is PyG's), `y` and `time` where the type has them, `num_sampled_nodes`, and with disjoint trees
     `batch`; for the type of the input rows also `input_id`, `batch_size`, `seed_id` and
     `seed_time`; for every relation `edge_index`, `e_id` (positions in the edge_index it was made
-    from), `edge_attr`, `edge_weight`, `time` and `num_sampled_edges`.
+    from), `edge_attr`, `edge_weight`, `time` and `num_sampled_edges`. With a sampler that expands
+    per layer (`HeteroLadies`, `HeteroFastGCN`) relations have `layers` in place of `edge_index`:
+    for each layer, the widest first, its edge_index, e_id, size, weight and edge_attr.
 
     `for batch in loader` is one epoch; the next loop is the next epoch, also after a `break`. After
     `load_state_dict` the first loop continues inside the epoch. Each of several loops yields its
@@ -57,7 +59,8 @@ class HeteroLoader(EpochLoader):
         batch_size: input rows per batch.
         input_time: one time per input row (for a mask, per node it selects): its tree sees nothing
             later. None, with times of nodes: those of the input nodes.
-        sampler: a `HeteroNeighbor`, instead of num_neighbors and its options.
+        sampler: a `HeteroNeighbor`, `HeteroLabor`, `HeteroLadies` or `HeteroFastGCN`, instead of
+            num_neighbors and its options; the weights that it gives edges are `edge_weight`.
         shuffle: a new order of the input rows each epoch.
         drop_last: drop a smaller last batch.
         replace: sample neighbours with replacement.

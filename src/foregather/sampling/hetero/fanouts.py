@@ -31,8 +31,8 @@ class Fanouts:
     default: tuple[int, ...] | None
 
     @staticmethod
-    def make(given: Any) -> "Fanouts":
-        """Converts the caller's value.
+    def make(given: Any, name: str = "num_neighbors") -> "Fanouts":
+        """Converts the caller's value of the argument `name`.
 
         Raises:
             InputError: no layers, lists of different lengths, or a number below -1.
@@ -43,21 +43,23 @@ class Fanouts:
         if hasattr(given, "values") and hasattr(given, "default"):  # PyG's NumNeighbors
             given, default = given.values, given.default
         if isinstance(given, Mapping):
-            pairs = {_edge_type(key): _numbers(value, key) for key, value in given.items()}
+            pairs = {
+                _edge_type(key, name): _numbers(value, key, name) for key, value in given.items()
+            }
             if len(pairs) < len(given):
-                raise InputError("num_neighbors names a relation twice; leave one of them out")
+                raise InputError(f"{name} names a relation twice; leave one of them out")
             named = tuple(sorted(pairs.items()))
         elif isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
-            raise InputError(f"num_neighbors is a {type(given).__name__}, {_EXPECTED}")
+            raise InputError(f"{name} is a {type(given).__name__}, {_EXPECTED}")
         else:
             named, default = (), given
-        made = Fanouts(named, None if default is None else _numbers(default, None))
+        made = Fanouts(named, None if default is None else _numbers(default, None, name))
         lengths = {len(numbers) for _, numbers in named} | {len(made.default or ())} - {0}
         if not lengths:
-            raise InputError("num_neighbors is empty, expected one number per layer")
+            raise InputError(f"{name} is empty, expected one number per layer")
         if len(lengths) > 1:
             raise InputError(
-                f"num_neighbors has lists of {' and '.join(map(str, sorted(lengths)))} numbers, "
+                f"{name} has lists of {' and '.join(map(str, sorted(lengths)))} numbers, "
                 "but hops must be the same across all relations: one number per layer"
             )
         return made
@@ -78,8 +80,8 @@ class Fanouts:
         for name in edge_types:
             if name not in own and self.default is None:
                 raise InputError(
-                    f"num_neighbors has no entry for relation {show_edge_type(name)}; add one "
-                    "([0, ...] leaves the relation out)"
+                    f"the numbers per layer have no entry for relation {show_edge_type(name)}; add "
+                    "one ([0, ...] leaves the relation out)"
                 )
         return [own.get(name, self.default or ()) for name in edge_types]
 
@@ -91,7 +93,7 @@ class Fanouts:
         return f"Fanouts({shown}{rest})" if rest else repr(shown)
 
 
-def _edge_type(key: Any) -> EdgeType:
+def _edge_type(key: Any, name: str) -> EdgeType:
     """An edge type, also as PyG writes it in one string: source__relation__target."""
     if hasattr(key, "to_tuple"):  # the keys of NumNeighbors
         key = key.to_tuple()
@@ -102,23 +104,22 @@ def _edge_type(key: Any) -> EdgeType:
         or not all(isinstance(part, str) for part in parts)
     ):
         raise InputError(
-            f"num_neighbors has {key!r:.80}, expected an edge type: (source type, relation, target "
-            "type)"
+            f"{name} has {key!r:.80}, expected an edge type: (source type, relation, target type)"
         )
     return parts[0], parts[1], parts[2]
 
 
-def _numbers(given: Any, key: Any) -> tuple[int, ...]:
+def _numbers(given: Any, key: Any, name: str) -> tuple[int, ...]:
     where = "" if key is None else f" of {key!r:.120}"
     if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
-        raise InputError(f"num_neighbors{where} is a {type(given).__name__}, {_EXPECTED}")
+        raise InputError(f"{name}{where} is a {type(given).__name__}, {_EXPECTED}")
     if not len(given):
-        raise InputError(f"num_neighbors{where} is empty, expected one number per layer")
+        raise InputError(f"{name}{where} is empty, expected one number per layer")
     for layer, number in enumerate(given):
         whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
         if not whole or not -1 <= number < 1 << 31:
             raise InputError(
-                f"num_neighbors{where} has {number!r} for layer {layer}, expected a number of "
-                "neighbours, 0 for none or -1 for all"
+                f"{name}{where} has {number!r} for layer {layer}, expected a number of "
+                f"{'neighbours' if name == 'num_neighbors' else 'nodes'}, 0 for none or -1 for all"
             )
     return tuple(int(number) for number in given)

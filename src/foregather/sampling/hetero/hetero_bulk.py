@@ -24,6 +24,7 @@ from foregather.errors import FormatError, InputError
 from foregather.files import write_safely
 from foregather.graph.convert.reading.npz import ZipArrays
 from foregather.graph.hetero.names import EdgeType, check_edge_type, check_name, show_edge_type
+from foregather.sampling.bulk import Expand
 from foregather.targets import check_target
 from foregather.units import format_bytes, format_number
 
@@ -70,12 +71,15 @@ class EdgeSample:
             of the sampler; None where edges were added in the other direction.
         num_edges: edges of each layer, L numbers with sum m; None where edges have no layer
             (`subgraph_type` is not "directional").
+        weight: float32 [m], by which sums over the edges are right on average; None where the
+            sampler gives none.
     """
 
     row: npt.NDArray[np.uint32]
     col: npt.NDArray[np.uint32]
     edge: npt.NDArray[np.int64] | None
     num_edges: tuple[int, ...] | None
+    weight: npt.NDArray[np.float32] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,11 +90,14 @@ class HeteroSample:
         nodes: by node type, all types of the graph in their order.
         edges: by relation, all relations of the graph in their order.
         batch: number of the minibatch in its epoch.
+        expand: "once": a node has the edges of one layer. "per-layer": every layer has edges into
+            all nodes known before it, so that a model applies each layer to its own edges.
     """
 
     nodes: Mapping[str, NodeSample]
     edges: Mapping[EdgeType, EdgeSample]
     batch: int
+    expand: Expand = "once"
 
     @property
     def nbytes(self) -> int:
@@ -135,8 +142,9 @@ class HeteroBulk:
         for sample in self.samples:
             for name, values in _arrays(sample):
                 state.update(np.frombuffer(f"{name}:{len(values)};".encode(), np.uint8))
-                # as int64, so that the digest does not depend on how ids are stored
-                state.update(np.ascontiguousarray(values, np.int64).view(np.uint8))
+                # ids as int64, so that the digest does not depend on how they are stored
+                kind = np.float32 if values.dtype.kind == "f" else np.int64
+                state.update(np.ascontiguousarray(values, kind).view(np.uint8))
         return f"{state.digest():016x}"
 
     def summary(self) -> str:
@@ -172,6 +180,8 @@ class HeteroBulk:
                         value = getattr(part, name)
                         if value is not None:
                             arrays[f"{number}.{kind}.{place}.{name}"] = np.asarray(value)
+            if sample.expand == "per-layer":
+                arrays[f"{number}.per_layer"] = np.zeros(0, np.int64)
         head = np.array([len(self), self.epoch, self.first_batch], np.int64)
         file = io.BytesIO()
         np.savez(file, head=head, seed=np.array(self.seed, np.uint64), **arrays)  # type: ignore[arg-type]
@@ -197,7 +207,7 @@ class HeteroBulk:
 
 _FIELDS = {
     "nodes": ("node", "num_nodes", "tree", "seed_position"),
-    "edges": ("row", "col", "edge", "num_edges"),
+    "edges": ("row", "col", "edge", "num_edges", "weight"),
 }
 _MOST = 1 << 40  # bytes of an array; an archive cannot claim more than this
 
@@ -216,8 +226,8 @@ def _arrays(sample: HeteroSample) -> Iterator[tuple[str, Array]]:
     for edge_type, edges in sample.edges.items():
         counts = None if edges.num_edges is None else np.array(edges.num_edges, np.int64)
         for name, array in zip(
-            ("row", "col", "edge", "counts"),
-            (edges.row, edges.col, edges.edge, counts),
+            ("row", "col", "edge", "counts", "weight"),
+            (edges.row, edges.col, edges.edge, counts, edges.weight),
             strict=True,
         ):
             if array is not None:
@@ -230,6 +240,7 @@ def to_hetero_samples(
     edge_types: Sequence[EdgeType],
     first_batch: int,
     layers: bool,
+    expand: Expand = "once",
 ) -> list[HeteroSample]:
     """Converts a kernel's result to samples.
 
@@ -239,6 +250,7 @@ def to_hetero_samples(
         edge_types: names of the relations, by number.
         first_batch: number of the first minibatch.
         layers: whether edges have layers.
+        expand: how layers are expanded.
     """
     return [
         HeteroSample(
@@ -247,10 +259,13 @@ def to_hetero_samples(
                 for name, (node, num_nodes, position, tree) in zip(node_types, types, strict=True)
             },
             {
-                name: EdgeSample(row, col, edge, tuple(num_edges) if layers else None)
-                for name, (row, col, num_edges, edge) in zip(edge_types, relations, strict=True)
+                name: EdgeSample(row, col, edge, tuple(counts) if layers else None, weight)
+                for name, (row, col, counts, edge, weight) in zip(
+                    edge_types, relations, strict=True
+                )
             },
             first_batch + number,
+            expand,
         )
         for number, (types, relations) in enumerate(made)
     ]
@@ -274,7 +289,9 @@ def _load(file: ZipArrays) -> HeteroBulk:
             name: _load_edges(file, f"{number}.edges.{place}.")
             for place, name in enumerate(edge_types)
         }
-        samples.append(HeteroSample(nodes, edges, first + number))
+        layered = f"{number}.per_layer" in file.names()
+        expand: Expand = "per-layer" if layered else "once"
+        samples.append(HeteroSample(nodes, edges, first + number, expand))
         if not _fits(samples[-1]):
             raise FormatError(f"minibatch {number} in {file.name} does not fit together")
     return HeteroBulk(samples, int(seed), epoch, first)
@@ -334,7 +351,10 @@ def _load_edges(file: ZipArrays, place: str) -> EdgeSample:
         counts is not None and (min(counts, default=0) < 0 or sum(counts) != len(row))
     ):
         raise FormatError(f"{place}edge in {file.name} does not fit its rows")
-    return EdgeSample(row, col, edge, counts)
+    weight = _array(file, f"{place}weight", (np.float32,))
+    if weight is not None and len(weight) != len(row):
+        raise FormatError(f"{place}weight in {file.name} does not fit its rows")
+    return EdgeSample(row, col, edge, counts, weight)
 
 
 def _fits(sample: HeteroSample) -> bool:

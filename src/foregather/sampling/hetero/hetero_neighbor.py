@@ -7,7 +7,7 @@ in the minibatch cannot change it. A graph of one type and one relation gives th
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy.typing as npt
@@ -16,9 +16,10 @@ from foregather.errors import InputError
 from foregather.graph.hetero.graph import HeteroGraph
 from foregather.sampling.bulk import Expand
 from foregather.sampling.hetero.bidirectional import add_reverse_edges, reverse_relations
+from foregather.sampling.hetero.checks import check_one_of
 from foregather.sampling.hetero.fanouts import Fanouts
-from foregather.sampling.hetero.hetero_bulk import HeteroBulk, to_hetero_samples
-from foregather.sampling.hetero.inputs import seed_groups
+from foregather.sampling.hetero.hetero_bulk import HeteroBulk
+from foregather.sampling.hetero.inputs import sample_by
 from foregather.sampling.hetero.kernel import Kernel, make_kernel
 from foregather.sampling.hetero.relation_weights import RelationWeights
 from foregather.sampling.kernel_cache import GraphCache
@@ -80,10 +81,10 @@ class HeteroNeighbor:
         put = object.__setattr__
         put(self, "num_neighbors", Fanouts.make(self.num_neighbors))
         put(self, "weights", RelationWeights.make(self.weights))
-        _check_one_of("subgraph_type", self.subgraph_type, SubgraphType)
-        _check_one_of("temporal_strategy", self.temporal_strategy, TemporalStrategy)
+        check_one_of("subgraph_type", self.subgraph_type, SubgraphType)
+        check_one_of("temporal_strategy", self.temporal_strategy, TemporalStrategy)
         if self.time is not None:
-            _check_one_of("time", self.time, TimeLevel)
+            check_one_of("time", self.time, TimeLevel)
             put(self, "disjoint", True)
         if self.temporal_strategy == "last":
             if self.time is None:
@@ -139,19 +140,12 @@ class HeteroNeighbor:
             FormatError: the graph is damaged.
             StorageError: it cannot be read.
         """
-        groups, count = seed_groups(self, graph, seeds, rows, times)
-        made = self._kernel(graph).sample(groups, count, seed, epoch, first_batch, threads)
-        samples = to_hetero_samples(
-            made,
-            graph.node_types,
-            graph.edge_types,
-            first_batch,
-            self.subgraph_type == "directional",
-        )
-        if self.subgraph_type == "bidirectional":
-            reverse = reverse_relations(graph.edge_types)
-            samples = [add_reverse_edges(sample, reverse) for sample in samples]
-        return HeteroBulk(samples, seed, epoch, first_batch)
+        keys, layers = (seed, epoch, first_batch, threads), self.subgraph_type == "directional"
+        bulk = sample_by(self._kernel, self, graph, (seeds, rows, times), keys, layers)
+        if self.subgraph_type != "bidirectional":
+            return bulk
+        reverse = reverse_relations(graph.edge_types)
+        return replace(bulk, samples=[add_reverse_edges(sample, reverse) for sample in bulk])
 
     def _kernel(self, graph: HeteroGraph) -> Kernel:
         """The kernel of a graph."""
@@ -167,9 +161,3 @@ class HeteroNeighbor:
             )
 
         return self._kept.get(graph, make)
-
-
-def _check_one_of(name: str, value: Any, kinds: Any) -> None:
-    known = kinds.__args__
-    if value not in known:
-        raise InputError(f"{name} is {value!r:.40}, expected {' or '.join(map(repr, known))}")

@@ -1,6 +1,6 @@
-"""inputs: checks the seeds of a typed bulk, with the rows that key trees and the times they see."""
+"""inputs: from seeds, the rows that key their trees and their times to typed minibatches."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -9,9 +9,12 @@ import numpy.typing as npt
 from foregather.errors import InputError
 from foregather.graph.hetero.graph import HeteroGraph
 from foregather.graph.hetero.names import find_node_type
+from foregather.sampling.bulk import Expand
+from foregather.sampling.hetero.hetero_bulk import HeteroBulk, to_hetero_samples
+from foregather.sampling.hetero.kernel import Kernel
 from foregather.sampling.seeds import flatten
 
-__all__ = ["seed_groups"]
+__all__ = ["sample_by", "seed_groups"]
 
 Array = npt.NDArray[Any]
 ByType = Mapping[str, Sequence[Array]]
@@ -24,6 +27,40 @@ class _Rule(Protocol):
     def disjoint(self) -> bool: ...
     @property
     def time(self) -> str | None: ...
+    @property
+    def expand(self) -> Expand: ...
+
+
+def sample_by(
+    kernel: Callable[[HeteroGraph], Kernel],
+    rule: _Rule,
+    graph: HeteroGraph,
+    given: tuple[ByType, ByType | None, ByType | None],
+    keys: tuple[int, int, int, int],
+    layers: bool = True,
+) -> HeteroBulk:
+    """Samples minibatches by a kernel.
+
+    Args:
+        kernel: gives that of the graph.
+        rule: the sampler.
+        graph: the graph.
+        given: seeds, rows and times, by node type.
+        keys: seed, epoch, number of the first minibatch, and threads.
+        layers: whether edges have layers.
+
+    Raises:
+        InputError: what is given does not fit the graph, the sampler or each other.
+        FormatError: the graph is damaged.
+        StorageError: it cannot be read.
+    """
+    groups, count = seed_groups(rule, graph, *given)
+    seed, epoch, first_batch, _ = keys
+    made = kernel(graph).sample(groups, count, *keys)
+    samples = to_hetero_samples(
+        made, graph.node_types, graph.edge_types, first_batch, layers, rule.expand
+    )
+    return HeteroBulk(samples, seed, epoch, first_batch)
 
 
 def seed_groups(

@@ -1,10 +1,11 @@
-"""kernel: the core's kernel for one typed graph and one sampler.
+"""kernel: the core's kernels for one typed graph and one sampler.
 
 Types and relations are handed over in the order of their sorted names, which numbers them. The
 kernel walks relations as `HeteroGraph.relation` gives them: checked, in memory, and with rows by
 time where times count.
 """
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,15 +13,19 @@ import numpy.typing as npt
 
 from foregather import _core
 from foregather.graph.hetero.graph import HeteroGraph
-from foregather.graph.hetero.names import about, show_edge_type
-from foregather.graph.hetero.relation import Level
+from foregather.graph.hetero.names import EdgeType, about, show_edge_type
+from foregather.graph.hetero.relation import Level, Relation
+from foregather.sampling.hetero.checks import DEBIAS
 from foregather.sampling.hetero.fanouts import Fanouts
 from foregather.sampling.hetero.relation_weights import RelationWeights
+from foregather.sampling.layerwise import Debias
 
-__all__ = ["Kernel", "make_kernel"]
+__all__ = ["Kernel", "make_kernel", "make_labor_kernel", "make_layerwise_kernel"]
 
 Array = npt.NDArray[Any]
-Kernel: TypeAlias = _core.TypedKernel32 | _core.TypedKernel64
+_NodeWise: TypeAlias = _core.TypedKernel32 | _core.TypedKernel64
+_LayerWise: TypeAlias = _core.TypedLayerwise32 | _core.TypedLayerwise64
+Kernel: TypeAlias = _NodeWise | _LayerWise
 
 
 def make_kernel(
@@ -49,19 +54,98 @@ def make_kernel(
     """
     if weights is not None:
         weights.check(graph)
-    # One width for all ids: that of the widest. Narrower ones are copied, which only graphs with a
-    # type of 2^32 nodes and relations between smaller ones see.
-    wide = any(relation.indices.dtype == np.int64 for relation in graph.edges.values())
-    dtype = np.int64 if wide else np.uint32
-    counts = [table.num_nodes for table in graph.nodes.values()]
-    kernel: Kernel = (_core.TypedKernel64 if wide else _core.TypedKernel32)(
-        counts, fanouts.num_layers, *rule, induced
+    wide = _wide(graph)
+    kernel: _NodeWise = (_core.TypedKernel64 if wide else _core.TypedKernel32)(
+        _counts(graph), fanouts.num_layers, *rule, induced
     )
+
+    def by(edge_type: EdgeType, relation: Relation, drawn: bool) -> Array | None:
+        return None if weights is None or not drawn else weights.of(edge_type, relation)
+
+    _add_relations(kernel, graph, fanouts, wide, time, by)
+    return kernel
+
+
+def make_labor_kernel(
+    graph: HeteroGraph,
+    fanouts: Fanouts,
+    time: Level | None,
+    rule: tuple[bool, bool, Debias],
+) -> Kernel:
+    """Makes the kernel of LABOR; relations with weights have those as their matrix.
+
+    Args:
+        graph: the graph.
+        fanouts: how many edges of a row are taken on average.
+        time: whose times limit trees.
+        rule: in trees; the same numbers in all layers; how edges are weighted.
+
+    Raises:
+        InputError: the graph has no such relations or times.
+        FormatError: the graph is damaged.
+        StorageError: it cannot be read.
+    """
+    trees, same, debias = rule
+    wide = _wide(graph)
+    kernel: _NodeWise = (_core.TypedKernel64 if wide else _core.TypedKernel32)(
+        _counts(graph), fanouts.num_layers, False, trees, False, False
+    )
+    kernel.use_labor(same, DEBIAS.index(debias))
+    _add_relations(kernel, graph, fanouts, wide, time, _own_weights)
+    return kernel
+
+
+def make_layerwise_kernel(
+    graph: HeteroGraph, sizes: Fanouts, debias: Debias, all_rows: bool
+) -> Kernel:
+    """Makes the kernel of LADIES, or of FastGCN with the weights of columns over all rows.
+
+    Raises:
+        InputError: the graph has no such relations, or weights that are not finite.
+        FormatError: the graph is damaged.
+        StorageError: it cannot be read.
+    """
+    wide = _wide(graph)
+    kernel: _LayerWise = (_core.TypedLayerwise64 if wide else _core.TypedLayerwise32)(
+        _counts(graph), sizes.num_layers, DEBIAS.index(debias), all_rows
+    )
+    _add_relations(kernel, graph, sizes, wide, None, _own_weights)
+    return kernel
+
+
+def _own_weights(edge_type: EdgeType, relation: Relation, used: bool) -> Array | None:
+    return relation.weights
+
+
+def _wide(graph: HeteroGraph) -> bool:
+    """Whether ids have 64 bits.
+
+    One width for all: that of the widest. Narrower ones are copied, which only graphs with a type
+    of 2^32 nodes and relations between smaller ones see.
+    """
+    return any(relation.indices.dtype == np.int64 for relation in graph.edges.values())
+
+
+def _counts(graph: HeteroGraph) -> list[int]:
+    return [table.num_nodes for table in graph.nodes.values()]
+
+
+def _add_relations(
+    kernel: Any,
+    graph: HeteroGraph,
+    fanouts: Fanouts,
+    wide: bool,
+    time: Level | None,
+    weights: Callable[[EdgeType, Relation, bool], Array | None],
+) -> None:
+    """Hands the relations to a kernel, with weights(edge type, relation, whether it is sampled)."""
     number = {name: at for at, name in enumerate(graph.node_types)}
+    dtype = np.int64 if wide else np.uint32
     for edge_type, own in zip(graph.edge_types, fanouts.of(graph.edge_types), strict=True):
         relation = graph.relation(edge_type, time)
         with about(f"relation {show_edge_type(edge_type)}"):
-            by = None if weights is None or not any(own) else weights.of(edge_type, relation)
+            by = weights(edge_type, relation, any(own))
+            more = () if time is None else (relation.time,)
             kernel.add(
                 number[edge_type[0]],
                 number[edge_type[2]],
@@ -69,6 +153,5 @@ def make_kernel(
                 np.ascontiguousarray(relation.indices, dtype),
                 list(own),
                 None if by is None else np.ascontiguousarray(by),
-                None if time is None else relation.time,
+                *more,
             )
-    return kernel
