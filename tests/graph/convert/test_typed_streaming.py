@@ -1,5 +1,7 @@
 """Typed conversion in bounded memory: the same folder for any budget, and that of the arrays."""
 
+import os
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,6 +18,7 @@ from tests.some import some
 def small_budgets(monkeypatch):
     """Budgets are what steps may use, however small: buffers and parts of a few records."""
     monkeypatch.setattr(run, "working_memory", lambda memory: memory)
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # hundreds of small files
 
 
 @settings(deadline=None, max_examples=12, suppress_health_check=list(HealthCheck))
@@ -24,7 +27,7 @@ def small_budgets(monkeypatch):
     size=st.sampled_from([0, 1, 7, 40, 300]),
     text=st.booleans(),
     end=st.sampled_from(["parquet", "csv"]),
-    memory=st.sampled_from([3_000, 20_000, 200_000]),
+    memory=st.sampled_from([8_000, 30_000, 200_000]),
 )
 def test_any_budget_gives_the_graph_of_the_arrays(tmp_path_factory, seed, size, text, end, memory):
     if size == 0 and end == "csv":
@@ -44,7 +47,7 @@ def test_any_budget_gives_the_graph_of_the_arrays(tmp_path_factory, seed, size, 
 def test_every_file_is_the_same_for_any_budget(tmp_path, monkeypatch):
     path = random_tables(3, 2000, True).write(tmp_path)
     found = []
-    for name, memory, rows in (("a", 4_000, 50), ("b", 100_000, 999), ("c", "1GB", 1 << 18)):
+    for name, memory, rows in (("a", 8_000, 50), ("b", 100_000, 999), ("c", "1GB", 1 << 18)):
         monkeypatch.setattr(reading, "_MOST_ROWS", rows)
         convert(path, tmp_path / name, memory=memory)
         files = sorted(p for p in (tmp_path / name).rglob("*") if p.is_file())

@@ -161,7 +161,7 @@ def _oracle(user: Any, item: Any, bought: Any, facts: Any) -> tuple[HeteroGraph,
             ids=_kept(item["id"]),
         ),
         "tag": NodeTable.of(len(tags), ids=tags if tags else None),
-        "entity": NodeTable.of(len(entities), ids=entities),
+        "entity": NodeTable.of(len(entities), ids=entities if entities else None),
     }
     edges: dict[Any, Relation] = {}
     dropped: dict[str, int] = {}

@@ -134,5 +134,5 @@ def read_batches(
         for one in columns
     ]
     with _open(path) as database:
-        cursor = database.execute(f"SELECT {', '.join(asked)} FROM {quoted(table.name)}")
-        yield from cursor.to_arrow_reader(rows)
+        found = database.sql(f"SELECT {', '.join(asked)} FROM {quoted(table.name)}")
+        yield from found.to_arrow_reader(rows)
