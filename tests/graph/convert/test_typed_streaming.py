@@ -21,7 +21,7 @@ def small_budgets(monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda _: None)  # hundreds of small files
 
 
-@settings(deadline=None, max_examples=12, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=8, suppress_health_check=list(HealthCheck))
 @given(
     seed=st.integers(0, 1 << 30),
     size=st.sampled_from([0, 1, 7, 40, 300]),
@@ -45,7 +45,7 @@ def test_any_budget_gives_the_graph_of_the_arrays(tmp_path_factory, seed, size, 
 
 
 def test_every_file_is_the_same_for_any_budget(tmp_path, monkeypatch):
-    path = random_tables(3, 2000, True).write(tmp_path)
+    path = random_tables(3, 700, True).write(tmp_path)
     found = []
     for name, memory, rows in (("a", 8_000, 50), ("b", 100_000, 999), ("c", "1GB", 1 << 18)):
         monkeypatch.setattr(reading, "_MOST_ROWS", rows)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from foregather.graph.convert.typed.spec import read_spec
+from foregather.graph.convert.typed.description.spec import read_spec
 from foregather.graph.hetero import HeteroGraph
 from foregather.graph.on_disk.npy import pack_header
 from tests.graph.hetero.typed_graphs import CITES, typed_graph

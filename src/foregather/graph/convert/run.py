@@ -35,7 +35,7 @@ from foregather.graph.convert.topology import (
     is_wide,
     record_dtype,
 )
-from foregather.graph.convert.typed.kind import typed_source
+from foregather.graph.convert.typed.description.kind import typed_source
 from foregather.graph.convert.typed.run import convert_typed
 from foregather.graph.convert.working_memory import working_memory as _working_memory
 from foregather.graph.on_disk.writer import FolderWriter

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from foregather.graph.convert.typed.description.node_spec import NodeSpec
 from foregather.graph.convert.typed.journal import Journal
 from foregather.graph.convert.typed.lookup.columns import kind_of, stored_ids
 from foregather.graph.convert.typed.lookup.index import Finder, Index, IndexBuilder
-from foregather.graph.convert.typed.node_spec import NodeSpec
+from foregather.graph.convert.typed.lookup.joined import JoinedColumn
 from foregather.graph.convert.typed.reader import Reader
+from foregather.graph.convert.typed.tables import Table
 from foregather.graph.hetero.on_disk.stored import node_folder
 from foregather.graph.hetero.text_ids import TextIds
 from foregather.graph.on_disk.npy import map_array
@@ -71,6 +73,7 @@ class Building:
     types: dict[str, TypeFacts] = field(default_factory=dict)
     prints: dict[str, str] = field(default_factory=dict)
     _indexes: dict[tuple[str, str | None], Index] = field(default_factory=dict)
+    _joined: int = 0
 
     def path(self, name: str, array: str) -> Path:
         """The file of an array of a node type."""
@@ -89,16 +92,38 @@ class Building:
         """Takes an index that was made with a type, or for a column of it."""
         self._indexes[name, column] = index
 
-    def finder(self, spec: NodeSpec, column: str | None = None) -> Finder:
+    def finder(
+        self, spec: NodeSpec, named: tuple[Table, str], column: str | None = None
+    ) -> Finder | JoinedColumn:
         """What finds the nodes of a type by their ids, or by another column of their table.
 
+        Args:
+            spec: the type.
+            named: the table and the column whose batches it will be asked for, in order.
+            column: of the table of the type; None for its ids.
+
         Raises:
-            InputError: another column holds a value twice.
+            InputError: another column holds a value twice, or ids are of another kind.
         """
         known = (spec.name, column)
         if known not in self._indexes:
             self.keep(*known, self._index(spec, column))
-        return self._indexes[known].finder(self.memory // 8, self.threads)
+        index = self._indexes[known]
+        if index.nbytes <= self.memory // 8:
+            return Finder(index, self.threads)
+        table, asked = named
+        where = f"column {asked!r} of {table.name}"
+        text = [asked] if index.kind == "text" else []
+        batches = self.reader.batches(table, [asked], text)
+        self._joined += 1
+        return JoinedColumn(
+            index,
+            ((batch[asked], where) for batch in batches),
+            self.writer,
+            f"joined-{self._joined}",
+            self.memory // 2,
+            self.threads,
+        )
 
     def _index(self, spec: NodeSpec, column: str | None) -> Index:
         """An index that is not there: of another column, or of a type done before a kill."""

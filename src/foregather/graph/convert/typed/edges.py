@@ -1,27 +1,31 @@
 """edges: relations from tables of edges, and from the foreign keys of node tables."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from foregather.errors import InputError
 from foregather.graph.convert.topology import check_weights
+from foregather.graph.convert.typed.description.node_spec import Foreign, NodeSpec
+from foregather.graph.convert.typed.description.spec import EdgeSpec
 from foregather.graph.convert.typed.lookup.index import Finder
-from foregather.graph.convert.typed.node_spec import Foreign, NodeSpec
+from foregather.graph.convert.typed.lookup.joined import JoinedColumn
 from foregather.graph.convert.typed.reader import Reader
 from foregather.graph.convert.typed.relations import RelationOut
-from foregather.graph.convert.typed.spec import EdgeSpec
 from foregather.graph.convert.typed.tables import Batch, arrow
 from foregather.graph.convert.typed.values import is_text, numbers_of, plain, times_of
 from foregather.graph.hetero.columns import check_times
 
-__all__ = ["add_edges", "add_foreign"]
+__all__ = ["Ends", "add_edges", "add_foreign"]
 
 Array = npt.NDArray[Any]
+#: What finds the nodes at one end of the edges.
+Ends: TypeAlias = Finder | JoinedColumn
 
 
-def add_edges(spec: EdgeSpec, ends: tuple[Finder, Finder], reader: Reader, out: RelationOut) -> int:
+def add_edges(spec: EdgeSpec, ends: Sequence[Ends], reader: Reader, out: RelationOut) -> int:
     """Reads a relation; returns how many rows were left out because an end is no node.
 
     Raises:
@@ -86,7 +90,7 @@ def _unknown(spec: EdgeSpec, batch: Batch, found: list[Array], rows: int) -> Inp
 
 
 def add_foreign(
-    spec: NodeSpec, key: Foreign, end: Finder, reader: Reader, out: RelationOut, strict: bool
+    spec: NodeSpec, key: Foreign, end: Ends, reader: Reader, out: RelationOut, strict: bool
 ) -> int:
     """Reads a foreign key of a table; returns how many of its values point nowhere.
 

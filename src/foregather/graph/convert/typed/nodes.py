@@ -10,10 +10,10 @@ import numpy.typing as npt
 from foregather.errors import FormatError, InputError, StorageError
 from foregather.graph.convert.typed.building import Building, TypeFacts
 from foregather.graph.convert.typed.codes import Codes
+from foregather.graph.convert.typed.description.node_spec import NodeSpec
+from foregather.graph.convert.typed.description.spec import Spec
 from foregather.graph.convert.typed.lookup.columns import IdColumn, collect_ids
 from foregather.graph.convert.typed.lookup.index import Index
-from foregather.graph.convert.typed.node_spec import NodeSpec
-from foregather.graph.convert.typed.spec import Spec
 from foregather.graph.convert.typed.tables import Batch, Table, arrow
 from foregather.graph.convert.typed.values import is_date, is_text, labels_of, numbers_of, times_of
 from foregather.graph.hetero.columns import check_times

@@ -11,13 +11,16 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from foregather.errors import StorageError
 from foregather.graph.convert.nodes.node_options import SplitRule
 from foregather.graph.convert.typed.building import Building, TypeFacts
+from foregather.graph.convert.typed.databases.duck import MEMORY
+from foregather.graph.convert.typed.databases.table import DatabaseTable
+from foregather.graph.convert.typed.description.node_spec import NodeSpec
+from foregather.graph.convert.typed.description.spec import Spec, read_spec
 from foregather.graph.convert.typed.journal import LEFT, Journal
-from foregather.graph.convert.typed.node_spec import NodeSpec
 from foregather.graph.convert.typed.nodes import naming_columns, write_type
 from foregather.graph.convert.typed.reader import Reader
-from foregather.graph.convert.typed.spec import Spec, read_spec
 from foregather.graph.convert.typed.splits import labelled_type, write_splits
 from foregather.graph.convert.typed.steps import made_of, relations_of, write_relations
 from foregather.graph.convert.typed.tables import arrow
@@ -65,8 +68,13 @@ def convert_typed(
     """
     started = time.perf_counter()
     arrow()  # before the budget is counted
-    work = working_memory(parse_size(memory))
+    budget = parse_size(memory)
+    work = working_memory(budget)  # before a database is looked through
     spec = _with_splits(read_spec(Path(src)), splits)
+    bases = [one.file.engine for one in spec.nodes if isinstance(one.file, DatabaseTable)]
+    if "duckdb" in bases:
+        work = working_memory(budget, MEMORY)
+    _check_files(spec)
     spec = replace(spec, strict=spec.strict or strict)
     with FolderWriter(dst, overwrite, TYPED, LEFT) as writer:
         known = _types(spec)
@@ -117,6 +125,18 @@ def _with_splits(spec: Spec, splits: bool | SplitRule) -> Spec:
         gone = {labelled_type(spec, splits).name}
     nodes = (replace(one, split=None) if one.name in gone else one for one in spec.nodes)
     return replace(spec, nodes=tuple(nodes))
+
+
+def _check_files(spec: Spec) -> None:
+    """Refuses files that are not there before hours of work."""
+    files = [one.file for one in (*spec.nodes, *spec.edges)]
+    files += [path for one in spec.nodes for path in one.arrays.values()]
+    files += [] if spec.triples is None else [spec.triples.file]
+    for file in files:
+        if isinstance(file, Path) and not file.exists():
+            raise StorageError(
+                f"{file.name} does not exist; check the file names of the description"
+            )
 
 
 def _types(spec: Spec) -> list[NodeSpec]:

@@ -14,8 +14,8 @@ from foregather.errors import BudgetError, InputError
 from foregather.graph.convert.nodes.node_options import SplitRule, check_sides
 from foregather.graph.convert.nodes.node_splits import read_times
 from foregather.graph.convert.typed.building import Building, TypeFacts
-from foregather.graph.convert.typed.node_spec import NodeSpec
-from foregather.graph.convert.typed.spec import Spec
+from foregather.graph.convert.typed.description.node_spec import NodeSpec
+from foregather.graph.convert.typed.description.spec import Spec
 from foregather.graph.hetero.on_disk.stored import node_folder
 from foregather.graph.mapped import fetch
 from foregather.graph.on_disk.npy import map_array

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from foregather import _core
+import foregather
 from foregather.errors import InputError
 from foregather.graph.convert.typed.building import Building
-from foregather.graph.convert.typed.edges import add_edges, add_foreign
-from foregather.graph.convert.typed.node_spec import NodeSpec, foreign_types
+from foregather.graph.convert.typed.description.node_spec import NodeSpec, foreign_types
+from foregather.graph.convert.typed.description.spec import Spec
+from foregather.graph.convert.typed.edges import Ends, add_edges, add_foreign
 from foregather.graph.convert.typed.relations import EdgeColumns, RelationOut
-from foregather.graph.convert.typed.spec import Spec
 from foregather.graph.convert.typed.triples import read_facts, relation_names
 from foregather.graph.hetero.names import EdgeType, about, show_edge_type
 from foregather.graph.on_disk.digest import json_digest
@@ -37,7 +37,7 @@ class Relations:
 
 def made_of(*parts: Any) -> str:
     """A digest of everything a step depends on, of this version."""
-    return json_digest({"core": _core.__name__, "parts": [repr(one) for one in parts]})
+    return json_digest({"version": foregather.__version__, "parts": [repr(one) for one in parts]})
 
 
 def relations_of(spec: Spec, building: Building) -> Relations:
@@ -148,16 +148,23 @@ def write_relations(
             step = _Step(one.type, relations, building, parts)
             if step.made is None:
                 has = (one.time is not None, one.weight is not None, len(one.features))
+                asked = ((one.type[0], one.source), (one.type[2], one.target))
+                ends = [building.finder(types[end], (one.file, name)) for end, name in asked]
                 out = step.out(EdgeColumns(*has))
-                ends = [building.finder(types[end]) for end in (one.type[0], one.type[2])]
-                lost = add_edges(one, (ends[0], ends[1]), building.reader, out)
-                ends.clear()
+                lost = add_edges(one, ends, building.reader, out)
+                _close(ends)
                 step.made = step.finish(out, lost)
             found[one.type] = step.made
     found |= _facts(spec, types, relations, building)
     for name, back in relations.back.items():
         found[back] = Made(found[name].edges)
     return found
+
+
+def _close(ends: list[Ends]) -> None:
+    """Frees what found the nodes, before the edges are sorted."""
+    for end in ends:
+        end.close()
 
 
 def _foreign(
@@ -173,10 +180,10 @@ def _foreign(
         parts = [key, node.file, spec.strict, building.reader.stamp(node.file)]
         step = _Step(name, relations, building, parts)
         if step.made is None:
+            end = building.finder(types[key.type], (node.file, key.column), key.key)
             out = step.out(EdgeColumns())
-            end = building.finder(types[key.type], key.key)
             lost = add_foreign(node, key, end, building.reader, out, spec.strict)
-            del end
+            _close([end])
             step.made = step.finish(out, lost)
         found[name] = step.made
     return found
@@ -193,12 +200,15 @@ def _facts(
     parts = [triples, reader.stamp(triples.file)]
     steps = {one: _Step((kind, one, kind), relations, building, parts) for one in relations.facts}
     if any(step.made is None for step in steps.values()):
-        index = building.finder(types[kind])
+        ends = [
+            building.finder(types[kind], (triples.file, column))
+            for column in (triples.head, triples.tail)
+        ]
         writer, columns = building.writer, EdgeColumns(time=triples.time is not None)
         out: RelationOut | None = None
         last = ""
         facts = read_facts(
-            triples, relations.facts, index, reader, writer, building.memory, building.threads
+            triples, relations.facts, ends, reader, writer, building.memory, building.threads
         )
         for name, records in facts:
             if name != last and out is not None:
@@ -213,4 +223,5 @@ def _facts(
             out.add(records["head"], records["tail"], time)
         if out is not None:
             steps[last].made = steps[last].finish(out, 0)
+        _close(ends)
     return {(kind, name, kind): step.made for name, step in steps.items() if step.made is not None}

@@ -3,7 +3,7 @@
 Facts are sorted by relation through a spool, so only the names of the relations are in memory.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from foregather.errors import InputError
 from foregather.graph.convert.spool import Spool
-from foregather.graph.convert.typed.lookup.index import Finder
+from foregather.graph.convert.typed.description.spec import TripleSpec
+from foregather.graph.convert.typed.edges import Ends
 from foregather.graph.convert.typed.reader import Reader
-from foregather.graph.convert.typed.spec import TripleSpec
 from foregather.graph.convert.typed.values import times_of
 from foregather.graph.hetero.columns import check_times
 from foregather.graph.hetero.names import check_name
@@ -61,7 +61,7 @@ def _gone(spec: TripleSpec, row: int) -> InputError:
 def read_facts(
     spec: TripleSpec,
     names: list[str],
-    index: Finder,
+    ends: Sequence[Ends],
     reader: Reader,
     writer: FolderWriter,
     memory: int,
@@ -82,12 +82,12 @@ def read_facts(
     writer.defer(spool.close)
     numbers = {name: place for place, name in enumerate(names)}
     wanted = [spec.head, spec.relation, spec.tail] + ([spec.time] if spec.time else [])
-    text = [spec.relation] + ([spec.head, spec.tail] if index.kind == "text" else [])
+    text = [spec.relation] + ([spec.head, spec.tail] if ends[0].kind == "text" else [])
     row = 0
     for batch in reader.batches(spec.file, wanted, text):
         records = np.empty(len(batch[spec.head]), spool.dtype)
-        for field, name in (("head", spec.head), ("tail", spec.tail)):
-            records[field] = index.find(batch[name], f"column {name!r} of {spec.file.name}")
+        for field, name, end in zip(("head", "tail"), (spec.head, spec.tail), ends, strict=True):
+            records[field] = end.find(batch[name], f"column {name!r} of {spec.file.name}")
         lost = (records["head"] < 0) | (records["tail"] < 0)
         if lost.any():
             raise _gone(spec, row + int(np.argmax(lost)))

@@ -14,11 +14,12 @@ from foregather.graph.convert.typed.databases.catalogue import (
     quoted,
 )
 
-__all__ = ["load_duckdb", "read_batches", "read_catalogue"]
+__all__ = ["MEMORY", "load_duckdb", "read_batches", "read_catalogue"]
 
-_INTEGERS = ("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT")
-_INTEGERS += ("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
+_SIGNED = ("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT")
+_INTEGERS = (*_SIGNED, "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 _NUMBERS = ("FLOAT", "DOUBLE", "DECIMAL", "HUGEINT", "UHUGEINT")
+MEMORY = 64_000_000  # bytes that DuckDB may use
 _TEXTS = ("VARCHAR", "ENUM", "UUID")
 
 
@@ -49,11 +50,11 @@ def _open(path: Path) -> Iterator[Any]:
             f"{beside.name} shows that {path.name} is being written or was left half-written; "
             "close the program that writes it, or open it once with duckdb, and try again"
         )
-    options = {"threads": 1, "memory_limit": "64MB", "temp_directory": ""}
+    options = {"threads": 1, "memory_limit": f"{MEMORY}B", "temp_directory": ""}
     try:
         with duckdb.connect(str(path), read_only=True, config=options) as connection:
             yield connection
-    except duckdb.Error as error:
+    except (duckdb.Error, RuntimeError, UnicodeDecodeError) as error:
         why = (str(error).splitlines() or ["unknown"])[0]
         raise FormatError(f"{path.name} cannot be read as a database: {why:.200}") from error
 

@@ -19,8 +19,8 @@ from foregather.graph.convert.typed.databases.catalogue import (
     TableEntry,
 )
 from foregather.graph.convert.typed.databases.table import DatabaseTable, joined
-from foregather.graph.convert.typed.kind import database_kind
-from foregather.graph.convert.typed.node_spec import Foreign, NodeSpec
+from foregather.graph.convert.typed.description.kind import database_kind
+from foregather.graph.convert.typed.description.node_spec import Foreign, NodeSpec
 from foregather.graph.hetero.names import check_name
 
 __all__ = ["TableWishes", "plan_database"]

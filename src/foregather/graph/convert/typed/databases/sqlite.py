@@ -24,6 +24,7 @@ from foregather.graph.convert.typed.databases.catalogue import (
 __all__ = ["read_catalogue", "read_rows"]
 
 _DATES = ("DATE", "TIME")
+_AT_ONCE = 200  # columns; SQLite counts at most 2000 things at once
 _ROW_NAMES = ("rowid", "_rowid_", "oid")
 
 
@@ -48,7 +49,7 @@ def _open(path: Path) -> Iterator[sqlite3.Connection]:
             yield connection
         finally:
             connection.close()
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise FormatError(f"{path.name} cannot be read as a database: {error}") from error
 
 
@@ -69,7 +70,7 @@ def read_catalogue(path: Path, most_distinct: int) -> Catalogue:
             "AND name NOT LIKE 'sqlite@_%' ESCAPE '@' ORDER BY name"
         ).fetchall()
         views = tuple(name for kind, name, _ in found if kind == "view")
-        virtual = [n for k, n, sql in found if k == "table" and "VIRTUAL" in sql.upper()[:30]]
+        virtual = [name for _, name, sql in found if "VIRTUAL TABLE" in (sql or "").upper()[:30]]
         tables = [
             name
             for kind, name, _ in found
@@ -121,11 +122,10 @@ def _columns(
     database: sqlite3.Connection, table: str, described: list[tuple[str, str]], most: int
 ) -> tuple[int, tuple[Column, ...]]:
     """Rows and columns: a value has a type of its own in SQLite, so every one is looked at."""
-    kinds = ("integer", "real", "text", "blob")
-    counted = ["COUNT(*)"]
-    for name, _ in described:
-        counted += [f"SUM(typeof({quoted(name)}) = '{kind}')" for kind in kinds]
-    rows, *counts = database.execute(f"SELECT {', '.join(counted)} FROM {quoted(table)}").fetchone()
+    rows, counts = 0, []
+    for start in range(0, len(described), _AT_ONCE):
+        rows, more = _counted(database, table, described[start : start + _AT_ONCE])
+        counts += more
     found = []
     for place, (name, declared) in enumerate(described):
         held = [count or 0 for count in counts[4 * place : 4 * place + 4]]
@@ -138,6 +138,18 @@ def _columns(
             ).fetchone()
         found.append(Column(name, declared, kind, stored, rows - sum(held), distinct))
     return rows, tuple(found)
+
+
+def _counted(
+    database: sqlite3.Connection, table: str, described: list[tuple[str, str]]
+) -> tuple[int, list[int | None]]:
+    """Rows of a table, and for each column how many values are of each type."""
+    asked = ["COUNT(*)"]
+    for name, _ in described:
+        kinds = ("integer", "real", "text", "blob")
+        asked += [f"SUM(typeof({quoted(name)}) = '{kind}')" for kind in kinds]
+    rows, *counts = database.execute(f"SELECT {', '.join(asked)} FROM {quoted(table)}").fetchone()
+    return rows, counts
 
 
 def _kind(held: list[int], declared: str) -> tuple[str, str]:

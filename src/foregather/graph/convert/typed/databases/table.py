@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from foregather.errors import InputError
+from foregather.errors import FormatError, InputError
 from foregather.graph.convert.typed.databases.catalogue import TableEntry
 from foregather.graph.convert.typed.databases.duck import read_batches
 from foregather.graph.convert.typed.databases.sqlite import read_rows
@@ -99,13 +99,14 @@ class DatabaseTable:
         for found in read_rows(self.path, self.entry, columns, text, rows):
             made = {}
             for name, values in zip(columns, zip(*found, strict=True), strict=True):
-                kind = "text" if name in text else kinds[name]
-                known = kind in _KINDS
-                made[name] = (
-                    pa.array(values, pa.type_for_alias(_KINDS[kind]))
-                    if known
-                    else pa.nulls(len(values))
-                )
+                kind = _KINDS.get("text" if name in text else kinds[name])
+                try:
+                    one = pa.array(values, "null" if kind is None else kind) if kind else None
+                except (pa.ArrowException, OverflowError, UnicodeError) as error:
+                    raise FormatError(
+                        f"{self.name} has other values in column {name!r} than it had a moment ago"
+                    ) from error
+                made[name] = pa.nulls(len(values)) if one is None else one
             yield made
 
 

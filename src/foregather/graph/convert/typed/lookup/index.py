@@ -1,9 +1,9 @@
 """index: finds the number of a node by the id that tables call it by, beyond memory too.
 
-Keys are sorted through a spool, so their number is not bounded by memory; what does not fit is
-searched in parts, one pass for each. Text is found by one 64-bit key and compared by a second one:
-two ids that agree in the first alone are refused where both are nodes, and never taken for each
-other where one is not.
+Keys are sorted through a spool, so their number is not bounded by memory; where they do not fit,
+columns are sorted to meet them (`joined`). Text is found by one 64-bit key and compared by a second
+one: two ids that agree in the first alone are refused where both are nodes, and never taken for
+each other where one is not.
 """
 
 from collections.abc import Callable
@@ -24,8 +24,9 @@ from foregather.graph.convert.typed.lookup.keys import (
     values_of,
 )
 from foregather.graph.on_disk.writer import FolderWriter
+from foregather.observe.progress import Progress
 
-__all__ = ["Index", "IndexBuilder", "Kind"]
+__all__ = ["Finder", "Index", "IndexBuilder", "Kind"]
 
 Rows = npt.NDArray[np.int64]
 #: "rows": row numbers from 0; else the ids are what it says.
@@ -39,21 +40,38 @@ _TEXT = np.dtype([("key", "<u8"), ("row", "<u8"), ("check", "<u8")])
 class Index:
     """The ids of one node type.
 
-    Attributes:
+    Args:
         count: how many nodes there are.
         kind: "rows", "integers" or "text".
+        files: keys, ascending, the row of each, and of text the second key.
+        keys: how many there are.
     """
 
     def __init__(
         self, count: int, kind: Kind, files: dict[str, Scratch] | None = None, keys: int = 0
     ) -> None:
-        self.count, self.kind = count, kind
+        self.count, self.kind, self.keys = count, kind, keys
         self._files = files or {}
-        self._keys = keys
 
-    def finder(self, memory: int, threads: int) -> "Finder":
-        """What finds nodes, with this much memory."""
-        return Finder(self, self._files, self._keys, memory, threads)
+    @property
+    def nbytes(self) -> int:
+        """Memory that searching the whole of it takes."""
+        return self.keys * (4 + 8 * len(self._files))  # 4: where keys begin
+
+    def part(self, start: int, count: int) -> dict[str, npt.NDArray[np.uint64]]:
+        """Some of the keys, with their rows and second keys."""
+        return {name: file.read(_U8, start, count) for name, file in self._files.items()}
+
+    def keys_of(self, column: Any, where: str) -> Keys:
+        """The keys of a column.
+
+        Raises:
+            InputError: the column holds ids of another kind.
+        """
+        if self.kind == "text":
+            return text_keys(column, where)
+        values, there = integers_of(column, where, "the ids of its node type are integers")
+        return Keys(integer_keys(np.ascontiguousarray(values)), None, there)
 
     def close(self) -> None:
         """Removes the scratch files."""
@@ -62,20 +80,18 @@ class Index:
 
 
 class Finder:
-    """Finds nodes by columns of ids; made by `Index.finder`."""
+    """Finds nodes by columns of ids, with the whole index in memory.
 
-    def __init__(
-        self, index: Index, files: dict[str, Scratch], keys: int, memory: int, threads: int
-    ) -> None:
+    Args:
+        index: of a type.
+        threads: threads of the kernel, 0 for all.
+    """
+
+    def __init__(self, index: Index, threads: int) -> None:
         self.count, self.kind = index.count, index.kind
-        self._files, self._total, self._threads = files, keys, threads
-        self._part = max(1, memory // (4 + 8 * max(1, len(files))))  # 4: the index of the keys
-        self._whole = self._load(0) if files and keys <= self._part else None
-
-    def _load(self, start: int) -> tuple[Any, dict[str, Any]]:
-        count = min(self._part, self._total - start)
-        held = {name: file.read(_U8, start, count) for name, file in self._files.items()}
-        return _core.KeyIndex(held.pop("key")), held
+        self._index, self._threads = index, threads
+        self._held = index.part(0, index.keys) if index.kind != "rows" else {}
+        self._search = _core.KeyIndex(self._held["key"]) if self._held else None
 
     def find(self, column: Any, where: str) -> Rows:
         """The node of each id of a column; -1 where it is missing or unknown.
@@ -83,33 +99,22 @@ class Finder:
         Raises:
             InputError: the column holds ids of another kind.
         """
-        if self.kind == "rows":
+        if self._search is None:
             values, there = integers_of(column, where, "its node type is numbered from 0")
             return np.where(there & (values >= 0) & (values < self.count), values, -1)
-        if self.kind == "text":
-            return self._search(text_keys(column, where))
-        values, there = integers_of(column, where, "the ids of its node type are integers")
-        return self._search(Keys(integer_keys(np.ascontiguousarray(values)), None, there))
-
-    def _search(self, keys: Keys) -> Rows:
-        result = np.full(len(keys.key), -1, np.int64)
-        if self._whole is not None:
-            self._in_part(self._whole, keys, result)
-            return result
-        for start in range(0, self._total, self._part):
-            self._in_part(self._load(start), keys, result)
+        keys = self._index.keys_of(column, where)
+        place = np.empty(len(keys.key), np.int64)
+        self._search.find(np.ascontiguousarray(keys.key), place, self._threads)
+        hit = np.flatnonzero((place >= 0) & keys.there)
+        if keys.check is not None:
+            hit = hit[self._held["check"][place[hit]] == keys.check[hit]]
+        result = np.full(len(place), -1, np.int64)
+        result[hit] = self._held["row"][place[hit]].view(np.int64)
         return result
 
-    def _in_part(self, part: tuple[Any, dict[str, Any]], keys: Keys, result: Rows) -> None:
-        index, held = part
-        place = np.empty(len(keys.key), np.int64)
-        index.find(np.ascontiguousarray(keys.key), place, self._threads)
-        hit = np.flatnonzero((place >= 0) & keys.there)
-        at = place[hit]
-        if keys.check is not None:
-            same = held["check"][at] == keys.check[hit]
-            hit, at = hit[same], at[same]
-        result[hit] = held["row"][at].view(np.int64)
+    def close(self) -> None:
+        """Frees the memory."""
+        self._held, self._search = {}, None
 
 
 class IndexBuilder:
@@ -191,15 +196,17 @@ class IndexBuilder:
         for file in files.values():
             self._writer.defer(file.close)
         last: Any = None  # a key may be split over several groups
-        for group in self._spool.groups(self._memory // 4):
-            records = group.records[np.argsort(group.records["key"], kind="stable")]
-            both = records if last is None else np.concatenate([last, records])
-            same = np.flatnonzero(both["key"][1:] == both["key"][:-1])
-            if same.size:
-                raise self._twice(both[same[0] : same[0] + 2], where, named)
-            for name, file in files.items():
-                file.append(np.ascontiguousarray(records[name]))
-            last = records[-1:].copy()
+        with Progress("sorting ids", self._spool.count, "ids") as bar:
+            for group in self._spool.groups(self._memory // 4):
+                bar.advance(len(group.records))
+                records = group.records[np.argsort(group.records["key"], kind="stable")]
+                both = records if last is None else np.concatenate([last, records])
+                same = np.flatnonzero(both["key"][1:] == both["key"][:-1])
+                if same.size:
+                    raise self._twice(both[same[0] : same[0] + 2], where, named)
+                for name, file in files.items():
+                    file.append(np.ascontiguousarray(records[name]))
+                last = records[-1:].copy()
         count = self._spool.count
         self._spool.close()
         return Index(self._rows, self.kind, files, count)

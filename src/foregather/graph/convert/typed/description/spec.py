@@ -14,8 +14,8 @@ from typing import Any
 from foregather.errors import FormatError, InputError
 from foregather.files import read_regular
 from foregather.graph.convert.typed.databases.plan import TableWishes, plan_database
-from foregather.graph.convert.typed.kind import database_kind
-from foregather.graph.convert.typed.node_spec import Foreign, NodeSpec, foreign_types
+from foregather.graph.convert.typed.description.kind import database_kind
+from foregather.graph.convert.typed.description.node_spec import Foreign, NodeSpec, foreign_types
 from foregather.graph.hetero.names import EdgeType, check_edge_type, check_name, find_node_type
 
 if sys.version_info >= (3, 11):
