@@ -17,16 +17,20 @@ TABLES = [
             "place[hit]",
         ),
         (
-            "tables: the same id in two groups",
-            "records if last is None else np.concatenate([last, records])",
-            "records",
+            "tables: an id that is there twice",
+            "                if same.size:",
+            "                if 0:",
         ),
         ("tables: an id that is missing is one", "(place >= 0) & keys.there", "place >= 0"),
     ),
     *mutants(
         _TYPED + "lookup/joined.py",
         _STREAM,
-        ("tables: ids of the next group are passed by", "                        break", ""),
+        (
+            "tables: ids of the next group are passed by",
+            "                        break",
+            "                        pass",
+        ),
         (
             "tables: rows without a key are left out",
             "self._put(places[~keys.there], np.int64(-1))",

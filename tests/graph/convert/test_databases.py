@@ -206,6 +206,40 @@ def test_keys_that_point_nowhere_are_counted_or_refused(tmp_path):
         convert(path, tmp_path / "h", reading=ReadOptions(strict=True))
 
 
+def test_names_of_any_case_and_sign(tmp_path):
+    script = """
+    CREATE TABLE "a b"(Id INTEGER PRIMARY KEY, "x+y" TEXT UNIQUE, "q""q" REAL);
+    INSERT INTO "a b" VALUES (1, 'k', 2.5), (2, 'l', 3.5);
+    CREATE TABLE c(own TEXT, OTHER INTEGER,
+      FOREIGN KEY(OWN) REFERENCES "A B"("X+Y"), FOREIGN KEY(other) REFERENCES "A b");
+    INSERT INTO c VALUES ('l', 1);
+    """
+    convert(make_sqlite(tmp_path / "s.db", script), tmp_path / "g")
+    graph = HeteroGraph.open(tmp_path / "g")
+    assert pairs(graph, ("c", "f2p_own", "a b")) == [(0, 1)]
+    assert pairs(graph, ("c", "f2p_OTHER", "a b")) == [(0, 0)]
+    assert graph.nodes["a b"].features["x"].tolist() == [[2.5], [3.5]]
+
+
+def test_keys_of_two_kinds_meet_as_text(tmp_path):
+    script = """
+    CREATE TABLE b(u INTEGER PRIMARY KEY); INSERT INTO b VALUES (7), (8);
+    CREATE TABLE a(k TEXT REFERENCES b); INSERT INTO a VALUES ('8');
+    """
+    make_sqlite(tmp_path / "s.db", script)
+    (tmp_path / "d.toml").write_text("database = 's.db'\n[nodes.b]\nids = 'text'")
+    convert(tmp_path / "d.toml", tmp_path / "g")
+    graph = HeteroGraph.open(tmp_path / "g")
+    assert list(graph.nodes["b"].ids) == ["7", "8"]
+    assert pairs(graph, ("a", "f2p_k", "b")) == [(0, 1)]
+
+
+def test_a_column_called_as_a_key_of_several_is_refused(tmp_path):
+    script = 'CREATE TABLE t(a INTEGER, b INTEGER, "a+b" REAL, PRIMARY KEY(a, b))'
+    with pytest.raises(InputError, match="has a column 'a\\+b', which is how the key of a, b"):
+        convert(make_sqlite(tmp_path / "s.db", script), tmp_path / "g")
+
+
 def test_rows_have_the_order_of_the_table_not_of_an_index(tmp_path):
     script = """
     CREATE TABLE t(a INTEGER, b TEXT, rowid INTEGER);

@@ -37,6 +37,7 @@ class TableWishes:
         features: the columns of numbers; None takes all of them.
         categories: the columns of text; None takes those of few different values.
         leave_out: columns that are not taken; True leaves out the table.
+        ids: "text" takes the primary key as text, and so the keys that name it.
     """
 
     time: str | None = None
@@ -46,6 +47,7 @@ class TableWishes:
     categories: tuple[str, ...] | None = None
     leave_out: tuple[str, ...] | bool = ()
     arrays: Mapping[str, Path] = field(default_factory=dict)
+    ids: str = "auto"
 
     def named(self) -> list[str]:
         """Every column that is named."""
@@ -76,30 +78,38 @@ def plan_database(
     }
     if not kept:
         raise InputError(f"{path.name} has no tables that become nodes")
-    nodes, notes = [], []
+    nodes: list[NodeSpec] = []
+    notes: list[str] = []
+    several: set[tuple[str, tuple[str, ...]]] = set()  # keys of tables that others name
     for table in kept.values():
         plan = _TablePlan(path, table, catalogue, kept, wishes.get(table.name, TableWishes()))
         nodes.append(plan.node(engine))
         notes.append(plan.said())
+        several |= plan.asked
     gone = [one.name for one in catalogue.tables if one.name not in kept]
     if gone:
         notes.append(f"Tables left out as asked: {', '.join(gone)}.")
     if catalogue.views:
         notes.append(f"Views are left out: {', '.join(catalogue.views)}.")
-    return _with_keys(nodes), notes
+    return [_with_keys(node, several) for node in nodes], notes
 
 
-def _with_keys(nodes: list[NodeSpec]) -> list[NodeSpec]:
-    """Lets each table read the keys of several columns that other tables call its rows by."""
-    made = []
-    for node in nodes:
-        table = node.file
-        assert isinstance(table, DatabaseTable)
-        asked = {key.key for other in nodes for key in other.foreign if key.type == node.name}
-        more = tuple(tuple(one.split("+")) for one in asked if one is not None and "+" in one)
-        keys = tuple(sorted({*table.keys, *(one for one in more if len(one) > 1)}))
-        made.append(replace(node, file=replace(table, keys=keys)))
-    return made
+def _with_keys(node: NodeSpec, several: set[tuple[str, tuple[str, ...]]]) -> NodeSpec:
+    """Lets a table read the keys of several columns that other tables call its rows by.
+
+    Raises:
+        InputError: a column is called as such a key.
+    """
+    table = node.file
+    assert isinstance(table, DatabaseTable)
+    keys = tuple(sorted({*table.keys, *(key for name, key in several if name == node.name)}))
+    for key in keys:
+        if joined(key) in table.entry.names():
+            raise InputError(
+                f"table {node.name!r} has a column {joined(key)!r}, which is how the key of "
+                f"{', '.join(key)} is called; rename the column"
+            )
+    return replace(node, file=replace(table, keys=keys))
 
 
 def _check_names(path: Path, catalogue: Catalogue, wishes: Mapping[str, TableWishes]) -> None:
@@ -142,6 +152,7 @@ class _TablePlan:
         self._path, self._table, self._wish = path, table, wish
         self._columns = {one.name: one for one in table.columns}
         self._gone: list[str] = []  # columns left out, each with the reason
+        self.asked: set[tuple[str, tuple[str, ...]]] = set()  # keys of several columns elsewhere
         out = set(wish.leave_out) if isinstance(wish.leave_out, tuple) else set()
         self._gone += [f"{name} (as asked)" for name in table.names() if name in out]
         self._foreign = [
@@ -198,6 +209,7 @@ class _TablePlan:
         if set(other) == set(there.primary):  # in the order of the primary key
             own = tuple(own[other.index(one)] for one in there.primary)
             return own, Foreign(check_name(joined(own), "relation"), there.name)
+        self.asked |= {(there.name, other)} if len(other) > 1 else set()
         return own, Foreign(check_name(joined(own), "relation"), there.name, joined(other))
 
     def _choose_time(self, asked: str | None) -> str | None:
@@ -254,7 +266,7 @@ class _TablePlan:
             DatabaseTable(self._path, engine, table, keys),
             None,
             joined(table.primary) if table.primary else None,
-            "auto",
+            self._wish.ids,
             self._wish.labels,
             self._time,
             self._wish.split,

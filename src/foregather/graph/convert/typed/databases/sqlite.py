@@ -92,11 +92,13 @@ def _table(database: sqlite3.Connection, name: str, most: int) -> TableEntry:
         f"PRAGMA foreign_key_list({quoted(name)})"
     ):
         foreign.setdefault(number, []).append((place, own, other, table))
+    spelled = {row[1].lower(): row[1] for row in described}  # SQLite does not mind the case
     links = []
     for number in sorted(foreign):
-        parts = sorted(foreign[number])
+        parts = sorted(foreign[number], key=lambda part: part[0])
         others = tuple(other for _, _, other, _ in parts if other is not None)
-        links.append(ForeignKey(tuple(own for _, own, _, _ in parts), parts[0][3], others))
+        own = tuple(spelled.get(own.lower(), own) for _, own, _, _ in parts)
+        links.append(ForeignKey(own, parts[0][3], others))
     rows, columns = _columns(database, name, [(row[1], row[2]) for row in described], most)
     order = _order(database, name, [row[1] for row in described], primary)
     return TableEntry(name, rows, columns, primary, tuple(dict.fromkeys(links)), order)

@@ -144,7 +144,7 @@ def _wishes(name: Any, entry: Any, folder: Path) -> TableWishes:
     where = f"[nodes.{name}]"
     if not isinstance(entry, dict):
         raise InputError(f"{where} is {entry!r:.80}, expected a table")
-    keys = ("time", "labels", "split", "features", "categories", "leave_out", "arrays")
+    keys = ("time", "labels", "split", "features", "categories", "leave_out", "arrays", "ids")
     _known(entry, keys, where)
     time, gone = entry.get("time"), entry.get("leave_out", [])
     return TableWishes(
@@ -155,6 +155,7 @@ def _wishes(name: Any, entry: Any, folder: Path) -> TableWishes:
         _names(entry, "categories", where) if "categories" in entry else None,
         gone if isinstance(gone, bool) else _names(entry, "leave_out", where),
         _arrays(entry, where, folder),
+        _ids(entry, where),
     )
 
 
@@ -201,6 +202,13 @@ def _file(entry: Mapping[str, Any], where: str, folder: Path) -> Path | None:
     return None if value is None else folder / value
 
 
+def _ids(entry: Mapping[str, Any], where: str) -> str:
+    ids = _text(entry, "ids", where) or "auto"
+    if ids not in ("auto", "text"):
+        raise InputError(f"ids of {where} is {ids!r:.80}, expected 'auto' or 'text'")
+    return ids
+
+
 def _arrays(entry: Mapping[str, Any], where: str, folder: Path) -> dict[str, Path]:
     arrays = entry.get("arrays", {})
     if not isinstance(arrays, dict) or not all(isinstance(one, str) for one in arrays.values()):
@@ -221,15 +229,12 @@ def _node(name: Any, entry: Any, folder: Path) -> NodeSpec:
     count = entry.get("count")
     if count is not None and (type(count) is not int or not 0 <= count < 1 << 48):
         raise InputError(f"count of {where} is {count!r:.80}, expected a number of nodes")
-    ids = _text(entry, "ids", where) or "auto"
-    if ids not in ("auto", "text"):
-        raise InputError(f"ids of {where} is {ids!r:.80}, expected 'auto' or 'text'")
     made = NodeSpec(
         name,
         _file(entry, where, folder),
         count,
         _text(entry, "id", where),
-        ids,
+        _ids(entry, where),
         _text(entry, "labels", where),
         _text(entry, "time", where),
         _text(entry, "split", where),
