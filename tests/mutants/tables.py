@@ -47,8 +47,8 @@ TABLES = [
         _STREAM,
         (
             "tables: runs are merged beyond their border",
-            "border = min(open_ends)",
-            "border = max(open_ends)",
+            "border = min((blocks",
+            "border = max((blocks",
         ),
         (
             "tables: texts of two runs come twice",

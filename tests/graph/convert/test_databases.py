@@ -149,11 +149,12 @@ def test_a_description_overrides_the_choice(tmp_path, name):
         ("[nodes.users]\nfeatures = ['country']", "holds large_string, expected numbers"),
         ("[nodes.orders]\ntime = 'paid'", "has no time in row 1"),
         ("[nodes.orders]\ntime = 'price'", "holds double, expected whole numbers or dates"),
+        ("[nodes.users]\nfeatures = ['photo']", "column 'photo' of table 'users' holds BLOB"),
         ("[nodes.users]\nfile = 'u.csv'", "is a table of the database and described once more"),
     ],
 )
 def test_descriptions_that_do_not_fit_are_refused(tmp_path, text, words):
-    make_sqlite(tmp_path / "shop.sqlite")
+    make_sqlite(tmp_path / "shop.sqlite", SHOP + "UPDATE users SET photo = x'00' WHERE id = 10;")
     (tmp_path / "d.toml").write_text(f"database = 'shop.sqlite'\n{text}")
     with pytest.raises(InputError, match=words):
         convert(tmp_path / "d.toml", tmp_path / "g")
@@ -186,6 +187,15 @@ def test_descriptions_that_do_not_fit_are_refused(tmp_path, text, words):
             "CREATE TABLE a(k TEXT REFERENCES b); CREATE TABLE b(u INTEGER PRIMARY KEY); "
             "INSERT INTO b VALUES (7); INSERT INTO a VALUES ('7')",
             "holds large_string, but the ids of its node type are integers",
+        ),
+        (
+            "CREATE TABLE a(k REFERENCES b); CREATE TABLE b(u INTEGER PRIMARY KEY); "
+            "INSERT INTO b VALUES (7); INSERT INTO a VALUES ('x'), (7)",
+            "column 'k' of table 'a' holds values of several kinds",
+        ),
+        (
+            "CREATE TABLE a(k PRIMARY KEY); INSERT INTO a VALUES ('x'), (7)",
+            "column 'k' of table 'a' holds values of several kinds",
         ),
         ("", "has no tables that become nodes"),
     ],

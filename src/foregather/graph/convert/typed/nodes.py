@@ -1,6 +1,7 @@
 """nodes: writes the arrays of a node type from its table, column by column and batch by batch."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,15 +52,7 @@ def write_type(spec: Spec, node: NodeSpec, building: Building) -> TypeFacts:
     names = sorted({*facts.features, *node.arrays})
     for name, path in node.arrays.items():
         writer.put(f"{folder}/features_{names.index(name)}", _rows(path, name, facts.count))
-    return TypeFacts(
-        facts.count,
-        facts.kind,
-        tuple(names),
-        facts.splits,
-        facts.classes,
-        facts.categories,
-        facts.dates,
-    )
+    return replace(facts, features=tuple(names))
 
 
 class _Columns:

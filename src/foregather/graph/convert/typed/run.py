@@ -80,10 +80,10 @@ def convert_typed(
         known = _types(spec)
         numbers = {name: place for place, name in enumerate(sorted(one.name for one in known))}
         building = Building(writer, Reader(work // 8), Journal(writer), work, threads, numbers)
+        relations = relations_of(spec, building)
         for node in known:
             with about(f"node type {node.name!r}"):
                 _write_type(spec, node, building, splits)
-        relations = relations_of(spec, building)
         edges = write_relations(spec, {one.name: one for one in known}, relations, building)
         building.reader.check()
         counts = [edges[name].edges for name in sorted(edges)]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Catalogue", "Column", "ForeignKey", "TableEntry", "listed", "quoted"]
+__all__ = ["Catalogue", "Column", "ForeignKey", "TableEntry", "distinct_texts", "listed", "quoted"]
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,15 @@ class Catalogue:
 def quoted(name: str) -> str:
     """A name as SQL spells it."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def distinct_texts(table: str, column: str, most: int) -> str:
+    """The query for how many different texts a column has, one more than `most` at most."""
+    name = quoted(column)
+    return (
+        f"SELECT COUNT(*) FROM (SELECT DISTINCT {name} FROM {quoted(table)} "
+        f"WHERE {name} IS NOT NULL LIMIT {most + 1})"
+    )
 
 
 def listed(names: Sequence[str]) -> str:

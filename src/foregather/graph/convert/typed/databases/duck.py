@@ -11,6 +11,7 @@ from foregather.graph.convert.typed.databases.catalogue import (
     Column,
     ForeignKey,
     TableEntry,
+    distinct_texts,
     quoted,
 )
 
@@ -97,10 +98,7 @@ def _table(database: Any, name: str, here: str, most: int) -> TableEntry:
         kind = _kind(declared) if count else "none"
         distinct = 0
         if kind == "text":
-            (distinct,) = database.execute(
-                f"SELECT COUNT(*) FROM (SELECT DISTINCT {quoted(column)} FROM {quoted(name)} "
-                f"WHERE {quoted(column)} IS NOT NULL LIMIT {most + 1})"
-            ).fetchone()
+            (distinct,) = database.execute(distinct_texts(name, column, most)).fetchone()
         stored = "date" if kind == "date" else ""
         columns.append(Column(column, declared, kind, stored, rows - count, distinct))
     return TableEntry(name, rows, tuple(columns), primary, tuple(dict.fromkeys(foreign)))

@@ -82,7 +82,7 @@ def plan_database(
     notes: list[str] = []
     several: set[tuple[str, tuple[str, ...]]] = set()  # keys of tables that others name
     for table in kept.values():
-        plan = _TablePlan(path, table, catalogue, kept, wishes.get(table.name, TableWishes()))
+        plan = _TablePlan(path, table, catalogue, kept, wishes)
         nodes.append(plan.node(engine))
         notes.append(plan.said())
         several |= plan.asked
@@ -146,14 +146,17 @@ class _TablePlan:
         table: TableEntry,
         catalogue: Catalogue,
         kept: Mapping[str, TableEntry],
-        wish: TableWishes,
+        wishes: Mapping[str, TableWishes],
     ) -> None:
         check_name(table.name, "node type")
-        self._path, self._table, self._wish = path, table, wish
+        wish = wishes.get(table.name, TableWishes())
+        self._path, self._table, self._wish, self._wishes = path, table, wish, wishes
         self._columns = {one.name: one for one in table.columns}
         self._gone: list[str] = []  # columns left out, each with the reason
         self.asked: set[tuple[str, tuple[str, ...]]] = set()  # keys of several columns elsewhere
         out = set(wish.leave_out) if isinstance(wish.leave_out, tuple) else set()
+        keys = [*table.primary] if len(table.primary) == 1 and wish.ids != "text" else []
+        self._check_kinds([*keys, *(one for one in wish.named() if one not in out)])
         self._gone += [f"{name} (as asked)" for name in table.names() if name in out]
         self._foreign = [
             found
@@ -172,6 +175,21 @@ class _TablePlan:
             taken = (self._time, *self._features, *self._categories)
             if one.name not in taken:
                 self._gone.append(f"{one.name} ({self._why(one)})")
+
+    def _check_kinds(self, columns: list[str]) -> None:
+        """Refuses columns that would be read as if they were empty.
+
+        Raises:
+            InputError: names the first of them.
+        """
+        for column in (self._columns[name] for name in columns):
+            if column.kind == "other":
+                hint = ' (or ids = "text")' if column.name in self._table.primary else ""
+                raise InputError(
+                    f"column {column.name!r} of table {self._table.name!r} holds "
+                    f"{column.declared or 'values'} of several kinds or neither numbers nor text; "
+                    f"repair it, or leave it out{hint}"
+                )
 
     def _follow(
         self, key: ForeignKey, catalogue: Catalogue, kept: Mapping[str, TableEntry]
@@ -206,11 +224,18 @@ class _TablePlan:
                 f"{there.name!r}, whose columns are {', '.join(there.names()):.300}"
             )
         own = key.columns
+        ids = {one.name: one.kind for one in there.columns}
+        text = len(own) > 1 or ids[other[0]] == "text" or self._as_text(there, other)
+        self._check_kinds([] if text else [*own])
         if set(other) == set(there.primary):  # in the order of the primary key
             own = tuple(own[other.index(one)] for one in there.primary)
             return own, Foreign(check_name(joined(own), "relation"), there.name)
         self.asked |= {(there.name, other)} if len(other) > 1 else set()
         return own, Foreign(check_name(joined(own), "relation"), there.name, joined(other))
+
+    def _as_text(self, table: TableEntry, key: tuple[str, ...]) -> bool:
+        """Whether the description takes the ids of a table as text."""
+        return key == table.primary and self._wishes.get(table.name, TableWishes()).ids == "text"
 
     def _choose_time(self, asked: str | None) -> str | None:
         if asked is not None:

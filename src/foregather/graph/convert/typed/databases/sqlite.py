@@ -17,6 +17,7 @@ from foregather.graph.convert.typed.databases.catalogue import (
     Column,
     ForeignKey,
     TableEntry,
+    distinct_texts,
     listed,
     quoted,
 )
@@ -134,10 +135,7 @@ def _columns(
         kind, stored = _kind(held, declared.upper())
         distinct = 0
         if kind == "text":
-            (distinct,) = database.execute(
-                f"SELECT COUNT(*) FROM (SELECT DISTINCT {quoted(name)} FROM {quoted(table)} "
-                f"WHERE {quoted(name)} IS NOT NULL LIMIT {most + 1})"
-            ).fetchone()
+            (distinct,) = database.execute(distinct_texts(table, name, most)).fetchone()
         found.append(Column(name, declared, kind, stored, rows - sum(held), distinct))
     return rows, tuple(found)
 

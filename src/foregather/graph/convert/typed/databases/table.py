@@ -101,12 +101,11 @@ class DatabaseTable:
             for name, values in zip(columns, zip(*found, strict=True), strict=True):
                 kind = _KINDS.get("text" if name in text else kinds[name])
                 try:
-                    one = pa.array(values, "null" if kind is None else kind) if kind else None
+                    made[name] = pa.nulls(len(values)) if kind is None else pa.array(values, kind)
                 except (pa.ArrowException, OverflowError, UnicodeError) as error:
                     raise FormatError(
                         f"{self.name} has other values in column {name!r} than it had a moment ago"
                     ) from error
-                made[name] = pa.nulls(len(values)) if one is None else one
             yield made
 
 

@@ -5,6 +5,7 @@ blocks: what is not above the smallest last text of the blocks in memory is comp
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,35 +21,52 @@ __all__ = ["TextRuns"]
 _I8, _U1 = np.dtype("<i8"), np.dtype("u1")
 
 
-class _Run:
-    """Sorted texts in two scratch files, read block by block."""
+class _Runs:
+    """Sorted texts, run after run, in one file of bytes and one of where each text begins."""
 
-    def __init__(self, writer: FolderWriter, name: str, texts: Any) -> None:
-        text = packed(texts)
-        self.count, self.next = len(texts), 0
+    def __init__(self, writer: FolderWriter, name: str) -> None:
         self._ends, self._data = (Scratch(writer.scratch(f"{name}-{e}")) for e in ("ends", "text"))
         for file in (self._ends, self._data):
             writer.defer(file.close)
-        self._ends.append(text.offsets)
-        self._data.append(text.data)
-        self.mean = text.data.size // max(1, self.count)
+        self._texts = self._bytes = 0
+        self.runs: list[_Run] = []
 
-    def read(self, memory: int) -> Any:
-        """The next texts, about this many bytes of them; at least one while there are any."""
+    def add(self, texts: Any) -> None:
+        """Writes a run."""
+        text = packed(texts)
+        self._ends.append(text.offsets + self._bytes)
+        self._data.append(text.data)
+        mean = text.data.size // max(1, len(texts))
+        self.runs.append(_Run(self._texts, self._texts + len(texts), mean))
+        self._texts += len(texts) + 1
+        self._bytes += int(text.data.size)
+
+    def read(self, run: "_Run", memory: int) -> Any:
+        """The next texts of a run, about this many bytes of them; at least one."""
         pa = arrow()
-        count = min(self.count - self.next, max(1, memory // (8 + self.mean)))
-        ends = self._ends.read(_I8, self.next, count + 1)
+        count = min(run.end - run.next, max(1, memory // (8 + run.mean)))
+        ends = self._ends.read(_I8, run.next, count + 1)
         while count > 1 and int(ends[count] - ends[0]) > 2 * memory:  # some are far longer
             count //= 2
         data = self._data.read(_U1, int(ends[0]), int(ends[count] - ends[0]))
-        self.next += count
+        run.next += count
         offsets = np.ascontiguousarray(ends[: count + 1] - ends[0])
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
         return pa.LargeBinaryArray.from_buffers(pa.large_binary(), count, buffers)
 
     def close(self) -> None:
+        """Removes the files."""
         self._ends.close()
         self._data.close()
+
+
+@dataclass
+class _Run:
+    """A part of the files: the next text, the end, and the mean of their lengths."""
+
+    next: int
+    end: int
+    mean: int
 
 
 class TextRuns:
@@ -62,7 +80,7 @@ class TextRuns:
 
     def __init__(self, writer: FolderWriter, name: str, memory: int) -> None:
         self._writer, self._name, self._memory = writer, name, memory
-        self._runs: list[_Run] = []
+        self._files: _Runs | None = None
         self._held: list[Any] = []
         self._bytes = 0
 
@@ -88,50 +106,44 @@ class TextRuns:
     def _spill(self) -> None:
         texts = _in_order(self._distinct())
         self._held, self._bytes = [], 0
+        if self._files is None:
+            self._files = _Runs(self._writer, self._name)
         if len(texts):
-            name = f"{self._name}-run-{len(self._runs)}"
-            self._runs.append(_Run(self._writer, name, texts))
+            self._files.add(texts)
 
     def sorted(self) -> Iterator[Any]:
         """Pieces of large_binary, ascending by their bytes."""
-        if not self._runs:
+        if self._files is None:
             yield _in_order(self._distinct())
             return
         self._spill()
-        each = self._memory // (8 * len(self._runs))
+        runs = self._files.runs
+        each = self._memory // (8 * len(runs))
         blocks: dict[int, Any] = {}
         while True:
-            for number, run in enumerate(self._runs):
-                if number not in blocks and run.next < run.count:
-                    blocks[number] = run.read(each)
+            for number, run in enumerate(runs):
+                if number not in blocks and run.next < run.end:
+                    blocks[number] = self._files.read(run, each)
             if not blocks:
                 break
-            yield self._complete(blocks)
-        for run in self._runs:
-            run.close()
+            more = {number for number in blocks if runs[number].next < runs[number].end}
+            yield _complete(blocks, more)
+        self._files.close()
 
-    def _complete(self, blocks: dict[int, Any]) -> Any:
-        """Takes what is complete out of the blocks."""
-        pa = arrow()
-        open_ends = [
-            block[-1].as_py()
-            for number, block in blocks.items()
-            if self._runs[number].next < self._runs[number].count
-        ]
-        if not open_ends:
-            found = pa.concat_arrays(list(blocks.values()))
-            blocks.clear()
-            return _in_order(pa.compute.unique(found))
-        border = min(open_ends)
-        parts = []
-        for number, block in list(blocks.items()):
-            taken = _up_to(block, border)
-            parts.append(block.slice(0, taken))
-            if taken == len(block):
-                del blocks[number]
-            else:
-                blocks[number] = block.slice(taken)
-        return _in_order(pa.compute.unique(pa.concat_arrays(parts)))
+
+def _complete(blocks: dict[int, Any], more: set[int]) -> Any:
+    """Takes what is complete out of the blocks; the runs in `more` go on after theirs."""
+    pa = arrow()
+    border = min((blocks[number][-1].as_py() for number in more), default=None)
+    parts = []
+    for number, block in list(blocks.items()):
+        taken = len(block) if border is None else _up_to(block, border)
+        parts.append(block.slice(0, taken))
+        if taken == len(block):
+            del blocks[number]
+        else:
+            blocks[number] = block.slice(taken)
+    return _in_order(pa.compute.unique(pa.concat_arrays(parts)))
 
 
 def _in_order(texts: Any) -> Any:
