@@ -179,8 +179,8 @@ def _oracle(user: Any, item: Any, bought: Any, facts: Any) -> tuple[HeteroGraph,
                    for key, (_, place) in zip(user[column], found, strict=True))  # fmt: skip
         if lost:
             dropped[f"(user, f2p_{column}, {end})"] = lost
-        pairs = [pair for pair in found if pair[1] is not None]
-        add(("user", f"f2p_{column}", end), pairs)
+        kept = [pair for pair in found if pair[1] is not None]
+        add(("user", f"f2p_{column}", end), kept)
     ends = [
         (number["user"].get(a), number["item"].get(b))
         for a, b in zip(bought["who"], bought["what"], strict=True)
@@ -191,7 +191,7 @@ def _oracle(user: Any, item: Any, bought: Any, facts: Any) -> tuple[HeteroGraph,
     weight = np.array(bought["w"], np.float32)[there]
     more = np.stack([np.array(bought["more"], np.float32)[there], weight], axis=1)
     time = np.array(bought["at"], np.int64)[there]
-    pairs = [ends[row] for row in there]
+    pairs: list[Any] = [ends[row] for row in there]
     add(("user", "bought", "item"), pairs, time=time, weights=weight, features=more)
     for name in sorted(set(facts["r"])):
         rows = [row for row, one in enumerate(facts["r"]) if one == name]

@@ -82,7 +82,8 @@ class Journal:
             if not all(is_regular(file) for file in files):
                 return False
             blocks = array_entry(name, map_array(files[1]))["checksums"]
-            return array_entry(name, map_array(files[0])) == entry and blocks == table
+            same = array_entry(name, map_array(files[0])) == entry and blocks == table
+            return bool(same)
         except (ForegatherError, OSError, ValueError):
             return False
 

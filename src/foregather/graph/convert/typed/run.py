@@ -23,7 +23,7 @@ from foregather.graph.convert.typed.nodes import naming_columns, write_type
 from foregather.graph.convert.typed.reader import Reader
 from foregather.graph.convert.typed.splits import labelled_type, write_splits
 from foregather.graph.convert.typed.steps import made_of, relations_of, write_relations
-from foregather.graph.convert.typed.tables import arrow
+from foregather.graph.convert.typed.tables import Table, arrow
 from foregather.graph.convert.working_memory import working_memory
 from foregather.graph.hetero.names import about, show_edge_type
 from foregather.graph.integrity.checks import table_file
@@ -129,7 +129,8 @@ def _with_splits(spec: Spec, splits: bool | SplitRule) -> Spec:
 
 def _check_files(spec: Spec) -> None:
     """Refuses files that are not there before hours of work."""
-    files = [one.file for one in (*spec.nodes, *spec.edges)]
+    files: list[Table | None] = [one.file for one in spec.nodes]
+    files += [one.file for one in spec.edges]
     files += [path for one in spec.nodes for path in one.arrays.values()]
     files += [] if spec.triples is None else [spec.triples.file]
     for file in files:

@@ -121,7 +121,7 @@ def _checked(spec: Spec) -> Spec:
         twice = next(name for name in names if names.count(name) > 1)
         raise InputError(f"node type {twice!r} is a table of the database and described once more")
     names += [] if spec.triples is None else [spec.triples.type]
-    seen = set()
+    seen: set[EdgeType] = set()
     for node in spec.nodes:
         for key in node.foreign:
             find_node_type(key.type, names)

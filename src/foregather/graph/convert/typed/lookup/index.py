@@ -191,7 +191,7 @@ class IndexBuilder:
         if self.ascending:
             self._spool.close()
             return Index(self._rows, "rows")
-        names = [name for name in ("key", "row", "check") if name in (self._dtype.names or ())]
+        names: list[str] = list(self._dtype.names or ())
         files = {name: Scratch(self._writer.scratch(f"{self._name}-{name}")) for name in names}
         for file in files.values():
             self._writer.defer(file.close)

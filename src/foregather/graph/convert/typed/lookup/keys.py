@@ -77,7 +77,8 @@ def integer_keys(values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
 
 def values_of(keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
     """The whole numbers that keys were made of."""
-    return (keys ^ _SIGN).view(np.int64)
+    values: npt.NDArray[np.int64] = (keys ^ _SIGN).view(np.int64)
+    return values
 
 
 def text_keys(column: Any, where: str) -> Keys:
