@@ -60,6 +60,7 @@ SUITE = (
         ("--folder", FOLDER),
         ("--edges", "100k", "--nodes", "20k", "--memory", "300MB", "--runs", "2"),
     ),
+    Entry("convert_typed", ("--folder", FOLDER), ("--quick", "--memory", "400MB")),
     Entry("disk", (FOLDER,), ("--quick",)),
     Entry("disk_gather", (FOLDER,), ("--quick",)),
     Entry("disk_topology", _CASES, ("--nodes", "200k", "--rounds", "1", "--default-rounds", "1")),

@@ -6,6 +6,7 @@ it. Its command fills `out`; what it made is compared with what an undisturbed r
 
 import json
 import os
+import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,6 +77,44 @@ def write_source(folder: Path) -> None:
     (folder / "b.csv").write_text("\n".join(["source,target", *pairs, ""]))
     rows = [f"n{k},{k}.5,{'xyz'[k % 3]}" for k in range(0, NODES + 9, 2)]
     (folder / "n.csv").write_text("\n".join(["id,x,label", *rows, ""]))
+    _write_tables(folder, rng)
+
+
+def _write_tables(folder: Path, rng: np.random.Generator) -> None:
+    """Tables of several types with a description, and the same as a database."""
+    users = [(10 + 3 * k, f"kind {k % 4}", k / 2, int(rng.integers(0, 9))) for k in range(30)]
+    lines = [",".join(map(str, row)) for row in users]
+    (folder / "users.csv").write_text("\n".join(["id,kind,x,item", *lines, ""]))
+    bought = [f"{10 + 3 * a},i{b},{a + b}" for a, b in rng.integers(0, 30, (90, 2))]
+    (folder / "bought.csv").write_text("\n".join(["who,what,at", *bought, ""]))
+    (folder / "t.toml").write_text(
+        """
+        [nodes.user]
+        file = "users.csv"
+        id = "id"
+        features = ["x"]
+        labels = "kind"
+        foreign = { item = "number" }
+        [nodes.number]
+        count = 9
+        [nodes.item]
+        [[edges]]
+        type = ["user", "bought", "item"]
+        file = "bought.csv"
+        source = "who"
+        target = "what"
+        time = "at"
+        reverse = true
+        """
+    )
+    database = sqlite3.connect(folder / "t.sqlite")
+    database.execute("CREATE TABLE number(id INTEGER PRIMARY KEY)")
+    database.executemany("INSERT INTO number VALUES (?)", [(k,) for k in range(9)])
+    key = "item INTEGER REFERENCES number"
+    database.execute(f"CREATE TABLE user(id INTEGER PRIMARY KEY, kind TEXT, x REAL, {key})")
+    database.executemany("INSERT INTO user VALUES (?, ?, ?, ?)", users)
+    database.commit()
+    database.close()
 
 
 def _scores(path: Path) -> bytes:
@@ -131,6 +170,15 @@ CASES: dict[str, Case] = {
     "convert --node-table": Case(
         ["convert", "in/b.csv", "out/g", *_CONVERT[3:], *_NODES],
         "g",
+    ),
+    "convert tables": Case(
+        ["convert", "in/t.toml", "out/g", *_CONVERT[3:], "--split", "0.5", "0.2", "0.3"],
+        "g",
+    ),
+    "convert a database": Case(
+        ["convert", "in/t.sqlite", "out/g", *_CONVERT[3:], "--overwrite"],
+        "g",
+        before=([*_CONVERT[:2], "out/g", *_CONVERT[3:]],),
     ),
     "synth": Case(
         ["synth", "out/g", "--nodes", "200", "--degree", "4", "--features", "4", "--threads", "1"],

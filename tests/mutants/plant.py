@@ -21,9 +21,10 @@ from tests.mutants.bringing import BRINGING
 from tests.mutants.core import CORE
 from tests.mutants.mutant import Mutant
 from tests.mutants.python import PYTHON
+from tests.mutants.tables import TABLES
 from tests.project_copy import ProjectCopy
 
-ALL = [*CORE, *PYTHON, *BRINGING]
+ALL = [*CORE, *PYTHON, *BRINGING, *TABLES]
 
 
 class Garden(ProjectCopy):

@@ -6,8 +6,9 @@ from tests.mutants.bringing import BRINGING
 from tests.mutants.core import CORE
 from tests.mutants.mutant import ROOT
 from tests.mutants.python import PYTHON
+from tests.mutants.tables import TABLES
 
-ALL = [*CORE, *PYTHON, *BRINGING]
+ALL = [*CORE, *PYTHON, *BRINGING, *TABLES]
 
 
 @pytest.mark.parametrize("mutant", ALL, ids=lambda mutant: mutant.name)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from foregather.graph.convert.typed.spec import read_spec
+from foregather.graph.convert.typed.description.spec import read_spec
 from foregather.graph.hetero import HeteroGraph
 from foregather.graph.on_disk.npy import pack_header
 from tests.graph.hetero.typed_graphs import CITES, typed_graph
@@ -94,10 +95,22 @@ def test_examples_of_the_how_to_run(name, tmp_path, monkeypatch, capsys):
 
 def test_descriptions_of_the_how_to_are_valid(tmp_path):
     blocks = re.findall(r"```toml\n(.*?)```", HOWTO, re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
+    database = sqlite3.connect(tmp_path / "shop.sqlite")
+    database.executescript(
+        "CREATE TABLE users(id INTEGER PRIMARY KEY);"
+        "CREATE TABLE orders(id INTEGER PRIMARY KEY, user_id INTEGER REFERENCES users, note TEXT,"
+        " paid_at DATE, returned INTEGER, part TEXT, price REAL, count INTEGER, status TEXT);"
+    )
+    database.close()
     specs = []
     for block in some(blocks):
         (tmp_path / "d.toml").write_text(block)
         specs.append(read_spec(tmp_path / "d.toml"))
     assert specs[0].edges[0].missing == "drop" and specs[0].triples is not None
-    assert specs[1].nodes[0].foreign == {"carrier": "airline", "dest": "airport"}
+    keys = {key.column: key.type for key in specs[1].nodes[0].foreign}
+    assert keys == {"carrier": "airline", "dest": "airport"}
+    orders, users = specs[2].nodes
+    assert (orders.name, orders.time, orders.labels) == ("orders", "paid_at", "returned")
+    assert orders.features == ("price", "count") and orders.foreign == () and specs[2].strict
+    assert users.id == "id"

@@ -22,7 +22,7 @@ class Convert:
 
     src: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SRC")]
     """A .npz, .npy, csv/tsv/txt/mtx (or .gz), .parquet, OGB folder or graph folder; or a .toml that
-    describes tables of several types."""
+    describes tables of several types, or a database of SQLite or DuckDB."""
     dst: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DST")]
     """The graph folder to make."""
     memory: str = "2GB"
@@ -78,6 +78,8 @@ class Convert:
     """Seed of --split."""
     split_time: tuple[str, str] | None = None
     """Divide the labelled nodes by time: valid from the first time on, test from the second."""
+    strict: bool = False
+    """Refuse foreign keys that point nowhere, instead of counting them (several types)."""
     overwrite: bool = False
     """Replace an existing graph folder."""
     threads: int = 0
@@ -98,6 +100,7 @@ class Convert:
             weight=self.weight,
             header=_said(self.header),
             table=self._table(),
+            strict=self.strict,
         )
         return convert(
             self.src,

@@ -115,6 +115,7 @@ def show_converted(facts: dict[str, Any], dst: Path) -> str:
         lines.append(f"  and {len(facts['relations']) - 20} relations more")
     for name, count in facts["dropped"].items():
         lines.append(f"  {format_count(count)} rows of {name} were left out: an end is no node")
+    lines += [f"  {note}" for note in facts["notes"]]
     lines.append(
         f"  {format_bytes(facts['bytes'])} in {facts['seconds']:.1f} s, "
         f"peak memory {format_bytes(facts['peak_memory'])}"

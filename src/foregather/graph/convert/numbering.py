@@ -7,7 +7,6 @@ in a scratch file until all keys are known.
 """
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,11 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import FormatError, InputError
 from foregather.graph.convert.names import NameTable
+from foregather.graph.convert.scratch import Scratch
 from foregather.graph.convert.source import EdgeChunk, Ids, Strings
 from foregather.graph.convert.spool import Spool
 from foregather.graph.convert.topology import check_weights, record_dtype
 from foregather.graph.mapped import fetch
-from foregather.graph.on_disk.files import discard, read_at, storage_error, write_all
 from foregather.graph.on_disk.npy import map_array
 from foregather.graph.on_disk.writer import FolderWriter
 from foregather.observe.progress import Progress
@@ -63,8 +62,8 @@ class Numbering:
         if self._names is None:
             self._keys = Spool(writer.scratch("keys"), _KEY, memory // 6, ("key",), threads=threads)
             writer.defer(self._keys.close)
-        self._edges = _Scratch(writer.scratch("keyed"))
-        self._sorted = _Scratch(writer.scratch("sorted"))
+        self._edges = Scratch(writer.scratch("keyed"))
+        self._sorted = Scratch(writer.scratch("sorted"))
         for scratch in (self._edges, self._sorted):
             writer.defer(scratch.close)
 
@@ -178,7 +177,7 @@ class _Finder:
         threads: threads of the kernels, 0 for all.
     """
 
-    def __init__(self, keys: "_Scratch", count: int, memory: int, threads: int) -> None:
+    def __init__(self, keys: Scratch, count: int, memory: int, threads: int) -> None:
         self._keys, self._count, self._threads = keys, count, threads
         self._part = max(1, memory // 12)  # 8 bytes of a key, at most 4 of the index
         self._whole = self._index(0) if count <= self._part else None
@@ -199,25 +198,3 @@ class _Finder:
             hit = found >= 0
             result[hit] = found[hit] + start
         return result
-
-
-class _Scratch:
-    """Bytes appended in order and read back anywhere; removed with the folder."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        try:
-            self._file = open(path, "w+b", buffering=0)  # noqa: SIM115 - closed in close()
-        except OSError as error:
-            raise storage_error(error, path, "making") from error
-
-    def append(self, values: Array) -> None:
-        write_all(self._file, values, self.path)
-
-    def read(self, dtype: np.dtype[Any], start: int, count: int) -> Array:
-        values = np.empty(count, dtype)
-        read_at(self._file.fileno(), values, start * dtype.itemsize, self.path)
-        return values
-
-    def close(self) -> None:
-        discard(self._file, self.path)

@@ -23,6 +23,8 @@ class ReadOptions:
         header: whether the first line of an edge list is a header; None looks, and refuses a
             line that could be an edge as well.
         table: a table of nodes that belongs to the edges.
+        strict: refuse foreign keys of tables of several types that point nowhere, which are
+            otherwise counted and left out.
     """
 
     ids: str = "auto"
@@ -31,6 +33,7 @@ class ReadOptions:
     weight: str | None = None
     header: bool | None = None
     table: NodeFile | None = None
+    strict: bool = False
 
     def only(self, what: str, *allowed: str) -> None:
         """Refuses every option that is given and that such a source has no use for.

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from foregather.errors import BudgetError, InputError, StorageError
+from foregather.errors import InputError, StorageError
 from foregather.graph.convert.detect import open_features, open_source
 from foregather.graph.convert.nodes.join import NodeJoin
 from foregather.graph.convert.nodes.node_options import SplitRule
@@ -35,16 +35,15 @@ from foregather.graph.convert.topology import (
     is_wide,
     record_dtype,
 )
+from foregather.graph.convert.typed.description.kind import typed_source
 from foregather.graph.convert.typed.run import convert_typed
+from foregather.graph.convert.working_memory import working_memory as _working_memory
 from foregather.graph.on_disk.writer import FolderWriter
 from foregather.observe.progress import Progress, peak_memory
-from foregather.observe.usable_memory import usable_memory
 from foregather.old_spellings import from_old_arguments, refuse_unknown
 from foregather.units import format_bytes, parse_size
 
 __all__ = ["convert"]
-
-_LEAST = 96 << 20  # working memory below which buffers would be absurdly small
 
 
 def convert(
@@ -68,7 +67,8 @@ def convert(
     Args:
         src: a .npz, .npy, edge list (csv, tsv, txt, mtx, gzipped or not), .parquet, OGB folder,
             graph folder, or a PyG `Data` object or data set of one graph; or a .toml that
-            describes tables of several node and edge types, which become a `HeteroGraph`.
+            describes tables of several node and edge types, or a database of SQLite or DuckDB,
+            which become a `HeteroGraph`.
         dst: the folder to make.
         memory: bytes the process may use, such as "2GB"; at most what the machine has is used.
         undirected: add the reverse of each edge and drop repeated pairs (the first is kept). None:
@@ -93,9 +93,17 @@ def convert(
     """
     asked = from_old_arguments(reading, others, ReadOptions(), "reading", "convert")
     refuse_unknown(others, convert, *(one.name for one in fields(ReadOptions)))
-    if isinstance(src, (str, os.PathLike)) and Path(src).suffix.lower() == ".toml":
-        _only_plain(undirected, self_loops, dedup, dtype, asked, features, splits)
-        return convert_typed(src, dst, memory=memory, overwrite=overwrite, threads=threads)
+    if isinstance(src, (str, os.PathLike)) and (kind := typed_source(Path(src))) is not None:
+        _only_plain(kind, undirected, self_loops, dedup, dtype, asked, features)
+        return convert_typed(
+            src,
+            dst,
+            memory=memory,
+            splits=splits,
+            strict=asked.strict,
+            overwrite=overwrite,
+            threads=threads,
+        )
     started = time.perf_counter()
     work = _working_memory(parse_size(memory))
     source = open_source(src, asked, splits=splits is True)
@@ -167,13 +175,13 @@ def convert(
 
 
 def _only_plain(
+    what: str,
     undirected: bool | None,
     self_loops: bool,
     dedup: bool,
     dtype: str,
     asked: ReadOptions,
     features: str | os.PathLike[str] | None,
-    splits: bool | SplitRule,
 ) -> None:
     """Refuses options that tables of several types have no use for."""
     for name, given in (
@@ -182,29 +190,10 @@ def _only_plain(
         ("dedup", dedup),
         ("dtype", dtype != "auto"),
         ("features", features is not None),
-        ("no-splits", splits is False),
-        ("split", isinstance(splits, SplitRule)),
     ):
         if given:
-            raise InputError(f"--{name} does not apply to a TOML description; leave it out")
-    asked.only("a TOML description")
-
-
-def _working_memory(memory: int) -> int:
-    """Returns what the budget leaves after the interpreter and loaded libraries.
-
-    A budget above the machine's free memory is reduced to it.
-    """
-    with open("/proc/self/statm", encoding="ascii") as file:
-        resident = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    least = resident + _LEAST
-    if memory < least:
-        raise BudgetError(
-            f"--memory is {format_bytes(memory)}, but this needs at least {format_bytes(least)}; "
-            "raise it"
-        )
-    memory = min(memory, max(least, resident + usable_memory()))
-    return memory - resident - (_LEAST // 3)  # the rest of _LEAST covers small allocations
+            raise InputError(f"--{name} does not apply to {what}; leave it out")
+    asked.only(what, "strict")
 
 
 def _check_space(

@@ -5,6 +5,7 @@ edges in the order of the source. Memory stays within the budget, whatever the n
 the skew of degrees.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -139,6 +140,11 @@ class Topology:
         rules: what to do to the edges.
         memory: bytes this may use.
         threads: threads of the kernels, 0 for all.
+        scratch: name of the scratch file, where there are several at a time.
+
+    Attributes:
+        in_order: whether the edges were written in the order in which they came; known of records
+            that have a field `ids`, once they are written.
     """
 
     def __init__(
@@ -148,6 +154,7 @@ class Topology:
         rules: EdgeRules,
         memory: int,
         threads: int = 0,
+        scratch: str = "edges",
     ) -> None:
         self.writer, self.dtype, self.rules, self.threads = writer, dtype, rules, threads
         self.memory = memory
@@ -156,9 +163,10 @@ class Topology:
         self.loops_added = 0
         self.negative = 0  # edges written with a weight below 0
         self.position = 0
+        self.in_order = True
         # a run is held twice while it is grouped, next to the chunk being added
         self._spool = Spool(
-            writer.scratch("edges"), dtype, memory // 3, ("target", "source"), threads=threads
+            writer.scratch(scratch), dtype, memory // 3, ("target", "source"), threads=threads
         )
         writer.defer(self._spool.close)
 
@@ -188,14 +196,30 @@ class Topology:
             records["features"] = np.asarray(chunk.features)[:, None, :]
         self._spool.append(records.reshape(-1))
 
+    def append(self, records: Array) -> None:
+        """Spools edges that were checked already."""
+        self._spool.append(records)
+
     def discard(self) -> None:
         """Forgets the edges added so far."""
         self._spool.close()
 
-    def finish(self, num_nodes: int) -> int:
-        """Sorts and writes everything; returns the number of edges."""
+    def finish(
+        self,
+        num_nodes: int,
+        num_sources: int | None = None,
+        called: Callable[[str], str] = str,
+    ) -> int:
+        """Sorts and writes everything; returns the number of edges.
+
+        Args:
+            num_nodes: how many targets there are.
+            num_sources: how many sources there are, where they are of another type.
+            called: the name that an array ("indptr", "edge_weight") has in the folder.
+        """
         names = self.dtype.names or ()
-        rows = _RowsOut(self.writer, id_dtype(num_nodes), self.dtype, num_nodes)
+        sources = num_nodes if num_sources is None else num_sources
+        rows = _RowsOut(self.writer, self.dtype, (num_nodes, sources), called)
         # per record while sorting: itself, split ids, result, kernel scratch, order
         cost = self.dtype.itemsize * 2 + 40
         limit = max(_LEAST_GROUP, self.memory * self.dtype.itemsize // cost)
@@ -212,8 +236,8 @@ class Topology:
             self._gap(rows, num_nodes)
         self._spool.close()
         for name in ("indptr", "indices", *(f"edge_{n}" for n in names[2:])):
-            self.writer.close(name)
-        self.negative = rows.negative
+            self.writer.close(called(name))
+        self.negative, self.in_order = rows.negative, rows.in_order
         return rows.edges
 
     def _gap(self, rows: "_RowsOut", until: int) -> None:
@@ -240,14 +264,14 @@ class Topology:
     def _sort(
         self, rows: "_RowsOut", records: Array, low: int, high: int
     ) -> tuple[npt.NDArray[np.int64], Array, Array | None]:
-        ident = rows.ident
+        ident = rows.work
         target = (records["target"] - records["target"].dtype.type(low)).astype(ident)
         source = records["source"].astype(ident)
         indptr = np.empty(high - low + 1, np.int64)
         indices = np.empty(len(records), ident)
         payload = len(self.dtype.names or ()) > 2
         order = np.empty(len(records), np.int64) if payload else None
-        _core.build_csc(source, target, rows.num_nodes, indptr, indices, order, self.threads, True)
+        _core.build_csc(source, target, rows.most, indptr, indices, order, self.threads, True)
         if not self.rules.drops:
             return indptr, indices, order
         keep = np.empty(len(indices), np.uint8)
@@ -299,20 +323,27 @@ class _RowsOut:
     """The CSC arrays being written, row by row."""
 
     def __init__(
-        self, writer: FolderWriter, ident: np.dtype[Any], dtype: np.dtype[Any], num_nodes: int
+        self,
+        writer: FolderWriter,
+        dtype: np.dtype[Any],
+        counts: tuple[int, int],
+        called: Callable[[str], str],
     ) -> None:
-        self.ident, self.num_nodes = ident, num_nodes
+        num_nodes, num_sources = counts
+        self.most = max(num_nodes, num_sources, 1)
+        self.work = id_dtype(self.most)
+        self.in_order = True
         self.next = 0  # first row not complete yet
         self.edges = 0
         self.negative = 0  # weights below 0
         self.open_row = False  # parts of row `next` have been written
         self.loop_seen = False
         self.last_source = -1
-        self._indptr = writer.array("indptr", np.int64, rows=num_nodes + 1)
+        self._indptr = writer.array(called("indptr"), np.int64, rows=num_nodes + 1)
         self._indptr.append(np.zeros(1, np.int64))
-        self._indices = writer.array("indices", ident)
+        self._indices = writer.array(called("indices"), id_dtype(num_sources))
         self._extra = {
-            name: writer.array(f"edge_{name}", dtype[name].base, dtype[name].shape)
+            name: writer.array(called(f"edge_{name}"), dtype[name].base, dtype[name].shape)
             for name in (dtype.names or ())[2:]
         }
 
@@ -327,11 +358,14 @@ class _RowsOut:
             self.last_source = int(indices[-1])
 
     def _append_edges(self, indices: Array, order: Array | None, records: Array) -> None:
-        self._indices.append(indices)
+        self._indices.append(indices.astype(self._indices.dtype, copy=False))
         for name, out in self._extra.items():
             values = records[name][order]
             if name == "weight":
                 self.negative += int(np.count_nonzero(values < 0))
+            if name == "ids" and self.in_order:
+                expected = np.arange(self.edges, self.edges + len(values))
+                self.in_order = bool((values == expected).all())
             out.append(values.astype(out.dtype, copy=False))
         self.edges += len(indices)
 

@@ -11,7 +11,7 @@ link; any other folder is refused.
 import errno
 import fcntl
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -39,6 +39,8 @@ class Workspace:
     Args:
         target: the name that the result will have.
         suffix: makes the folder's name from the target's.
+        left: names in the folder that stay when it is taken over from a killed process, which may
+            have made something of use.
 
     Attributes:
         path: the folder; names in it are free except `.foregather` and `replaced`.
@@ -47,7 +49,13 @@ class Workspace:
         StorageError: the folder belongs to another process, was not made by us, or cannot be made.
     """
 
-    def __init__(self, target: str | os.PathLike[str], suffix: str = ".partial") -> None:
+    def __init__(
+        self,
+        target: str | os.PathLike[str],
+        suffix: str = ".partial",
+        left: Collection[str] = (),
+    ) -> None:
+        self._left = frozenset(left)
         if Path(target).name in ("", ".."):
             raise StorageError(f"{str(target)!r} has no file name; name the target itself")
         self.target = absolute(target)
@@ -79,7 +87,7 @@ class Workspace:
                 raise self._busy()
             assert self._folder is not None
             self._restore()
-            _empty(self._folder, keep=MARK)
+            _empty(self._folder, keep={MARK, *self._left})
         except StorageError:
             self._release()
             raise
@@ -207,13 +215,26 @@ class Workspace:
                 undo()
             raise
 
+    def prune(self, name: str, files: Collection[str]) -> None:
+        """Removes what a folder in this one holds, but not these files, named relative to it.
+
+        Raises:
+            OSError: the disk refuses, or the folder is none.
+        """
+        assert self._folder is not None
+        inner = os.open(name, _FOLDER, dir_fd=self._folder)
+        try:
+            _empty(inner, frozenset(files))
+        finally:
+            os.close(inner)
+
     def close(self) -> None:
         """Removes the folder and releases the lock; leftovers stay marked."""
         if self._folder is None:
             return
         with suppress(OSError):
             if self._mark is not None:
-                _empty(self._folder, keep=MARK)
+                _empty(self._folder, keep={MARK})
                 os.unlink(MARK, dir_fd=self._folder)  # last: without it nobody may clear the rest
                 if self._has_name():
                     os.rmdir(self.path)
@@ -250,11 +271,18 @@ def _write(descriptor: int, text: bytes) -> None:
     os.fsync(descriptor)
 
 
-def _empty(folder: int, keep: str | None = None) -> None:
-    """Removes the contents of an open folder: links themselves, never their targets."""
+def _empty(folder: int, keep: Collection[str] = (), inside: str = "") -> None:
+    """Removes the contents of an open folder: links themselves, never their targets.
+
+    Args:
+        folder: its descriptor.
+        keep: paths that stay, relative to the folder of the first call.
+        inside: the path of this folder, relative to that one.
+    """
     device = os.fstat(folder).st_dev
     for name in os.listdir(folder):
-        if name == keep:
+        path = inside + name
+        if path in keep:
             continue
         try:
             os.unlink(name, dir_fd=folder)
@@ -265,7 +293,8 @@ def _empty(folder: int, keep: str | None = None) -> None:
         try:
             if os.fstat(inner).st_dev != device:
                 raise OSError(errno.EXDEV, f"another disk is mounted at {name} in it")
-            _empty(inner)
+            _empty(inner, keep, path + "/")
         finally:
             os.close(inner)
-        os.rmdir(name, dir_fd=folder)
+        if not any(one.startswith(path + "/") for one in keep):
+            os.rmdir(name, dir_fd=folder)

@@ -7,7 +7,7 @@ attempt clears what was left.
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -185,18 +185,24 @@ class FolderWriter:
         overwrite: replace an existing graph folder (it is replaced only at the very end, and only
             if it holds nothing but a graph).
         version: of the format; 2 for a graph with node types and relations.
+        left: names in `DST.partial` that stay there when a killed process left them, for the
+            caller to judge; `graph`, the folder itself, is one.
 
     Raises:
         StorageError: `dst` exists, is not writable, or is being made by another process.
     """
 
     def __init__(
-        self, dst: str | os.PathLike[str], overwrite: bool = False, version: int = VERSION
+        self,
+        dst: str | os.PathLike[str],
+        overwrite: bool = False,
+        version: int = VERSION,
+        left: Collection[str] = (),
     ) -> None:
         self.dst = Path(dst)
         self.version = version
         self.overwrite = overwrite
-        self._work = Workspace(self.dst)
+        self._work = Workspace(self.dst, left=left)
         self._target = self._work.target  # as `dst`, independent of os.chdir
         self.folder = self._work.path / "graph"
         self.arrays: dict[str, dict[str, Any]] = {}
@@ -209,7 +215,8 @@ class FolderWriter:
         self._work.acquire()
         try:
             self._check_target()  # again: the previous holder of the lock may have made it
-            self.folder.mkdir()
+            if not os.path.lexists(self.folder):
+                self.folder.mkdir()
             if self.version == VERSION:
                 (self.folder / "splits").mkdir()
         except BaseException as error:
@@ -273,6 +280,34 @@ class FolderWriter:
         self.arrays[name] = entry
         self.tables[name] = self._open[name].table_checksums
         del self._open[name]
+
+    def drop(self, name: str) -> None:
+        """Removes a finished array from the folder.
+
+        Raises:
+            StorageError: the disk refuses.
+        """
+        try:
+            for file in (f"{name}.npy", table_file(name)):
+                os.unlink(self.folder / file)
+        except OSError as error:
+            raise storage_error(error, self.folder / name, "removing") from error
+        del self.arrays[name], self.tables[name]
+
+    def adopt(self, name: str, entry: dict[str, Any], table: tuple[str, ...]) -> None:
+        """Takes over a finished array that an earlier process left in the folder."""
+        self.arrays[name], self.tables[name] = entry, table
+
+    def keep_only(self, files: Collection[str]) -> None:
+        """Removes everything from the folder but these files, which are named relative to it.
+
+        Raises:
+            StorageError: the disk refuses.
+        """
+        try:
+            self._work.prune(self.folder.name, files)
+        except OSError as error:
+            raise storage_error(error, self.dst, "clearing") from error
 
     def put(self, name: str, values: Array) -> None:
         """Writes a whole array at once."""

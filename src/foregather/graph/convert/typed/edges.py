@@ -1,66 +1,74 @@
 """edges: relations from tables of edges, and from the foreign keys of node tables."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from foregather.errors import InputError
-from foregather.graph.convert.typed.ids import IdIndex
+from foregather.graph.convert.topology import check_weights
+from foregather.graph.convert.typed.description.node_spec import Foreign, NodeSpec
+from foregather.graph.convert.typed.description.spec import EdgeSpec
+from foregather.graph.convert.typed.lookup.index import Finder
+from foregather.graph.convert.typed.lookup.joined import JoinedColumn
 from foregather.graph.convert.typed.reader import Reader
-from foregather.graph.convert.typed.spec import EdgeSpec, NodeSpec, foreign_types
+from foregather.graph.convert.typed.relations import RelationOut
 from foregather.graph.convert.typed.tables import Batch, arrow
 from foregather.graph.convert.typed.values import is_text, numbers_of, plain, times_of
-from foregather.graph.hetero.names import EdgeType
-from foregather.graph.hetero.relation import Relation
-from foregather.graph.hetero.text_ids import TextIds
+from foregather.graph.hetero.columns import check_times
 
-__all__ = ["read_edges", "read_foreign"]
+__all__ = ["Ends", "add_edges", "add_foreign"]
 
 Array = npt.NDArray[Any]
+#: What finds the nodes at one end of the edges.
+Ends: TypeAlias = Finder | JoinedColumn
 
 
-def read_edges(
-    spec: EdgeSpec, indexes: dict[str, IdIndex], reader: Reader, threads: int
-) -> tuple[Relation, int]:
-    """A relation, and how many of its rows were dropped because an end is no node.
+def add_edges(spec: EdgeSpec, ends: Sequence[Ends], reader: Reader, out: RelationOut) -> int:
+    """Reads a relation; returns how many rows were left out because an end is no node.
 
     Raises:
         InputError: a row breaks a rule; names the column and the row.
     """
-    ends = (spec.source, indexes[spec.type[0]]), (spec.target, indexes[spec.type[2]])
+    if spec.source == spec.target:
+        raise InputError(f"source and target are both column {spec.source!r}")
     wanted = [spec.source, spec.target]
     wanted += [one for one in (spec.weight, spec.time) if one is not None]
     wanted += [one for one in spec.features if one not in wanted]
-    if spec.source == spec.target:
-        raise InputError(f"source and target are both column {spec.source!r}")
-    text = [name for name, index in ends if isinstance(index.original(), TextIds)]
-    pairs: list[Array] = []
-    held: dict[str, list[Array]] = {"time": [], "weights": [], "features": []}
-    rows = dropped = 0
+    named = (spec.source, spec.target)
+    text = [name for name, end in zip(named, ends, strict=True) if end.kind == "text"]
     whole = {spec.source, spec.target, spec.time}
     numbers = [one for one in (*spec.features, spec.weight) if one is not None and one not in whole]
+    rows = 0
     for batch in reader.batches(spec.file, list(dict.fromkeys(wanted)), text, numbers):
-        found = [index.find(batch[name], _where(spec, name)) for name, index in ends]
+        found = [
+            end.find(batch[name], _where(spec, name)) for name, end in zip(named, ends, strict=True)
+        ]
         there = (found[0] >= 0) & (found[1] >= 0)
         if spec.missing == "refuse" and not there.all():
             raise _unknown(spec, batch, found, rows)
-        pairs.append(np.stack(found)[:, there])
-        if spec.time is not None:
-            times = times_of(batch[spec.time], _where(spec, spec.time), rows)
-            held["time"].append(times[there])
-        if spec.weight is not None:
-            weights = numbers_of(batch[spec.weight], _where(spec, spec.weight))
-            held["weights"].append(weights[there])
-        if spec.features:
-            columns = [numbers_of(batch[one], _where(spec, one)) for one in spec.features]
-            held["features"].append(np.stack(columns, axis=1)[there])
+        columns = _columns(spec, batch, there, rows, out.edges)
+        out.add(found[0][there], found[1][there], *columns)
         rows += there.size
-        dropped += int(there.size - there.sum())
-    columns_: dict[str, Any] = {key: np.concatenate(parts) for key, parts in held.items() if parts}
-    counts = (index.count for _, index in ends)
-    made = Relation.of(np.concatenate(pairs, axis=1), *counts, **columns_, threads=threads)
-    return made, dropped
+    return rows - out.edges
+
+
+def _columns(
+    spec: EdgeSpec, batch: Batch, there: Array, rows: int, edges: int
+) -> tuple[Array | None, Array | None, Array | None]:
+    """Time, weight and features of the rows that are edges."""
+    time = weight = features = None
+    if spec.time is not None:
+        time = times_of(batch[spec.time], _where(spec, spec.time), rows)[there]
+        check_times(time, "time", edges)
+    if spec.weight is not None:
+        given = numbers_of(batch[spec.weight], _where(spec, spec.weight))[there]
+        weight = check_weights(given, edges)
+    if spec.features:
+        columns = [numbers_of(batch[one], _where(spec, one)) for one in spec.features]
+        features = np.stack(columns, axis=1)[there]
+    return time, weight, features
 
 
 def _where(spec: EdgeSpec, column: str) -> str:
@@ -81,42 +89,36 @@ def _unknown(spec: EdgeSpec, batch: Batch, found: list[Array], rows: int) -> Inp
     )
 
 
-def read_foreign(
-    spec: NodeSpec, indexes: dict[str, IdIndex], reader: Reader, strict: bool, threads: int
-) -> dict[EdgeType, tuple[Relation, int]]:
-    """The relation of each foreign key of a table, and how many of its keys point nowhere.
+def add_foreign(
+    spec: NodeSpec, key: Foreign, end: Ends, reader: Reader, out: RelationOut, strict: bool
+) -> int:
+    """Reads a foreign key of a table; returns how many of its values point nowhere.
 
     A row is the source, the row that its key names the target. A row without a key has no edge.
 
     Raises:
         InputError: a key points nowhere and `strict` is on; names the column and the row.
     """
-    if spec.file is None:
-        return {}
-    found: dict[EdgeType, tuple[Relation, int]] = {}
-    for edge_type, column in foreign_types(spec).items():
-        index = indexes[edge_type[2]]
-        text = [column] if isinstance(index.original(), TextIds) else []
-        where = f"column {column!r} of {spec.file.name}"
-        pairs: list[Array] = []
-        rows = lost = 0
-        for batch in reader.batches(spec.file, [column], text):
-            target = index.find(batch[column], where)
-            given = batch[column].is_valid().to_numpy(zero_copy_only=False)
-            if is_text(batch[column]):
-                filled = arrow().compute.not_equal(plain(batch[column]), "").fill_null(False)
-                given &= filled.to_numpy(zero_copy_only=False)
-            nowhere = given & (target < 0)
-            if strict and nowhere.any():
-                row = int(np.argmax(nowhere))
-                raise InputError(
-                    f"{where} has {batch[column][row].as_py()!r:.80} in row {rows + row + 1}, "
-                    f"which is no node of type {edge_type[2]!r}; add the row, or leave strict out"
-                )
-            source = np.flatnonzero(target >= 0)
-            pairs.append(np.stack([source + rows, target[source]]))
-            lost += int(nowhere.sum())
-            rows += target.size
-        ends = np.concatenate(pairs, axis=1)
-        found[edge_type] = Relation.of(ends, rows, index.count, threads=threads), lost
-    return found
+    assert spec.file is not None
+    column = key.column
+    text = [column] if end.kind == "text" else []
+    where = f"column {column!r} of {spec.file.name}"
+    rows = lost = 0
+    for batch in reader.batches(spec.file, [column], text):
+        target = end.find(batch[column], where)
+        given = batch[column].is_valid().to_numpy(zero_copy_only=False)
+        if is_text(batch[column]):
+            filled = arrow().compute.not_equal(plain(batch[column]), "").fill_null(False)
+            given = given & filled.to_numpy(zero_copy_only=False)
+        nowhere = given & (target < 0)
+        if strict and nowhere.any():
+            row = int(np.argmax(nowhere))
+            raise InputError(
+                f"{where} has {batch[column][row].as_py()!r:.80} in row {rows + row + 1}, "
+                f"which is no node of type {key.type!r}; add the row, or leave strict out"
+            )
+        source = np.flatnonzero(target >= 0)
+        out.add(source + rows, target[source])
+        lost += int(nowhere.sum())
+        rows += target.size
+    return lost

@@ -6,9 +6,10 @@ text and Parquet; .npz holds one array for each column, .npy one column or a mat
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,13 +22,18 @@ from foregather.errors import (
 )
 from foregather.graph.convert.reading.named_arrays import NpyArrays
 from foregather.graph.convert.reading.npz import ZipArrays
+from foregather.graph.convert.typed.databases.table import DatabaseTable
 
-__all__ = ["Batch", "arrow", "read_columns"]
+__all__ = ["Batch", "Table", "arrow", "count_rows", "read_columns"]
 
 #: Arrow arrays by the name they were asked by.
 Batch = dict[str, Any]
 
+#: A file that is a table, or a table of a database.
+Table: TypeAlias = Path | DatabaseTable
+
 _ROWS = 1 << 18
+_READ_BYTES = 1 << 20
 _TEXT = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 
 
@@ -49,23 +55,41 @@ def arrow() -> Any:
     return pyarrow
 
 
+def count_rows(table: Table) -> int | None:
+    """Rows of a table where they are known without reading it, for a bar."""
+    if isinstance(table, DatabaseTable):
+        return table.rows
+    if table.suffix.lower() == ".parquet":
+        with suppress(Exception), arrow().parquet.ParquetFile(table) as file:
+            return int(file.metadata.num_rows)
+    return None
+
+
 def read_columns(
-    path: Path, wanted: Sequence[str], text: Sequence[str] = (), numbers: Sequence[str] = ()
+    path: Table,
+    wanted: Sequence[str],
+    text: Sequence[str] = (),
+    numbers: Sequence[str] = (),
+    rows: int = _ROWS,
 ) -> Iterator[Batch]:
     """Reads columns of a table in order, at least one batch even where there are no rows.
 
     Args:
         path: .csv, .tsv, .txt (tab-separated, without a header), .parquet, .npz or .npy; text may
-            be gzipped.
+            be gzipped. Or a table of a database.
         wanted: columns by name, or by position from 1.
         text: of them, those taken as text even if they look like numbers.
         numbers: of them, those that may have fractions further down in a text file.
+        rows: the most that a batch has; those of a text file have about a megabyte.
 
     Raises:
         InputError: a column does not exist.
         FormatError: the file is damaged, or of an unknown kind.
         StorageError: it cannot be read.
     """
+    if isinstance(path, DatabaseTable):
+        yield from path.batches(wanted, text, rows)
+        return
     if not path.exists():
         raise StorageError(f"{path.name} does not exist; check the file names of the description")
     bare = path.name.lower().removesuffix(".gz")
@@ -73,9 +97,9 @@ def read_columns(
     if kind in _TEXT:
         yield from _from_text(path, wanted, text, numbers, (_TEXT[kind], kind != ".txt"))
     elif kind == ".parquet":
-        yield from _from_parquet(path, wanted)
+        yield from _from_parquet(path, wanted, rows)
     elif kind in (".npz", ".npy"):
-        yield from _from_numpy(path, wanted)
+        yield from _from_numpy(path, wanted, rows)
     else:
         raise FormatError(
             f"{path.name} is not a table; expected .csv, .tsv, .txt, .parquet, .npz or .npy"
@@ -106,9 +130,9 @@ def _find(path: Path, names: Sequence[str], column: str) -> str:
         raise InputError(f"{path.name} has several columns named {column!r}; rename one")
     if column.isascii() and column.isdigit() and 1 <= int(column) <= len(names):
         return names[int(column) - 1]
-    raise InputError(
-        f"{path.name} has no column {column!r:.80}; its columns are {', '.join(names):.300}"
-    )
+    near = get_close_matches(column, names, 1, 0.6)
+    hint = f"the nearest is {near[0]!r}" if near else f"its columns are {', '.join(names):.300}"
+    raise InputError(f"{path.name} has no column {column!r:.80}; {hint}")
 
 
 def _from_text(
@@ -146,13 +170,17 @@ def _from_text(
                 yield {one: data.column(found[one]).combine_chunks() for one in wanted}
 
 
-def _from_parquet(path: Path, wanted: Sequence[str]) -> Iterator[Batch]:
+def _from_parquet(path: Path, wanted: Sequence[str], rows: int) -> Iterator[Batch]:
     pa = arrow()
-    with _reading(path), pa.parquet.ParquetFile(path, pre_buffer=False) as file:
+    # buffer_size: a column chunk is read through a small window, not whole
+    with (
+        _reading(path),
+        pa.parquet.ParquetFile(path, buffer_size=_READ_BYTES, pre_buffer=False) as file,
+    ):
         names = list(file.schema_arrow.names)
         columns = sorted({_find(path, names, one) for one in wanted})
         empty = True
-        for data in file.iter_batches(batch_size=_ROWS, columns=columns, use_threads=False):
+        for data in file.iter_batches(batch_size=rows, columns=columns, use_threads=False):
             empty = False
             yield {one: data.column(_find(path, names, one)) for one in wanted}
         if empty:
@@ -160,7 +188,7 @@ def _from_parquet(path: Path, wanted: Sequence[str]) -> Iterator[Batch]:
             yield {one: data.column(_find(path, names, one)).combine_chunks() for one in wanted}
 
 
-def _from_numpy(path: Path, wanted: Sequence[str]) -> Iterator[Batch]:
+def _from_numpy(path: Path, wanted: Sequence[str], rows: int) -> Iterator[Batch]:
     pa = arrow()
     if path.name.lower().endswith(".npz"):
         with ZipArrays(path) as arrays:
@@ -168,7 +196,7 @@ def _from_numpy(path: Path, wanted: Sequence[str]) -> Iterator[Batch]:
             sizes = {arrays.header(name).shape for name in found.values()}
             if len(sizes) > 1 or any(len(shape) != 1 for shape in sizes):
                 raise InputError(f"the columns of {path.name} are not lists of one length")
-            streams = {one: arrays.chunks(name, _ROWS) for one, name in found.items()}
+            streams = {one: arrays.chunks(name, rows) for one, name in found.items()}
             empty = {one: np.empty(0, arrays.header(name).dtype) for one, name in found.items()}
             pieces = (
                 dict(zip(streams, values, strict=True))
@@ -186,9 +214,9 @@ def _from_numpy(path: Path, wanted: Sequence[str]) -> Iterator[Batch]:
     names = [str(number + 1) for number in range(width)]
     at = {one: int(_find(path, names, one)) - 1 for one in wanted}
     none = np.empty((0, width), header.dtype)
-    rows = (values.reshape(-1, width) for values in file.chunks("edge_index", _ROWS))
+    parts = (values.reshape(-1, width) for values in file.chunks("edge_index", rows))
     with _reading(path):
-        for matrix in _or_empty(rows, none):
+        for matrix in _or_empty(parts, none):
             yield {
                 one: pa.array(np.ascontiguousarray(matrix[:, place])) for one, place in at.items()
             }

@@ -1,8 +1,8 @@
 """values: columns of a table as the arrays that node tables and relations hold.
 
 How a column becomes numbers is fixed: times are whole (dates become seconds since 1970), features
-are float32 with NaN where there is nothing, labels keep whole numbers, with -1 where there is
-nothing, and text labels become classes in the order of their names.
+are float32 with NaN where there is nothing, and labels keep whole numbers, with -1 where there is
+nothing.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from foregather.errors import InputError
 from foregather.graph.convert.typed.tables import arrow
 
-__all__ = ["classes_of", "is_text", "labels_of", "numbers_of", "plain", "splits_of", "times_of"]
+__all__ = ["is_date", "is_text", "labels_of", "numbers_of", "plain", "times_of"]
 
 Array = npt.NDArray[Any]
 
@@ -23,6 +23,13 @@ def is_text(column: Any) -> bool:
     kinds = arrow().types
     kind = column.type.value_type if kinds.is_dictionary(column.type) else column.type
     return bool(kinds.is_string(kind) or kinds.is_large_string(kind))
+
+
+def is_date(column: Any) -> bool:
+    """Whether a column of times holds dates, which become seconds, and not whole numbers."""
+    kinds = arrow().types
+    kind = column.type.value_type if kinds.is_dictionary(column.type) else column.type
+    return bool(kinds.is_date(kind) or kinds.is_timestamp(kind)) or is_text(column)
 
 
 def plain(column: Any) -> Any:
@@ -120,30 +127,3 @@ def labels_of(column: Any, where: str) -> Array:
         values: Array = filled.to_numpy(zero_copy_only=False)
         return values
     return numbers_of(column, where)
-
-
-def classes_of(column: Any) -> tuple[npt.NDArray[np.int64], list[str]]:
-    """Text as classes, numbered by the sorted names; nothing (or an empty text) is -1."""
-    pa = arrow()
-    if pa.types.is_null(column.type):
-        column = column.cast(pa.string())
-    if not pa.types.is_dictionary(column.type):
-        column = column.dictionary_encode()
-    distinct = [text or "" for text in column.dictionary.to_pylist()]
-    classes = sorted(set(distinct) - {""})
-    number = {name: place for place, name in enumerate(classes)}
-    codes = np.array([number.get(text, -1) for text in distinct] + [-1], np.int64)
-    at = column.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False)
-    return codes[at], classes
-
-
-def splits_of(column: Any, where: str) -> dict[str, npt.NDArray[np.int64]]:
-    """Rows by the name of their split; rows without one are in none.
-
-    Raises:
-        InputError: the column does not hold names.
-    """
-    if not is_text(column) and not (len(column) == column.null_count):
-        raise InputError(f"{where} holds {column.type}, expected names such as train, val, test")
-    names, classes = classes_of(column)
-    return {name: np.flatnonzero(names == place) for place, name in enumerate(classes)}

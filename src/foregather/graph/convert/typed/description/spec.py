@@ -6,13 +6,16 @@ name is there. Files are named relative to the TOML file; they are opened by oth
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from foregather.errors import FormatError, InputError
 from foregather.files import read_regular
+from foregather.graph.convert.typed.databases.plan import TableWishes, plan_database
+from foregather.graph.convert.typed.description.kind import database_kind
+from foregather.graph.convert.typed.description.node_spec import Foreign, NodeSpec, foreign_types
 from foregather.graph.hetero.names import EdgeType, check_edge_type, check_name, find_node_type
 
 if sys.version_info >= (3, 11):
@@ -20,27 +23,9 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["EdgeSpec", "NodeSpec", "Spec", "TripleSpec", "foreign_types", "read_spec"]
+__all__ = ["EdgeSpec", "Spec", "TripleSpec", "read_spec"]
 
 _MOST_BYTES = 16 << 20
-
-
-@dataclass(frozen=True)
-class NodeSpec:
-    """One node type: a table, or a number of nodes, or neither (then its edges name its nodes)."""
-
-    name: str
-    file: Path | None = None
-    count: int | None = None
-    id: str | None = None
-    ids: str = "auto"
-    labels: str | None = None
-    time: str | None = None
-    split: str | None = None
-    features: tuple[str, ...] = ()
-    arrays: Mapping[str, Path] = field(default_factory=dict)
-    categories: tuple[str, ...] = ()
-    foreign: Mapping[str, str] = field(default_factory=dict)  # column -> node type
 
 
 @dataclass(frozen=True)
@@ -80,50 +65,98 @@ class Spec:
     edges: tuple[EdgeSpec, ...]
     triples: TripleSpec | None
     strict: bool = False
+    notes: tuple[str, ...] = ()  # what was chosen for the user, in whole sentences
 
 
 def read_spec(path: Path) -> Spec:
-    """Reads and checks a description.
+    """Reads and checks a description, or makes one of the catalogue of a database.
 
     Raises:
-        FormatError: it is not TOML.
+        FormatError: it is not TOML, or a database is damaged.
         InputError: something in it is unknown, missing or contradictory; names where.
         StorageError: it cannot be read.
     """
+    if database_kind(path) is not None:
+        nodes, notes = plan_database(path, {})
+        return _checked(Spec(path.name, tuple(nodes), (), None, notes=tuple(notes)))
     try:
         text = tomllib.loads(read_regular(path, _MOST_BYTES).decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         why = str(error).splitlines()[0] if str(error) else "unknown"
         raise FormatError(f"{path.name} is not TOML: {why}") from error
-    _known(text, ("nodes", "edges", "triples", "strict"), path.name)
+    _known(text, ("nodes", "edges", "triples", "strict", "database"), path.name)
     folder = path.parent
-    nodes = text.get("nodes", {})
+    entries = text.get("nodes", {})
     edges = text.get("edges", [])
-    if not isinstance(nodes, dict) or not isinstance(edges, list):
+    if not isinstance(entries, dict) or not isinstance(edges, list):
         raise InputError(f"{path.name} needs tables [nodes.TYPE] and [[edges]]")
-    if not edges and "triples" not in text and not nodes:
+    if not edges and not entries and not {"triples", "database"} & text.keys():
         raise InputError(f"{path.name} describes nothing; give [nodes.TYPE] and [[edges]]")
-    found = {name: _node(name, entry, folder) for name, entry in nodes.items()}
+    database = _text(text, "database", path.name)
+    own = {
+        name: entry
+        for name, entry in entries.items()
+        if database is None or (isinstance(entry, dict) and {"file", "count"} & entry.keys())
+    }
+    found = [_node(name, entry, folder) for name, entry in own.items()]
+    chosen: list[str] = []
+    if database is not None:
+        wishes = {n: _wishes(n, entry, folder) for n, entry in entries.items() if n not in own}
+        tables, chosen = plan_database(folder / database, wishes)
+        found += tables
     made = tuple(_edge(number, entry, folder) for number, entry in enumerate(edges, 1))
     triples = _triples(text["triples"], folder) if "triples" in text else None
-    names = list(found) + ([] if triples is None else [triples.type])
-    for node in found.values():
-        for end in node.foreign.values():
-            find_node_type(end, names)
-    seen = {name for node in found.values() for name in foreign_types(node)}
-    for edge in made:
+    strict = _flag(text, "strict", path.name)
+    return _checked(Spec(path.name, tuple(found), made, triples, strict, tuple(chosen)))
+
+
+def _checked(spec: Spec) -> Spec:
+    """The description, whose relations are between types that there are.
+
+    Raises:
+        InputError: names the type that is not there, or what is described twice.
+    """
+    names = [one.name for one in spec.nodes]
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"node type {twice!r} is a table of the database and described once more")
+    names += [] if spec.triples is None else [spec.triples.type]
+    seen: set[EdgeType] = set()
+    for node in spec.nodes:
+        for key in node.foreign:
+            find_node_type(key.type, names)
+        for one in (f"f2p_{key.column}" for key in node.foreign):
+            check_name(one, "relation")
+        if len(foreign_types(node)) != len(node.foreign):
+            raise InputError(f"node type {node.name!r} has a foreign key twice; leave one out")
+        seen |= foreign_types(node).keys()
+    for edge in spec.edges:
         for end in (edge.type[0], edge.type[2]):
             find_node_type(end, names)
         if edge.type in seen:
             raise InputError(f"the relation {edge.type} is described twice; join the two")
         seen.add(edge.type)
-    strict = _flag(text, "strict", path.name)
-    return Spec(path.name, tuple(found.values()), made, triples, strict)
+    return spec
 
 
-def foreign_types(node: NodeSpec) -> dict[EdgeType, str]:
-    """The relations that the foreign keys of a table are, each with its column."""
-    return {(node.name, f"f2p_{column}", end): column for column, end in node.foreign.items()}
+def _wishes(name: Any, entry: Any, folder: Path) -> TableWishes:
+    """What a description says about a table of its database."""
+    where = f"[nodes.{name}]"
+    if not isinstance(entry, dict):
+        raise InputError(f"{where} is {entry!r:.80}, expected a table")
+    keys = ("time", "labels", "split", "features", "categories", "leave_out", "arrays", "ids")
+    _known(entry, keys, where)
+    time, gone = entry.get("time"), entry.get("leave_out", [])
+    return TableWishes(
+        "" if time is False else _text(entry, "time", where),
+        _text(entry, "labels", where),
+        _text(entry, "split", where),
+        _names(entry, "features", where) if "features" in entry else None,
+        _names(entry, "categories", where) if "categories" in entry else None,
+        gone if isinstance(gone, bool) else _names(entry, "leave_out", where),
+        _arrays(entry, where, folder),
+        _ids(entry, where),
+    )
 
 
 def _known(entry: Mapping[str, Any], allowed: tuple[str, ...], where: str) -> None:
@@ -169,6 +202,20 @@ def _file(entry: Mapping[str, Any], where: str, folder: Path) -> Path | None:
     return None if value is None else folder / value
 
 
+def _ids(entry: Mapping[str, Any], where: str) -> str:
+    ids = _text(entry, "ids", where) or "auto"
+    if ids not in ("auto", "text"):
+        raise InputError(f"ids of {where} is {ids!r:.80}, expected 'auto' or 'text'")
+    return ids
+
+
+def _arrays(entry: Mapping[str, Any], where: str, folder: Path) -> dict[str, Path]:
+    arrays = entry.get("arrays", {})
+    if not isinstance(arrays, dict) or not all(isinstance(one, str) for one in arrays.values()):
+        raise InputError(f"arrays of {where} is {arrays!r:.80}, expected names of .npy files")
+    return {check_name(key, "array"): folder / value for key, value in arrays.items()}
+
+
 def _node(name: Any, entry: Any, folder: Path) -> NodeSpec:
     where = f"[nodes.{name}]"
     check_name(name, "node type")
@@ -179,27 +226,22 @@ def _node(name: Any, entry: Any, folder: Path) -> NodeSpec:
     foreign = entry.get("foreign", {})
     if not isinstance(foreign, dict) or not all(isinstance(one, str) for one in foreign.values()):
         raise InputError(f"foreign of {where} is {foreign!r:.80}, expected columns and node types")
-    count, arrays = entry.get("count"), entry.get("arrays", {})
+    count = entry.get("count")
     if count is not None and (type(count) is not int or not 0 <= count < 1 << 48):
         raise InputError(f"count of {where} is {count!r:.80}, expected a number of nodes")
-    if not isinstance(arrays, dict) or not all(isinstance(one, str) for one in arrays.values()):
-        raise InputError(f"arrays of {where} is {arrays!r:.80}, expected names of .npy files")
-    ids = _text(entry, "ids", where) or "auto"
-    if ids not in ("auto", "text"):
-        raise InputError(f"ids of {where} is {ids!r:.80}, expected 'auto' or 'text'")
     made = NodeSpec(
         name,
         _file(entry, where, folder),
         count,
         _text(entry, "id", where),
-        ids,
+        _ids(entry, where),
         _text(entry, "labels", where),
         _text(entry, "time", where),
         _text(entry, "split", where),
         _names(entry, "features", where),
-        {check_name(key, "array"): folder / value for key, value in arrays.items()},
+        _arrays(entry, where, folder),
         _names(entry, "categories", where),
-        {check_name(key, "relation"): value for key, value in foreign.items()},
+        tuple(Foreign(check_name(key, "relation"), value) for key, value in foreign.items()),
     )
     if made.file is None:
         columns = ("id", "labels", "time", "split", "features", "categories", "foreign")
