@@ -15,12 +15,11 @@ import torch
 from torch import nn
 
 from foregather.errors import BudgetError, InputError, StorageError
-from foregather.graph.graph import Graph
 from foregather.graph.on_disk.npy import map_array
 from foregather.train.fit import evaluate
 from foregather.train.from_settings import infer_options, make_model
 from foregather.train.infer import check_infer, infer
-from foregather.train.metrics import accuracy, has_labels
+from foregather.train.metrics import Labelled, accuracy, has_labels
 from foregather.train.parallel_model import whole_weights
 from foregather.train.trainer import Record
 
@@ -32,7 +31,7 @@ __all__ = ["check_exact", "exact_scores", "final_scores", "split_nodes"]
 Nodes = npt.NDArray[np.int64]
 
 
-def split_nodes(graph: Graph, split: str) -> Nodes | None:
+def split_nodes(graph: Labelled, split: str) -> Nodes | None:
     """Returns the nodes of a split; None if there are none."""
     if not split:
         return None

@@ -20,6 +20,7 @@ from safetensors.torch import save
 
 from foregather.errors import InputError, StorageError
 from foregather.files import absolute, clear_partial, storage_error, write_safely
+from foregather.graph.hetero.graph import is_typed_folder
 from foregather.graph.integrity.checks import UNCHECKED
 from foregather.graph.on_disk.workspace import Workspace
 from foregather.observe.machine import describe_machine
@@ -48,6 +49,7 @@ from foregather.train.settings import Settings, shared_facts, write_settings
 from foregather.train.trainer import Record, Trainer
 from foregather.train.trainers.full_graph import FullGraphTrainer
 from foregather.train.trainers.sampled import SampledTrainer
+from foregather.train.trainers.typed import TypedTrainer
 from foregather.train.trainers.unused_settings import unused_settings
 
 __all__ = ["Run"]
@@ -81,7 +83,9 @@ class Run:
         together.agree(shared_facts(settings))
         together.all_do(lambda: self._prepare(threads), "looking at the settings")
         self.trainer: Trainer
-        if settings.train.method == "full-graph":
+        if together.all_do(lambda: is_typed_folder(settings.graph), "looking at the graph"):
+            self.trainer = TypedTrainer(settings, self.folder, say, together, begun)
+        elif settings.train.method == "full-graph":
             self.trainer = FullGraphTrainer(settings, together, begun)
         else:
             self.trainer = SampledTrainer(settings, self.folder, say, together, begun)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from torch import Tensor, nn
 
 from foregather.graph.graph import Graph
+from foregather.graph.hetero.graph import HeteroGraph
 from foregather.observe.progress import Progress
 
 __all__ = ["EpochRunner", "Record", "Trainer", "epochs_without_gain", "run_epochs"]
@@ -66,7 +67,7 @@ class Trainer(EpochRunner, Protocol):
         own: entries of the state that are specific to each rank; the others are equal on all.
     """
 
-    graph: Graph
+    graph: Graph | HeteroGraph
     shape: dict[str, int]
     own: tuple[str, ...]
 

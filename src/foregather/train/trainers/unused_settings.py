@@ -6,7 +6,7 @@ A config may serve several runs, so such a setting is no error; nobody should wa
 from dataclasses import asdict
 
 from foregather.errors import InputError
-from foregather.graph.graph import Graph
+from foregather.train.metrics import Labelled
 from foregather.train.settings import Settings, TrainSettings
 
 __all__ = ["check_named_splits", "unused_settings"]
@@ -72,7 +72,7 @@ def _value(settings: Settings, key: str) -> object:
     return getattr(getattr(settings, section), name)
 
 
-def check_named_splits(graph: Graph, train: TrainSettings) -> None:
+def check_named_splits(graph: Labelled, train: TrainSettings) -> None:
     """Refuses the name of a split that the graph does not have, unless it is the usual one.
 
     Raises:
