@@ -43,6 +43,7 @@ from foregather.train.checkpoints.ranks import (
     write_together,
 )
 from foregather.train.from_settings import board_writer
+from foregather.train.hetero.make import check_plain
 from foregather.train.rank_agreement import RunGrid, Together
 from foregather.train.run_folder import check_resumed, check_seen, choose_folder, lock_folder
 from foregather.train.settings import Settings, shared_facts, write_settings
@@ -67,6 +68,7 @@ class Run:
         trainer: the training and its progress.
         say: called with every message for the user.
         together: the ranks that train, one or many.
+        typed: whether the graph has node types.
     """
 
     def __init__(
@@ -83,7 +85,8 @@ class Run:
         together.agree(shared_facts(settings))
         together.all_do(lambda: self._prepare(threads), "looking at the settings")
         self.trainer: Trainer
-        if together.all_do(lambda: is_typed_folder(settings.graph), "looking at the graph"):
+        self.typed = together.all_do(self._look_at_graph, "looking at the graph")
+        if self.typed:
             self.trainer = TypedTrainer(settings, self.folder, say, together, begun)
         elif settings.train.method == "full-graph":
             self.trainer = FullGraphTrainer(settings, together, begun)
@@ -103,6 +106,13 @@ class Run:
         torch.set_num_threads(threads)
         if self.settings.watch.tensorboard and self.together.first:
             board_writer()
+
+    def _look_at_graph(self) -> bool:
+        """Whether the graph has node types; refuses settings that are for the other kind."""
+        typed = is_typed_folder(self.settings.graph)
+        if not typed:
+            check_plain(self.settings)
+        return typed
 
     def _read_checkpoint(self, path: Path) -> None:
         """Raises if a checkpoint of this run is damaged."""
@@ -137,7 +147,7 @@ class Run:
         threads = settings.train.threads or torch.get_num_threads()
         run = Run(folder, replace(settings, run=str(folder)), threads, say, together)
         run._make_folder(threads)
-        for text in unused_settings(settings, together.size) if together.first else ():
+        for text in unused_settings(settings, together.size, run.typed) if together.first else ():
             say(text)
         graph = run.trainer.graph
         if graph.path is not None and not graph.checked and together.first:

@@ -138,7 +138,8 @@ def check_call(model: nn.Module, batch: Any, target: str, classes: int) -> None:
             f"the first batch did not say how large {bare[0]} of {type(model).__name__} is, since "
             "it was not called; does every node type that it uses have an array x?"
         )
-    several = batch[target].y.ndim == 2
+    labels = batch[target].get("y")
+    several = labels is not None and labels.ndim == 2
     if width < classes or (several and width != classes):
         raise InputError(
             f"the model gives {width} columns of scores, but the labels have {classes} classes; "

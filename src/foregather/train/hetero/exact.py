@@ -56,6 +56,7 @@ def exact_scores(
     settings: Settings,
     hops: int,
     nodes: Ids | None = None,
+    most: int | None = None,
 ) -> Rows:
     """Scores of nodes of the target type, one row each.
 
@@ -66,6 +67,7 @@ def exact_scores(
         settings: of the run.
         hops: layers of the model.
         nodes: which nodes; None for all.
+        most: targets that are computed together, at most; None: as many as is sensible.
 
     Raises:
         NumericError: scores that are NaN or infinite.
@@ -77,7 +79,7 @@ def exact_scores(
         if way == "trees":
             return _by_trees(model, graph, task, settings, hops, wanted)
         if isinstance(model, TypedModel):
-            made = by_layers(model, graph, settings.train.threads)
+            made = by_layers(model, graph, settings.train.threads, most)
         else:
             made = call_model(model, _whole(graph, task, settings, hops), task.target)
         return _checked(made)[wanted]

@@ -4,6 +4,7 @@ Rows between layers are kept in memory. A part of a sweep is some targets of one
 in-neighbours, so what is computed at once is bounded, whatever the size of the graph.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,86 +23,88 @@ _PART_EDGES = 1 << 20  # edges that are computed together
 _PART_NODES = 1 << 14  # targets, likewise
 
 
-def by_layers(model: TypedModel, graph: HeteroGraph, threads: int) -> Tensor:
+def by_layers(
+    model: TypedModel, graph: HeteroGraph, threads: int, most: int | None = None
+) -> Tensor:
     """Scores of all nodes of the target type, with every edge.
 
     Args:
         model: in evaluation mode; gradients should be off.
         graph: the graph, in memory.
         threads: of sampling and gathering.
+        most: targets that are computed together, at most.
     """
     schema = model.schema
     needed = [{schema.place}]  # types whose rows each layer gives, the last layer first
     for _ in model.layers:
         needed.append(needed[-1] | {a for a, b in schema.ends if b in needed[-1]})
-    rows = _encode(model, graph, needed[-1], threads)
-    sampler = HeteroNeighbor([-1])
+    sweeps = _Sweeps(model, graph, threads, min(most or _PART_NODES, _PART_NODES))
+    rows = sweeps.encode(needed[-1])
     total = sum(len(kinds) for kinds in needed[:-1])
     with Progress("exact scores", total, "types") as bar:
         for place in range(len(model.layers)):
             after: list[Tensor] = [one[:0] for one in rows]
             for kind in sorted(needed[-2 - place]):
-                after[kind] = _sweep(model, graph, sampler, place, kind, rows, threads)
+                after[kind] = sweeps.sweep(place, kind, rows)
                 bar.advance(1)
             rows = after
     return model.scores(rows[schema.place])
 
 
-def _encode(model: TypedModel, graph: HeteroGraph, kinds: set[int], threads: int) -> list[Tensor]:
-    made = []
-    weight = model.head.weight
-    for place, one in enumerate(model.schema.nodes):
-        table, parts = graph.nodes[one.name], []
-        columns = node_columns(table, one.name)
-        for first in range(0, table.num_nodes if place in kinds else 0, _PART_NODES):
-            ids = np.arange(first, min(first + _PART_NODES, table.num_nodes))
-            store = columns.rows(ids, threads, False) | {"n_id": torch.from_numpy(ids)}
-            placed = {name: values.to(weight.device) for name, values in store.items()}
-            parts.append(model.encoders[place](placed, len(ids)))
-        made.append(torch.cat(parts) if parts else weight.new_empty(0, weight.shape[1]))
-    return made
+@dataclass(frozen=True, eq=False)
+class _Sweeps:
+    """What every sweep needs: the model, the graph, threads, and targets computed together."""
 
+    model: TypedModel
+    graph: HeteroGraph
+    threads: int
+    most: int
 
-def _sweep(
-    model: TypedModel,
-    graph: HeteroGraph,
-    sampler: HeteroNeighbor,
-    place: int,
-    kind: int,
-    rows: list[Tensor],
-    threads: int,
-) -> Tensor:
-    """The next rows of all nodes of a type."""
-    schema, name = model.schema, model.schema.node_types[kind]
-    device, parts = rows[kind].device, [rows[kind][:0]]
+    def encode(self, kinds: set[int]) -> list[Tensor]:
+        """The first rows of all nodes of these types; none of the others."""
+        made, weight = [], self.model.head.weight
+        for place, one in enumerate(self.model.schema.nodes):
+            table, parts = self.graph.nodes[one.name], [weight.new_empty(0, weight.shape[1])]
+            columns = node_columns(table, one.name)
+            for first in range(0, table.num_nodes if place in kinds else 0, self.most):
+                ids = np.arange(first, min(first + self.most, table.num_nodes))
+                store = columns.rows(ids, self.threads, False) | {"n_id": torch.from_numpy(ids)}
+                placed = {name: values.to(weight.device) for name, values in store.items()}
+                parts.append(self.model.encoders[place](placed, len(ids)))
+            made.append(torch.cat(parts))
+        return made
 
-    def pick(ids: Any) -> Tensor:
-        return torch.from_numpy(np.asarray(ids, np.int64)).to(device)
+    def sweep(self, place: int, kind: int, rows: list[Tensor]) -> Tensor:
+        """The next rows of all nodes of a type."""
+        schema, parts, device = self.model.schema, [rows[kind][:0]], rows[kind].device
+        name, sampler = schema.node_types[kind], HeteroNeighbor([-1])
 
-    for first, end in _parts(graph, name):
-        ids = np.arange(first, end)
-        sample = sampler.sample_bulk(graph, {name: [ids]}, seed=0, threads=threads)[0]
-        x = [rows[k][pick(sample.nodes[one].node)] for k, one in enumerate(schema.node_types)]
-        edges = [
-            torch.stack([pick(sample.edges[one].row), pick(sample.edges[one].col)])
-            for one in schema.edges
-        ]
-        targets = [len(ids) if k == kind else 0 for k in range(len(x))]
-        parts.append(model.step(place, x, edges, targets)[kind])
-    return torch.cat(parts)
+        def pick(ids: Any) -> Tensor:
+            return torch.from_numpy(np.asarray(ids, np.int64)).to(device)
 
+        for first, end in self._parts(name):
+            ids = np.arange(first, end)
+            found = sampler.sample_bulk(self.graph, {name: [ids]}, seed=0, threads=self.threads)[0]
+            x = [rows[k][pick(found.nodes[one].node)] for k, one in enumerate(schema.node_types)]
+            edges = [
+                torch.stack([pick(found.edges[one].row), pick(found.edges[one].col)])
+                for one in schema.edges
+            ]
+            targets = [len(ids) if k == kind else 0 for k in range(len(x))]
+            parts.append(self.model.step(place, x, edges, targets)[kind])
+        return torch.cat(parts)
 
-def _parts(graph: HeteroGraph, node_type: str) -> list[tuple[int, int]]:
-    """Ranges of the nodes of a type, with few nodes and edges each; one node may have more."""
-    count = graph.nodes[node_type].num_nodes
-    into = np.zeros(count + 1, np.int64)
-    for name in graph.edge_types:
-        if name[2] == node_type:
-            into += np.asarray(graph.relation(name).indptr, np.int64)
-    ends, first = [], 0
-    while first < count:
-        end = int(np.searchsorted(into, into[first] + _PART_EDGES, side="right")) - 1
-        end = min(max(end, first + 1), first + _PART_NODES, count)
-        ends.append((first, end))
-        first = end
-    return ends
+    def _parts(self, node_type: str) -> list[tuple[int, int]]:
+        """Ranges of the nodes of a type, with few nodes and edges each; one node may have more."""
+        count = self.graph.nodes[node_type].num_nodes
+        into = np.zeros(count + 1, np.int64)
+        for name in self.graph.edge_types:
+            if name[2] == node_type:
+                into += np.asarray(self.graph.relation(name).indptr, np.int64)
+        ends, first = [], 0
+        while first < count:
+            end = int(np.searchsorted(into, into[first] + _PART_EDGES, side="right")) - 1
+            end = min(max(end, first + 1), first + self.most, count)
+            ends.append((first, end))
+            first = end
+        return ends

@@ -21,6 +21,7 @@ from foregather.units import parse_count
 
 __all__ = [
     "check_offered",
+    "check_plain",
     "count_hops",
     "exact_sampler",
     "make_typed",
@@ -73,6 +74,24 @@ def check_offered(settings: Settings, ranks: int) -> None:
         raise InputError(
             f"typed.encode_time is for models by name, but model.kind is {model.kind}; leave it "
             "out: your class finds seed_time and time in the batch"
+        )
+
+
+def check_plain(settings: Settings) -> None:
+    """Refuses, for a plain graph, what only typed ones have.
+
+    Raises:
+        InputError: the message has the setting, and what to do.
+    """
+    if settings.model.kind in TYPED_MODELS:
+        raise InputError(
+            f"model.kind is {settings.model.kind!r}, which is for graphs with node types, but "
+            "this graph is plain; use sage, mlp or module:Class"
+        )
+    if settings.train.metric != "accuracy":
+        raise InputError(
+            f"train.metric is {settings.train.metric!r}, which is for graphs with node types so "
+            "far; leave it out"
         )
 
 

@@ -42,13 +42,10 @@ def check_typed(settings: "Settings") -> None:
     wanted = settings.typed
     if wanted.time != "none":
         return
-    for name, usual in (
-        ("seed_time", ""),
-        ("temporal_strategy", "uniform"),
-        ("encode_time", False),
-    ):
+    usual = TypedSettings()
+    for name in ("seed_time", "temporal_strategy", "encode_time"):
         value = getattr(wanted, name)
-        if value != usual:
+        if value != getattr(usual, name):
             raise InputError(
                 f"typed.{name} is {value!r}, but typed.time is 'none', so times are not looked at; "
                 "set typed.time to node or edge"

@@ -21,10 +21,16 @@ _STALE = ("reshuffle", "refresh", "factor", "first_sweep", "measure", "error", "
 _RANKS = ("replication", "topology", "mode", "wire", "weights")
 
 
-def unused_settings(settings: Settings, ranks: int) -> list[str]:
-    """The settings that differ from their defaults without effect, a sentence each."""
+def unused_settings(settings: Settings, ranks: int, typed: bool = False) -> list[str]:
+    """The settings that differ from their defaults without effect, a sentence each.
+
+    Args:
+        settings: the settings.
+        ranks: number of ranks.
+        typed: the graph has node types.
+    """
     told: dict[str, str] = {}
-    for keys, why in _without_effect(settings, ranks):
+    for keys, why in (*_of_types(settings, typed), *_without_effect(settings, ranks)):
         for key in keys:
             given, usual = (_value(one, key) for one in (settings, Settings()))
             if given != usual:
@@ -60,6 +66,18 @@ def _without_effect(settings: Settings, ranks: int) -> list[tuple[tuple[str, ...
             found.append((("train.patience", "train.evaluate"), "without a split train.valid"))
     if ranks == 1:
         found.append((_of("grid", _RANKS), "on one rank"))
+    return found
+
+
+def _of_types(settings: Settings, typed: bool) -> list[tuple[tuple[str, ...], str]]:
+    """Keys without effect on a typed graph, or on a plain one."""
+    if not typed:
+        return [(_of("typed", tuple(asdict(settings.typed))), "on a plain graph")]
+    found = [(("train.accelerate",), "on a typed graph, whose models leave out rows themselves")]
+    if settings.typed.fanouts:
+        found.append((("sampler.fanouts",), "where typed.fanouts has those of relations"))
+    if settings.typed.time != "none":
+        found.append((("typed.disjoint",), "with typed.time, since trees with times are disjoint"))
     return found
 
 
