@@ -6,6 +6,7 @@ import torch
 from torch_geometric.nn import HeteroConv, HGTConv, RGCNConv, SAGEConv
 
 from foregather import HeteroLoader, InputError
+from foregather.graph.hetero import HeteroGraph, NodeTable, Relation
 from foregather.nn.hetero.by_name import TYPED_MODELS, make_typed_model
 from foregather.nn.hetero.hops import Hops
 from foregather.nn.hetero.schema import Schema, TypeSchema
@@ -46,7 +47,7 @@ def test_trimming_changes_no_score(kind, fanouts, layers):
     for batch in some(loader):
         rows = batch["user"].batch_size
         whole = untrimmed(batch)
-        assert len(model(batch)) == rows < len(model(whole)) or fanouts[0] == 0 or layers < 2
+        assert len(model(batch)) == rows
         assert torch.allclose(model(batch), model(whole)[:rows], atol=1e-12, rtol=1e-10)
 
 
@@ -113,7 +114,7 @@ def test_rgcn_is_pygs_rgcn(bases):
 def test_hgt_is_pygs_hgt():
     graph, model = made("hgt", 1, heads=2)
     batch = next(iter(HeteroLoader(graph, [-1], ("user", np.arange(50)), 50)))
-    names, counts, x, edges = parts_of(model, batch)
+    _, counts, x, edges = parts_of(model, batch)
     own = model.layers[0]
     conv = HGTConv(8, 8, (own.types, own.edges), 2).double()
     conv.load_state_dict(own.conv.state_dict())
@@ -144,10 +145,9 @@ def test_models_that_are_refused(kind, options, words):
         made(kind, **options)
 
 
+@pytest.mark.filterwarnings("ignore:There exist type names")
 def test_names_of_any_kind_are_no_problem():
     """Names that PyG joins by "__" to the same text, or that no module could have."""
-    from foregather.graph.hetero import HeteroGraph, NodeTable, Relation
-
     nodes = {
         "a": NodeTable.of(4, labels=[0, 1, 2, 0]),
         "a__b": NodeTable.of(3),
