@@ -81,7 +81,8 @@ def exact_scores(
         if isinstance(model, TypedModel):
             made = by_layers(model, graph, settings.train.threads, most)
         else:
-            made = call_model(model, _whole(graph, task, settings, hops), task.target)
+            whole = _whole(graph, task, settings, hops).to(_device(model))
+            made = call_model(model, whole, task.target)
         return _checked(made)[wanted]
     finally:
         model.train(training)
@@ -103,11 +104,13 @@ def sampled_scores(
     model.eval()
     loader.set_epoch(0)
     parts = []
-    for batch in loader:
-        parts.append(_checked(seed_scores(model, batch, target)))
-        if bar is not None:
-            bar.advance(1)
-    model.train(training)
+    try:
+        for batch in loader:
+            parts.append(_checked(seed_scores(model, batch, target)))
+            if bar is not None:
+                bar.advance(1)
+    finally:
+        model.train(training)
     return np.concatenate(parts)
 
 
@@ -121,6 +124,12 @@ def _checked(scores: Tensor) -> Rows:
     return rows
 
 
+def _device(model: nn.Module) -> torch.device:
+    """Where the model is; the host for one without weights."""
+    weight = next(iter(model.parameters()), None)
+    return torch.device("cpu") if weight is None else weight.device
+
+
 # ---- trees -------------------------------------------------------------------------------------
 
 
@@ -129,7 +138,7 @@ def _by_trees(
 ) -> Rows:
     each = max(1, predict_edges(graph, task, settings, hops, nodes) // max(1, len(nodes)))
     size = int(min(settings.train.batch_size, max(1, _PART_EDGES // each)))
-    device = next(iter(model.parameters())).device
+    device = _device(model)
     loader = HeteroLoader(
         graph,
         None,
