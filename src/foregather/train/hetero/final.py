@@ -12,10 +12,9 @@ import numpy.typing as npt
 
 from foregather.errors import InputError
 from foregather.graph.mapped import hold
-from foregather.train.final_scores import split_nodes
+from foregather.train.final_scores import best_weights, scored_splits
 from foregather.train.hetero.exact import MOST_EDGES, choose_way, predict_edges
 from foregather.train.hetero.scoring import baseline
-from foregather.train.metrics import has_labels
 from foregather.train.trainer import Record
 from foregather.units import format_count
 
@@ -48,13 +47,7 @@ def final_typed(trainer: "TypedTrainer") -> Record:
     A split without labels has no score; it is listed under `not_scored`.
     """
     trainer.check_graph()
-    wanted = {"valid": trainer.settings.train.valid, "test": trainer.settings.train.test}
-    found = {name: split_nodes(trainer.task.table, split) for name, split in wanted.items()}
-    there = {name: ids for name, ids in found.items() if ids is not None}
-    nodes = {name: ids for name, ids in there.items() if has_labels(trainer.task.table, ids)}
-    facts: Record = {"not_scored": sorted(there.keys() - nodes)} if len(nodes) < len(there) else {}
-    for name in facts.get("not_scored", ()):
-        trainer.say(f"the split {wanted[name]!r} is not scored: no node of it has a label")
+    nodes, facts = scored_splits(trainer.task.table, trainer.settings.train, trainer.say)
     facts |= {"target": trainer.task.target, "metric": trainer.settings.train.metric}
     if not nodes:
         return facts
@@ -71,27 +64,26 @@ def _baselines(trainer: "TypedTrainer", nodes: Mapping[str, Nodes]) -> dict[str,
 
 def _scores(trainer: "TypedTrainer", nodes: Mapping[str, Nodes]) -> Record:
     """Scores with every edge, or sampled, and which of the two."""
-    training, why = trainer.training, ""
-    last = {name: value.clone() for name, value in training.model.state_dict().items()}
-    if training.best is not None:
-        training.model.load_state_dict(training.best)
-    try:
+    why = ""
+    with best_weights(trainer.training):
         if trainer.settings.train.final == "exact":
             try:
                 why = check_feasible(trainer, nodes)
                 if not why:
-                    ids = np.concatenate(list(nodes.values()))
-                    rows, found, first = trainer.exact(ids), {}, 0
-                    for name, mine in nodes.items():
-                        found[name] = trainer.rate(rows[first : first + len(mine)], mine)
-                        first += len(mine)
-                    return {**found, "scored": "exact"}
+                    return {**_exact(trainer, nodes), "scored": "exact"}
             except (InputError, RuntimeError) as error:  # a model that cannot take the whole graph
                 why = str(error).partition("\n")[0]
             trainer.say(f"the final scores are sampled, since not every edge can be used: {why}")
         scores: Record = {
             name: trainer.rate(trainer.sampled(ids), ids) for name, ids in nodes.items()
         }
-    finally:
-        training.model.load_state_dict(last)
     return {**scores, "scored": "sampled"} | ({"why_sampled": why} if why else {})
+
+
+def _exact(trainer: "TypedTrainer", nodes: Mapping[str, Nodes]) -> dict[str, float]:
+    """Scores with every edge, computed for all splits together."""
+    rows, found, first = trainer.exact(np.concatenate(list(nodes.values()))), {}, 0
+    for name, mine in nodes.items():
+        found[name] = trainer.rate(rows[first : first + len(mine)], mine)
+        first += len(mine)
+    return found

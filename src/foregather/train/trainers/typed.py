@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from foregather.errors import InputError
 from foregather.graph.hetero.graph import HeteroGraph
@@ -19,7 +19,7 @@ from foregather.observe.progress import Progress
 from foregather.observe.usable_memory import trim_memory
 from foregather.train.device import check_precision, find_device, in_precision
 from foregather.train.final_scores import split_nodes
-from foregather.train.fit import SampledEpochs, Training
+from foregather.train.fit import Training
 from foregather.train.from_settings import check_used, make_optimizer
 from foregather.train.hetero.call import check_call, seed_labels, seed_scores, takes_whole_batch
 from foregather.train.hetero.describe_arrays import describe_arrays, set_numbers
@@ -36,10 +36,10 @@ from foregather.train.hetero.make import (
 from foregather.train.hetero.scoring import rate
 from foregather.train.hetero.task import find_task
 from foregather.train.hetero.typed_meter import TypedMeter, add_counts
-from foregather.train.parallel_model import whole_weights
 from foregather.train.rank_agreement import Together
 from foregather.train.settings import Settings
 from foregather.train.trainer import Record
+from foregather.train.trainers.resumable import ResumableEpochs
 
 __all__ = ["TypedTrainer"]
 
@@ -72,7 +72,7 @@ class TypedTraining(Training):
         return {}
 
 
-class TypedTrainer(SampledEpochs):
+class TypedTrainer(ResumableEpochs):
     """A `Trainer` over the batches of a `HeteroLoader`.
 
     Attributes:
@@ -190,11 +190,6 @@ class TypedTrainer(SampledEpochs):
 
     # ---- epochs ------------------------------------------------------------------------------
 
-    @property
-    def model(self) -> nn.Module:
-        """What is trained."""
-        return self.training.model
-
     def facts(self) -> Record:
         """Device, and what the model was made for."""
         return {"device": self.device.type, "typed": self.schema.as_dict(), "hops": self.hops}
@@ -260,29 +255,6 @@ class TypedTrainer(SampledEpochs):
     def explain(self, record: Record) -> str:
         """Nothing was predicted."""
         return ""
-
-    # ---- state -------------------------------------------------------------------------------
-
-    def position(self) -> tuple[int, int]:
-        """Epochs that are done, and batches of the next."""
-        done, place = len(self.training.history), self.training.loader.state_dict()
-        return done, 0 if place["epoch"] > done else place["batch"]
-
-    def state_dict(self) -> dict[str, Any]:
-        """As of the training."""
-        return self.training.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """As of the training."""
-        self.training.load_state_dict(state)
-
-    def like(self, path: str) -> Tensor:
-        """As of the training."""
-        return self.training.like(path)
-
-    def best_weights(self) -> dict[str, Tensor]:
-        """Those of the best validation, or the last."""
-        return whole_weights(self.training.best or self.training.model.state_dict())
 
     # ---- the end -----------------------------------------------------------------------------
 
