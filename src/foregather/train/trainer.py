@@ -62,14 +62,16 @@ class Trainer(EpochRunner, Protocol):
     """The interface that a run needs.
 
     Attributes:
-        graph: the graph trained on.
         shape: feature columns and classes that the model was made for.
         own: entries of the state that are specific to each rank; the others are equal on all.
     """
 
-    graph: Graph | HeteroGraph
     shape: dict[str, int]
     own: tuple[str, ...]
+
+    @property
+    def graph(self) -> Graph | HeteroGraph:
+        """The graph trained on."""
 
     @property
     def model(self) -> nn.Module:

@@ -1,4 +1,4 @@
-"""train/hetero/call: scores and labels belong to the input rows, whatever their order or repeats."""
+"""train/hetero/call: scores and labels are those of the input rows, which may repeat."""
 
 import numpy as np
 import pytest

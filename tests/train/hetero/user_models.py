@@ -88,7 +88,8 @@ class Signalling(Lazy):
     def __init__(
         self, edge_types: Any, hidden_channels: int, out_channels: int, number: int
     ) -> None:
-        super().__init__(edge_types, hidden_channels, out_channels)
+        with_x = [name for name in edge_types if "shop" not in name]
+        super().__init__(with_x, hidden_channels, out_channels)
         self.number, self.calls = number, 0
 
     def forward(self, x_dict: Any, edge_index_dict: Any) -> Any:

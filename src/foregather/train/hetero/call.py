@@ -15,6 +15,11 @@ from foregather.nn.hetero.model import TypedModel
 
 __all__ = ["call_model", "check_call", "seed_labels", "seed_scores", "takes_whole_batch"]
 
+#: What a model raises that is called with something else than it expects.
+_NOT_CALLABLE = (
+    *(RuntimeError, ValueError, TypeError),
+    *(AssertionError, LookupError, AttributeError),
+)
 #: Optional arguments of `forward`, and the attribute that they collect from a batch.
 _OPTIONAL = {
     "edge_attr_dict": "edge_attr",
@@ -120,11 +125,13 @@ def check_call(model: nn.Module, batch: Any, target: str, classes: int) -> None:
             width = int(seed_scores(model, batch, target).shape[1])
     except ForegatherError:
         raise
-    except (RuntimeError, ValueError, TypeError, AssertionError, LookupError) as error:
+    except _NOT_CALLABLE as error:
         lines = str(error).splitlines()
+        bare = [name for name in batch.node_types if "x" not in batch[name]]
+        hint = f" ({', '.join(map(repr, bare))} has no array x)" if bare else ""
         raise InputError(
             f"{type(model).__name__} cannot be called with a batch of "
-            f"{', '.join(batch.node_types)}: {lines[0] if lines else type(error).__name__}"
+            f"{', '.join(batch.node_types)}: {lines[0] if lines else type(error).__name__}{hint}"
         ) from error
     finally:
         model.train(training)

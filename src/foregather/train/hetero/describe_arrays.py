@@ -153,10 +153,11 @@ def check_schema(wanted: Schema, found: Schema, name: str, by_name: bool) -> Non
         InputError: it is not; the message says what differs.
     """
     if (wanted.node_types, wanted.edges) != (found.node_types, found.edges):
-        odd = set(wanted.node_types) ^ set(found.node_types) or set(wanted.edges) ^ set(found.edges)
+        odd = {*wanted.node_types, *map(str, wanted.edges)}
+        odd ^= {*found.node_types, *map(str, found.edges)}
         raise InputError(
             f"{name} has other node types or relations than the run was trained with: "
-            f"{sorted(map(str, odd))[0]} is in one of them only; use a graph with the same ones"
+            f"{min(odd)} is in one of them only; use a graph with the same ones"
         )
     for mine, other in zip(wanted.nodes, found.nodes, strict=True):
         given = {one.name: one for one in other.arrays}

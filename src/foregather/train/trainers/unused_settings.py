@@ -73,7 +73,8 @@ def _of_types(settings: Settings, typed: bool) -> list[tuple[tuple[str, ...], st
     """Keys without effect on a typed graph, or on a plain one."""
     if not typed:
         return [(_of("typed", tuple(asdict(settings.typed))), "on a plain graph")]
-    found = [(("train.accelerate",), "on a typed graph, whose models leave out rows themselves")]
+    found: list[tuple[tuple[str, ...], str]] = []
+    found.append((("train.accelerate",), "on a typed graph, whose models trim batches themselves"))
     if settings.typed.fanouts:
         found.append((("sampler.fanouts",), "where typed.fanouts has those of relations"))
     if settings.typed.time != "none":
