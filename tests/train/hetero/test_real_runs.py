@@ -29,7 +29,7 @@ def test_papers(tmp_path, kind):
         run=str(tmp_path / "r"),
         model=ModelSettings(kind, hidden=16),
         optimizer=OPTIMIZER,
-        train=TrainSettings(epochs=6, batch_size=30, threads=1),
+        train=TrainSettings(epochs=20, batch_size=30, threads=1),
     )
     facts = train_typed(settings)
     assert facts["target"] == "paper" and facts["scored"] == "exact"
