@@ -7,7 +7,7 @@ not there is never taken for another.
 
 import csv
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,6 +30,7 @@ __all__ = [
     "id_facts",
     "id_kind",
     "original_ids",
+    "write_id_lines",
     "write_ids",
     "write_original_ids",
 ]
@@ -265,12 +266,21 @@ def write_ids(graph: GraphValue, path: Path) -> None:
     Raises:
         StorageError: the file cannot be written; an older one is kept then.
     """
+    write_id_lines(_pieces(graph), path)
+
+
+def write_id_lines(pieces: Iterable[list[Any]], path: Path) -> None:
+    """Writes ids that come in pieces, as `write_ids` does.
+
+    Raises:
+        StorageError: the file cannot be written; an older one is kept then.
+    """
     try:
         with Workspace(path, ".scratch") as work:
             with open(work.path / path.name, "w", encoding="utf-8", newline="") as file:
                 rows = csv.writer(file, lineterminator="\n")
                 rows.writerow(["id"])
-                for ids in _pieces(graph):
+                for ids in pieces:
                     rows.writerows([one] for one in ids)
                 file.flush()
                 os.fsync(file.fileno())

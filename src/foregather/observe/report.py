@@ -15,6 +15,7 @@ from typing import Any
 from foregather.errors import FormatError
 from foregather.files import make_inside, open_regular, read_regular, write_safely
 from foregather.observe.svg import bar_chart, line_chart, timeline
+from foregather.observe.typed_report import metric_of, typed_rows, typed_table
 from foregather.units import format_bytes
 
 __all__ = ["NOT_SCORED", "charts_of", "is_report", "read_run", "save_charts", "write_report"]
@@ -125,7 +126,8 @@ def charts_of(facts: Mapping[str, Any]) -> dict[str, str]:
         }
         shown = {name: points for name, points in shown.items() if points}
         if shown:
-            charts["accuracy"] = line_chart("Accuracy", "epoch", "accuracy", shown, whole=True)
+            title = metric_of(records)
+            charts["accuracy"] = line_chart(title, "epoch", title.lower(), shown, whole=True)
         if stale := _staleness(records):
             title = "Staleness: history and gradient against the exact ones"
             charts["staleness"] = line_chart(title, "epoch", "error, cosine", stale, whole=True)
@@ -226,6 +228,8 @@ def write_report(folder: Path, facts: Mapping[str, Any]) -> str:
     else:
         parts.append("<p>No epoch is finished yet.</p>")
     parts.append(f'<div class="charts">{"".join(charts_of(facts).values())}</div>')
+    if table := typed_table(records):
+        parts.append(f"<h2>Batches by type and relation</h2>{table}")
     if records:
         parts.append(f"<h2>Epochs</h2>{_epochs(records)}")
     parts.append(f"<h2>Settings</h2><pre>{html.escape(facts['config'] or '')}</pre>")
@@ -249,6 +253,7 @@ def _overview(summary: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) 
             rows.append((f"{name} ({_scored(summary)})", f"{summary[name]:.4f}"))
         elif isinstance(bare := summary.get("not_scored"), list) and name in bare:
             rows.append((name, NOT_SCORED))
+    rows += typed_rows(summary)
     rows.append(("training", f"{sum(r['seconds'] for r in records):.1f} s"))
     waited, total, hits = (
         sum(r.get(name, 0) for r in records) for name in ("waited", "rows", "hits")

@@ -6,7 +6,8 @@ training, and the result says so: `scored` is "exact" or "sampled", and nothing 
 is not.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,24 +16,31 @@ import torch
 from torch import nn
 
 from foregather.errors import BudgetError, InputError, StorageError
-from foregather.graph.graph import Graph
 from foregather.graph.on_disk.npy import map_array
-from foregather.train.fit import evaluate
+from foregather.train.fit import Training, evaluate
 from foregather.train.from_settings import infer_options, make_model
 from foregather.train.infer import check_infer, infer
-from foregather.train.metrics import accuracy, has_labels
+from foregather.train.metrics import Labelled, accuracy, has_labels
 from foregather.train.parallel_model import whole_weights
+from foregather.train.settings import TrainSettings
 from foregather.train.trainer import Record
 
 if TYPE_CHECKING:
     from foregather.train.trainers.sampled import SampledTrainer
 
-__all__ = ["check_exact", "exact_scores", "final_scores", "split_nodes"]
+__all__ = [
+    "best_weights",
+    "check_exact",
+    "exact_scores",
+    "final_scores",
+    "scored_splits",
+    "split_nodes",
+]
 
 Nodes = npt.NDArray[np.int64]
 
 
-def split_nodes(graph: Graph, split: str) -> Nodes | None:
+def split_nodes(graph: Labelled, split: str) -> Nodes | None:
     """Returns the nodes of a split; None if there are none."""
     if not split:
         return None
@@ -48,23 +56,40 @@ def final_scores(trainer: "SampledTrainer") -> Record:
 
     A split without labels has no accuracy; it is listed under `not_scored`.
     """
-    wanted = {"valid": trainer.settings.train.valid, "test": trainer.settings.train.test}
-    found = {name: split_nodes(trainer.graph, split) for name, split in wanted.items()}
+    nodes, bare = scored_splits(trainer.graph, trainer.settings.train, trainer.say)
+    return {**_scores(trainer, nodes), **bare} if nodes else bare
+
+
+def scored_splits(
+    graph: Labelled, train: TrainSettings, say: Callable[[str], None]
+) -> tuple[dict[str, Nodes], Record]:
+    """The nodes of the splits that are scored at the end, and which are not for want of labels."""
+    wanted = {"valid": train.valid, "test": train.test}
+    found = {name: split_nodes(graph, split) for name, split in wanted.items()}
     there = {name: ids for name, ids in found.items() if ids is not None}
-    nodes = {name: ids for name, ids in there.items() if has_labels(trainer.graph, ids)}
+    nodes = {name: ids for name, ids in there.items() if has_labels(graph, ids)}
     bare: Record = {"not_scored": sorted(there.keys() - nodes)} if len(nodes) < len(there) else {}
     for name in bare.get("not_scored", ()):
-        trainer.say(f"the split {wanted[name]!r} is not scored: no node of it has a label")
-    return {**_scores(trainer, nodes), **bare} if nodes else bare
+        say(f"the split {wanted[name]!r} is not scored: no node of it has a label")
+    return nodes, bare
+
+
+@contextmanager
+def best_weights(training: Training) -> Iterator[None]:
+    """The model has its best weights inside this block, and its last ones after it."""
+    last = {name: value.clone() for name, value in training.model.state_dict().items()}
+    if training.best is not None:
+        training.model.load_state_dict(training.best)
+    try:
+        yield
+    finally:
+        training.model.load_state_dict(last)
 
 
 def _scores(trainer: "SampledTrainer", nodes: Mapping[str, Nodes]) -> Record:
     """Returns accuracies with every edge, or sampled, and which of the two."""
     training, why = trainer.training, ""
-    last = {name: value.clone() for name, value in training.model.state_dict().items()}
-    if training.best is not None:
-        training.model.load_state_dict(training.best)
-    try:
+    with best_weights(training):
         if trainer.settings.train.final == "exact":
             try:
                 trainer.give_back()
@@ -75,8 +100,6 @@ def _scores(trainer: "SampledTrainer", nodes: Mapping[str, Nodes]) -> Record:
                     f"the final scores are sampled, since not every edge can be used: {why}"
                 )
         scores: Record = _sampled(trainer, nodes)
-    finally:
-        training.model.load_state_dict(last)
     return {**scores, "scored": "sampled"} | ({"why_sampled": why} if why else {})
 
 

@@ -116,6 +116,15 @@ class Training:
             scores = forward(self.model, batch, call)
         return scores.float() if scores.dtype == torch.bfloat16 else scores
 
+    def labels(self, batch: Any) -> Tensor:
+        """Labels of a batch's seeds."""
+        labels: Tensor = batch.y[: batch.batch_size]
+        return labels
+
+    def plan_facts(self) -> Record:
+        """Totals of the plans of the last epoch."""
+        return plan_facts(self.loader)
+
     def in_parts(self) -> bool:
         """Whether a rank has only a part of the weights."""
         return any(is_sharded(weight) for weight in self.model.parameters())
@@ -248,12 +257,12 @@ class SampledEpochs:
 
 def _epoch(training: Training, bar: Progress, after_step: Callable[[], None] | None) -> Record:
     """Trains on the remaining batches of an epoch."""
-    loader, names = training.loader, ("loss", "right", "known", "seen", "seconds", "waited")
+    names = ("loss", "right", "known", "seen", "seconds", "waited")
     counted = training.counted = {name: training.counted.get(name, 0.0) for name in names}
     epoch = len(training.history)
     training.meter.start()
     training.model.train()
-    batches: Any = iter(loader)
+    batches: Any = iter(training.loader)
     try:
         _steps(training, batches, bar, after_step)
     except (KeyboardInterrupt, SystemExit):
@@ -264,7 +273,7 @@ def _epoch(training: Training, bar: Progress, after_step: Callable[[], None] | N
     training.meter.stop()
     training.counted = {}
     moved: Record = dict(training.meter.take_moved())
-    summed = _summed(training.together, counted, moved | plan_facts(loader))
+    summed = _summed(training.together, counted, moved | training.plan_facts())
     return {"epoch": epoch + 1, **summed}
 
 
@@ -289,7 +298,7 @@ def _steps(
         part = float(getattr(batch, "share", 1.0))  # over ranks; 0 for padding
         with span("forward"), training.together.passing("forward"):
             scores = training.scores(batch)
-            labels = batch.y[: batch.batch_size]
+            labels = training.labels(batch)
             loss = loss_of(scores, labels)
         with span("backward"), training.together.passing("gradients"):
             torch.autograd.backward(loss * part)
@@ -302,10 +311,10 @@ def _steps(
                 f"{len(training.history) + 1}; try a smaller learning rate, and check the features"
             )
         if part > 0:
-            counted["loss"] += value * batch.batch_size
+            counted["loss"] += value * len(labels)
             counted["right"] += count_right(scores.detach(), labels)
             counted["known"] += count_known(labels)
-            counted["seen"] += batch.batch_size
+            counted["seen"] += len(labels)
         bar.advance(1)
         counted["seconds"] += time.perf_counter() - last
         del batch

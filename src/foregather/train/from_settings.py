@@ -9,7 +9,7 @@ import inspect
 import math
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import torch
@@ -41,6 +41,7 @@ __all__ = [
     "make_model",
     "make_optimizer",
     "make_sampler",
+    "own_model",
     "share_threads",
 ]
 
@@ -206,7 +207,14 @@ def make_model(settings: Settings, width: int, classes: int) -> nn.Module:
             raise InputError(f"model.options is for module:Class; {wanted.kind} takes none")
         model: nn.Module = (SAGE if wanted.kind == "sage" else MLP)(widths, wanted.dropout)
     elif ":" in wanted.kind:
-        model = _own_model(wanted, width, classes, layers)
+        common = {
+            "in_channels": width,
+            "hidden_channels": wanted.hidden,
+            "num_layers": layers,
+            "out_channels": classes,
+            "dropout": wanted.dropout,
+        }
+        model = own_model(wanted, common)
     else:
         raise InputError(f"model.kind is {wanted.kind!r}, expected sage, mlp or module:Class")
     return model
@@ -217,16 +225,17 @@ def count_layers(settings: Settings) -> int:
     return settings.model.layers or len(settings.sampler.fanouts)
 
 
-def _own_model(wanted: ModelSettings, width: int, classes: int, layers: int) -> nn.Module:
-    """Makes a class of the user or of PyG; arguments with PyG's names are filled in."""
+def own_model(wanted: ModelSettings, common: Mapping[str, Any]) -> nn.Module:
+    """Makes a class of the user or of PyG.
+
+    Args:
+        wanted: names the class, and its options.
+        common: arguments that are filled in where the class names them.
+
+    Raises:
+        InputError: it cannot be made, or is no module.
+    """
     kind = import_name(wanted.kind, "model.kind")
-    common = {
-        "in_channels": width,
-        "hidden_channels": wanted.hidden,
-        "num_layers": layers,
-        "out_channels": classes,
-        "dropout": wanted.dropout,
-    }
     takes = _takes(kind)
     options = {name: value for name, value in common.items() if name in takes} | wanted.options
     model = _call(kind, options, wanted.kind)

@@ -6,7 +6,7 @@ are classes that a node may have at the same time (-1 and NaN: missing, not coun
 
 import math
 import warnings
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +15,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from foregather.errors import AccelerateWarning, ForegatherError, InputError
-from foregather.graph.graph import Graph
 from foregather.graph.mapped import fetch, take
 from foregather.nn.accelerated import Accelerated
 from foregather.nn.arguments import call_arguments, parameters_of, takes_batch
 
 __all__ = [
+    "Labelled",
     "accuracy",
     "check_classes",
     "check_split",
@@ -41,6 +41,17 @@ Array = npt.NDArray[Any]
 
 _ROWS = 1 << 20
 _FEW_CLASSES = 1 << 16  # a graph may have fewer nodes than classes, up to this many
+
+
+class Labelled(Protocol):
+    """A graph, or the nodes of one type."""
+
+    @property
+    def labels(self) -> Array | None:
+        """One row per node."""
+
+    def split(self, name: str) -> npt.NDArray[np.int64]:
+        """Node ids of a split; raises InputError if there is none."""
 
 
 def forward(
@@ -104,7 +115,7 @@ def count_known(labels: Tensor) -> float:
     return float((known.any(dim=1) if labels.ndim == 2 else known).sum())
 
 
-def count_classes(graph: Graph) -> int:
+def count_classes(graph: Labelled) -> int:
     """Number of score columns that the labels of a graph require.
 
     Raises:
@@ -157,7 +168,7 @@ def _check_columns(labels: Array) -> None:
         raise InputError("every label is missing (-1 or NaN), so there is nothing to learn from")
 
 
-def check_split(graph: Graph, name: str) -> None:
+def check_split(graph: Labelled, name: str) -> None:
     """Checks that a split has something to learn from.
 
     Raises:
@@ -173,7 +184,7 @@ def check_split(graph: Graph, name: str) -> None:
         )
 
 
-def check_valid(graph: Graph, name: str) -> None:
+def check_valid(graph: Labelled, name: str) -> None:
     """Checks that the split that chooses the best epoch has labels, if there is one.
 
     Raises:
@@ -190,7 +201,7 @@ def check_valid(graph: Graph, name: str) -> None:
         )
 
 
-def has_labels(graph: Graph, nodes: npt.NDArray[np.int64]) -> bool:
+def has_labels(graph: Labelled, nodes: npt.NDArray[np.int64]) -> bool:
     """Whether any of these nodes has a label."""
     labels = graph.labels
     if labels is None or labels.dtype.kind not in "if":

@@ -20,6 +20,7 @@ from safetensors.torch import save
 
 from foregather.errors import InputError, StorageError
 from foregather.files import absolute, clear_partial, storage_error, write_safely
+from foregather.graph.hetero.graph import is_typed_folder
 from foregather.graph.integrity.checks import UNCHECKED
 from foregather.graph.on_disk.workspace import Workspace
 from foregather.observe.machine import describe_machine
@@ -42,12 +43,14 @@ from foregather.train.checkpoints.ranks import (
     write_together,
 )
 from foregather.train.from_settings import board_writer
+from foregather.train.hetero.make import check_plain
 from foregather.train.rank_agreement import RunGrid, Together
 from foregather.train.run_folder import check_resumed, check_seen, choose_folder, lock_folder
 from foregather.train.settings import Settings, shared_facts, write_settings
 from foregather.train.trainer import Record, Trainer
 from foregather.train.trainers.full_graph import FullGraphTrainer
 from foregather.train.trainers.sampled import SampledTrainer
+from foregather.train.trainers.typed import TypedTrainer
 from foregather.train.trainers.unused_settings import unused_settings
 
 __all__ = ["Run"]
@@ -65,6 +68,7 @@ class Run:
         trainer: the training and its progress.
         say: called with every message for the user.
         together: the ranks that train, one or many.
+        typed: whether the graph has node types.
     """
 
     def __init__(
@@ -81,7 +85,10 @@ class Run:
         together.agree(shared_facts(settings))
         together.all_do(lambda: self._prepare(threads), "looking at the settings")
         self.trainer: Trainer
-        if settings.train.method == "full-graph":
+        self.typed = together.all_do(self._look_at_graph, "looking at the graph")
+        if self.typed:
+            self.trainer = TypedTrainer(settings, self.folder, say, together, begun)
+        elif settings.train.method == "full-graph":
             self.trainer = FullGraphTrainer(settings, together, begun)
         else:
             self.trainer = SampledTrainer(settings, self.folder, say, together, begun)
@@ -99,6 +106,13 @@ class Run:
         torch.set_num_threads(threads)
         if self.settings.watch.tensorboard and self.together.first:
             board_writer()
+
+    def _look_at_graph(self) -> bool:
+        """Whether the graph has node types; refuses settings that are for the other kind."""
+        typed = is_typed_folder(self.settings.graph)
+        if not typed:
+            check_plain(self.settings)
+        return typed
 
     def _read_checkpoint(self, path: Path) -> None:
         """Raises if a checkpoint of this run is damaged."""
@@ -133,7 +147,7 @@ class Run:
         threads = settings.train.threads or torch.get_num_threads()
         run = Run(folder, replace(settings, run=str(folder)), threads, say, together)
         run._make_folder(threads)
-        for text in unused_settings(settings, together.size) if together.first else ():
+        for text in unused_settings(settings, together.size, run.typed) if together.first else ():
             say(text)
         graph = run.trainer.graph
         if graph.path is not None and not graph.checked and together.first:

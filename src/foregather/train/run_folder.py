@@ -26,6 +26,8 @@ __all__ = [
     "free_folder",
     "load_model",
     "lock_folder",
+    "read_environment",
+    "read_finished",
 ]
 
 #: Sections and keys that change no result, so a resumed run may change them.
@@ -123,7 +125,7 @@ def check_resumed(
             f"{folder.name} was started with other settings: {'; '.join(changed)}; resume it "
             "without them, or start a new run"
         )
-    facts = _read_environment(folder)
+    facts = read_environment(folder)
     before = facts.get("ranks", 1)
     if before != ranks:
         why = "a step takes a batch of each rank, so another number is another training"
@@ -149,12 +151,8 @@ def _check_run(folder: Path) -> None:
         raise FormatError(f"{folder} is not a run folder; name one made by foregather train")
 
 
-def load_model(folder: Path, trust_code: bool = False) -> tuple[nn.Module, Settings]:
-    """Loads the best model of a finished run, and its settings.
-
-    Args:
-        folder: of the run.
-        trust_code: the class that the run's settings name may be imported and run.
+def read_finished(folder: Path, trust_code: bool) -> tuple[Settings, dict[str, Any], bytes]:
+    """The settings of a finished run, what it was started with, and the bytes of its weights.
 
     Raises:
         InputError: the run names code and is not trusted.
@@ -166,14 +164,34 @@ def load_model(folder: Path, trust_code: bool = False) -> tuple[nn.Module, Setti
             f"{folder.name} has not finished; continue it with train --resume {folder}"
         )
     settings = read_settings(folder / "config.toml", inside=True)
+    if settings.train.method != "full-graph":  # nothing is sampled here
+        check_code(settings, folder, trust_code, said=("sampler.kind",))
+    return settings, read_environment(folder), read_tensors(folder / "model.safetensors")
+
+
+def load_model(folder: Path, trust_code: bool = False) -> tuple[nn.Module, Settings]:
+    """Loads the best model of a finished run, and its settings.
+
+    Args:
+        folder: of the run.
+        trust_code: the class that the run's settings name may be imported and run.
+
+    Raises:
+        InputError: the run names code and is not trusted.
+        FormatError: this is not a run, or it has not finished.
+    """
+    settings, facts, data = read_finished(folder, trust_code)
     if settings.train.method == "full-graph":
         raise InputError(
             f"{folder.name} was trained on the full graph, and its layers are no module that this "
             "can call; load its weights into a FullGraph and take its infer()"
         )
-    check_code(settings, folder, trust_code, said=("sampler.kind",))  # nothing is sampled here
-    shape = _read_environment(folder)["model"]
-    data = read_tensors(folder / "model.safetensors")
+    if "typed" in facts:
+        raise InputError(
+            f"{folder.name} was trained on a typed graph, whose model is made for its types; load "
+            "it with foregather.train.hetero.load.load_typed"
+        )
+    shape = facts["model"]
     try:
         weights = load(data)
         with torch.device("meta"):  # sizes are compared before memory is allocated
@@ -188,7 +206,7 @@ def load_model(folder: Path, trust_code: bool = False) -> tuple[nn.Module, Setti
     return model, settings
 
 
-def _read_environment(folder: Path) -> dict[str, Any]:
+def read_environment(folder: Path) -> dict[str, Any]:
     """What environment.json says of the model, the graph, the threads and the ranks."""
     try:
         facts = json.loads(read_regular(folder / "environment.json", _MOST_BYTES))

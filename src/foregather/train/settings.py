@@ -17,6 +17,7 @@ from foregather.errors import InputError, StorageError
 from foregather.files import read_regular
 from foregather.loader.rank_options import Mode, WireFormat
 from foregather.train.full_graph_settings import FullGraphSettings, check_full_graph
+from foregather.train.hetero.typed_settings import TypedSettings, check_typed
 from foregather.train.toml_values import make_value, to_toml
 
 if sys.version_info >= (3, 11):
@@ -34,6 +35,7 @@ __all__ = [
     "SamplerSettings",
     "Settings",
     "TrainSettings",
+    "TypedSettings",
     "WatchSettings",
     "code_names",
     "difference",
@@ -70,8 +72,9 @@ class ModelSettings:
     """The model."""
 
     kind: str = "sage"
-    """sage, mlp, or module:Class of your own or of PyG (torch_geometric.nn:GCN); full-graph: gcn,
-    sage, gcnii, resgcn, or module:function that makes layers."""
+    """sage, mlp, or module:Class of your own or of PyG (torch_geometric.nn:GCN); typed graphs:
+    hetero-sage, rgcn, hgt or module:Class; full-graph: gcn, sage, gcnii, resgcn, or module:function
+    that makes layers."""
     hidden: int = 64
     """Columns of hidden layers."""
     layers: int = 0
@@ -118,6 +121,9 @@ class TrainSettings:
     """Validation after each epoch. sampled: with the fan-outs, fast. exact: with every edge."""
     final: Literal["exact", "sampled"] = "exact"
     """The scores at the end, likewise; exact: layer by layer, within the training budget."""
+    metric: Literal["accuracy", "auc"] = "accuracy"
+    """What scores are, validation included; auc: area under the ROC curve, on typed graphs with two
+    classes."""
     patience: int = 0
     """Stop after this many epochs without a better validation score; 0 never stops early."""
     device: str = "auto"
@@ -208,6 +214,7 @@ class Settings:
     checkpoint: CheckpointSettings = field(default_factory=CheckpointSettings)
     watch: WatchSettings = field(default_factory=WatchSettings)
     full_graph: FullGraphSettings = field(default_factory=FullGraphSettings)
+    typed: TypedSettings = field(default_factory=TypedSettings)
 
     def __post_init__(self) -> None:
         train, optimizer = self.train, self.optimizer
@@ -244,6 +251,7 @@ class Settings:
         if not 0 <= self.model.dropout < 1:
             raise InputError(f"model.dropout is {self.model.dropout}, expected 0 to 1, without 1")
         check_full_graph(self)
+        check_typed(self)
 
 
 # ---- from and to TOML ----------------------------------------------------------------------

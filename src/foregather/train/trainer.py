@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from torch import Tensor, nn
 
 from foregather.graph.graph import Graph
+from foregather.graph.hetero.graph import HeteroGraph
 from foregather.observe.progress import Progress
 
 __all__ = ["EpochRunner", "Record", "Trainer", "epochs_without_gain", "run_epochs"]
@@ -61,14 +62,16 @@ class Trainer(EpochRunner, Protocol):
     """The interface that a run needs.
 
     Attributes:
-        graph: the graph trained on.
         shape: feature columns and classes that the model was made for.
         own: entries of the state that are specific to each rank; the others are equal on all.
     """
 
-    graph: Graph
     shape: dict[str, int]
     own: tuple[str, ...]
+
+    @property
+    def graph(self) -> Graph | HeteroGraph:
+        """The graph trained on."""
 
     @property
     def model(self) -> nn.Module:

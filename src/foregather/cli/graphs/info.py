@@ -6,9 +6,10 @@ from typing import Annotated, Any
 
 import tyro
 
-from foregather.cli.graphs.typed_info import is_typed, typed_facts, typed_lines
+from foregather.cli.graphs.typed_info import typed_facts, typed_lines
 from foregather.graph.describe import describe, plot_degrees
 from foregather.graph.graph import Graph
+from foregather.graph.hetero.graph import is_typed_folder
 from foregather.graph.integrity.checks import CHECKED, UNCHECKED
 from foregather.graph.integrity.verify import verify
 from foregather.observe.plots import check_figure
@@ -33,7 +34,7 @@ class Info:
     def run(self) -> dict[str, Any]:
         """Opens, describes and, on request, verifies and draws."""
         check_figure(self.plot)
-        if is_typed(self.path):
+        if is_typed_folder(self.path):
             return typed_facts(self.path, self.verify, self.plot is not None)
         graph = Graph.open(self.path)
         report = verify(graph).as_dict() if self.verify else None

@@ -6,21 +6,9 @@ from typing import Any
 from foregather.errors import InputError
 from foregather.graph.hetero.graph import HeteroGraph
 from foregather.graph.hetero.names import show_edge_type
-from foregather.graph.on_disk.meta import read_meta
-from foregather.graph.on_disk.writer import TYPED
 from foregather.units import format_bytes, format_count, format_number
 
-__all__ = ["is_typed", "show_converted", "typed_facts", "typed_lines"]
-
-
-def is_typed(path: Path) -> bool:
-    """Whether a folder holds node types and relations (format version 2).
-
-    Raises:
-        FormatError: it is not a graph folder.
-        StorageError: it cannot be read.
-    """
-    return read_meta(path, with_tables=False).version == TYPED
+__all__ = ["show_converted", "typed_facts", "typed_lines"]
 
 
 def typed_facts(path: Path, verify: bool, plot: bool) -> dict[str, Any]:

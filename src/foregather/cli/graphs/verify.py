@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from foregather.cli.graphs.typed_info import is_typed
-from foregather.graph.hetero.graph import HeteroGraph
+from foregather.graph.hetero.graph import HeteroGraph, is_typed_folder
 from foregather.graph.integrity.add_checks import add_checks
 from foregather.graph.integrity.checks import UNCHECKED
 from foregather.graph.integrity.verify import verify
@@ -33,7 +32,7 @@ class Verify:
         """Checks everything; the first problem is raised as an error."""
         if self.add_checks:
             add_checks(self.path)
-        if is_typed(self.path):
+        if is_typed_folder(self.path):
             report = HeteroGraph.open(self.path).verify(self.threads)
         else:
             report = verify(self.path, self.threads)

@@ -15,7 +15,10 @@ __all__ = ["Infer"]
 
 @dataclass(frozen=True)
 class Infer:
-    """Write exact scores of all nodes, using every edge of the graph, layer by layer from disk."""
+    """Write exact scores of all nodes, using every edge of the graph, layer by layer from disk.
+
+    On a typed graph, of all nodes of the run's target type, in memory.
+    """
 
     run_folder: Annotated[Path, tyro.conf.Positional]
     """The run whose best model is used."""
@@ -42,10 +45,14 @@ class Infer:
         from foregather.graph.original_ids import id_kind, write_ids
         from foregather.observe.progress import peak_memory
         from foregather.train.from_settings import infer_options
+        from foregather.train.hetero.load import check_same_kind
         from foregather.train.infer import infer
         from foregather.train.metrics import accuracy, has_labels
-        from foregather.train.run_folder import load_model
+        from foregather.train.run_folder import load_model, read_environment
 
+        typed_run = "typed" in read_environment(self.run_folder)
+        if check_same_kind(self.run_folder, typed_run, self.graph):
+            return self._run_typed()
         model, settings = load_model(self.run_folder, self.trust_code)
         if self.memory is not None:
             settings = replace(settings, memory=replace(settings.memory, budget=self.memory))
@@ -69,8 +76,25 @@ class Infer:
                 facts["not_scored"] = bare
         return facts | {"peak_memory": peak_memory()}
 
+    def _run_typed(self) -> dict[str, Any]:
+        """Infers on a typed graph."""
+        from foregather.observe.progress import peak_memory
+        from foregather.train.hetero.infer import infer_typed
+        from foregather.train.hetero.load import load_typed
+
+        facts = infer_typed(
+            load_typed(self.run_folder, self.graph, self.trust_code),
+            self.out,
+            memory=self.memory,
+            batch_size=self.batch_size,
+            overwrite=self.overwrite,
+        )
+        return facts | {"peak_memory": peak_memory()}
+
     def show(self, facts: dict[str, Any]) -> str:
         """Returns the summary as text."""
+        if "target" in facts:
+            return _show_typed(facts)
         lines = [
             f"wrote     {facts['out']}: {format_count(facts['nodes'])} rows, "
             f"{format_number(facts['sweeps'], 'sweep')} over the graph by {facts['way']}",
@@ -84,3 +108,25 @@ class Infer:
             lines.append(f"accuracy  {found}")
         lines += [f"{name:<9} {NOT_SCORED}" for name in facts.get("not_scored", ())]
         return "\n".join(lines)
+
+
+_WAYS = {
+    "layers": "layer by layer, every edge",
+    "whole": "one call with the whole graph",
+    "trees": "a tree for each row, every edge that it may see",
+}
+
+
+def _show_typed(facts: dict[str, Any]) -> str:
+    lines = [
+        f"wrote     {facts['out']}: {format_count(facts['nodes'])} rows, the nodes of type "
+        f"{facts['target']!r}; {_WAYS[facts['way']]}; peak {format_bytes(facts['peak_memory'])}"
+    ]
+    if "ids" in facts:
+        lines.append(f"ids       {facts['ids']}: the id of each row in the source")
+    for name, value in facts["scores"].items():
+        guess = facts["baseline"].get(name)
+        beside = "" if guess is None else f" (a constant answer: {guess:.4f})"
+        lines.append(f"{name:<9} {facts['metric']} {value:.4f}{beside}")
+    lines += [f"{name:<9} {NOT_SCORED}" for name in facts.get("not_scored", ())]
+    return "\n".join(lines)

@@ -39,7 +39,7 @@ class Report:
         self._check_out()
         facts = read_run(self.run_folder)
         said = ""
-        if self.batches and facts["curve"] is None and not self._is_full_graph():
+        if self.batches and facts["curve"] is None and not self._has_no_plan(facts):
             try:
                 facts["curve"] = self._curve()
             except (ForegatherError, MemoryError, OverflowError) as error:
@@ -63,10 +63,12 @@ class Report:
                 "another file"
             )
 
-    def _is_full_graph(self) -> bool:
-        """Whether there are no batches that could be planned."""
+    def _has_no_plan(self, facts: dict[str, Any]) -> bool:
+        """Whether there are no batches that could be planned: the full graph, or a typed one."""
         from foregather.train.settings import read_settings
 
+        if isinstance(facts["environment"], dict) and "typed" in facts["environment"]:
+            return True
         try:
             settings = read_settings(self.run_folder / "config.toml", inside=True)
         except ForegatherError:

@@ -86,7 +86,7 @@ class Train:
             lines.append(f"best      epoch {facts['best_epoch']}, {valid}")
         for name in ("valid", "test"):
             if name in facts:
-                lines.append(f"{name:<9} {facts[name]:.4f} ({_SCORED[facts['scored']]})")
+                lines.append(f"{name:<9} {_score(facts, name)} ({_SCORED[facts['scored']]})")
         lines += [f"{name:<9} {NOT_SCORED}" for name in facts.get("not_scored", ())]
         if facts.get("bytes"):
             lines.append(f"read      {format_bytes(facts['bytes'])} from disk")
@@ -97,6 +97,14 @@ class Train:
 
 
 _SCORED = {"exact": "exact: with every edge", "sampled": "sampled, an estimate"}
+
+
+def _score(facts: dict[str, Any], name: str) -> str:
+    """A score; of a typed run with its metric, next to what a constant answer reaches."""
+    if "baseline" not in facts:
+        return f"{facts[name]:.4f}"
+    guess = facts["baseline"][name]
+    return f"{facts['metric']} {facts[name]:.4f}, a constant answer {guess:.4f}"
 
 
 def say_nothing(text: str) -> None:

@@ -25,7 +25,17 @@ from foregather.graph.integrity.verify import Report, verify
 from foregather.graph.on_disk.meta import read_meta
 from foregather.graph.on_disk.writer import TYPED
 
-__all__ = ["HeteroGraph"]
+__all__ = ["HeteroGraph", "is_typed_folder"]
+
+
+def is_typed_folder(path: str | os.PathLike[str]) -> bool:
+    """Whether a folder holds node types and relations (format version 2).
+
+    Raises:
+        FormatError: it is not a graph folder.
+        StorageError: it cannot be read.
+    """
+    return read_meta(absolute(path), with_tables=False).version == TYPED
 
 
 def reopen(path: str, digest: str) -> "HeteroGraph":

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor, nn
+from torch import nn
 
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
@@ -17,7 +17,7 @@ from foregather.nn import Accelerated, accelerate
 from foregather.observe.usable_memory import trim_memory
 from foregather.train.device import check_precision, find_device
 from foregather.train.final_scores import check_exact, exact_scores, final_scores, split_nodes
-from foregather.train.fit import SampledEpochs, Training, evaluate
+from foregather.train.fit import Training, evaluate
 from foregather.train.from_settings import (
     check_used,
     choose_topology,
@@ -33,17 +33,18 @@ from foregather.train.metrics import (
     count_classes,
     wants_edge_attr,
 )
-from foregather.train.parallel_model import model_facts, spread, whole_weights
+from foregather.train.parallel_model import model_facts, spread
 from foregather.train.rank_agreement import Together
 from foregather.train.run_counters import Meter
 from foregather.train.settings import Settings
 from foregather.train.trainer import Record
+from foregather.train.trainers.resumable import ResumableEpochs
 from foregather.train.trainers.unused_settings import check_named_splits
 
 __all__ = ["SampledTrainer"]
 
 
-class SampledTrainer(SampledEpochs):
+class SampledTrainer(ResumableEpochs):
     """A `Trainer` over the batches of a loader; created collectively.
 
     Attributes:
@@ -157,11 +158,6 @@ class SampledTrainer(SampledEpochs):
 
     # ---- epochs ------------------------------------------------------------------------------
 
-    @property
-    def model(self) -> nn.Module:
-        """What is trained."""
-        return self.training.model
-
     def facts(self) -> Record:
         """Device, topology, and whether the model is accelerated."""
         return {
@@ -205,29 +201,6 @@ class SampledTrainer(SampledEpochs):
         source = loader._source
         pace = source.pace if isinstance(source, MemorySource) else None
         return compare_measured(loader, record) or ("" if pace is None else pace.explain())
-
-    # ---- state -------------------------------------------------------------------------------
-
-    def position(self) -> tuple[int, int]:
-        """Epochs that are done, and batches of the next."""
-        done, place = len(self.training.history), self.training.loader.state_dict()
-        return done, 0 if place["epoch"] > done else place["batch"]
-
-    def state_dict(self) -> dict[str, Any]:
-        """As of the training."""
-        return self.training.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """As of the training."""
-        self.training.load_state_dict(state)
-
-    def like(self, path: str) -> Tensor:
-        """As of the training."""
-        return self.training.like(path)
-
-    def best_weights(self) -> dict[str, Tensor]:
-        """Those of the best validation, or the last."""
-        return whole_weights(self.training.best or self.training.model.state_dict())
 
     # ---- the end -----------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ A config may serve several runs, so such a setting is no error; nobody should wa
 from dataclasses import asdict
 
 from foregather.errors import InputError
-from foregather.graph.graph import Graph
+from foregather.train.metrics import Labelled
 from foregather.train.settings import Settings, TrainSettings
 
 __all__ = ["check_named_splits", "unused_settings"]
@@ -21,10 +21,16 @@ _STALE = ("reshuffle", "refresh", "factor", "first_sweep", "measure", "error", "
 _RANKS = ("replication", "topology", "mode", "wire", "weights")
 
 
-def unused_settings(settings: Settings, ranks: int) -> list[str]:
-    """The settings that differ from their defaults without effect, a sentence each."""
+def unused_settings(settings: Settings, ranks: int, typed: bool = False) -> list[str]:
+    """The settings that differ from their defaults without effect, a sentence each.
+
+    Args:
+        settings: the settings.
+        ranks: number of ranks.
+        typed: the graph has node types.
+    """
     told: dict[str, str] = {}
-    for keys, why in _without_effect(settings, ranks):
+    for keys, why in (*_of_types(settings, typed), *_without_effect(settings, ranks)):
         for key in keys:
             given, usual = (_value(one, key) for one in (settings, Settings()))
             if given != usual:
@@ -63,6 +69,19 @@ def _without_effect(settings: Settings, ranks: int) -> list[tuple[tuple[str, ...
     return found
 
 
+def _of_types(settings: Settings, typed: bool) -> list[tuple[tuple[str, ...], str]]:
+    """Keys without effect on a typed graph, or on a plain one."""
+    if not typed:
+        return [(_of("typed", tuple(asdict(settings.typed))), "on a plain graph")]
+    found: list[tuple[tuple[str, ...], str]] = []
+    found.append((("train.accelerate",), "on a typed graph, whose models trim batches themselves"))
+    if settings.typed.fanouts:
+        found.append((("sampler.fanouts",), "where typed.fanouts has those of relations"))
+    if settings.typed.time != "none":
+        found.append((("typed.disjoint",), "with typed.time, since trees with times are disjoint"))
+    return found
+
+
 def _of(section: str, keys: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"{section}.{key}" for key in keys)
 
@@ -72,7 +91,7 @@ def _value(settings: Settings, key: str) -> object:
     return getattr(getattr(settings, section), name)
 
 
-def check_named_splits(graph: Graph, train: TrainSettings) -> None:
+def check_named_splits(graph: Labelled, train: TrainSettings) -> None:
     """Refuses the name of a split that the graph does not have, unless it is the usual one.
 
     Raises:

@@ -1,0 +1,74 @@
+"""model: a typed model: encoders, layers that pass rows along relations, and scores of one type.
+
+Each layer computes only the rows that later ones need, which changes no score of a seed. `step`
+is one layer by itself, for inference over the whole graph.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from foregather.nn.hetero.encode import encode_batch, make_encoders
+from foregather.nn.hetero.hops import Hops
+from foregather.nn.hetero.schema import Schema
+
+__all__ = ["TypedModel"]
+
+
+class TypedModel(nn.Module):
+    """Classifies the nodes of one type; called with a batch of a `HeteroLoader`.
+
+    Attributes:
+        schema: what it was made for.
+        encoders: see `encode`.
+        layers: each from rows of all types (a list by number), edges of all relations and how many
+            targets of each type are wanted, to the rows of those targets.
+        head: from rows to scores.
+        dropout: share of values dropped in training, before each layer and the head.
+
+    Args:
+        schema: see the attribute.
+        layers: see the attribute; each takes and gives rows of `hidden` columns.
+        hidden: columns of rows.
+        dropout: see the attribute.
+    """
+
+    def __init__(
+        self, schema: Schema, layers: Sequence[nn.Module], hidden: int, dropout: float
+    ) -> None:
+        super().__init__()
+        self.schema, self.dropout = schema, dropout
+        self.encoders = make_encoders(schema, hidden)
+        self.layers = nn.ModuleList(layers)
+        self.head = nn.Linear(hidden, schema.classes)
+
+    def forward(self, batch: Any) -> Tensor:
+        """Scores of the seeds of a batch; of all nodes of the type where a batch has no layers."""
+        hops, depth = Hops.of(batch, self.schema), len(self.layers)
+        x = self.encode(batch, hops.nodes_within(depth))
+        edges = [batch[name].edge_index for name in self.schema.edges]
+        for place in range(depth):
+            left = depth - place
+            within = zip(edges, hops.edges_within(left), strict=True)
+            kept = [pairs[:, :count] for pairs, count in within]
+            x = self.step(place, x, kept, hops.nodes_within(left - 1))
+        return self.scores(x[self.schema.place])
+
+    def encode(self, batch: Any, counts: list[int]) -> list[Tensor]:
+        """First rows of the first nodes of each type of a batch."""
+        return encode_batch(self.encoders, self.schema, batch, counts)
+
+    def step(
+        self, place: int, x: list[Tensor], edges: list[Tensor], targets: list[int]
+    ) -> list[Tensor]:
+        """One layer: the next rows of the first `targets` nodes of each type."""
+        dropped = [functional.dropout(rows, self.dropout, self.training) for rows in x]
+        made: list[Tensor] = self.layers[place](dropped, edges, targets)
+        return [rows.relu() for rows in made]
+
+    def scores(self, rows: Tensor) -> Tensor:
+        """Scores of nodes with these rows."""
+        found: Tensor = self.head(functional.dropout(rows, self.dropout, self.training))
+        return found

@@ -1,0 +1,1 @@
+"""hetero: training and inference on graphs with node types, relations and times; in memory."""

@@ -1,0 +1,89 @@
+"""final: the final scores of a typed run, with its best weights, next to what guessing reaches.
+
+They use every edge, layer by layer; with times, every edge that the tree of a row may see. Where
+that would look at too many edges, neighbours are sampled as in training, and the result says so.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from foregather.errors import InputError
+from foregather.graph.mapped import hold
+from foregather.train.final_scores import best_weights, scored_splits
+from foregather.train.hetero.exact import MOST_EDGES, choose_way, predict_edges
+from foregather.train.hetero.scoring import baseline
+from foregather.train.trainer import Record
+from foregather.units import format_count
+
+if TYPE_CHECKING:
+    from foregather.train.trainers.typed import TypedTrainer
+
+__all__ = ["check_feasible", "final_typed"]
+
+Nodes = npt.NDArray[np.int64]
+
+
+def check_feasible(trainer: "TypedTrainer", nodes: Mapping[str, Nodes]) -> str:
+    """Why exact scores of these nodes are not computed; empty if they are."""
+    if choose_way(trainer.model, trainer.settings) != "trees":
+        return ""
+    every = np.concatenate(list(nodes.values()))
+    args = (trainer.graph, trainer.task, trainer.settings, trainer.hops, every)
+    edges = predict_edges(*args)
+    if edges <= MOST_EDGES:
+        return ""
+    return (
+        f"the trees of {format_count(len(every))} seeds with every edge that they may see have "
+        f"about {format_count(edges)} edges, more than {format_count(MOST_EDGES)}"
+    )
+
+
+def final_typed(trainer: "TypedTrainer") -> Record:
+    """Scores by split of the best weights, how they were computed, and the baseline.
+
+    A split without labels has no score; it is listed under `not_scored`.
+    """
+    trainer.check_graph()
+    nodes, facts = scored_splits(trainer.task.table, trainer.settings.train, trainer.say)
+    facts |= {"target": trainer.task.target, "metric": trainer.settings.train.metric}
+    if not nodes:
+        return facts
+    return {**_scores(trainer, nodes), "baseline": _baselines(trainer, nodes), **facts}
+
+
+def _baselines(trainer: "TypedTrainer", nodes: Mapping[str, Nodes]) -> dict[str, float]:
+    table, train = trainer.task.table, trainer.settings.train
+    assert table.labels is not None
+    labels = hold(table.labels)
+    known = labels[table.split(train.split)]
+    return {name: baseline(train.metric, known, labels[ids]) for name, ids in nodes.items()}
+
+
+def _scores(trainer: "TypedTrainer", nodes: Mapping[str, Nodes]) -> Record:
+    """Scores with every edge, or sampled, and which of the two."""
+    why = ""
+    with best_weights(trainer.training):
+        if trainer.settings.train.final == "exact":
+            try:
+                why = check_feasible(trainer, nodes)
+                if not why:
+                    return {**_exact(trainer, nodes), "scored": "exact"}
+            except (InputError, RuntimeError) as error:  # a model that cannot take the whole graph
+                why = str(error).partition("\n")[0]
+            trainer.say(f"the final scores are sampled, since not every edge can be used: {why}")
+        scores: Record = {
+            name: trainer.rate(trainer.sampled(ids), ids) for name, ids in nodes.items()
+        }
+    return {**scores, "scored": "sampled"} | ({"why_sampled": why} if why else {})
+
+
+def _exact(trainer: "TypedTrainer", nodes: Mapping[str, Nodes]) -> dict[str, float]:
+    """Scores with every edge, computed for all splits together."""
+    rows, found, first = trainer.exact(np.concatenate(list(nodes.values()))), {}, 0
+    for name, mine in nodes.items():
+        found[name] = trainer.rate(rows[first : first + len(mine)], mine)
+        first += len(mine)
+    return found

@@ -1,0 +1,259 @@
+"""train/hetero: a run on a typed graph is one folder, and resumes to the same weights."""
+
+import json
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from foregather.cli.main import main
+from foregather.errors import FormatError, InputError
+from foregather.graph.hetero import HeteroGraph
+from foregather.nn.hetero.by_name import TYPED_MODELS
+from foregather.train.run import Run
+from foregather.train.run_loop import conduct
+from foregather.train.settings import CheckpointSettings, ModelSettings, write_settings
+from tests.some import some
+from tests.train.hetero.shop import shop, shop_folder, train_typed, typed_settings
+from tests.train.runs import records
+
+KILLED = Path(__file__).parents[1] / "killed.py"
+MODELS = "tests.train.hetero.user_models"
+TIMED = {"time": "edge", "encode_time": True}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return shop_folder(tmp_path_factory.mktemp("typed") / "shop.fg")
+
+
+def assert_same(run, other):
+    mine, theirs = (load_file(one / "model.safetensors") for one in (run, other))
+    assert mine.keys() == theirs.keys()
+    for name in some(mine):
+        assert torch.equal(mine[name], theirs[name]), name
+    names = ("epoch", "loss", "train", "valid", "typed")
+    for a, b in zip(records(run), records(other), strict=True):
+        assert [a[name] for name in names] == [b[name] for name in names]
+
+
+@pytest.mark.parametrize("kind", TYPED_MODELS)
+def test_a_run_is_one_folder_and_learns(folder, tmp_path, kind):
+    said = []
+    settings = typed_settings(folder, tmp_path / "r", kind)
+    settings = replace(settings, train=replace(settings.train, epochs=10))
+    facts = train_typed(settings, said.append)
+    names = {entry.name for entry in (tmp_path / "r").iterdir()}
+    assert names == {
+        ".lock", "checkpoints", "config.toml", "environment.json", "metrics.jsonl",
+        "model.safetensors", "plots", "summary.json", "trace.json",
+    }  # fmt: skip
+    made = records(tmp_path / "r")
+    assert [record["epoch"] for record in made] == list(range(1, 11))
+    assert facts["scored"] == "exact" and facts["metric"] == "accuracy"
+    assert facts["test"] > 0.65 > facts["baseline"]["test"] + 0.1
+    assert said[0] == (
+        "classifying 'user' (3 classes), the only node type with labels and a split 'train'"
+    )
+    assert any("the graph has times, which are not looked at" in text for text in said)
+    environment = json.loads((tmp_path / "r" / "environment.json").read_text())
+    assert environment["graph"]["digest"] == HeteroGraph.open(folder).digest
+
+
+def test_counts_by_type_and_relation_are_those_of_the_batches(folder, tmp_path):
+    settings = typed_settings(folder, tmp_path / "r")
+    train_typed(settings)
+    with Run.resume(tmp_path / "r") as run:
+        loader, schema = run.trainer.training.loader, run.trainer.schema
+        for epoch, record in enumerate(some(records(tmp_path / "r"))):
+            loader.set_epoch(epoch)
+            batches = list(loader)
+            assert record["typed"]["batches"] == len(batches) == 4
+            for one in schema.nodes:
+                nodes = sum(batch[one.name].num_nodes for batch in batches)
+                assert record["typed"]["nodes"][one.name] == nodes
+                size = sum(batch[one.name][a.name].nbytes for a in one.arrays for batch in batches)
+                assert record["typed"]["bytes"][one.name] == size
+            edges = record["typed"]["edges"]
+            assert edges["(item, rev_bought, user)"] == sum(
+                batch["item", "rev_bought", "user"].edge_index.shape[1] for batch in batches
+            )
+    total = json.loads((tmp_path / "r" / "summary.json").read_text())["typed"]
+    assert total["batches"] == 12 and total["bytes"]["shop"] == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "typed", "stop"),
+    [
+        ("hetero-sage", {}, 1),
+        ("hetero-sage", TIMED, 11),
+        ("rgcn", {"time": "node"}, 6),
+        ("hgt", {"disjoint": True}, 5),
+        (f"{MODELS}:Signalling", {}, 7),
+    ],
+)
+def test_interrupted_anywhere_it_ends_with_the_same_weights(folder, tmp_path, kind, typed, stop):
+    settings = typed_settings(folder, tmp_path / "a", kind, **typed)
+    if ":" in kind:
+        model = ModelSettings(kind, hidden=8, options={"number": 0})
+        settings = replace(settings, model=model)
+    train_typed(settings)
+    run, calls = tmp_path / "b", 0
+    with Run.create(replace(settings, run=str(run))) as begun:
+        scores = begun.trainer.training.scores
+
+        def stopping(batch):
+            nonlocal calls
+            calls += 1
+            if calls > stop:
+                raise KeyboardInterrupt
+            return scores(batch)
+
+        begun.trainer.training.scores = stopping
+        begun.is_due = lambda: True  # a checkpoint after every batch
+        with pytest.raises(KeyboardInterrupt):
+            conduct(begun)
+    said = []
+    with Run.resume(run, say=said.append, trust_code=True) as again:
+        conduct(again)
+    assert said[0] == f"resumed from checkpoint-{stop // 4:08}-{stop % 4:08}.safetensors"
+    assert_same(tmp_path / "a", run)
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments(folder, tmp_path):
+    ways = {
+        "sage": typed_settings(folder, ""),
+        "rgcn": typed_settings(folder, "", "rgcn"),
+        "timed": typed_settings(folder, "", "hgt", **TIMED),
+    }
+    for name, settings in ways.items():
+        settings = replace(settings, checkpoint=CheckpointSettings(minutes=1e-3, keep=2))
+        settings = replace(settings, train=replace(settings.train, epochs=6, patience=5))
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.toml").write_text(write_settings(settings))
+    begin = (
+        "import runpy, sys, torch_geometric.nn; sys.argv = sys.argv[1:]; "  # once, not per child
+    )
+    begin += "runpy.run_path(sys.argv[0], run_name='__main__')"
+    command = [sys.executable, "-c", begin, str(KILLED), "1", "6"]
+    command += [str(tmp_path / name) for name in ways]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for line in some(done.stdout.splitlines()):
+        kills, resumes = map(int, line.split())
+        assert kills >= 2 and resumes >= 1
+    for name in some(ways):
+        assert_same(tmp_path / name / "a", tmp_path / name / "b")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_a_resumable_checkpoint(folder, tmp_path, number, capsys):
+    model = ModelSettings(f"{MODELS}:Signalling", hidden=8, options={"number": int(number)})
+    settings = replace(typed_settings(folder, tmp_path / "a"), model=model)
+    (tmp_path / "c.toml").write_text(write_settings(settings))
+    try:
+        code = main(["train", str(tmp_path / "c.toml"), "--json"])
+    except SystemExit as stop:
+        code = stop.code
+    assert code == 128 + number
+    assert "checkpoint-00000001-00000002" in {
+        path.stem for path in (tmp_path / "a" / "checkpoints").iterdir()
+    }
+    assert main(["train", "--resume", str(tmp_path / "a"), "--json"]) == 2
+    assert "names code to run" in capsys.readouterr().err
+    assert main(["train", "--resume", str(tmp_path / "a"), "--trust-code", "--json"]) == 0
+    whole = replace(settings, run=str(tmp_path / "b"), model=replace(model, options={"number": 0}))
+    train_typed(whole)
+    assert_same(tmp_path / "a", tmp_path / "b")
+
+
+def test_threads_bulk_and_prefetch_change_no_weights(folder, tmp_path):
+    settings = typed_settings(folder, tmp_path / "a", time="node")
+    train_typed(settings)
+    other = replace(settings.memory, bulk="1", prefetch=0)
+    train_typed(replace(settings, run=str(tmp_path / "b"), memory=other))
+    assert_same(tmp_path / "a", tmp_path / "b")
+
+
+def test_patience_stops_early(folder, tmp_path):
+    settings = typed_settings(folder, tmp_path / "r")
+    slow = replace(settings.optimizer, lr=1e-9)
+    train = replace(settings.train, epochs=9, patience=2)
+    assert train_typed(replace(settings, optimizer=slow, train=train))["epochs"] == 3
+
+
+def test_resume_refuses_another_graph_and_other_settings(folder, tmp_path):
+    settings = typed_settings(folder, tmp_path / "a")
+    train_typed(settings)
+    other = shop_folder(tmp_path / "other.fg", seed=1)
+    with pytest.raises(InputError, match="was trained on .* with digest .* but"):
+        Run.resume(tmp_path / "a", replace(settings, graph=str(other)))
+    with pytest.raises(InputError, match="typed.disjoint was False and is True"):
+        Run.resume(tmp_path / "a", replace(settings, typed=replace(settings.typed, disjoint=True)))
+
+
+def test_a_graph_that_changes_while_it_is_trained_on(tmp_path):
+    folder = shop_folder(tmp_path / "shop.fg")
+    with Run.create(typed_settings(folder, tmp_path / "a")) as run:
+        shop(seed=1).save(folder, overwrite=True)
+        with pytest.raises(FormatError, match="while a loader had it open"):
+            conduct(run)
+    with pytest.raises(InputError, match="was trained on .* with digest"):
+        Run.resume(tmp_path / "a")
+
+
+@pytest.mark.parametrize("kind", ["Lazy", "TakesData", "Own"])
+def test_models_of_the_user(tmp_path, kind):
+    clean = shop()
+    x = clean.nodes["user"].features["x"].copy()
+    x[x != x] = 0
+    features = {**clean.nodes["user"].features, "x": x}
+    nodes = {
+        **clean.nodes,
+        "user": replace(clean.nodes["user"], features=features),
+        "shop": replace(clean.nodes["shop"], features={"x": torch.ones(6, 2).numpy()}),
+    }
+    HeteroGraph(nodes, clean.edges, clean.facts).save(tmp_path / "g.fg")
+    said = []
+    settings = typed_settings(tmp_path / "g.fg", tmp_path / "r")
+    settings = replace(settings, model=ModelSettings(f"{MODELS}:{kind}"))
+    facts = train_typed(settings, said.append)
+    assert facts["scored"] == "exact" and 0 <= facts["test"] <= 1
+    told = [text for text in said if "is called with x_dict, so it is not given" in text]
+    assert bool(told) == (kind != "TakesData")
+    out = tmp_path / "scores.npy"
+    command = ["infer", str(tmp_path / "r"), str(tmp_path / "g.fg"), str(out), "--json"]
+    assert main([*command, "--trust-code"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("Narrow", "gives 2 columns of scores, but the labels have 3 classes"),
+        ("Nowhere", "gives rows for 'item', but not for the node type 'user'"),
+        ("Unsized", "did not say how large other.weight of Unsized is"),
+        ("Absent", "has no Absent"),
+        ("Lazy", "Lazy cannot be called with .* \\('shop' has no array x\\)"),  # shops have no x
+    ],
+)
+def test_models_that_are_refused(folder, tmp_path, kind, words):
+    with pytest.raises(InputError, match=words):
+        settings = typed_settings(folder, tmp_path / "r")
+        Run.create(replace(settings, model=ModelSettings(f"{MODELS}:{kind}")))
+    assert not (tmp_path / "r").exists()
+
+
+def test_bfloat16(folder, tmp_path):
+    settings = typed_settings(folder, tmp_path / "r")
+    settings = replace(settings, train=replace(settings.train, precision="bfloat16"))
+    try:
+        facts = train_typed(settings)
+    except InputError as error:
+        pytest.skip(str(error))
+    assert facts["scored"] == "exact"
