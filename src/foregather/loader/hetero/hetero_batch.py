@@ -16,6 +16,7 @@ from foregather.graph.hetero.graph import HeteroGraph
 from foregather.graph.hetero.names import EdgeType
 from foregather.graph.hetero.relation import Level
 from foregather.loader.batches.pyg_batch import need_pyg
+from foregather.loader.batches.typed_counts import remember_batch
 from foregather.loader.hetero.columns import Columns, edge_columns, node_columns
 from foregather.loader.hetero.input_rows import Dealt
 from foregather.sampling.hetero.hetero_bulk import EdgeSample, HeteroSample, NodeSample
@@ -93,6 +94,7 @@ class HeteroAssembler:
             _fill(made[name], held)
         for edge_type, edges in sample.edges.items():
             _fill(made[edge_type], self._of_edges(self.edges[edge_type], edges))
+        remember_batch(made)
         return made
 
     def _of_nodes(self, columns: Columns, nodes: NodeSample, layered: bool) -> dict[str, Any]:
