@@ -52,9 +52,7 @@ def count_of(name: str) -> str | None:
 
 def is_typed_batch(value: Any) -> bool:
     """Whether a value is a batch with types: PyG's `HeteroData`."""
-    return not isinstance(value, (torch.Tensor, dict, list, tuple)) and hasattr(
-        value, "edge_items"
-    )
+    return not isinstance(value, (torch.Tensor, dict, list, tuple)) and hasattr(value, "edge_items")
 
 
 def takes_batch(model: nn.Module) -> bool:
@@ -69,7 +67,7 @@ def call_arguments(
 
     Args:
         model: the model.
-        batch: a Batch, or a Data with the same fields.
+        batch: a Batch, or a Data with the same fields; for a HeteroData, see `typed_arguments`.
         dtype: of features.
 
     Raises:
@@ -77,6 +75,8 @@ def call_arguments(
     """
     if takes_batch(model):
         return (batch,), {}
+    if is_typed_batch(batch):
+        return typed_arguments(model, batch, dtype)
     if batch.edge_index is None:
         raise InputError(
             "the sampler expands per layer, so batches have layers and no edge_index; use "

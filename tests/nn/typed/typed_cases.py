@@ -74,6 +74,16 @@ def typed_batches(
         loader.close()
 
 
+def hetero(convs: dict[Any, nn.Module], aggr: str = "sum") -> nn.Module:
+    """PyG's HeteroConv, without its warning of types that no edge leads to."""
+    from torch_geometric.nn import HeteroConv
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        made: nn.Module = HeteroConv(convs, aggr)
+    return made
+
+
 class Layers(nn.Module):
     """HeteroConv over HeteroConv, with relu between them; gives the rows of one type."""
 
@@ -85,12 +95,10 @@ class Layers(nn.Module):
         read: str | None = "user",
         aggr: str = "sum",
     ) -> None:
-        from torch_geometric.nn import HeteroConv
-
         super().__init__()
         self.read = read
         self.convs = nn.ModuleList(
-            HeteroConv({name: make(name, 6 if i + 1 < depth else 3) for name in relations}, aggr)
+            hetero({name: make(name, 6 if i + 1 < depth else 3) for name in relations}, aggr)
             for i in range(depth)
         )
 

@@ -89,7 +89,10 @@ class TypedInputs(Inputs):
             known = remember_typed(index, nodes, edges)
         if known is None:
             return "the batch does not say how many nodes and edges each hop has"
-        return TypedHops.of(index, known)
+        found = TypedHops.of(index, known)
+        if isinstance(found, TypedHops) and not any(one[0] for one in found.nodes.values()):
+            return "the batch has no seeds"
+        return found
 
     def find(self, name: str) -> Any:
         """The first argument of this name that is not None."""

@@ -144,9 +144,9 @@ class TypedPass(AnyPass):
                     known and _enough(part, self.hops.nodes[key], call.sources(key))
                 ):
                     raise Ended(_OTHER_ROWS)
-            elif key not in self.hops.relations:
-                raise Ended(_OTHER_EDGES)
-            elif role == "edges" and not self.hops.is_edges(part, key):
+            elif key not in self.hops.relations or (
+                role == "edges" and not self.hops.is_edges(part, key)
+            ):
                 raise Ended(_OTHER_EDGES)
             elif role == "edge" and part.shape[0] != self.hops.relations[key].num_edges:
                 raise Ended(_OTHER_VALUES)

@@ -102,7 +102,7 @@ def _hgt(conv: Any, call: TypedCall) -> dict[str, Tensor]:
         key, value = _mapped(conv, name, x_dict[name], (0, 2))
         keys[name], values[name] = key.view(shape), value.view(shape)
     out_dict = {}
-    for name, lin in conv.kqv_lin.lins.items():  # the order of the results of its own code
+    for name in conv.kqv_lin.lins.keys():  # noqa: SIM118  (not a dict; the order of its own code)
         if name not in x_dict or name not in conv.dst_node_types:
             continue
         own, into = x_dict[name][: call.targets(name)], [r for r in relations if r[2] == name]

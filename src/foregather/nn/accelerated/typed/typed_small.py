@@ -222,5 +222,6 @@ def _new(counts: list[int]) -> list[int]:
 
 def _taken(value: Tensor, chosen: Tensor) -> Tensor:
     if value.shape[0] == 0:  # no row to take
-        return value.new_ones((chosen.numel(), *value.shape[1:]))
+        fill = 1.0 if value.is_floating_point() else 0  # whole numbers may be positions
+        return value.new_full((chosen.numel(), *value.shape[1:]), fill)
     return value.as_subclass(Tensor).index_select(0, chosen.to(value.device))
