@@ -127,6 +127,11 @@ def optional_arguments(model: nn.Module, batch: Any, dtype: torch.dtype) -> dict
     return given
 
 
+def _name_of(model: nn.Module) -> str:
+    """The class of a model; of an accelerated one, of the model in it."""
+    return type(getattr(model, "accelerated_model", model)).__name__
+
+
 def typed_arguments(
     model: nn.Module, batch: Any, dtype: torch.dtype | None = None
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -163,7 +168,7 @@ def typed_arguments(
             given[one.name] = found
         elif one.default is one.empty:
             raise InputError(
-                f"{type(model).__name__} needs {one.name}, but no type or relation of the batch "
+                f"{_name_of(model)} needs {one.name}, but no type or relation of the batch "
                 "has it; give the argument a default, or call the model with its arguments"
             )
     return (), given
