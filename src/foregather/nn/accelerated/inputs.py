@@ -99,7 +99,7 @@ class Inputs:
         args = tuple(changed(*item) for item in zip(self.names, self.args, strict=True))
         return Inputs(self.names, args, {k: changed(k, v) for k, v in self.kwargs.items()})
 
-    def untrimmed(self, model: nn.Module, hops: Hops) -> "Inputs":
+    def untrimmed(self, model: nn.Module, hops: Any) -> "Inputs":
         """The same call without counts by which the model would trim its layers itself."""
         if not any(name in COUNTS for name, value in self.items() if value is not None):
             return self

@@ -29,6 +29,7 @@ from foregather.nn.accelerated.record import BaseRecorder, Recorder
 from foregather.nn.accelerated.rows import CutRows
 from foregather.nn.accelerated.small import SmallBatch
 from foregather.nn.accelerated.typed.typed_hops import TypedHops
+from foregather.nn.accelerated.typed.typed_inputs import TypedInputs
 from foregather.nn.accelerated.typed.typed_passing import TypedPass
 from foregather.nn.accelerated.typed.typed_record import TypedRecorder
 from foregather.nn.accelerated.typed.typed_small import TypedSmall
@@ -100,7 +101,7 @@ def _recorder(hops: Order) -> BaseRecorder:
 
 def _small_batches(base: nn.Module, given: Inputs, hops: Order) -> tuple[Any, Any]:
     """The batches of the proof: with the model's own weights, and with random ones."""
-    if not isinstance(hops, TypedHops):
+    if not isinstance(hops, TypedHops) or not isinstance(given, TypedInputs):
         assert isinstance(hops, Hops)
         small = SmallBatch(hops)
         return small, small

@@ -245,7 +245,7 @@ class Accelerated(nn.Module):
             if not few or not hops.typed:
                 return self._accelerated(verdict, key, given, hops, known)
         if summed:
-            raise _too_few_rows(None if verdict is None else self._sentence(verdict))
+            raise _too_few_rows(self._sentence(verdict) if isinstance(verdict, Plain) else None)
         out = model(*args, **kwargs)  # if this fails, the model is not to be called like this
         if isinstance(verdict, Plain):
             self._decide(key, verdict)

@@ -62,7 +62,7 @@ class TypedInputs(Inputs):
                 named[where] = value
             elif value.ndim == 2 and value.shape[0] == 2 and not value.is_floating_point():
                 others.setdefault(name, {})[where] = value
-        return named or next(iter(others.values()), None)
+        return named or (next(iter(others.values())) if others else None)
 
     def hops(self) -> TypedHops | str:  # type: ignore[override]
         """The hops of the batch; why there are none if they are not known."""

@@ -7,7 +7,7 @@ targets, of which there are fewer: to queries before the products, and to sums a
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -64,15 +64,15 @@ class TypedCall:
 
 def typed_rule_for(module: nn.Module, call: TypedCall, roles: dict[str, Role]) -> TypedRule | None:
     """The rule that covers this call; None if none does."""
-    kind = type(module)
+    kind, conv = type(module), cast(Any, module)
     if (kind.__module__, kind.__name__) != ("torch_geometric.nn.conv.hgt_conv", "HGTConv"):
         return None
     if roles != {"x_dict": "rows", "edge_index_dict": "edges"} or not call.hops.ascending:
         return None
     x_dict, edges = call.given["x_dict"], call.given["edge_index_dict"]
-    known = {name for name in edges if name in module.edge_types_map}
+    known = {name for name in edges if name in conv.edge_types_map}
     missing = {name for relation in edges for name in (relation[0], relation[2])} - x_dict.keys()
-    if missing or known != edges.keys() or not _plain_hgt(module, x_dict):
+    if missing or known != edges.keys() or not _plain_hgt(conv, x_dict):
         return None
     return _hgt
 
@@ -122,11 +122,11 @@ def _nothing(conv: Any, x_dict: dict[str, Tensor], relations: list[Relation]) ->
     Its own code computes all types in one tensor, so that a parameter that does not matter has a
     gradient of zeros, and not none: optimizers treat them differently.
     """
-    total = conv.k_rel.weight[:0].sum() + conv.v_rel.weight[:0].sum()
+    total: Tensor = conv.k_rel.weight[:0].sum() + conv.v_rel.weight[:0].sum()
     for name, x in x_dict.items():
         total = total + conv.kqv_lin.lins[name](x[:0]).sum()
-    for name in relations:
-        total = total + conv.p_rel["__".join(name)][:0].sum()
+    for relation in relations:
+        total = total + conv.p_rel["__".join(relation)][:0].sum()
     return total
 
 
@@ -136,7 +136,7 @@ def _mapped(conv: Any, name: str, x: Tensor, which: tuple[int, ...]) -> list[Ten
     parts = [slice(one * wide, (one + 1) * wide) for one in which]
     weight = torch.cat([lin.weight[part] for part in parts])
     bias = None if lin.bias is None else torch.cat([lin.bias[part] for part in parts])
-    return list(functional.linear(x, weight, bias).split(wide, dim=1))
+    return list(torch.split(functional.linear(x, weight, bias), wide, dim=1))
 
 
 def _attended(
@@ -176,7 +176,7 @@ def _softmax_together(
         ("together", tuple(relations), call.level), lambda: _together(nears)
     )
     alpha = edge_softmax(torch.cat(logits).index_select(0, order), near)
-    return list(alpha.index_select(0, back).split([one.num_edges for one in nears]))
+    return list(torch.split(alpha.index_select(0, back), [one.num_edges for one in nears]))
 
 
 def _together(nears: list[Neighborhoods]) -> tuple[Tensor, Tensor, Neighborhoods]:
