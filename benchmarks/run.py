@@ -48,6 +48,7 @@ SUITE = (
     Entry("accuracy", (), ("--datasets", "cora", "--seeds", "1", "--cells", "0", "--dry")),
     Entry("aggregation", (), ("--quick",)),
     Entry("step", (), ("--quick",)),
+    Entry("typed_step", (), ("--quick",)),
     Entry("block_checks", (FOLDER,), ("--nodes", "20k", "--rounds", "2")),
     Entry("build_csc", (), (*_SMALL, "--runs", "2")),
     Entry(

@@ -14,7 +14,16 @@ from torch import nn
 from foregather.errors import InputError
 from foregather.loader.batches.first_sums import tie_sums
 
-__all__ = ["COUNTS", "call_arguments", "optional_arguments", "parameters_of", "takes_batch"]
+__all__ = [
+    "COUNTS",
+    "call_arguments",
+    "count_of",
+    "is_typed_batch",
+    "optional_arguments",
+    "parameters_of",
+    "takes_batch",
+    "typed_arguments",
+]
 
 #: Arguments that count sampled nodes and edges, and the batch fields they come from.
 COUNTS = {
@@ -36,6 +45,16 @@ def parameters_of(model: nn.Module) -> dict[str, inspect.Parameter]:
     return _takes[model]
 
 
+def count_of(name: str) -> str | None:
+    """The counts that an argument or field of this name has, also by type; None if it has none."""
+    return COUNTS.get(name.removesuffix("_dict"))
+
+
+def is_typed_batch(value: Any) -> bool:
+    """Whether a value is a batch with types: PyG's `HeteroData`."""
+    return not isinstance(value, (torch.Tensor, dict, list, tuple)) and hasattr(value, "edge_items")
+
+
 def takes_batch(model: nn.Module) -> bool:
     """Whether `forward` takes the batch itself, as its one argument."""
     return tuple(parameters_of(model)) == ("batch",)
@@ -48,7 +67,7 @@ def call_arguments(
 
     Args:
         model: the model.
-        batch: a Batch, or a Data with the same fields.
+        batch: a Batch, or a Data with the same fields; for a HeteroData, see `typed_arguments`.
         dtype: of features.
 
     Raises:
@@ -56,6 +75,8 @@ def call_arguments(
     """
     if takes_batch(model):
         return (batch,), {}
+    if is_typed_batch(batch):
+        return typed_arguments(model, batch, dtype)
     if batch.edge_index is None:
         raise InputError(
             "the sampler expands per layer, so batches have layers and no edge_index; use "
@@ -104,3 +125,50 @@ def optional_arguments(model: nn.Module, batch: Any, dtype: torch.dtype) -> dict
     if "edge_weight" in given and dtype == torch.float64:
         given["edge_weight"] = given["edge_weight"].to(dtype)
     return given
+
+
+def _name_of(model: nn.Module) -> str:
+    """The class of a model; of an accelerated one, of the model in it."""
+    return type(getattr(model, "accelerated_model", model)).__name__
+
+
+def typed_arguments(
+    model: nn.Module, batch: Any, dtype: torch.dtype | None = None
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Returns what a model is called with for a typed batch: positional and named arguments.
+
+    A model with one argument that is not `x` gets the batch. Any other gets, for each of its
+    arguments, what the types or relations of the batch have under that name: `x_dict` or `x`,
+    `edge_index_dict`, `edge_attr_dict`, `time_dict`, counts of sampled nodes and edges.
+
+    Args:
+        model: the model.
+        batch: a HeteroData.
+        dtype: of features; None to leave them as they are.
+
+    Raises:
+        InputError: `forward` needs something that the batch does not have.
+    """
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    takes = [one for one in parameters_of(model).values() if one.kind not in kinds]
+    needed = [one for one in takes if one.default is one.empty]
+    if len(needed) <= 1 and (not takes or takes[0].name.removesuffix("_dict") != "x"):
+        return (batch,), {}
+    given: dict[str, Any] = {}
+    for one in takes:
+        name = one.name.removesuffix("_dict")
+        usual = name != one.name or name in ("x", "edge_index", *_OPTIONAL)
+        found = batch.collect(COUNTS.get(name, name), allow_empty=True) if usual else {}
+        if name in ("x", "edge_attr", "edge_weight") and dtype is not None:
+            found = {
+                key: value.to(dtype) if torch.is_floating_point(value) else value
+                for key, value in found.items()
+            }
+        if found:
+            given[one.name] = found
+        elif one.default is one.empty:
+            raise InputError(
+                f"{_name_of(model)} needs {one.name}, but no type or relation of the batch "
+                "has it; give the argument a default, or call the model with its arguments"
+            )
+    return (), given

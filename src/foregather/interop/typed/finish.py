@@ -20,6 +20,7 @@ from foregather.interop.subgraphs import bidirectional
 from foregather.interop.typed.raw import Raw, plain_output, typed_output
 from foregather.interop.typed.repeat import repeat_typed_seeds
 from foregather.interop.typed.topology import stores_of
+from foregather.loader.batches.typed_counts import remember_batch
 
 __all__ = ["TimedFinish", "TypedFinish"]
 
@@ -81,6 +82,7 @@ class TypedFinish:
         store.batch_size = int(input_id.numel())
         if self.device is not None:
             made = made.to(self.device, non_blocking=True)
+        remember_batch(made)
         return made if self.transform is None else self.transform(made)
 
     def _fill_nodes(self, store: Any, name: str, out: Any) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["HopCounts", "recall", "remember"]
+__all__ = ["HopCounts", "recall", "remember", "version_of"]
 
 
 class HopCounts:
@@ -45,17 +45,18 @@ def remember(edge_index: "Tensor", nodes: Sequence[int], edges: Sequence[int]) -
         if found is not None and found[0] is gone:  # the id may be another tensor's by now
             del _known[key]
 
-    _known[key] = weakref.ref(edge_index, forget), _version(edge_index), counts
+    _known[key] = weakref.ref(edge_index, forget), version_of(edge_index), counts
     return counts
 
 
 def recall(edge_index: "Tensor") -> HopCounts | None:
     """The counts kept for this very tensor; None if there are none, or if it was changed."""
     found = _known.get(id(edge_index))
-    if found is None or found[0]() is not edge_index or found[1] != _version(edge_index):
+    if found is None or found[0]() is not edge_index or found[1] != version_of(edge_index):
         return None
     return found[2]
 
 
-def _version(tensor: "Tensor") -> int:
+def version_of(tensor: "Tensor") -> int:
+    """Torch's counter of changes in place; -1 where it keeps none."""
     return -1 if tensor.is_inference() else int(tensor._version)

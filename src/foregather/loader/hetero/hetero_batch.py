@@ -17,6 +17,7 @@ from foregather.graph.hetero.graph import HeteroGraph
 from foregather.graph.hetero.names import EdgeType
 from foregather.graph.hetero.relation import Level
 from foregather.loader.batches.pyg_batch import need_pyg
+from foregather.loader.batches.typed_counts import remember_batch
 from foregather.loader.hetero.columns import Columns, edge_columns, node_columns
 from foregather.loader.hetero.input_rows import Dealt
 from foregather.sampling.hetero.hetero_bulk import EdgeSample, HeteroSample, NodeSample
@@ -115,6 +116,8 @@ class HeteroAssembler:
                 held["layers"] = _layers(held, edges, *ends)
                 del held["edge_index"]
             _fill(made[edge_type], held)
+        if sample.expand != "per-layer":  # such batches have no one edge_index to trim
+            remember_batch(made)
         return made
 
     def _of_nodes(self, columns: Columns, nodes: NodeSample, layered: bool) -> dict[str, Any]:

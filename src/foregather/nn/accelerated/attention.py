@@ -63,31 +63,34 @@ def _finished(conv: Any, out: Tensor, x: Tensor) -> Tensor:
 
 
 def _gat(conv: Any, call: Call) -> Tensor:
-    x = call.x
-    rows = conv.lin(x).view(-1, conv.heads, conv.out_channels)
+    shape = (-1, conv.heads, conv.out_channels)
+    rows = (conv.lin_src if conv.lin is None else conv.lin)(call.x).view(shape)
+    own = rows[: call.targets]
+    if call.is_pair or conv.lin is None:
+        own = (conv.lin_dst if conv.lin is None else conv.lin)(call.own).view(shape)
     source, target, near = _edges(conv, call)
     given = (rows * conv.att_src).sum(dim=-1)
-    taken = (rows[: call.targets] * conv.att_dst).sum(dim=-1)
+    taken = (own * conv.att_dst).sum(dim=-1)
     logits = given.index_select(0, source) + taken.index_select(0, target)
     logits = functional.leaky_relu(logits, conv.negative_slope)
-    return _finished(conv, _attend(conv, logits, near, rows), x[: call.targets])
+    return _finished(conv, _attend(conv, logits, near, rows), call.own)
 
 
 def _gat_v2(conv: Any, call: Call) -> Tensor:
     x, shape = call.x, (-1, conv.heads, conv.out_channels)
     rows = conv.lin_l(x).view(shape)
     own = rows[: call.targets]
-    if not conv.share_weights:
-        own = conv.lin_r(x[: call.targets]).view(shape)
+    if call.is_pair or not conv.share_weights:
+        own = conv.lin_r(call.own).view(shape)
     source, target, near = _edges(conv, call)
     pairs = own.index_select(0, target) + rows.index_select(0, source)
     logits = (functional.leaky_relu(pairs, conv.negative_slope) * conv.att).sum(dim=-1)
-    return _finished(conv, _attend(conv, logits, near, rows), x[: call.targets])
+    return _finished(conv, _attend(conv, logits, near, rows), call.own)
 
 
 def _transformer(conv: Any, call: Call) -> Tensor:
     x, shape = call.x, (-1, conv.heads, conv.out_channels)
-    own = x[: call.targets]
+    own = call.own
     query, key = conv.lin_query(own).view(shape), conv.lin_key(x).view(shape)
     near = call.neighborhoods
     logits = edge_products(query, key, near) / math.sqrt(conv.out_channels)
@@ -106,9 +109,9 @@ def _sums(conv: Any, call: Call) -> bool:
 
 
 def _covers_gat(conv: Any, call: Call) -> bool:
-    return _sums(conv, call) and conv.lin is not None
+    return _sums(conv, call) and (conv.lin is not None or call.hops.typed)
 
 
-add_rule("GATConv", _covers_gat, _gat)
-add_rule("GATv2Conv", _sums, _gat_v2)
-add_rule("TransformerConv", _sums, _transformer)
+add_rule("GATConv", _covers_gat, _gat, pairs=True)
+add_rule("GATv2Conv", _sums, _gat_v2, pairs=True)
+add_rule("TransformerConv", _sums, _transformer, pairs=True)

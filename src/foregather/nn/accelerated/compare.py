@@ -13,8 +13,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
-from foregather.nn.accelerated.hops import Hops
+from foregather.nn.accelerated.hops import Order
 from foregather.nn.accelerated.inputs import Inputs
 from foregather.nn.accelerated.passing import Watcher, watching
 from foregather.nn.accelerated.record import Entry, Log, tensors_in
@@ -35,6 +36,7 @@ class Outcome:
         result: what the model returned.
         values: rows of the seeds, or whole tensors without rows of nodes.
         grads: of parameters and inputs, by name.
+        reached: names of those that have one, be it of zeros.
         kept: buffers, and tensors that modules keep as attributes, after the call, by name.
         error: why the run ended early.
         at: the module in which it did.
@@ -44,6 +46,7 @@ class Outcome:
     result: Any = None
     values: list[Tensor] = field(default_factory=list)
     grads: dict[str, Tensor] = field(default_factory=dict)
+    reached: frozenset[str] = frozenset()
     kept: dict[tuple[str, str], Tensor] = field(default_factory=dict)
     error: Exception | None = None
     at: str | None = None
@@ -68,7 +71,7 @@ def run(
     model: nn.Module,
     inputs: Inputs,
     leaves: dict[str, Tensor],
-    hops: Hops,
+    hops: Order,
     watcher: Watcher,
     watched: dict[str, nn.Module],
     mode: Callable[[], Any] = nullcontext,
@@ -99,6 +102,8 @@ def run(
         outcome.at = outcome.log.running[-1] if outcome.log.running else None
     outcome.kept = _kept(model, watched)
     named = [*model.named_parameters(), *leaves.items()]
+    named = [(name, part) for name, part in named if not is_lazy(part)]
+    outcome.reached = frozenset(name for name, part in named if part.grad is not None)
     outcome.grads = {
         name: torch.zeros_like(part) if part.grad is None else part.grad for name, part in named
     }
@@ -117,9 +122,9 @@ def _kept(model: nn.Module, convolutions: dict[str, nn.Module]) -> dict[tuple[st
     return found
 
 
-def _seen(result: Tensor, hops: Hops) -> Tensor:
-    rows = result.ndim > 0 and result.shape[0] in hops.nodes
-    return result[: hops.nodes[0]] if rows else result
+def _seen(result: Tensor, hops: Order) -> Tensor:
+    seeds = hops.seeds_among(result.shape[0]) if result.ndim > 0 else None
+    return result if seeds is None else result[:seeds]
 
 
 def _backward(values: list[Tensor]) -> None:
@@ -134,7 +139,7 @@ def _backward(values: list[Tensor]) -> None:
         total.backward()  # type: ignore[no-untyped-call]
 
 
-def difference(plain: Outcome, fast: Outcome, hops: Hops) -> Difference | None:
+def difference(plain: Outcome, fast: Outcome, hops: Order) -> Difference | None:
     """The first difference between two runs; None if there is none."""
     kept: dict[tuple[str, bool], list[Entry]] = defaultdict(list)
     for entry in fast.log.entries:
@@ -168,21 +173,24 @@ def difference(plain: Outcome, fast: Outcome, hops: Hops) -> Difference | None:
     for name, grad in plain.grads.items():
         if not _close(fast.grads[name], grad, scale):
             return Difference(None, f"the gradient of {name} is another")
+    if hops.typed and plain.reached != fast.reached:
+        name = min(plain.reached ^ fast.reached)
+        return Difference(None, f"{name} has a gradient of zeros in one pass, in the other none")
     return None
 
 
-def _same_list(plain: list[Tensor], fast: list[Tensor], hops: Hops) -> bool:
+def _same_list(plain: list[Tensor], fast: list[Tensor], hops: Order) -> bool:
     return len(plain) == len(fast) and all(
         _same_rows(mine, theirs, hops) for mine, theirs in zip(plain, fast, strict=True)
     )
 
 
-def _same_rows(plain: Tensor, fast: Tensor, hops: Hops) -> bool:
+def _same_rows(plain: Tensor, fast: Tensor, hops: Order) -> bool:
     """Whether two tensors agree in the nodes, or edges, that both have."""
     if plain.ndim != fast.ndim:
         return False
     for dim, sizes in enumerate(zip(plain.shape, fast.shape, strict=True)):
-        of_batch = any(set(sizes) <= set(counts) for counts in (hops.nodes, hops.edges))
+        of_batch = any(set(sizes) <= set(counts) for counts in hops.count_sets)
         if sizes[0] != sizes[1] and of_batch:
             plain, fast = (part.narrow(dim, 0, min(sizes)) for part in (plain, fast))
     return _close(fast, plain)

@@ -16,7 +16,7 @@ from foregather.loader.batches.first_sums import FirstSums
 from foregather.loader.batches.hop_counts import HopCounts, recall, remember
 from foregather.nn.aggregate import Neighborhoods
 
-__all__ = ["Hops", "plain_tensor"]
+__all__ = ["Hops", "Order", "plain_tensor"]
 
 T = TypeVar("T")
 
@@ -27,7 +27,48 @@ def plain_tensor(edge_index: Tensor) -> Tensor:
     return inner.detach().as_subclass(Tensor)
 
 
-class Hops:
+class Order:
+    """What passes, comparisons and the proof ask of the order of a batch, typed or not.
+
+    Attributes:
+        typed: it is of a batch, or of one relation of it, with types.
+        sums: what stands for the rows of leaves, if the batch has none.
+    """
+
+    typed = False
+    sums: FirstSums | None = None
+
+    @property
+    def depth(self) -> int:
+        """L, the number of hops."""
+        raise NotImplementedError
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What of the order a proof depends on."""
+        raise NotImplementedError
+
+    @property
+    def has_small_hops(self) -> bool:
+        """Whether rows of one node, or of none, would be taken for other tensors."""
+        raise NotImplementedError
+
+    @property
+    def row_sets(self) -> tuple[frozenset[int], ...]:
+        """Numbers of rows after each hop: of all nodes, or of each type of them."""
+        raise NotImplementedError
+
+    @property
+    def count_sets(self) -> tuple[Sequence[int], ...]:
+        """Numbers of nodes and edges after each hop, of each kind of them."""
+        raise NotImplementedError
+
+    def seeds_among(self, rows: int) -> int | None:
+        """How many of so many rows are seeds'; None if these are not rows of nodes."""
+        raise NotImplementedError
+
+
+class Hops(Order):
     """The checked hops of one batch.
 
     Attributes:
@@ -111,6 +152,30 @@ class Hops:
     def num_edges(self) -> int:
         """Edges of the batch."""
         return self.edges[-1]
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What of the order a proof depends on."""
+        return self.depth, self.ascending, self.sums is not None
+
+    @property
+    def has_small_hops(self) -> bool:
+        """Whether rows of one node, or of none, would be taken for other tensors."""
+        return min(self.nodes) < 2
+
+    @property
+    def row_sets(self) -> tuple[frozenset[int], ...]:
+        """Numbers of rows after each hop."""
+        return (frozenset(self.nodes),)
+
+    @property
+    def count_sets(self) -> tuple[Sequence[int], ...]:
+        """Numbers of nodes and edges after each hop."""
+        return self.nodes, self.edges
+
+    def seeds_among(self, rows: int) -> int | None:
+        """How many of so many rows are seeds'; None if these are not rows of nodes."""
+        return self.nodes[0] if rows in self.nodes else None
 
     def same_edges(self, other: Any) -> bool:
         """Whether a tensor is the edges of the batch, or the first of them."""

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from foregather.nn.accelerated.hops import Hops
 from foregather.nn.arguments import COUNTS, parameters_of
 
-__all__ = ["Inputs", "is_batch"]
+__all__ = ["Inputs", "is_batch", "kind_of"]
 
 _KINDS = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -81,7 +81,7 @@ class Inputs:
 
     def signature(self) -> tuple[Any, ...]:
         """What of the arguments decides the path through a model, but for their sizes."""
-        return tuple((name, _kind(value)) for name, value in self.items())
+        return tuple((name, kind_of(value)) for name, value in self.items())
 
     def mapped(self, change: Callable[[str, Any], Any]) -> "Inputs":
         """The same call with other values; fields of a batch are changed in a copy of it."""
@@ -99,7 +99,7 @@ class Inputs:
         args = tuple(changed(*item) for item in zip(self.names, self.args, strict=True))
         return Inputs(self.names, args, {k: changed(k, v) for k, v in self.kwargs.items()})
 
-    def untrimmed(self, model: nn.Module, hops: Hops) -> "Inputs":
+    def untrimmed(self, model: nn.Module, hops: Any) -> "Inputs":
         """The same call without counts by which the model would trim its layers itself."""
         if not any(name in COUNTS for name, value in self.items() if value is not None):
             return self
@@ -126,7 +126,8 @@ class Inputs:
         return Inputs(self.names, args, kwargs)
 
 
-def _kind(value: Any) -> Any:
+def kind_of(value: Any) -> Any:
+    """What of a value decides the path through a model, but for its size."""
     if isinstance(value, Tensor):
         return type(value).__name__, value.ndim, value.is_floating_point()
     if isinstance(value, (bool, str)) or value is None:

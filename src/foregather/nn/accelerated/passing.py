@@ -14,14 +14,17 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from foregather.nn.accelerated.hops import Hops
+from foregather.nn.accelerated.hops import Hops, Order
 from foregather.nn.accelerated.plan import Ended, Plan, Role, Step, Unfit
 from foregather.nn.accelerated.rules import Call, rule_for
 from foregather.nn.sage import SAGEConv
 
 __all__ = [
+    "AnyPass",
     "Pass",
     "Watcher",
+    "argument_names",
+    "call_own",
     "convolutions",
     "is_convolution",
     "is_watched",
@@ -146,8 +149,8 @@ def named_arguments(
     return {name: value for name, value in given.items() if value is not None}
 
 
-class Pass(Watcher):
-    """One accelerated forward pass over one batch.
+class AnyPass(Watcher):
+    """One accelerated forward pass over one batch, typed or not.
 
     Args:
         hops: the order of the batch.
@@ -157,12 +160,11 @@ class Pass(Watcher):
         ended: why it could not go on; None while it could.
     """
 
-    def __init__(self, hops: Hops, plan: Plan) -> None:
+    def __init__(self, hops: Order, plan: Plan) -> None:
         super().__init__()
         self.hops, self.plan = hops, plan
         self.ended: Ended | None = None
         self._place = 0
-        self._made: dict[Any, Any] = {}
 
     @property
     def begun(self) -> bool:
@@ -187,12 +189,14 @@ class Pass(Watcher):
     def _normed(self, own: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Calls a norm, with what it gets for each node cut to the rows it gets."""
         rows = args[0].shape[0] if args and isinstance(args[0], Tensor) else 0
-        if rows not in self.hops.nodes:
+        sets = [counts for counts in self.hops.row_sets if rows in counts]
+        if not sets:
             return own(*args, **kwargs)
 
         def cut(value: Any) -> Any:
             whole = isinstance(value, Tensor) and value.ndim > 0 and value.shape[0] > rows
-            return value[:rows] if whole and value.shape[0] in self.hops.nodes else value
+            cuts = whole and any(value.shape[0] in counts for counts in sets)
+            return value[:rows] if cuts else value
 
         return own(*map(cut, args), **{name: cut(value) for name, value in kwargs.items()})
 
@@ -204,6 +208,26 @@ class Pass(Watcher):
             raise Ended("it is called in another order than in the pass that was proven")
         self._place += 1
         return steps[self._place - 1]
+
+    def _result(
+        self,
+        module: nn.Module,
+        own: Callable[..., Any],
+        step: Step,
+        given: dict[str, Any],
+        written: tuple[Any, Any],
+    ) -> Any:
+        raise NotImplementedError
+
+
+class Pass(AnyPass):
+    """One accelerated forward pass over one batch of one type."""
+
+    hops: Hops
+
+    def __init__(self, hops: Hops, plan: Plan) -> None:
+        super().__init__(hops, plan)
+        self._made: dict[Any, Any] = {}
 
     def _result(
         self,
@@ -228,7 +252,7 @@ class Pass(Watcher):
             raise Ended("it is computed by its own code, which reads the rows of leaves")
         else:
             pair = way == "pair" and sources > targets
-            out = _call_own(own, written, call, step.roles, pair)
+            out = call_own(own, written, call, step.roles, pair)
         if not isinstance(out, Tensor) or out.ndim == 0 or out.shape[0] < targets:
             raise Ended("it gives something else than one row per target")
         return out if out.shape[0] == targets else out[:targets]
@@ -252,7 +276,7 @@ class Pass(Watcher):
                 raise Ended("it gets values of edges that are not one per edge of the batch")
 
 
-def _call_own(
+def call_own(
     own: Callable[..., Any], written: Any, call: Call, roles: dict[str, Role], pair: bool
 ) -> Any:
     """Calls the module's own code with the rows and edges that it needs."""
@@ -267,7 +291,7 @@ def _call_own(
             return value
         if isinstance(value, (tuple, list)):
             first, second = value
-            return first[: call.sources], second[: call.targets if pair else call.sources]
+            return first[: call.sources], second[: call.targets if pair else call.squares]
         rows = value[: call.sources]
         return (rows, rows[: call.targets]) if pair else rows
 

@@ -86,11 +86,13 @@ class Step:
         module: its name in the model.
         behind: convolutions that still follow on the longest path.
         roles: what each argument is, by its name in `forward`.
+        relation: whose edges it gets, of a typed batch; None for a call with all of them.
     """
 
     module: str
     behind: int
     roles: dict[str, Role]
+    relation: tuple[str, str, str] | None = None
 
 
 @dataclass(frozen=True)

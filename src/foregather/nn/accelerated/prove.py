@@ -20,24 +20,49 @@ from torch.nn.parameter import is_lazy
 
 from foregather.loader.batches.first_sums import FirstSums
 from foregather.nn.accelerated.compare import Difference, Outcome, difference, run
-from foregather.nn.accelerated.hops import Hops
+from foregather.nn.accelerated.hops import Hops, Order
 from foregather.nn.accelerated.inputs import Inputs
 from foregather.nn.accelerated.norms import is_collective, mixing_norms, neutralize
-from foregather.nn.accelerated.passing import Pass, convolutions
+from foregather.nn.accelerated.passing import AnyPass, Pass, convolutions
 from foregather.nn.accelerated.plan import Ended, Plain, Plan, Unfit, Way
-from foregather.nn.accelerated.record import Recorder
+from foregather.nn.accelerated.record import BaseRecorder, Recorder
 from foregather.nn.accelerated.rows import CutRows
 from foregather.nn.accelerated.small import SmallBatch
+from foregather.nn.accelerated.typed.typed_hops import TypedHops
+from foregather.nn.accelerated.typed.typed_inputs import TypedInputs
+from foregather.nn.accelerated.typed.typed_passing import TypedPass
+from foregather.nn.accelerated.typed.typed_record import TypedRecorder
+from foregather.nn.accelerated.typed.typed_small import TypedSmall
 from foregather.nn.aggregate import aggregate
 
-__all__ = ["prove"]
+__all__ = ["lazy_parts", "pass_over", "prove"]
 
 _LARGEST = 1 << 27  # values of a model that is still copied
 _NEXT: dict[Way, Way] = {"kernel": "pair", "pair": "square"}
 Norms = Literal["exact", "needed"]
 
 
-def prove(model: nn.Module, given: Inputs, hops: Hops, norms: Norms) -> Plan | Plain | None:
+def lazy_parts(model: nn.Module) -> frozenset[str]:
+    """Names of parameters and buffers without sizes."""
+    named = (*model.named_parameters(), *model.named_buffers())
+    return frozenset(name for name, part in named if is_lazy(part))
+
+
+def pass_over(hops: Order, plan: Plan) -> AnyPass:
+    """An accelerated pass over a batch of this order."""
+    if isinstance(hops, TypedHops):
+        return TypedPass(hops, plan)
+    assert isinstance(hops, Hops)
+    return Pass(hops, plan)
+
+
+def prove(
+    model: nn.Module,
+    given: Inputs,
+    hops: Order,
+    norms: Norms,
+    unused: frozenset[str] = frozenset(),
+) -> Plan | Plain | None:
     """What may be done with a model that is called like this; None: not to be told yet.
 
     Args:
@@ -45,23 +70,45 @@ def prove(model: nn.Module, given: Inputs, hops: Hops, norms: Norms) -> Plan | P
         given: what it is called with.
         hops: of that batch.
         norms: "needed": norms over nodes may be over the rows that later layers need.
+        unused: parameters that had no sizes after a call either.
     """
     if not convolutions(model):
         return Plain("it has no convolutions", quiet=True)
-    if any(is_lazy(part) for part in (*model.parameters(), *model.buffers())):
+    if lazy_parts(model) - unused:
         return None  # the first plain call gives its parameters their sizes
-    if sum(part.numel() for part in model.parameters()) > _LARGEST:
+    if sum(part.numel() for part in model.parameters() if not is_lazy(part)) > _LARGEST:
         return Plain(f"it has more than {_LARGEST} parameters, too many to copy for the proof")
     with _apart():
         try:
             base = copy.deepcopy(model)
             for part in base.parameters():
+                if is_lazy(part):
+                    continue
                 part.requires_grad_(part.is_floating_point() or part.is_complex())
                 part.grad = None
             base = base.double()
         except Exception as error:
             return Plain(f"it cannot be copied in float64 ({_words(error)})", "")
-        return _Proof(base, given, SmallBatch(hops), norms).verdict()
+        return _Proof(base, given, _small_batches(base, given, hops), norms).verdict()
+
+
+def _recorder(hops: Order) -> BaseRecorder:
+    if isinstance(hops, TypedHops):
+        return TypedRecorder(hops)
+    assert isinstance(hops, Hops)
+    return Recorder(hops)
+
+
+def _small_batches(base: nn.Module, given: Inputs, hops: Order) -> tuple[Any, Any]:
+    """The batches of the proof: with the model's own weights, and with random ones."""
+    if not isinstance(hops, TypedHops) or not isinstance(given, TypedInputs):
+        assert isinstance(hops, Hops)
+        small = SmallBatch(hops)
+        return small, small
+    parts = [part for part in (*base.parameters(), *base.buffers()) if not is_lazy(part)]
+    parts += [value for _, _, value in given.leaves() if isinstance(value, torch.Tensor)]
+    widths = frozenset(size for part in parts for size in part.shape[-2:])
+    return TypedSmall(hops, 0, widths), TypedSmall(hops, 1, widths)
 
 
 @contextmanager
@@ -86,8 +133,11 @@ def _apart() -> Iterator[None]:
 class _Proof:
     """One proof: the plain run, and accelerated runs until one agrees with it."""
 
-    def __init__(self, base: nn.Module, given: Inputs, small: SmallBatch, norms: Norms) -> None:
-        self.base, self.given, self.small, self.norms = base, given, small, norms
+    def __init__(
+        self, base: nn.Module, given: Inputs, small: tuple[Any, Any], norms: Norms
+    ) -> None:
+        self.base, self.given, self.norms = base, given, norms
+        self.batches, self.small = small, small[0]
         self.names = list(convolutions(base))
         self.neutral: tuple[str, ...] = ()
 
@@ -106,9 +156,11 @@ class _Proof:
         return self._plain(plan) if isinstance(plan, Difference) else plan
 
     def _agreed(self) -> Plan | Difference:
+        self.small = self.batches[0]
         found = self._search(self._prepared("own"), None)
         if isinstance(found, Difference):
             return found
+        self.small = self.batches[1]
         return self._search(self._prepared("random"), found)
 
     def _prepared(self, weights: str) -> nn.Module:
@@ -117,6 +169,8 @@ class _Proof:
             generator = torch.Generator().manual_seed(7)
             with torch.no_grad():
                 for part in model.parameters():
+                    if is_lazy(part):
+                        continue
                     noise = torch.randn(part.shape, generator=generator, dtype=torch.float64)
                     noise = noise.to(part.device)
                     wide = part.shape[-1] if part.ndim > 1 else 1
@@ -150,14 +204,14 @@ class _Proof:
                 return found
             plan = other
 
-    def _plain_run(self, model: nn.Module) -> tuple[Recorder, Outcome]:
+    def _plain_run(self, model: nn.Module) -> tuple[BaseRecorder, Outcome]:
         """The model's own run; without counts if it cannot be run with them."""
         for trimmed in (True, False):
             made = copy.deepcopy(model)
             inputs = self.small.inputs(self.given)
             hops = self.small.hops
             inputs = inputs if trimmed else inputs.untrimmed(made, hops)
-            recorder = Recorder(hops)
+            recorder = _recorder(hops)
             leaves, watched = self.small.leaves, convolutions(made)
             outcome = run(made, inputs, leaves, hops, recorder, watched)
             if outcome.error is None:
@@ -168,7 +222,7 @@ class _Proof:
         model = copy.deepcopy(model)
         inputs = self.small.inputs(self.given)
         hops = self.small.hops
-        current = Pass(hops, plan)
+        current = pass_over(hops, plan)
         fixed = [id(part) for part in (*model.parameters(), *model.buffers())]
         mode = CutRows(current, fixed)
         outcome = run(
@@ -210,7 +264,7 @@ class _Proof:
         return difference(replace(plain, grads=grads), fast, hops)
 
     def _other(
-        self, plan: Plan, found: Difference, recorder: Recorder, plain: Outcome
+        self, plan: Plan, found: Difference, recorder: BaseRecorder, plain: Outcome
     ) -> Plan | None:
         """The next plan to try; None if there is none."""
         ways = dict(plan.ways)

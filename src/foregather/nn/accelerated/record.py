@@ -7,7 +7,7 @@ counted in its place, which is never too few.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ from foregather.nn.accelerated.hops import Hops
 from foregather.nn.accelerated.passing import Watcher, named_arguments
 from foregather.nn.accelerated.plan import Ended, Role, Step
 
-__all__ = ["Log", "Recorder", "tensors_in"]
+__all__ = ["BaseRecorder", "Log", "Recorder", "tensors_in"]
 
 
 def tensors_in(value: Any) -> list[Tensor]:
@@ -114,44 +114,35 @@ class _Mark(torch.autograd.Function):
         return grads[0]
 
 
-class Recorder(Watcher):
-    """Records the calls of convolutions of a plain pass over a batch."""
+class BaseRecorder(Watcher):
+    """Records the calls of convolutions of a plain pass, and finds how many follow each."""
 
-    def __init__(self, hops: Hops) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.hops = hops
-        self._calls: list[tuple[str, dict[str, Role]]] = []
-        self._ends: list[Any] = []
+        self._calls: list[Step] = []
+        self._ends: list[list[Any]] = []
 
-    def call(self, module: nn.Module, own: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """The result of the module itself."""
-        name = self.names[id(module)]
-        given = named_arguments(own, args, kwargs)
-        roles: dict[str, Role] = {key: self._role(value) for key, value in given.items()}
-        if "edges" not in roles.values():
-            raise Ended("it is called with another edge_index than that of the batch", name)
-        if "rows" not in roles.values():
-            raise Ended("it is called with rows that are not those of the batch", name)
-        out = own(*args, **kwargs)
+    def keep(self, call: Step, out: Any) -> Any:
+        """Records a call; returns what it gave, marked.
+
+        Raises:
+            Ended: it gave something else than a tensor, or one of each type.
+        """
+        parts = list(out.values()) if isinstance(out, dict) and call.relation is None else [out]
+        marked = [self._marked(part, call.module) for part in parts if part is not None]
+        self._calls.append(call)
+        self._ends.append([part.grad_fn for part in marked if part.requires_grad])
+        if not isinstance(out, dict):
+            return marked[0]
+        left = iter(marked)
+        return {key: None if part is None else next(left) for key, part in out.items()}
+
+    @staticmethod
+    def _marked(out: Any, name: str) -> Tensor:
         if not isinstance(out, Tensor) or out.ndim == 0:
             raise Ended("it gives more than one tensor", name)
-        if out.requires_grad:
-            out = _Mark.apply(out)  # type: ignore[no-untyped-call]
-        self._calls.append((name, roles))
-        self._ends.append(out.grad_fn if out.requires_grad else None)
-        return out
-
-    def _role(self, value: Any) -> Role:
-        if isinstance(value, (tuple, list)):
-            pair = len(value) == 2 and all(self._role(part) == "rows" for part in value)
-            return "rows" if pair else "other"
-        if not isinstance(value, Tensor) or value.ndim == 0:
-            return "other"
-        if self.hops.same_edges(value):
-            return "edges"
-        if value.shape[0] in self.hops.edges[1:]:
-            return "edge"
-        return "rows" if value.shape[0] in self.hops.nodes else "other"
+        made: Tensor = _Mark.apply(out) if out.requires_grad else out  # type: ignore[no-untyped-call]
+        return made
 
     @property
     def seen(self) -> int:
@@ -168,23 +159,61 @@ class Recorder(Watcher):
         later = [len(self._calls) - place - 1 for place in range(len(self._calls))]
         behind = later if by_order else self._behind(result, later)
         return tuple(
-            Step(name, count, roles)
-            for (name, roles), count in zip(self._calls, behind, strict=True)
+            replace(call, behind=count) for call, count in zip(self._calls, behind, strict=True)
         )
 
     def _behind(self, result: Any, later: list[int]) -> list[int]:
-        ends = {id(end): place for place, end in enumerate(self._ends) if end is not None}
+        marks = {id(end) for ends in self._ends for end in ends}
         passed: dict[int, int] = {}
         roots = [part.grad_fn for part in tensors_in(result) if part.grad_fn is not None]
         for node in _from_result(roots):
-            count = passed.setdefault(id(node), 0) + (id(node) in ends)
+            count = passed.setdefault(id(node), 0) + (id(node) in marks)
             for following, _ in node.next_functions:
                 if following is not None:
                     passed[id(following)] = max(passed.get(id(following), 0), count)
-        return [
-            passed.get(id(end), later[place]) if end is not None else later[place]
-            for place, end in enumerate(self._ends)
-        ]
+        found = []
+        for ends in self._ends:
+            counts = [passed[id(end)] for end in ends if id(end) in passed]
+            found.append(max(counts) if counts else None)
+        return self._filled(found, later)
+
+    def _filled(self, found: list[int | None], later: list[int]) -> list[int]:
+        """Counts for calls from which no path to the result was found."""
+        return [last if count is None else count for count, last in zip(found, later, strict=True)]
+
+
+class Recorder(BaseRecorder):
+    """Records the calls of convolutions of a plain pass over a batch."""
+
+    def __init__(self, hops: Hops) -> None:
+        super().__init__()
+        self.hops = hops
+
+    def call(self, module: nn.Module, own: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """The result of the module itself."""
+        name = self.names[id(module)]
+        given = named_arguments(own, args, kwargs)
+        roles: dict[str, Role] = {key: self._role(value) for key, value in given.items()}
+        if "edges" not in roles.values():
+            raise Ended("it is called with another edge_index than that of the batch", name)
+        if "rows" not in roles.values():
+            raise Ended("it is called with rows that are not those of the batch", name)
+        out = own(*args, **kwargs)
+        if not isinstance(out, Tensor) or out.ndim == 0:
+            raise Ended("it gives more than one tensor", name)
+        return self.keep(Step(name, 0, roles), out)
+
+    def _role(self, value: Any) -> Role:
+        if isinstance(value, (tuple, list)):
+            pair = len(value) == 2 and all(self._role(part) == "rows" for part in value)
+            return "rows" if pair else "other"
+        if not isinstance(value, Tensor) or value.ndim == 0:
+            return "other"
+        if self.hops.same_edges(value):
+            return "edges"
+        if value.shape[0] in self.hops.edges[1:]:
+            return "edge"
+        return "rows" if value.shape[0] in self.hops.nodes else "other"
 
 
 def _from_result(roots: list[Any]) -> list[Any]:

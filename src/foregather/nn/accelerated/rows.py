@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from foregather.nn.accelerated.passing import Pass
+from foregather.nn.accelerated.passing import AnyPass
 from foregather.nn.accelerated.plan import Ended
 
 __all__ = ["CutRows", "NoDropout"]
@@ -60,10 +60,10 @@ class CutRows(TorchFunctionMode):
         used: some rows were cut.
     """
 
-    def __init__(self, current: Pass, fixed: Iterable[int]) -> None:
+    def __init__(self, current: AnyPass, fixed: Iterable[int]) -> None:
         super().__init__()
         self.current, self.fixed, self.used = current, frozenset(fixed), False
-        self._counts = frozenset(current.hops.nodes)
+        self._sets = current.hops.row_sets
 
     def __torch_function__(
         self,
@@ -93,35 +93,33 @@ class CutRows(TorchFunctionMode):
         return isinstance(dim, int) and wide > 1 and dim % wide != 0
 
     def _rows(self, values: tuple[Any, ...]) -> list[Tensor]:
-        return [
-            value
-            for value in values
-            if isinstance(value, Tensor)
-            and value.ndim > 0
-            and value.shape[0] in self._counts
-            and id(value) not in self.fixed
-        ]
-
-    def _least(self, values: tuple[Any, ...]) -> int | None:
-        """To how many rows these are cut; None if they are left as they are."""
-        rows = self._rows(values)
-        if len({row.shape[0] for row in rows}) < 2 or len({row.ndim for row in rows}) > 1:
-            return None
-        return min(row.shape[0] for row in rows)
+        """The rows of one type that differ in number; none if they are left as they are."""
+        for counts in self._sets:
+            rows = [
+                value
+                for value in values
+                if isinstance(value, Tensor)
+                and value.ndim > 0
+                and value.shape[0] in counts
+                and id(value) not in self.fixed
+            ]
+            if len({row.shape[0] for row in rows}) > 1 and len({row.ndim for row in rows}) == 1:
+                return rows
+        return []
 
     def _cut(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        least = self._least(values)
-        if least is None:
+        rows = self._rows(values)
+        if not rows:
             return values
         self.used = True
-        chosen = {id(row) for row in self._rows(values)}
+        least, chosen = min(row.shape[0] for row in rows), {id(row) for row in rows}
         return tuple(value[:least] if id(value) in chosen else value for value in values)
 
     def _cut_in_place(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        least = self._least(values)
-        if least is None:
+        rows = self._rows(values)
+        if not rows:
             return values
-        if values[0].shape[0] != least:
+        if values[0].shape[0] != min(row.shape[0] for row in rows):
             ended = Ended("it changes rows in place, of which only some are computed")
             self.current.ended = self.current.ended or ended
             raise ended

@@ -63,8 +63,27 @@ class Call:
     @property
     def x(self) -> Tensor:
         """The rows of the sources."""
-        x: Tensor = self.given["x"]
-        return x if x.shape[0] == self.sources else x[: self.sources]
+        x: Any = self.given["x"]
+        x = x[0] if isinstance(x, (tuple, list)) else x
+        rows: Tensor = x if x.shape[0] == self.sources else x[: self.sources]
+        return rows
+
+    @property
+    def own(self) -> Tensor:
+        """The rows of the targets: the first ones of `x`, or those given beside it."""
+        x = self.given["x"]
+        rows: Tensor = (x[1] if isinstance(x, (tuple, list)) else x)[: self.targets]
+        return rows
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether sources and targets have rows of their own."""
+        return isinstance(self.given["x"], (tuple, list))
+
+    @property
+    def squares(self) -> int:
+        """Rows of the targets' type for code that takes no fewer of them than it reads."""
+        return self.sources
 
     @property
     def sums(self) -> FirstSums | None:
@@ -108,8 +127,24 @@ class _Entry:
 _rules: dict[tuple[str, str], _Entry] = {}
 
 
-def add_rule(kind: str, covers: Callable[[Any, Call], bool], compute: Rule, *takes: str) -> None:
-    """Adds the rule of one of PyG's convolutions, which takes x, edge_index and these."""
+def add_rule(
+    kind: str,
+    covers: Callable[[Any, Call], bool],
+    compute: Rule,
+    *takes: str,
+    pairs: bool = False,
+) -> None:
+    """Adds the rule of one of PyG's convolutions, which takes x, edge_index and these.
+
+    Args:
+        kind: its class.
+        covers: whether the rule is for a call.
+        compute: the rule.
+        takes: further arguments.
+        pairs: also for rows of two types.
+    """
+    if pairs:
+        _PAIRS.append(compute)
     _rules["torch_geometric.nn.conv", kind] = _Entry(
         covers, compute, frozenset(("x", "edge_index", *takes))
     )
@@ -122,7 +157,11 @@ def rule_for(module: nn.Module, call: Call, roles: dict[str, Role]) -> Rule | No
     if entry is None or not call.hops.ascending or not call.given.keys() <= entry.takes:
         return None
     x = call.given.get("x")
-    if not isinstance(x, Tensor) or x.ndim != 2 or not x.is_floating_point():
+    parts = x if call.hops.typed and isinstance(x, (tuple, list)) else (x,)
+    for part in parts:
+        if not isinstance(part, Tensor) or part.ndim != 2 or not part.is_floating_point():
+            return None
+    if len(parts) > 1 and (entry.compute not in _PAIRS or parts[0].dtype != parts[1].dtype):
         return None
     wanted = {"x": "rows", "edge_index": "edges"}
     if any(role != wanted.get(name, "edge") for name, role in roles.items()):
@@ -179,7 +218,7 @@ def _sage(conv: Any, call: Call) -> Tensor:
     sources = conv.lin(x).relu() if conv.project else x
     out: Tensor = conv.lin_l(call.aggregate(sources, _reduction(conv) or ""))
     if conv.root_weight:
-        out = out + conv.lin_r(x[: call.targets])
+        out = out + conv.lin_r(call.own)
     return functional.normalize(out, p=2.0, dim=-1) if conv.normalize else out
 
 
@@ -205,14 +244,14 @@ def _graph(conv: Any, call: Call) -> Tensor:
     else:  # a mean of weighted rows, over their number
         count = near.indptr.diff().clamp(min=1).to(x.dtype)
         total = call.aggregate(x, "sum", weight) / count.unsqueeze(1)
-    out: Tensor = conv.lin_rel(total) + conv.lin_root(x[: call.targets])
+    out: Tensor = conv.lin_rel(total) + conv.lin_root(call.own)
     return out
 
 
 def _gin(conv: Any, call: Call) -> Tensor:
     x = call.x
     total = call.aggregate(x, _reduction(conv) or "")
-    out: Tensor = conv.nn(total + (1 + conv.eps) * x[: call.targets])
+    out: Tensor = conv.nn(total + (1 + conv.eps) * call.own)
     return out
 
 
@@ -308,6 +347,8 @@ def _reduces(conv: Any, call: Call) -> bool:
 
 #: Rules that aggregate by `Call.aggregate` and read no other rows of leaves.
 _ADDING = (_sage, _own_sage, _graph, _gin, _gcn)
+#: Rules for rows of sources and of targets that are of two types.
+_PAIRS: list[Rule] = [_sage, _graph, _gin]
 add_rule("SAGEConv", _reduces, _sage)
 add_rule("GraphConv", _covers_graph, _graph, "edge_weight")
 add_rule("GINConv", _reduces, _gin)

@@ -14,18 +14,24 @@ import torch
 from torch import nn
 
 from foregather.errors import AccelerateWarning, InputError
-from foregather.nn.accelerated.hops import Hops
+from foregather.nn.accelerated.hops import Hops, Order
 from foregather.nn.accelerated.inputs import Inputs, is_batch
-from foregather.nn.accelerated.passing import Pass, convolutions, is_watched, watching
+from foregather.nn.accelerated.passing import convolutions, is_watched, watching
 from foregather.nn.accelerated.plan import Ended, Known, Plain, Plan, parts_of
-from foregather.nn.accelerated.prove import prove
+from foregather.nn.accelerated.prove import lazy_parts, pass_over, prove
 from foregather.nn.accelerated.rows import CutRows
+from foregather.nn.accelerated.typed.typed_inputs import TypedInputs, has_types
 from foregather.nn.accelerated.verdicts import Verdicts
-from foregather.nn.arguments import call_arguments, parameters_of
+from foregather.nn.arguments import (
+    call_arguments,
+    is_typed_batch,
+    parameters_of,
+    typed_arguments,
+)
 
 __all__ = ["Accelerated", "accelerate"]
 
-_OWN = ("accelerated_model", "norms", "_verdicts", "_unknown", "_warned", "_known")
+_OWN = ("accelerated_model", "norms", "_verdicts", "_unknown", "_warned", "_known", "_unused")
 _FEW = "the batch has hops of one node, or none"
 
 
@@ -73,13 +79,14 @@ class Accelerated(nn.Module):
     _unknown: str | None
     _warned: bool
     _known: Known | None
+    _unused: frozenset[str]
 
     def __init__(self, model: nn.Module, norms: Literal["exact", "needed"] = "exact") -> None:
         super().__init__()
         own = self.__dict__
         own["accelerated_model"], own["norms"] = model, norms
         own["_verdicts"], own["_unknown"] = Verdicts(), None
-        own["_warned"], own["_known"] = False, None
+        own["_warned"], own["_known"], own["_unused"] = False, None, frozenset()
         for shared in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
             own[shared] = getattr(model, shared)
 
@@ -213,7 +220,7 @@ class Accelerated(nn.Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The model's result, at least for the seeds."""
         model = self.accelerated_model
-        if len(args) == 1 and not kwargs and is_batch(args[0]):
+        if len(args) == 1 and not kwargs:
             args, kwargs = self._picked(args[0])
         if torch.compiler.is_compiling() or is_watched():  # in a pass, that pass decides
             return model(*args, **kwargs)
@@ -221,24 +228,29 @@ class Accelerated(nn.Module):
         if static is not None:
             self._warn(static)
             return model(*args, **kwargs)
-        given = Inputs.of(model, args, kwargs)
+        given = _named(model, args, kwargs)
         hops = given.hops()
         summed = self._has_sums(given, hops)
-        if isinstance(hops, str) or hops.depth == 0 or (min(hops.nodes) < 2 and not summed):
+        early = isinstance(hops, str) or (hops.has_small_hops and not summed and not hops.typed)
+        if isinstance(hops, str) or hops.depth == 0 or early:
             # with one row, rows of different layers would be broadcast, and not be refused
             self._unknown = hops if isinstance(hops, str) else _FEW
             return model(*args, **kwargs)
         known = self._modules_now()
         key, verdict = self._verdict(known, given, hops)
         if isinstance(verdict, Plan):
-            if summed and verdict.joins and min(hops.nodes) < 2:
+            few = verdict.joins and hops.has_small_hops
+            if summed and few:
                 raise _too_few_rows("it joins rows of layers, and the batch has hops of one node")
-            return self._accelerated(verdict, key, given, hops, known)
+            if not few or not hops.typed:
+                return self._accelerated(verdict, key, given, hops, known)
         if summed:
-            raise _too_few_rows(None if verdict is None else self._sentence(verdict))
+            raise _too_few_rows(self._sentence(verdict) if isinstance(verdict, Plain) else None)
         out = model(*args, **kwargs)  # if this fails, the model is not to be called like this
-        if verdict is not None:
+        if isinstance(verdict, Plain):
             self._decide(key, verdict)
+        elif verdict is None and hops.typed:
+            self._unused = lazy_parts(model)
         return out
 
     def prove(self, *args: Any, **kwargs: Any) -> str | None:
@@ -249,11 +261,11 @@ class Accelerated(nn.Module):
             can only be made in a call (parameters without sizes).
         """
         model = self.accelerated_model
-        if len(args) == 1 and not kwargs and is_batch(args[0]):
+        if len(args) == 1 and not kwargs:
             args, kwargs = self._picked(args[0])
         if (static := self._static()) is not None:
             return static.reason
-        given = Inputs.of(model, args, kwargs)
+        given = _named(model, args, kwargs)
         hops = given.hops()
         if isinstance(hops, str) or hops.depth == 0:
             return hops if isinstance(hops, str) else _FEW
@@ -263,40 +275,45 @@ class Accelerated(nn.Module):
             return self._sentence(verdict)
         return None
 
-    def _verdict(self, known: Known, given: Inputs, hops: Hops) -> tuple[Any, Plan | Plain | None]:
+    def _verdict(self, known: Known, given: Inputs, hops: Order) -> tuple[Any, Plan | Plain | None]:
         """What was proven for calls like this, now if it was not before; its key first."""
         shape = tuple(
             (type(part), part.training, len(part._forward_hooks), len(part._forward_pre_hooks))
             for part in known.parts
         )
-        order = (hops.depth, hops.ascending, hops.sums is not None)
-        key = (self.training, shape, given.signature(), *order)
+        key = (self.training, shape, given.signature(), *hops.kind)
         verdict = self._verdicts.find(key)
         if verdict is None:
-            verdict = prove(self.accelerated_model, given, hops, self.norms)
+            verdict = prove(self.accelerated_model, given, hops, self.norms, self._unused)
             if isinstance(verdict, Plan):
                 self._verdicts[key] = verdict
         return key, verdict
 
     @staticmethod
-    def _has_sums(given: Inputs, hops: Hops | str) -> bool:
+    def _has_sums(given: Inputs, hops: Order | str) -> bool:
         """Whether the batch has sums in place of the rows of leaves.
 
         Raises:
             InputError: the model is called with other rows than those of the batch.
         """
-        if isinstance(hops, str) or hops.sums is None:
+        if not isinstance(hops, Hops) or hops.sums is None:
             return False
         x = given.find("x")
         reason = hops.sums.unfit(x)
         if reason is None:
             return True
-        if isinstance(x, torch.Tensor) and x.ndim > 0 and x.shape[0] == hops.num_nodes:
+        rows = x.shape[0] if isinstance(x, torch.Tensor) and x.ndim > 0 else -1
+        if rows == hops.num_nodes:
             hops.sums = None  # rows of all nodes, from elsewhere
             return False
         raise _too_few_rows(reason)
 
     def _picked(self, batch: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What the model is called with for a batch; anything else is its one argument."""
+        if is_typed_batch(batch):
+            return typed_arguments(self, batch, self._dtype())
+        if not is_batch(batch):
+            return (batch,), {}
         takes = [
             p
             for p in parameters_of(self).values()
@@ -305,8 +322,11 @@ class Accelerated(nn.Module):
         needed = [p.name for p in takes if p.default is p.empty]
         if len(needed) <= 1 and (not takes or takes[0].name not in ("x", "edge_index")):
             return (batch,), {}
+        return call_arguments(self, batch, self._dtype())
+
+    def _dtype(self) -> torch.dtype:
         floats = (part.dtype for part in self.parameters() if part.is_floating_point())
-        return call_arguments(self, batch, next(floats, torch.get_default_dtype()))
+        return next(floats, torch.get_default_dtype())
 
     def _modules_now(self) -> Known:
         """The modules of the model, looked up again only if some were replaced."""
@@ -326,9 +346,9 @@ class Accelerated(nn.Module):
             text = f"the model is not accelerated: {self._sentence(verdict)}"
             warnings.warn(text, AccelerateWarning, stacklevel=5)
 
-    def _accelerated(self, plan: Plan, key: Any, given: Inputs, hops: Hops, known: Known) -> Any:
+    def _accelerated(self, plan: Plan, key: Any, given: Inputs, hops: Order, known: Known) -> Any:
         model, watched = self.accelerated_model, known.convolutions
-        current = Pass(hops, plan)
+        current = pass_over(hops, plan)
         inputs = given.untrimmed(model, hops)
         if plan.neutral:
             watched = watched | {name: model.get_submodule(name) for name in plan.neutral}
@@ -360,6 +380,11 @@ class Accelerated(nn.Module):
             words = f"{type(reason).__name__}: {' '.join(str(reason).split())[:200]}"
             self._decide(key, Plain(f"fails on only the rows needed ({words})", ""))
         return out
+
+
+def _named(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Inputs:
+    kind = TypedInputs if has_types(args, kwargs) else Inputs
+    return kind.of(model, args, kwargs)
 
 
 def _too_few_rows(reason: str | None) -> InputError:

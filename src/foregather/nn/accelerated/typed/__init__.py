@@ -1,0 +1,1 @@
+"""typed: accelerated passes over batches with several types of nodes and relations."""
