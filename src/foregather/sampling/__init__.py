@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from foregather.sampling.full import Full
     from foregather.sampling.hetero.hetero_bulk import HeteroBulk, HeteroSample
     from foregather.sampling.hetero.hetero_neighbor import HeteroNeighbor
+    from foregather.sampling.hetero.hgt import Hgt
     from foregather.sampling.labor import Labor
     from foregather.sampling.layerwise import FastGCN, Ladies
     from foregather.sampling.matrix import MatrixSampler
@@ -39,6 +40,7 @@ __all__ = [
     "RandomWalk",
     "Saint",
     "HeteroNeighbor",
+    "Hgt",
     "HeteroSample",
     "HeteroBulk",
     "induced_subgraphs",
@@ -62,6 +64,7 @@ _HOME = {
     "RandomWalk": "subgraphs.walk",
     "Saint": "subgraphs.saint",
     "HeteroNeighbor": "hetero.hetero_neighbor",
+    "Hgt": "hetero.hgt",
     "HeteroSample": "hetero.hetero_bulk",
     "HeteroBulk": "hetero.hetero_bulk",
     "induced_subgraphs": "subgraphs.subgraph",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from foregather.errors import InputError
 from foregather.graph.hetero.graph import HeteroGraph
 from foregather.graph.hetero.names import about
+from foregather.graph.on_disk.stamp import Stamp
 from foregather.loader.arguments import check_run, count_ahead, refuse
 from foregather.loader.epoch_loader import EpochLoader
 from foregather.loader.hetero.hetero_batch import HeteroAssembler
@@ -79,7 +80,7 @@ class HeteroLoader(EpochLoader):
 
     Raises:
         InputError: an argument breaks its rule; the message says which.
-        FormatError: the graph is damaged.
+        FormatError: the graph is damaged, or its folder holds another one by now.
         MissingDependencyError: PyG is not installed.
     """
 
@@ -138,6 +139,7 @@ class HeteroLoader(EpochLoader):
             seeds = Seeds.make(graph.nodes[kind], nodes, batch_size, shuffle, drop_last, seed)
             times = RowTimes.make(graph, kind, seeds.count, rule, input_time)
         check_rule(rule, graph, kind, threads)
+        self._stamp = Stamp.of(graph)
         pin = str(device).startswith("cuda")
         self._maker = HeteroRecipe(
             graph,
@@ -176,6 +178,10 @@ class HeteroLoader(EpochLoader):
         """The type of the input rows."""
         name: str = self._maker.node_type
         return name
+
+    def _check_source(self) -> None:
+        if self._stamp is not None:
+            self._stamp.check()
 
     def _identity(self) -> dict[str, Any]:
         return hetero_identity(self._maker, self._digest)
