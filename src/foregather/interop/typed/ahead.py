@@ -107,7 +107,7 @@ class Ahead:
 
 
 def _rows(column: _Column, index: Tensor, threads: int) -> Tensor:
-    value = column.value
+    value = column.value.detach()  # a gradient that came later is the loop's
     plain = type(value) is Tensor and value.ndim == 2 and value.numel() and column.dim == 0
     plain = plain and value.is_contiguous()
     if plain and value.dtype.is_floating_point and value.element_size() in (4, 8):
