@@ -30,11 +30,11 @@ _EXPECTED = "expected one number of nodes per layer"
 class Hgt:
     """Samples a number of nodes of each type in each layer, those that are best connected first.
 
-    Every node that was not taken yet has a *budget*: the sum of 1 / degree over its edges into the
-    nodes that were taken, the degree being that of the edge's target in its relation. In each layer
-    every type gives its number of nodes, drawn without replacement in proportion to the squares of
-    their budgets; then the budgets are brought up to date. All edges between the nodes that were
-    taken are in the minibatch.
+    Every node that was not taken yet has a *node budget*: the sum of 1 / degree over its edges into
+    the nodes that were taken, the degree being that of the edge's target in its relation. In each
+    layer every type gives its number of nodes, drawn without replacement in proportion to the
+    squares of their budgets; then the budgets are brought up to date. All edges between the nodes
+    that were taken are in the minibatch.
 
     Args:
         num_samples: nodes per layer, the layer next to the seeds first: one list for all node
