@@ -94,7 +94,7 @@ class Attributes:
         Rows of these may be looked up in any thread, ahead of their use. The others are looked up
         when they are used: those with a gradient, on a device, sparse, and what is no tensor.
         """
-        found = []
+        found: list[tuple[str, Tensor, Role, int]] = []
         for name, value in self._items():
             role, dim = self._find(name, value)
             if role is not None and is_steady(value):

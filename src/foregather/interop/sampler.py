@@ -74,6 +74,7 @@ class PygSampler(EpochSampler):
         self.sampler, self.graph, self.seed, self.threads = sampler, graph, seed, threads
         if isinstance(graph, HeteroGraph):
             _check_typed(sampler)
+            self._permutation: Any = permutations(graph, sampler.time)
             return
         if isinstance(sampler, HeteroSampler):
             raise InputError(
@@ -92,6 +93,9 @@ class PygSampler(EpochSampler):
                 "the graph has edge weights, but with the self-loops that were added PyG cannot "
                 "tell which belong to a batch; use foregather.Loader"
             )
+        self._permutation = None
+        if ids is not None and self._named:
+            self._permutation = torch.from_numpy(np.array(ids))
 
     @property
     def num_neighbors(self) -> Any:
@@ -150,10 +154,7 @@ class PygSampler(EpochSampler):
 
         A tensor, for a HeteroGraph a dict of them by edge type; None where both are the same.
         """
-        if isinstance(self.graph, HeteroGraph):
-            return permutations(self.graph, self.sampler.time)
-        ids = self.graph.edge_ids
-        return torch.from_numpy(np.array(ids)) if ids is not None and self._named else None
+        return self._permutation
 
 
 def permutations(graph: HeteroGraph, level: Any) -> dict[Any, Tensor | None]:

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 import torch
-from torch_geometric.data import HeteroData
+from torch_geometric.data import Data, HeteroData
 from torch_geometric.loader import NodeLoader
 from torch_geometric.sampler import NodeSamplerInput, NumNeighbors
 
@@ -109,6 +109,19 @@ def test_backwards_follows_edges_to_their_targets():
         ends = [one.node[name[0]][one.row[name]], one.node[name[2]][one.col[name]]]
         assert torch.equal(torch.stack(ends), DATA[name].edge_index[:, edge])
     assert sum(row.numel() for row in one.row.values()) > 0
+
+
+def test_backwards_by_weight():
+    """A row that is taken whole may have only zeros; rows are those of the other direction."""
+    data = Data(edge_index=torch.tensor([[0, 0, 2], [1, 2, 3]]), num_nodes=4)
+    asked = NodeSamplerInput(input_id=None, node=torch.tensor([0]))
+    for weight, reached in some([([1.0, 0.0, 1.0], [0, 1]), ([0.0, 1.0, 0.0], [0, 2, 3])]):
+        data.weight = torch.tensor(weight)
+        for seed in range(20):
+            sampler = NeighborSampler(
+                data, [1, 1], weight_attr="weight", sample_direction="backward", seed=seed
+            )
+            assert sampler.sample_from_nodes(asked).node.tolist() == reached
 
 
 def test_a_seed_given_twice():

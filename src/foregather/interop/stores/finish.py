@@ -102,6 +102,7 @@ class PairFinish:
         made.num_sampled_edges = out.num_sampled_edges
         made.input_id, made.seed_time = out.metadata[:2]
         made.batch_size = int(out.metadata[0].numel())
+        made.seed_id, made.share = out.node[: made.batch_size], 1.0  # as batches of a Data
 
     def _fill_typed(self, made: Any, out: Any, rows: Rows, node_type: str) -> None:
         nothing = torch.empty(0, dtype=torch.int64)

@@ -101,6 +101,7 @@ def _edges_of(graphs: Any) -> tuple[dict[str, int], dict[EdgeType, Any]]:
         name = PLAIN_RELATION if attr.edge_type is None else tuple(attr.edge_type)
         for kind, count in zip((name[0], name[2]), attr.size or (0, 0), strict=True):
             sizes[kind] = max(sizes.get(kind, 0), int(count or 0))
+    unsized = {attr.edge_type for attr in attrs if attr.size is None}
     if isinstance(graphs, PygGraphStore):
         csc = {attr.edge_type: graphs.csc_of(attr.edge_type)[:2] for attr in attrs}
         if graphs.time is None:
@@ -109,8 +110,15 @@ def _edges_of(graphs: Any) -> tuple[dict[str, int], dict[EdgeType, Any]]:
         return sizes, {key: _pairs(*own) for key, own in csc.items()}
     row, col, _ = graphs.coo()
     if unnamed:
-        row, col = {PLAIN_RELATION: row}, {PLAIN_RELATION: col}
-    return sizes, {tuple(key): torch.stack([row[key], col[key]]).long() for key in row}
+        row, col = {None: row}, {None: col}
+    found = {}
+    for key in row:
+        name = PLAIN_RELATION if key is None else tuple(key)
+        found[name] = torch.stack([row[key], col[key]]).long()
+        if key in unsized and found[name].numel():  # there are as many nodes as edges name
+            for kind, most in zip((name[0], name[2]), found[name].max(1).values, strict=True):
+                sizes[kind] = max(sizes[kind], int(most) + 1)
+    return sizes, found
 
 
 def _pairs(indptr: Any, indices: Any) -> Any:

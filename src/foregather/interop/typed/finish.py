@@ -8,7 +8,6 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -61,7 +60,7 @@ class TypedFinish:
             with about(f"relation {show_edge_type(edge_type)}"):
                 self._edges[edge_type] = Attributes(data, store)
             ids = graph.relation(edge_type, level).edge_ids
-            self._ids[edge_type] = None if ids is None else torch.from_numpy(np.array(ids))
+            self._ids[edge_type] = None if ids is None else torch.from_numpy(ids)
         self._ahead = Ahead({**self._nodes, **self._edges}, self._ids)
 
     def look(self, out: Any, threads: int) -> tuple[Looked, int]:

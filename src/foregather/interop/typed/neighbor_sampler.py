@@ -1,8 +1,10 @@
 """neighbor_sampler: a drop-in replacement for PyG's NeighborSampler, for PyG's own NodeLoader."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch_geometric.sampler import NumNeighbors
 from torch_geometric.sampler.base import SubgraphType
@@ -13,8 +15,10 @@ from foregather.graph.hetero.names import PLAIN_RELATION, EdgeType
 from foregather.graph.hetero.time_order import turned
 from foregather.interop.sampler import EpochSampler, permutations
 from foregather.interop.seat import kind_of
+from foregather.interop.topology import drawable
 from foregather.interop.typed.asked import sample_typed
 from foregather.interop.typed.source import source_of
+from foregather.interop.typed.topology import least_fanouts
 from foregather.sampling.hetero.fanouts import Fanouts
 from foregather.sampling.hetero.hetero_neighbor import HeteroNeighbor
 
@@ -79,9 +83,11 @@ class NeighborSampler(EpochSampler):
             )
         kind: Any = kind_of(subgraph_type, directed)
         whole = num_neighbors if weight_attr and not replace else None
-        source = source_of(data, time_attr, weight_attr, whole)
+        source = source_of(data, time_attr, weight_attr, None if self._is_backward else whole)
         self.is_hetero = not source.plain
-        self.graph = _turned(source.graph) if self._is_backward else source.graph
+        self.graph = source.graph
+        if self._is_backward:
+            self.graph = _turned(source.graph, None if whole is None else self._fanouts(whole))
         self._given = num_neighbors
         self.subgraph_type = SubgraphType(kind)
         # the edges that are added to a Data keep the ids of those they come from
@@ -96,6 +102,7 @@ class NeighborSampler(EpochSampler):
             subgraph_type="directional" if self._back else kind,
             weights=None if weight_attr is None else True,
         )
+        self._permutation = self._positions()
 
     @property
     def _is_backward(self) -> bool:
@@ -126,6 +133,9 @@ class NeighborSampler(EpochSampler):
     @property
     def edge_permutation(self) -> Any:
         """From the positions of edges in samples to those in the data; by edge type for types."""
+        return self._permutation
+
+    def _positions(self) -> Any:
         found = permutations(self.graph, self.sampler.time)
         if not self.is_hetero:
             return found[PLAIN_RELATION]
@@ -159,9 +169,21 @@ def _renamed(values: Mapping[EdgeType, Any]) -> dict[EdgeType, Any]:
     return {_back(name): own for name, own in values.items()}
 
 
-def _turned(graph: HeteroGraph) -> HeteroGraph:
-    """The graph with every edge the other way."""
+def _turned(graph: HeteroGraph, whole: Fanouts | None) -> HeteroGraph:
+    """The graph with every edge the other way.
+
+    Args:
+        graph: the graph.
+        whole: fan-outs of draws by weight: rows that they take whole may have only zeros.
+    """
     edges = {}
+    least = least_fanouts(whole, [_back(name) for name in graph.edge_types])
     for name in graph.edge_types:
-        edges[_back(name)] = turned(graph.relation(name), graph.nodes[name[0]].num_nodes)
+        made = turned(graph.relation(name), graph.nodes[name[0]].num_nodes)
+        if made.weights is not None and least[_back(name)]:
+            target = np.repeat(np.arange(made.num_targets), np.diff(made.indptr))
+            pairs = np.stack([made.indices.astype(np.int64), target])
+            weights = drawable(made.weights, pairs, least[_back(name)])
+            made = replace(made, weights=np.asarray(weights, np.float32))
+        edges[_back(name)] = made
     return HeteroGraph(graph.nodes, edges)
