@@ -75,16 +75,16 @@ def sample_hgt(
             for u in fresh[name]:
                 del budget[name][u]
     edges = {}
-    for name, of in rows.items():
-        place = {u: at for at, u in enumerate(taken[name[0]])}
+    for edge_type, of in rows.items():
+        place = {u: at for at, u in enumerate(taken[edge_type[0]])}
         found = [
             (place[u], at, edge)
-            for at, v in enumerate(taken[name[2]])
+            for at, v in enumerate(taken[edge_type[2]])
             for u, edge in of[v]
             if u in place
         ]
         row, col, edge = np.array(found, np.int64).reshape(-1, 3).T
-        edges[name] = EdgeSample(row.astype(np.uint32), col.astype(np.uint32), edge, None)
+        edges[edge_type] = EdgeSample(row.astype(np.uint32), col.astype(np.uint32), edge, None)
     return HeteroSample(
         {
             name: NodeSample(

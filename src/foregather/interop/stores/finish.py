@@ -115,12 +115,13 @@ class PairFinish:
                 store.n_id = node
             _set(store, "batch", out.batch, kind)
             _set(store, "num_sampled_nodes", out.num_sampled_nodes, kind)
-        for name in self.pair.graph.edge_types:
-            store, edge = made[name], self._edges(out, name)
-            store.edge_index = torch.stack([out.row.get(name, nothing), out.col.get(name, nothing)])
+        for edge_type in self.pair.graph.edge_types:
+            store, edge = made[edge_type], self._edges(out, edge_type)
+            ends = [of.get(edge_type, nothing) for of in (out.row, out.col)]
+            store.edge_index = torch.stack(ends)
             if edge is not None and "e_id" not in store:
                 store.e_id = edge
-            _set(store, "num_sampled_edges", out.num_sampled_edges, name)
+            _set(store, "num_sampled_edges", out.num_sampled_edges, edge_type)
         store = made[node_type]
         store.input_id, store.seed_time = out.metadata[:2]
         store.batch_size = int(out.metadata[0].numel())

@@ -80,6 +80,7 @@ def groups_of(
         FormatError: a block does not match its checksum.
         StorageError: a file cannot be read.
     """
+    found: dict[Any, Group]
     if isinstance(graph, Graph):
         found = {None: _plain(graph)}
     else:

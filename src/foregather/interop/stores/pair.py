@@ -76,9 +76,9 @@ class Pair:
             with about(f"node type {name!r}"):
                 tables[name] = NodeTable.of(count, time=times.get(name))
         relations = {}
-        for name, given in edges.items():
-            with about(f"relation {show(name)}"):
-                relations[name] = _relation(given, name, counts, times.get(name), weights.get(name))
+        for key, given in edges.items():
+            with about(f"relation {show(key)}"):
+                relations[key] = _relation(given, key, counts, times.get(key), weights.get(key))
         return Pair(features, graphs, HeteroGraph(tables, relations), level, plain, rows)
 
 
@@ -101,6 +101,7 @@ def _edges_of(graphs: Any) -> tuple[dict[str, int], dict[EdgeType, Any]]:
         name = PLAIN_RELATION if attr.edge_type is None else tuple(attr.edge_type)
         for kind, count in zip((name[0], name[2]), attr.size or (0, 0), strict=True):
             sizes[kind] = max(sizes.get(kind, 0), int(count or 0))
+    found: dict[EdgeType, Any] = {}
     unsized = {attr.edge_type for attr in attrs if attr.size is None}
     if isinstance(graphs, PygGraphStore):
         csc = {attr.edge_type: graphs.csc_of(attr.edge_type)[:2] for attr in attrs}
@@ -111,7 +112,6 @@ def _edges_of(graphs: Any) -> tuple[dict[str, int], dict[EdgeType, Any]]:
     row, col, _ = graphs.coo()
     if unnamed:
         row, col = {None: row}, {None: col}
-    found = {}
     for key in row:
         name = PLAIN_RELATION if key is None else tuple(key)
         found[name] = torch.stack([row[key], col[key]]).long()
