@@ -44,13 +44,13 @@ class TypedSeat(Seat, HeteroLoader):
         Raises:
             InputError: samples of a HeteroGraph are not PyG's.
         """
+        if self._class is not None and (self._from is None or self._from.pair is None):
+            raise InputError("custom_cls is for stores; batches of a data object have its class")
         if self._from is None:
             self.transform = transform
             if change is not None:
                 raise InputError("transform_sampler_output is for PyG's data; use transform")
             return
-        if self._class is not None and self._from.pair is None:
-            raise InputError("custom_cls is for stores; batches of a data object have its class")
         self._finish.device, self._finish.change = self.device, change
         self._finish.transform = transform
         self.transform = self._finish

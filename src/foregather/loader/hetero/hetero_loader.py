@@ -58,7 +58,7 @@ class HeteroLoader(EpochLoader):
         batch_size: input rows per batch.
         input_time: one time per input row (for a mask, per node it selects): its tree sees nothing
             later. None, with times of nodes: those of the input nodes.
-        sampler: a `HeteroNeighbor`, instead of num_neighbors and its options.
+        sampler: a `HeteroNeighbor` or `Hgt`, instead of num_neighbors and its options.
         shuffle: a new order of the input rows each epoch.
         drop_last: drop a smaller last batch.
         replace: sample neighbours with replacement.
