@@ -60,7 +60,7 @@ class NeighborSampler(EpochSampler):
         subgraph_type: Any = "directional",
         replace: bool = False,
         disjoint: bool = False,
-        temporal_strategy: str = "uniform",
+        temporal_strategy: Any = "uniform",
         time_attr: str | None = None,
         weight_attr: str | None = None,
         is_sorted: bool = False,
