@@ -47,10 +47,19 @@ def test_full_graph(monkeypatch, capsys):
     assert "chosen: single" in out and "test accuracy" in out
 
 
+def test_typed(monkeypatch, capsys):
+    example = load("6_typed")
+    monkeypatch.setattr(example, "FLIGHTS", 3000)
+    monkeypatch.setattr(example, "AIRPORTS", 20)
+    alone, together = example.main().values()
+    assert together > alone + 0.05
+    assert "test accuracy" in capsys.readouterr().out
+
+
 def test_every_example_says_what_to_expect():
     names = [path.stem for path in EXAMPLES.glob("*.py")]
     expected = ["1_quickstart", "2_out_of_core", "3_multi_rank", "4_full_graph", "5_custom_sampler"]
-    assert sorted(names) == expected
+    assert sorted(names) == [*expected, "6_typed"]
     for name in names:
         text = (EXAMPLES / f"{name}.py").read_text()
         told = text.split('"""')[1]

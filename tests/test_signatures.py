@@ -21,6 +21,7 @@ OF_PYG = {
 SEATS = {
     *("loader/loader.py", "loader/hetero/hetero_loader.py"),
     *("interop/neighbor_loader.py", "interop/typed/typed_loader.py"),
+    "interop/typed/neighbor_sampler.py",
 }
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -1,17 +1,20 @@
-"""run_pyg: PyG's own tests of its loaders, with our NeighborLoader in the place of PyG's.
+"""run_pyg: PyG's own tests of its loaders, with ours in the place of PyG's.
 
     python tests/peers/run_pyg.py FOLDER [--table]
 
 FOLDER is a checkout of PyG (or what `git archive TAG test` makes); nothing of it is in this
-repository. The tests are imported with `torch_geometric.loader.NeighborLoader` replaced and with
-PyG's marks of pyg-lib and torch-sparse lifted, since ours needs neither; not a line of them is
-changed. A test passes, or is refused (the error that ended it is one of ours: its sentence is in
-the table), or fails. Tests whose code names no NeighborLoader are counted and not run. Nothing else
-here knows one test from another. The exit code is 1 if one fails.
+repository. The tests are imported with PyG's `NeighborLoader`, `HGTLoader` and `NeighborSampler`
+replaced and with PyG's marks of pyg-lib and torch-sparse lifted, since ours need neither; not a
+line of them is changed. Where torch-sparse is not installed, tests look edges up in a stand-in for
+its SparseTensor. A test passes, or is refused (the error that ended it is one of ours: its sentence
+is in the table), or fails; "no data" is one whose dataset could not be downloaded. Tests whose code
+names none of the three are counted and not run. Nothing else here knows one test from another. The
+exit code is 1 if one fails.
 """
 
 import argparse
 import inspect
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -22,6 +25,9 @@ import pytest
 
 FILES = (
     "test/loader/test_neighbor_loader.py",
+    "test/loader/test_hgt_loader.py",
+    "test/sampler/test_sampler_neighbor_sampler.py",
+    "test/sampler/test_sampler_base.py",
     "test/loader/test_mixin.py",
     "test/loader/test_zip_loader.py",
     "test/loader/test_cache.py",
@@ -32,6 +38,7 @@ FILES = (
 _LIFTED: tuple[str, ...] = ("WITH_PYG_LIB", "WITH_TORCH_SPARSE", "WITH_WEIGHTED_NEIGHBOR_SAMPLE")
 _LIFTED += ("WITH_EDGE_TIME_NEIGHBOR_SAMPLE",)
 _PACKAGES = {"pyg_lib", "torch_sparse"}
+_NAMES = ("NeighborLoader", "HGTLoader", "NeighborSampler")
 
 
 class Swap:
@@ -40,47 +47,54 @@ class Swap:
     def __init__(self) -> None:
         self.rows: list[tuple[str, str, str]] = []
         self.made = self.left_out = 0
-        self._before: dict[str, Any] = {}
+        self._before: list[tuple[Any, str, Any]] = []
 
     def pytest_collection(self) -> None:
         """Before test modules are imported."""
         import torch_geometric.loader
+        import torch_geometric.sampler.neighbor_sampler
         import torch_geometric.testing
         import torch_geometric.typing
 
-        from foregather.interop.pyg import NeighborLoader
+        from foregather.interop import pyg
 
-        swap = self
-
-        class Counted(NeighborLoader):
-            """Counts the loaders that a test makes."""
-
-            def __new__(cls, *given: Any, **named: Any) -> Any:
-                swap.made += 1
-                return NeighborLoader(*given, **named)
-
-        Counted.__name__ = "NeighborLoader"
         testing, typing = torch_geometric.testing, torch_geometric.typing
         needs = testing.withPackage
-        torch_geometric.loader.NeighborLoader = Counted
+        for name in ("NeighborLoader", "HGTLoader"):
+            self._swap(torch_geometric.loader, name, self._counted(getattr(pyg, name)))
+        home = torch_geometric.sampler.neighbor_sampler
+        self._swap(home, "NeighborSampler", self._counted(pyg.NeighborSampler))
+        if not typing.WITH_TORCH_SPARSE:
+            self._swap(typing, "SparseTensor", Adjacency)
         testing.onlyNeighborSampler = lambda test: test
         testing.withPackage = lambda *names: needs(*(set(names) - _PACKAGES))
         for name in _LIFTED:
-            self._before[name] = getattr(typing, name)
-            setattr(typing, name, True)
+            self._swap(typing, name, True)
+
+    def _swap(self, module: Any, name: str, value: Any) -> None:
+        self._before.append((module, name, getattr(module, name)))
+        setattr(module, name, value)
+
+    def _counted(self, ours: Any) -> Any:
+        """A class like ours, which counts what a test makes."""
+        swap = self
+
+        def make(cls: Any, *given: Any, **named: Any) -> Any:
+            swap.made += 1
+            return ours(*given, **named)
+
+        return type(ours)(ours.__name__, (ours,), {"__new__": make})
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        """Leaves out what has nothing to do with the loader."""
-        named = [item for item in items if "NeighborLoader" in inspect.getsource(item.function)]
+        """Leaves out what has nothing to do with the loaders."""
+        named = [item for item in items if _names_one(inspect.getsource(item.function))]
         self.left_out = len(items) - len(named)
         items[:] = named
 
     def pytest_collection_finish(self) -> None:
         """PyG itself goes on knowing what is installed; the imported tests do not."""
-        import torch_geometric.typing
-
-        for name, value in self._before.items():
-            setattr(torch_geometric.typing, name, value)
+        for module, name, value in reversed(self._before):
+            setattr(module, name, value)
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(self, item: Any, call: Any) -> Any:
@@ -103,6 +117,56 @@ class Swap:
         self.rows.append((item.nodeid, how, why))
 
 
+class Adjacency:
+    """What tests use of torch-sparse's SparseTensor: a part of a matrix, with its numbers."""
+
+    def __init__(self, row: Any, col: Any, value: Any) -> None:
+        self._found = (row, col, value)
+
+    def __getitem__(self, asked: Any) -> "Adjacency":
+        """The rows and columns that are asked for, in their order."""
+        import torch
+
+        rows, columns = asked
+        row, col, value = self._found
+        # the numbers of rows and columns are distinct in every use
+        at = (row.view(-1, 1) == rows.view(1, -1)).nonzero()
+        to = (col.view(-1, 1) == columns.view(1, -1)).nonzero()
+        place, other = (torch.full_like(row, -1) for _ in range(2))
+        place[at[:, 0]], other[to[:, 0]] = at[:, 1], to[:, 1]
+        inside = (place >= 0) & (other >= 0)
+        return Adjacency(place[inside], other[inside], value[inside])
+
+    def nnz(self) -> int:
+        """How many numbers there are."""
+        return int(self._found[0].numel())
+
+    def coo(self) -> Any:
+        """Rows, columns and numbers."""
+        return self._found
+
+    @property
+    def storage(self) -> "Adjacency":
+        """Itself: where the three are."""
+        return self
+
+    def row(self) -> Any:
+        """The rows."""
+        return self._found[0]
+
+    def col(self) -> Any:
+        """The columns."""
+        return self._found[1]
+
+    def value(self) -> Any:
+        """The numbers."""
+        return self._found[2]
+
+
+def _names_one(source: str) -> bool:
+    return any(re.search(rf"\b{name}\(", source) for name in _NAMES)
+
+
 def _ended(error: BaseException | None) -> tuple[str, str]:
     """Refused, where an error of ours is in the chain."""
     from foregather.errors import ForegatherError
@@ -111,6 +175,8 @@ def _ended(error: BaseException | None) -> tuple[str, str]:
     while error is not None:
         if isinstance(error, ForegatherError):
             return "refused", str(error)
+        if type(error).__module__.split(".")[0] in ("aiohttp", "urllib", "requests", "socket"):
+            return "no data", "its dataset could not be downloaded"
         error = error.__cause__ or error.__context__
     return "failed", f"{type(last).__name__}: {str(last).splitlines()[:1]}"
 
@@ -133,7 +199,7 @@ def main() -> int:
     (_print_table if asked.table else _print_rows)(swap.rows)
     counts = Counter(how for _, how, _ in swap.rows)
     print(", ".join(f"{how} {count}" for how, count in sorted(counts.items())))
-    print(f"{swap.left_out} tests name no NeighborLoader and were not run")
+    print(f"{swap.left_out} tests name none of {', '.join(_NAMES)} and were not run")
     return int(counts["failed"] > 0)
 
 

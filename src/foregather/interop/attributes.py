@@ -19,7 +19,7 @@ from torch_geometric.data.storage import EdgeStorage, NodeStorage
 
 from foregather.errors import InputError
 
-__all__ = ["Attributes"]
+__all__ = ["Attributes", "is_steady", "rows_of"]
 
 #: What the rows of an attribute belong to; None: it belongs to the whole graph.
 Role = Literal["node", "edge"] | None
@@ -83,10 +83,23 @@ class Attributes:
             else:
                 role, dim = self._find(name, value)
                 if role == "node" and node is not None:
-                    found[name] = _rows(value, node, dim)
+                    found[name] = rows_of(value, node, dim)
                 elif role == "edge":
-                    found[name] = None if edge is None else _rows(value, edge, dim)
+                    found[name] = None if edge is None else rows_of(value, edge, dim)
         return found | dict(known)
+
+    def steady(self) -> list[tuple[str, Tensor, Role, int]]:
+        """Name, value, role and dimension of those whose changes torch counts.
+
+        Rows of these may be looked up in any thread, ahead of their use. The others are looked up
+        when they are used: those with a gradient, on a device, sparse, and what is no tensor.
+        """
+        found: list[tuple[str, Tensor, Role, int]] = []
+        for name, value in self._items():
+            role, dim = self._find(name, value)
+            if role is not None and is_steady(value):
+                found.append((name, value, role, dim))
+        return found
 
     def role(self, name: str) -> Role:
         """What an attribute's rows belong to; None also if there is no such attribute."""
@@ -104,6 +117,13 @@ class Attributes:
 
     def _classify(self, name: str, value: Any) -> tuple[Role, int]:
         return _classify(self.data, self.store, name, value)
+
+
+def is_steady(x: Any) -> bool:
+    """Whether x is a tensor in this process's memory whose changes torch counts."""
+    if not isinstance(x, Tensor) or x.layout != torch.strided:
+        return False
+    return x.is_cpu and not x.requires_grad and not x.is_inference()
 
 
 def _classify(data: Any, store: Any, name: str, value: Any) -> tuple[Role, int]:
@@ -174,7 +194,7 @@ def _check_dtype(name: str, value: np.ndarray[Any, Any]) -> None:
         ) from error
 
 
-def _rows(value: Any, index: Tensor, dim: int) -> Any:
+def rows_of(value: Any, index: Tensor, dim: int) -> Any:
     """Returns rows of a tensor, array, memory map or frame; arrays become tensors, as in PyG."""
     if isinstance(value, np.ndarray):
         taken = np.take(value, index.cpu().numpy(), axis=dim)

@@ -5,7 +5,7 @@ of the user's own class with every attribute of the whole graph, in PyG's order 
 names. This runs in the iterating thread, so autograd sees a learnable `x`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -73,10 +73,16 @@ class Finish:
             out, nodes, edges = repeat_seeds(out, position.cpu(), batch.batch_size)
             rows = None if rows is None else rows[nodes]
             weight = None if weight is None else weight[edges]
-        asked = out.node
+        asked, version = out.node, version_of(out.node)
         if self.change is not None:
             out = self.change(out)
-        made = self._fill(out, rows if out.node is asked else None, weight)
+        known: dict[str, Tensor] = {}
+        same = out.node is asked and version_of(asked) == version
+        if rows is not None and same and self._is_current(self.attributes.data.x):
+            known["x"] = rows
+        if weight is not None:
+            known["edge_weight"] = weight
+        made = self._fill(out, self._edges(out), known)
         if not layered and type(batch.edge_index) is not Tensor and self.change is None:
             made.edge_index = sorted_edge_index(made.edge_index, int(out.node.numel()))
         made.seed_id = batch.seed_id
@@ -90,16 +96,20 @@ class Finish:
             remember(made.edge_index, out.num_sampled_nodes, out.num_sampled_edges)
         return made if self.transform is None else self.transform(made)
 
-    def _fill(self, out: Any, rows: Tensor | None, weight: Tensor | None) -> Any:
-        """Builds a Data from a SamplerOutput; `rows` are those of `x`, if already gathered."""
-        data, edge = self.attributes.data, out.edge
-        if edge is not None and self.edge_ids is not None:
-            edge = self.edge_ids[edge]
-        known: dict[str, Tensor] = {}
-        if rows is not None and self._is_current(data.x):
-            known["x"] = rows
-        if weight is not None:
-            known["edge_weight"] = weight
+    def _edges(self, out: Any) -> Tensor | None:
+        """The ids of the edges of a SamplerOutput in the data, if they have some."""
+        edge: Tensor | None = out.edge
+        return edge if edge is None or self.edge_ids is None else self.edge_ids[edge]
+
+    def _fill(self, out: Any, edge: Tensor | None, known: Mapping[str, Tensor]) -> Any:
+        """Builds a Data from a SamplerOutput.
+
+        Args:
+            out: nodes and edges.
+            edge: ids of the edges in the data.
+            known: rows that are already there, by name.
+        """
+        data = self.attributes.data
         made = self.attributes.part(out.node, edge, known)
         if out.row is None:
             made.edge_index = None

@@ -23,6 +23,7 @@ from foregather.graph.hetero.graph import HeteroGraph
 from foregather.interop.drawn import Drawn
 from foregather.interop.finish import Finish
 from foregather.interop.seat import NOT_NEEDED, Ids, Seat, is_torch, kind_of
+from foregather.interop.stores.pair import is_pair
 from foregather.interop.topology import topology_of
 from foregather.interop.typed.typed_loader import TypedNeighborLoader
 from foregather.loader.loader import Loader
@@ -60,11 +61,12 @@ class NeighborLoader(Seat, Loader, _Pyg, metaclass=_Kind):  # type: ignore[misc]
     `CachedLoader` and `PrefetchLoader` accept it. `loader(index)` is the batch of the input nodes
     at these positions; its sample is keyed by them and by the epoch.
 
-    For a HeteroData, or with `time_attr`, it is a `TypedNeighborLoader` over a `HeteroLoader`: see
-    there for what differs from PyG.
+    For a HeteroData, for stores, or with `time_attr`, it is a `TypedNeighborLoader` over a
+    `HeteroLoader`: see there for what differs from PyG.
 
     Args:
-        data: a PyG Data or HeteroData, whose topology is converted once; or a Graph or HeteroGraph.
+        data: a PyG Data, HeteroData or (FeatureStore, GraphStore), whose topology is converted
+            once; or a Graph or HeteroGraph.
         num_neighbors: fan-outs, one per layer, -1 for all; for several types also a dict from edge
             types to lists, or PyG's NumNeighbors.
         input_nodes: node ids, a boolean mask, the name of a split, or None for all; for several
@@ -102,9 +104,8 @@ class NeighborLoader(Seat, Loader, _Pyg, metaclass=_Kind):  # type: ignore[misc]
         """A loader of the kind that the data asks for."""
         named = {**options, **dict(zip(_FIRST, given, strict=False))}
         timed = named.get("time_attr") is not None or named.get("input_time") is not None
-        if not isinstance(data, HeteroData | HeteroGraph) and not (
-            isinstance(data, Data) and timed
-        ):
+        typed = isinstance(data, HeteroData | HeteroGraph) or is_pair(data)
+        if not typed and not (isinstance(data, Data) and timed):
             return object.__new__(cls)
         if cls is not NeighborLoader:
             raise InputError(

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 from torch_geometric.data import Data
 
 from foregather.errors import InputError
 from foregather.graph.arrays import to_array
 from foregather.graph.graph import Graph
+from foregather.interop.attributes import is_steady
 
 __all__ = ["drawable", "topology_of"]
 
@@ -33,8 +33,8 @@ def topology_of(
     """
     if not isinstance(data, Data):
         raise InputError(
-            f"data is a {type(data).__name__}, expected a PyG Data or HeteroData, a Graph or a "
-            "HeteroGraph; use PyG's own loader for stores"
+            f"data is a {type(data).__name__}, expected a PyG Data or HeteroData, a (FeatureStore, "
+            "GraphStore), a Graph or a HeteroGraph"
         )
     for name in ("adj_t", "adj"):
         if name in data and "edge_index" not in data:
@@ -78,10 +78,4 @@ def _is_exact(x: Any) -> bool:
     Torch counts changes to a tensor, so outdated rows are noticed. Changes to a NumPy array or an
     inference-mode tensor are not counted.
     """
-    if not isinstance(x, Tensor) or x.ndim != 2 or x.layout != torch.strided:
-        return False
-    return x.dtype in (torch.float32, torch.float16) and _is_plain(x)
-
-
-def _is_plain(x: Tensor) -> bool:
-    return x.is_cpu and not x.requires_grad and not x.is_inference()
+    return is_steady(x) and x.ndim == 2 and x.dtype in (torch.float32, torch.float16)

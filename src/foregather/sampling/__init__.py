@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from foregather.sampling.hetero.hetero_labor import HeteroLabor
     from foregather.sampling.hetero.hetero_layerwise import HeteroFastGCN, HeteroLadies
     from foregather.sampling.hetero.hetero_neighbor import HeteroNeighbor
+    from foregather.sampling.hetero.hgt import Hgt
     from foregather.sampling.labor import Labor
     from foregather.sampling.layerwise import FastGCN, Ladies
     from foregather.sampling.matrix import MatrixSampler
@@ -44,6 +45,7 @@ __all__ = [
     "HeteroLabor",
     "HeteroLadies",
     "HeteroFastGCN",
+    "Hgt",
     "HeteroSample",
     "HeteroBulk",
     "induced_subgraphs",
@@ -70,6 +72,7 @@ _HOME = {
     "HeteroLabor": "hetero.hetero_labor",
     "HeteroLadies": "hetero.hetero_layerwise",
     "HeteroFastGCN": "hetero.hetero_layerwise",
+    "Hgt": "hetero.hgt",
     "HeteroSample": "hetero.hetero_bulk",
     "HeteroBulk": "hetero.hetero_bulk",
     "induced_subgraphs": "subgraphs.subgraph",

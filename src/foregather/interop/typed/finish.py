@@ -1,7 +1,7 @@
 """finish: turns typed and timed samples into the batches that PyG's NeighborLoader would return.
 
 Every attribute of the data is sliced by PyG's own rule, type by type; see `interop.attributes`.
-This runs in the iterating thread, so autograd sees learnable features.
+`look` runs in the producer, the rest in the iterating thread, so autograd sees learnable features.
 """
 
 import copy
@@ -16,9 +16,8 @@ from foregather.graph.hetero.names import EdgeType, about, show_edge_type
 from foregather.graph.hetero.relation import Level
 from foregather.interop.attributes import Attributes
 from foregather.interop.finish import Finish
-from foregather.interop.subgraphs import bidirectional
-from foregather.interop.typed.raw import Raw, plain_output, typed_output
-from foregather.interop.typed.repeat import repeat_typed_seeds
+from foregather.interop.typed.ahead import Ahead, Looked
+from foregather.interop.typed.raw import Raw
 from foregather.interop.typed.topology import stores_of
 from foregather.loader.batches.typed_counts import remember_batch
 
@@ -63,20 +62,22 @@ class TypedFinish:
                 self._edges[edge_type] = Attributes(data, store)
             ids = graph.relation(edge_type, level).edge_ids
             self._ids[edge_type] = None if ids is None else torch.from_numpy(ids)
+        self._ahead = Ahead({**self._nodes, **self._edges}, self._ids)
+
+    def look(self, out: Any, threads: int) -> tuple[Looked, int]:
+        """Looks rows up ahead of their use, and returns them and their bytes; for any thread."""
+        asked = {(name, "node"): node for name, node in out.node.items()}
+        asked |= {(name, "edge"): edge for name, edge in out.edge.items() if edge is not None}
+        return _with_bytes(self._ahead.look(asked, threads))
 
     def __call__(self, raw: Raw) -> Any:
         """Returns the batch as PyG would."""
-        out, seeds = typed_output(raw), raw.sample.nodes[raw.node_type]
-        if seeds.seed_position is not None:
-            position = torch.from_numpy(seeds.seed_position.copy())
-            out = repeat_typed_seeds(out, raw.node_type, position, seeds.num_seeds)
-        if self.change is not None:
-            out = self.change(out)
+        out = raw.out if self.change is None else self.change(raw.out)
         made = copy.copy(self.data)
         for name in self._nodes:
-            self._fill_nodes(made[name], name, out)
+            self._fill_nodes(made[name], name, out, raw.looked)
         for edge_type in self._edges:
-            self._fill_edges(made[edge_type], edge_type, out)
+            self._fill_edges(made[edge_type], edge_type, out, raw.looked)
         store, (input_id, seed_time) = made[raw.node_type], out.metadata[:2]
         store.input_id, store.seed_time = input_id, seed_time
         store.batch_size = int(input_id.numel())
@@ -85,26 +86,30 @@ class TypedFinish:
         remember_batch(made)
         return made if self.transform is None else self.transform(made)
 
-    def _fill_nodes(self, store: Any, name: str, out: Any) -> None:
+    def _fill_nodes(self, store: Any, name: str, out: Any, looked: Looked) -> None:
         node = out.node.get(name)
+        known = self._ahead.known(looked, name, "node", node)
         if node is None:  # a transform of the sample left the type out
             node = torch.empty(0, dtype=torch.int64)
-        for key, value in self._nodes[name].sliced(node, None, {}).items():
+        for key, value in self._nodes[name].sliced(node, None, known).items():
             store[key] = value
         if "n_id" not in store:
             store.n_id = node
         _set(store, "batch", out.batch, name)
         _set(store, "num_sampled_nodes", out.num_sampled_nodes, name)
 
-    def _fill_edges(self, store: Any, name: EdgeType, out: Any) -> None:
+    def _fill_edges(self, store: Any, name: EdgeType, out: Any, looked: Looked) -> None:
         nothing = torch.empty(0, dtype=torch.int64)
         row, col = out.row.get(name, nothing), out.col.get(name, nothing)
         edge = None if out.edge is None else out.edge.get(name, nothing)
+        known = self._ahead.known(looked, name, "edge", edge)
         ids = self._ids[name]
-        if edge is not None and ids is not None:
+        if known:
+            edge = looked[name, "edge"].index
+        elif edge is not None and ids is not None:
             edge = ids[edge]
         device = store.edge_index.device if isinstance(store.edge_index, Tensor) else row.device
-        for key, value in self._edges[name].sliced(None, edge, {}).items():
+        for key, value in self._edges[name].sliced(None, edge, known).items():
             store[key] = value
         store.edge_index = torch.stack([row, col]).to(device)
         if edge is not None and "e_id" not in store:
@@ -118,25 +123,33 @@ class TimedFinish(Finish):
     Args:
         data: the whole graph as a Data.
         relation: its edges as they are walked.
-        bidirectional: edges are also added in the other direction.
         options: device, change and transform of `Finish`.
     """
 
-    def __init__(self, data: Any, relation: Any, bidirectional: bool, **options: Any) -> None:
+    def __init__(self, data: Any, relation: Any, **options: Any) -> None:
         super().__init__(data, relation, None, **options)
-        self._bidirectional = bidirectional
+        self._ahead = Ahead({None: self.attributes}, {None: self.edge_ids})
+
+    def look(self, out: Any, threads: int) -> tuple[Looked, int]:
+        """Looks rows up ahead of their use, and returns them and their bytes; for any thread."""
+        asked = {(None, "node"): out.node}
+        if out.edge is not None:
+            asked[None, "edge"] = out.edge
+        return _with_bytes(self._ahead.look(asked, threads))
 
     def __call__(self, raw: Raw) -> Any:
         """Returns the batch as PyG would."""
-        out = plain_output(raw)
-        if self._bidirectional:
-            out = bidirectional(out)
-        if self.change is not None:
-            out = self.change(out)
-        made = self._fill(out, None, None)
+        out = raw.out if self.change is None else self.change(raw.out)
+        known = self._ahead.known(raw.looked, None, "node", out.node)
+        known |= self._ahead.known(raw.looked, None, "edge", out.edge)
+        made = self._fill(out, self._edges(out), known)
         if self.device is not None:
             made = made.to(self.device, non_blocking=True)
         return made if self.transform is None else self.transform(made)
+
+
+def _with_bytes(looked: Looked) -> tuple[Looked, int]:
+    return looked, sum(found.nbytes for found in looked.values())
 
 
 def _set(store: Any, name: str, values: Any, of: Any) -> None:

@@ -1,6 +1,8 @@
-"""raw: samples of the engine as PyG's sampler outputs, before attributes are looked up."""
+"""raw: samples of the engine as PyG's sampler outputs, with rows that were looked up ahead."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from dataclasses import replace as replaced
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,8 @@ from torch import Tensor
 from torch_geometric.sampler import HeteroSamplerOutput, SamplerOutput
 
 from foregather.graph.hetero.names import PLAIN_RELATION, PLAIN_TYPE
+from foregather.interop.subgraphs import bidirectional, repeat_seeds
+from foregather.interop.typed.repeat import repeat_typed_seeds
 from foregather.loader.hetero.hetero_batch import as_long
 from foregather.loader.hetero.input_rows import Dealt
 from foregather.sampling.hetero.hetero_bulk import EdgeSample, HeteroSample, NodeSample
@@ -18,36 +22,56 @@ __all__ = ["Raw", "RawAssembler", "plain_output", "typed_output"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Raw:
-    """A sample and its input rows, of this node type."""
+    """A sample as PyG's sampler would return it, before its attributes are put together.
 
-    sample: HeteroSample
+    Attributes:
+        out: a HeteroSamplerOutput or SamplerOutput.
+        node_type: of the input rows.
+        looked: what was looked up ahead, for the finish of the batch.
+        nbytes: bytes of both.
+    """
+
+    out: Any
     node_type: str
-    rows: Dealt
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the sample."""
-        return self.sample.nbytes
+    looked: Any
+    nbytes: int
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class RawAssembler:
-    """Leaves samples as they are: attributes are looked up in the thread that iterates."""
+    """Makes sampler outputs, and looks up ahead what can be.
+
+    Attributes:
+        output: makes an output of a sample, the type of the input rows, and these.
+        look: looks rows up, for an output and with a number of threads; returns them and their
+            bytes.
+        threads: threads of it.
+    """
+
+    output: Callable[[HeteroSample, str, Dealt], Any]
+    look: Callable[[Any, int], tuple[Any, int]]
+    threads: int = 0
 
     def batch(self, sample: HeteroSample, node_type: str, rows: Dealt) -> Raw:
-        """The sample."""
-        return Raw(sample, node_type, rows)
+        """The output of a sample, and its rows."""
+        out = self.output(sample, node_type, rows)
+        looked, size = self.look(out, self.threads)
+        return Raw(out, node_type, looked, sample.nbytes + size)
 
     def using(self, threads: int) -> "RawAssembler":
-        """The same: it uses no threads."""
-        return self
+        """Returns the same with another number of threads."""
+        return replaced(self, threads=threads)
 
 
-def typed_output(raw: Raw) -> Any:
-    """The sample as a HeteroSamplerOutput; positions of edges are those of the walked relations."""
-    nodes, edges = raw.sample.nodes, raw.sample.edges
+def typed_output(sample: HeteroSample, node_type: str, rows: Dealt) -> Any:
+    """The sample as a HeteroSamplerOutput; positions of edges are those of the walked relations.
+
+    A seed given twice has two rows.
+    """
+    nodes, edges = sample.nodes, sample.edges
     layered = all(own.num_edges is not None for own in edges.values())
     trees = {name: _maybe(own.tree) for name, own in nodes.items()}
-    return HeteroSamplerOutput(
+    out = HeteroSamplerOutput(
         node={name: as_long(own.node) for name, own in nodes.items()},
         row={name: as_long(own.row) for name, own in edges.items()},
         col={name: as_long(own.col) for name, own in edges.items()},
@@ -55,15 +79,26 @@ def typed_output(raw: Raw) -> Any:
         batch=None if None in trees.values() else trees,
         num_sampled_nodes={n: _new(own) for n, own in nodes.items()} if layered else None,
         num_sampled_edges={n: _counts(own) for n, own in edges.items()} if layered else None,
-        metadata=_metadata(raw.rows),
+        metadata=_metadata(rows),
     )
+    seeds = nodes[node_type]
+    if seeds.seed_position is None:
+        return out
+    position = torch.from_numpy(seeds.seed_position.copy())
+    return repeat_typed_seeds(out, node_type, position, seeds.num_seeds)
 
 
-def plain_output(raw: Raw) -> Any:
-    """The sample of a graph of one type and one relation as a SamplerOutput."""
-    nodes, edges = raw.sample.nodes[PLAIN_TYPE], raw.sample.edges[PLAIN_RELATION]
+def plain_output(sample: HeteroSample, _: str, rows: Dealt, back: bool = False) -> Any:
+    """The sample of a graph of one type and one relation as a SamplerOutput.
+
+    Args:
+        sample: nodes and edges.
+        rows: the input rows.
+        back: edges are also added in the other direction.
+    """
+    nodes, edges = sample.nodes[PLAIN_TYPE], sample.edges[PLAIN_RELATION]
     layered = edges.num_edges is not None
-    return SamplerOutput(
+    out = SamplerOutput(
         node=as_long(nodes.node),
         row=as_long(edges.row),
         col=as_long(edges.col),
@@ -71,8 +106,14 @@ def plain_output(raw: Raw) -> Any:
         batch=_maybe(nodes.tree),
         num_sampled_nodes=_new(nodes) if layered else None,
         num_sampled_edges=_counts(edges) if layered else None,
-        metadata=_metadata(raw.rows),
+        metadata=_metadata(rows),
     )
+    if back:
+        out = bidirectional(out)
+    if nodes.seed_position is None:
+        return out
+    position = torch.from_numpy(nodes.seed_position.copy())
+    return repeat_seeds(out, position, nodes.num_seeds)[0]
 
 
 def _maybe(values: Any) -> Tensor | None:

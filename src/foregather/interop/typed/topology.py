@@ -23,7 +23,7 @@ from foregather.graph.hetero.relation import Level, Relation
 from foregather.interop.topology import drawable
 from foregather.sampling.hetero.fanouts import Fanouts
 
-__all__ = ["stores_of", "typed_topology"]
+__all__ = ["least_fanouts", "stores_of", "typed_topology"]
 
 
 def stores_of(data: Any) -> tuple[dict[str, Any], dict[EdgeType, Any]]:
@@ -62,7 +62,7 @@ def typed_topology(
         with about(f"node type {name!r}"):
             time = store[time_attr] if name in timed else None
             tables[name] = NodeTable.of(_count(store, name), time=time)
-    least = _least(whole, list(edges))
+    least = least_fanouts(whole, list(edges))
     relations = {}
     for edge_type, store in edges.items():
         for name in (edge_type[0], edge_type[2]):
@@ -143,7 +143,7 @@ def _edges(store: Any) -> Any:
     )
 
 
-def _least(whole: Any, edge_types: list[EdgeType]) -> dict[EdgeType, float]:
+def least_fanouts(whole: Any, edge_types: list[EdgeType]) -> dict[EdgeType, float]:
     """For each relation the least fan-out: rows of up to this many edges are taken whole."""
     if whole is None:
         return dict.fromkeys(edge_types, 0)

@@ -24,7 +24,7 @@ from foregather.graph.mapped import hold
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Columns", "edge_columns", "node_columns"]
+__all__ = ["Columns", "edge_arrays", "edge_columns", "node_columns"]
 
 Array = npt.NDArray[Any]
 
@@ -103,6 +103,12 @@ def node_columns(table: NodeTable, node_type: str) -> Columns:
 
 
 def edge_columns(graph: HeteroGraph, edge_type: EdgeType, level: Level | None) -> Columns:
+    """What is known about the edges of a relation, in memory; see `edge_arrays`."""
+    found = edge_arrays(graph, edge_type, level)
+    return Columns({name: hold(values) for name, values in found.items()}, {})
+
+
+def edge_arrays(graph: HeteroGraph, edge_type: EdgeType, level: Level | None) -> dict[str, Array]:
     """What is known about the edges of a relation, in the order of `graph.relation(_, level)`.
 
     `e_id` is the position of an edge in the edge_index that the relation was made from; it is left
@@ -119,8 +125,7 @@ def edge_columns(graph: HeteroGraph, edge_type: EdgeType, level: Level | None) -
         "edge_weight": walked.weights,
         "time": _own_times(graph.edges[edge_type], walked),
     }
-    arrays = {name: hold(values) for name, values in found.items() if values is not None}
-    return Columns(arrays, {})
+    return {name: values for name, values in found.items() if values is not None}
 
 
 def _own_times(stored: Relation, walked: Relation) -> Array | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from foregather.errors import InputError
 from foregather.graph.hetero.graph import HeteroGraph
 from foregather.graph.hetero.names import about
+from foregather.graph.on_disk.stamp import Stamp
 from foregather.loader.arguments import check_run, count_ahead, refuse
 from foregather.loader.epoch_loader import EpochLoader
 from foregather.loader.hetero.hetero_batch import HeteroAssembler
@@ -59,8 +60,8 @@ class HeteroLoader(EpochLoader):
         batch_size: input rows per batch.
         input_time: one time per input row (for a mask, per node it selects): its tree sees nothing
             later. None, with times of nodes: those of the input nodes.
-        sampler: a `HeteroNeighbor`, `HeteroLabor`, `HeteroLadies` or `HeteroFastGCN`, instead of
-            num_neighbors and its options; the weights that it gives edges are `edge_weight`.
+        sampler: a `HeteroNeighbor`, `HeteroLabor`, `HeteroLadies`, `HeteroFastGCN` or `Hgt`, instead
+            of num_neighbors and its options; the weights that it gives edges are `edge_weight`.
         shuffle: a new order of the input rows each epoch.
         drop_last: drop a smaller last batch.
         replace: sample neighbours with replacement.
@@ -82,7 +83,7 @@ class HeteroLoader(EpochLoader):
 
     Raises:
         InputError: an argument breaks its rule; the message says which.
-        FormatError: the graph is damaged.
+        FormatError: the graph is damaged, or its folder holds another one by now.
         MissingDependencyError: PyG is not installed.
     """
 
@@ -141,6 +142,7 @@ class HeteroLoader(EpochLoader):
             seeds = Seeds.make(graph.nodes[kind], nodes, batch_size, shuffle, drop_last, seed)
             times = RowTimes.make(graph, kind, seeds.count, rule, input_time)
         check_rule(rule, graph, kind, threads)
+        self._stamp = Stamp.of(graph)
         pin = str(device).startswith("cuda")
         self._maker = HeteroRecipe(
             graph,
@@ -179,6 +181,10 @@ class HeteroLoader(EpochLoader):
         """The type of the input rows."""
         name: str = self._maker.node_type
         return name
+
+    def _check_source(self) -> None:
+        if self._stamp is not None:
+            self._stamp.check()
 
     def _identity(self) -> dict[str, Any]:
         return hetero_identity(self._maker, self._digest)

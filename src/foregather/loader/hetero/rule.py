@@ -77,7 +77,7 @@ def make_rule(
         if not isinstance(sampler, HeteroSampler):
             raise InputError(
                 f"sampler is a {type(sampler).__name__}, which does not sample typed graphs; use "
-                "HeteroNeighbor, HeteroLabor, HeteroLadies or HeteroFastGCN"
+                "HeteroNeighbor, HeteroLabor, HeteroLadies, HeteroFastGCN or Hgt"
             )
         for name, value in plain.items():
             if value is not _USUAL[name] and value != _USUAL[name]:

@@ -1,0 +1,1 @@
+"""stores: graphs in the sockets that PyG calls FeatureStore and GraphStore, and loaders of both."""
