@@ -91,6 +91,7 @@ SUITE = (
         ("--nodes", "100k", "--features", "16", "--repeats", "1"),
     ),
     Entry("synth_billion"),  # skipped without --yes
+    Entry("typed_accuracy", (), ("--quick", "--only", "acm,tennis")),
     Entry("billion", (FOLDER,), ("--nodes", "200k", "--edges", "3M", "--batches", "4"), large=True),
 )
 

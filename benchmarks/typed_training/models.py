@@ -73,7 +73,9 @@ class Net(nn.Module):
         for conv in self.convs:
             new = {name: rows.relu() for name, rows in conv(x, edges).items()}
             x = {**x, **new}  # types that no edge leads to keep their rows
-            x = {name: functional.dropout(rows, _DROPOUT, self.training) for name, rows in x.items()}
+            x = {
+                name: functional.dropout(rows, _DROPOUT, self.training) for name, rows in x.items()
+            }
         return self.head(x[self.target])
 
 

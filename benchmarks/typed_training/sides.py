@@ -5,6 +5,7 @@ were asked about, their labels are theirs, and no tree sees what it may not.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,14 +15,15 @@ from foregather import HeteroLoader
 
 from .task import Task
 
-__all__ = ["Seen", "Side", "checked", "ours", "pyg", "whole"]
+__all__ = ["Ours", "Pyg", "Seen", "Side", "checked", "whole"]
 
 
+@dataclass
 class Seen:
-    """How many batches, and nodes of trees, were looked through."""
+    """How many batches, and nodes in them, were looked through."""
 
-    def __init__(self) -> None:
-        self.batches = self.nodes = 0
+    batches: int = 0
+    nodes: int = 0
 
 
 class Side:
@@ -62,7 +64,7 @@ class Side:
             yield checked(batch, self.task, part, self.seen)
 
 
-class ours(Side):  # noqa: N801  # a name of a column
+class Ours(Side):
     """Foregather's."""
 
     def loader(self, part: str, seed: int, train: bool) -> Any:
@@ -70,7 +72,7 @@ class ours(Side):  # noqa: N801  # a name of a column
         return HeteroLoader(self.task.graph, seed=seed, **self.arguments(part, train))
 
 
-class pyg(Side):  # noqa: N801
+class Pyg(Side):
     """PyG's, with pyg-lib."""
 
     def loader(self, part: str, seed: int, train: bool) -> Any:

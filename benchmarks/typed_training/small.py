@@ -6,7 +6,6 @@ the entities of aifb, have learnt rows; R-GCN on aifb has the setting of its pap
 input, 16 hidden columns, 50 steps over all 140 labelled entities, no validation.
 """
 
-import numpy as np
 import scipy.sparse as sp
 from common.graphs import narrow
 

@@ -114,9 +114,7 @@ def tennis(quick: bool) -> Task:
     ).astype("f4")
     about, known = np.tile(np.arange(count), 2), np.tile(start + _LASTS, 2)
     nodes = {
-        "match": NodeTable.of(
-            count, {"x": ranks, "when": start}, labels=z["y_match"].astype("i8")
-        ),
+        "match": NodeTable.of(count, {"x": ranks, "when": start}, labels=z["y_match"].astype("i8")),
         "player": NodeTable.of(players, {"x": np.ones((players, 1), "f4")}),
         "result": NodeTable.of(2 * count, {"x": results, "when": known}),
     }
