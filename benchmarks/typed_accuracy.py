@@ -151,8 +151,8 @@ def write(rows: list[list[str]], seen: Seen, versions: str) -> None:
     report.line("What else is known, with settings of its own:")
     report.table(["set", "plain figures of its description; published"], [*BESIDE.items()])
     report.line(
-        f"{seen.batches:,} batches of both loaders, with {seen.nodes:,} nodes, were looked through; "
-        "none had rows or labels of others, or anything later than its rows."
+        f"{seen.batches:,} batches of both loaders, with {seen.nodes:,} nodes, were looked "
+        "through; none had rows or labels of others, or anything later than its rows."
     )
     if len({row[0] for row in rows}) < len(SETS):
         report.line("Sets that are not in the table were not run.")
