@@ -171,6 +171,7 @@ def main() -> None:
     if unknown := [name for name in names if name not in SETS]:
         parser.error(f"no set is called {unknown[0]}; there are {', '.join(SETS)}")
     warnings.filterwarnings("ignore", message="Sparse (CSR|invariant)")
+    warnings.filterwarnings("ignore", message="There exist node types")  # they keep their rows
     peers = find_peers(wants_dgl=False)
     begin, rows, seen = time.perf_counter(), [], Seen()
     for name in names:
