@@ -94,6 +94,7 @@ def flights(quick: bool) -> Task:
         every=2 if quick else 30,
         patience=3,
         rate=0.003,
+        hidden={"HGT": 32},
         level="node",
         ages={"departure": "time"},
         later=later,
