@@ -34,6 +34,7 @@ class Rows(nn.Module):
                 self.own[name] = nn.Linear(width, hidden)
             else:
                 self.own[name] = nn.Embedding(table.num_nodes, hidden)
+                nn.init.normal_(self.own[name].weight, std=task.learnt)
 
     def forward(self, batch: Any) -> dict[str, Tensor]:
         """By node type."""

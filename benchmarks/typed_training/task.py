@@ -30,6 +30,7 @@ class Task:
         patience: evaluations without a better one after which training ends; 0: never.
         rate: of Adam.
         hidden: width of the models, by model where it differs.
+        learnt: standard deviation of learnt rows before training.
         level: whose times limit trees; None: no times.
         ages: node types whose rows get the time from them to the seed as a column, with the
             attribute that holds their time.
@@ -49,6 +50,7 @@ class Task:
     patience: int = 0
     rate: float = 0.01
     hidden: Mapping[str, int] = field(default_factory=dict)
+    learnt: float = 1.0
     level: str | None = None
     ages: Mapping[str, str] = field(default_factory=dict)
     later: Callable[[Any], str | None] | None = None
@@ -71,7 +73,7 @@ class Task:
         """What a kept run depends on, as text."""
         own = (self.fanout, self.batch_size, self.steps, self.every, self.patience, self.rate)
         parts = {name: len(ids) for name, ids in self.split.items()}
-        return f"{self.name} {own} {dict(self.hidden)} {parts} {self.graph.digest}"
+        return f"{self.name} {own} {dict(self.hidden)} {self.learnt} {parts} {self.graph.digest}"
 
 
 def read(name: str) -> dict[str, np.ndarray]:
