@@ -89,16 +89,11 @@ def flights(quick: bool) -> Task:
         2,
         _draw(z, (1000, 500, 500) if quick else (30_000, 5_000, 12_000)),
         fanout=(8, 8),
-        batch_size=500,
-        steps=4 if quick else 240,
-        every=2 if quick else 30,
-        patience=3,
-        rate=0.003,
         hidden={"HGT": 32},
         level="node",
         ages={"departure": "time"},
         later=later,
-        seeds=1 if quick else 3,
+        **_training(quick),
     )
 
 
@@ -139,16 +134,19 @@ def tennis(quick: bool) -> Task:
         2,
         _draw(z, (1000, 500, 500) if quick else (30_000, 4_183, 11_712), last=60_000),
         fanout=(8, 20),
-        batch_size=500,
-        steps=4 if quick else 240,
-        every=2 if quick else 30,
-        patience=3,
-        rate=0.003,
         level="edge",
         ages={"result": "when"},
         later=later,
-        seeds=1 if quick else 3,
+        **_training(quick),
     )
+
+
+def _training(quick: bool) -> dict[str, Any]:
+    """Settings of both."""
+    steps = (
+        {"steps": 4, "every": 2, "seeds": 1} if quick else {"steps": 240, "every": 30, "seeds": 3}
+    )
+    return {"batch_size": 500, "patience": 3, "rate": 0.003, **steps}
 
 
 def _schedule(x: np.ndarray, train: np.ndarray) -> np.ndarray:
