@@ -94,6 +94,7 @@ SUITE = (
     ),
     Entry("typed", (), ("--quick",)),
     Entry("synth_billion"),  # skipped without --yes
+    Entry("typed_accuracy", (), ("--quick", "--only", "acm,tennis")),
     Entry("billion", (FOLDER,), ("--nodes", "200k", "--edges", "3M", "--batches", "4"), large=True),
 )
 
