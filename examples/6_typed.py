@@ -3,7 +3,7 @@
 The task is to say before each flight whether it will be late, from what is known by then. Airports
 are congested for ten days at a time, so the flights of the days before tell. The tree of a seed
 ends at the seed's time, as in PyG (`time_attr`), and the same flight may be asked about at several
-times. Expected output, in 6 seconds:
+times. Expected output, after some seconds:
 
     without neighbours: test accuracy 58%
     flights up to the time of the seed: test accuracy 70%

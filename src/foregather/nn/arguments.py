@@ -139,7 +139,8 @@ def typed_arguments(
 
     A model with one argument that is not `x` gets the batch. Any other gets, for each of its
     arguments, what the types or relations of the batch have under that name: `x_dict` or `x`,
-    `edge_index_dict`, `edge_attr_dict`, `time_dict`, counts of sampled nodes and edges.
+    `edge_index_dict`, `edge_attr_dict`, `time_dict`, counts of sampled nodes and edges. The first
+    two are `x` and `edge_index` where their names say nothing else.
 
     Args:
         model: the model.
@@ -155,9 +156,11 @@ def typed_arguments(
     if len(needed) <= 1 and (not takes or takes[0].name.removesuffix("_dict") != "x"):
         return (batch,), {}
     given: dict[str, Any] = {}
-    for one in takes:
+    for place, one in enumerate(takes):
         name = one.name.removesuffix("_dict")
         usual = name != one.name or name in ("x", "edge_index", *_OPTIONAL)
+        if not usual and place < 2 and one.default is one.empty:
+            name, usual = ("x", "edge_index")[place], True
         found = batch.collect(COUNTS.get(name, name), allow_empty=True) if usual else {}
         if name in ("x", "edge_attr", "edge_weight") and dtype is not None:
             found = {

@@ -208,8 +208,8 @@ def test_a_graph_that_changes_while_it_is_trained_on(tmp_path):
         Run.resume(tmp_path / "a")
 
 
-@pytest.mark.parametrize("kind", ["Lazy", "TakesData", "Own"])
-def test_models_of_the_user(tmp_path, kind):
+def whole_shop(path):
+    """The graph with an array x for every type, without missing numbers."""
     clean = shop()
     x = clean.nodes["user"].features["x"].copy()
     x[x != x] = 0
@@ -219,7 +219,35 @@ def test_models_of_the_user(tmp_path, kind):
         "user": replace(clean.nodes["user"], features=features),
         "shop": replace(clean.nodes["shop"], features={"x": torch.ones(6, 2).numpy()}),
     }
-    HeteroGraph(nodes, clean.edges, clean.facts).save(tmp_path / "g.fg")
+    HeteroGraph(nodes, clean.edges, clean.facts).save(path)
+    return path
+
+
+def test_a_model_of_the_user_is_accelerated_and_goes_on_as_it_began(tmp_path):
+    graph, said = whole_shop(tmp_path / "g.fg"), []
+    settings = typed_settings(graph, tmp_path / "fast")
+    settings = replace(settings, model=ModelSettings(f"{MODELS}:Lazy", hidden=8))
+    with Run.create(settings, said.append) as run:
+        assert run.trainer.fast is not None and run.trainer.training.fast is run.trainer.fast
+        conduct(run)
+        assert "training: accelerated" in run.trainer.fast.explain()
+    assert not any("runs as it is" in text for text in said)
+    plain = replace(settings, run=str(tmp_path / "plain"))
+    plain = replace(plain, train=replace(plain.train, accelerate=False))
+    with Run.create(plain) as run:
+        assert run.trainer.fast is None
+        conduct(run)
+    mine, theirs = (load_file(tmp_path / one / "model.safetensors") for one in ("fast", "plain"))
+    for name in some(mine):
+        torch.testing.assert_close(mine[name], theirs[name], rtol=1e-3, atol=1e-5)
+    for one, there in (("fast", True), ("plain", False)):
+        with Run.resume(tmp_path / one, trust_code=True) as again:
+            assert (again.trainer.fast is not None) == there
+
+
+@pytest.mark.parametrize("kind", ["Lazy", "TakesData", "Own"])
+def test_models_of_the_user(tmp_path, kind):
+    whole_shop(tmp_path / "g.fg")
     said = []
     settings = typed_settings(tmp_path / "g.fg", tmp_path / "r")
     settings = replace(settings, model=ModelSettings(f"{MODELS}:{kind}"))

@@ -60,8 +60,8 @@ class HeteroLoader(EpochLoader):
         batch_size: input rows per batch.
         input_time: one time per input row (for a mask, per node it selects): its tree sees nothing
             later. None, with times of nodes: those of the input nodes.
-        sampler: a `HeteroNeighbor`, `HeteroLabor`, `HeteroLadies`, `HeteroFastGCN` or `Hgt`, instead
-            of num_neighbors and its options; the weights that it gives edges are `edge_weight`.
+        sampler: a `HeteroNeighbor`, `HeteroLabor`, `HeteroLadies`, `HeteroFastGCN` or `Hgt`, in
+            place of num_neighbors and its options; weights that it gives edges are `edge_weight`.
         shuffle: a new order of the input rows each epoch.
         drop_last: drop a smaller last batch.
         replace: sample neighbours with replacement.

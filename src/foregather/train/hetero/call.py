@@ -1,56 +1,61 @@
 """call: calls a typed model with a batch, and takes the scores and labels of its seeds.
 
-A model whose `forward` has one argument, `batch` or `data`, gets the batch. Any other is called
-with `x_dict, edge_index_dict` and, if its `forward` names them, other dicts of PyG's batches.
+A model whose `forward` has one argument, not called `x`, gets the batch. Any other is called with
+`x_dict, edge_index_dict` and, if its `forward` names them, other dicts of PyG's batches.
 """
 
+import warnings
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from foregather.errors import ForegatherError, InputError
-from foregather.nn.arguments import parameters_of
+from foregather.errors import AccelerateWarning, ForegatherError, InputError
+from foregather.nn.accelerated import Accelerated
+from foregather.nn.arguments import parameters_of, typed_arguments
 from foregather.nn.hetero.model import TypedModel
 
-__all__ = ["call_model", "check_call", "seed_labels", "seed_scores", "takes_whole_batch"]
+__all__ = [
+    "call_model",
+    "check_call",
+    "prove_call",
+    "seed_labels",
+    "seed_scores",
+    "takes_whole_batch",
+]
 
 #: What a model raises that is called with something else than it expects.
 _NOT_CALLABLE = (
     *(RuntimeError, ValueError, TypeError),
     *(AssertionError, LookupError, AttributeError),
 )
-#: Optional arguments of `forward`, and the attribute that they collect from a batch.
-_OPTIONAL = {
-    "edge_attr_dict": "edge_attr",
-    "edge_weight_dict": "edge_weight",
-    "num_sampled_nodes_dict": "num_sampled_nodes",
-    "num_sampled_edges_dict": "num_sampled_edges",
-    "n_id_dict": "n_id",
-    "batch_dict": "batch",
-    "time_dict": "time",
-}
 
 
 def takes_whole_batch(model: nn.Module) -> bool:
     """Whether `forward` takes the batch itself, as its one argument."""
-    return isinstance(model, TypedModel) or tuple(parameters_of(model)) in (("batch",), ("data",))
+    takes = tuple(parameters_of(model))
+    return isinstance(model, TypedModel) or (len(takes) == 1 and takes[0] not in ("x", "x_dict"))
 
 
-def call_model(model: nn.Module, batch: Any, target: str) -> Tensor:
+def call_model(
+    model: nn.Module, batch: Any, target: str, fast: Accelerated | None = None
+) -> Tensor:
     """Rows of scores for the nodes of the target type in a batch, the seeds first.
+
+    Args:
+        model: the model.
+        batch: a HeteroData.
+        target: the node type.
+        fast: the model, accelerated, which is called instead.
 
     Raises:
         InputError: the model gives something else, or needs what the batch does not have.
     """
     if takes_whole_batch(model):
-        found = model(batch)
+        found = (fast or model)(batch)
     else:
-        x = {
-            name: rows.to(torch.float32) if rows.dtype != torch.float32 else rows
-            for name, rows in batch.collect("x", allow_empty=True).items()
-        }
-        found = model(x, batch.edge_index_dict, **_optional(model, batch))
+        given, named = typed_arguments(model, batch, torch.float32)
+        found = (fast or model)(*given, **named)
     if isinstance(found, dict):
         if target not in found:
             there = ", ".join(map(repr, list(found)[:8])) or "none"
@@ -68,29 +73,15 @@ def call_model(model: nn.Module, batch: Any, target: str) -> Tensor:
     return found
 
 
-def _optional(model: nn.Module, batch: Any) -> dict[str, Any]:
-    takes, given = parameters_of(model), {}
-    for name, source in _OPTIONAL.items():
-        if name not in takes:
-            continue
-        found = batch.collect(source, allow_empty=True)
-        if not found and takes[name].default is takes[name].empty:
-            raise InputError(
-                f"{type(model).__name__} needs {name}, but nothing in the graph has {source}; "
-                "convert the graph with it, or give the argument a default"
-            )
-        if found:
-            given[name] = found
-    return given
-
-
-def seed_scores(model: nn.Module, batch: Any, target: str) -> Tensor:
-    """Scores of the input rows of a batch [rows, columns].
+def seed_scores(
+    model: nn.Module, batch: Any, target: str, fast: Accelerated | None = None
+) -> Tensor:
+    """Scores of the input rows of a batch [rows, columns]; arguments as of `call_model`.
 
     Raises:
         InputError: see `call_model`; or there are fewer rows than seeds.
     """
-    scores, store = call_model(model, batch, target), batch[target]
+    scores, store = call_model(model, batch, target, fast), batch[target]
     if len(scores) < store.batch_size:
         raise InputError(
             f"the model gave {len(scores)} rows for a batch of {store.batch_size} seeds, expected "
@@ -109,6 +100,31 @@ def _seeds(store: Any) -> Any:
     """Where the input rows of a batch are among the nodes of their type."""
     found = store.get("seed_position")
     return slice(store.batch_size) if found is None else found
+
+
+def prove_call(model: nn.Module, fast: Accelerated, batch: Any) -> str | None:
+    """Has an accelerated model prove itself for calls with batches like this, in both modes.
+
+    Weights, modes and random states stay as they are.
+
+    Returns:
+        Why it cannot be used; None if it can.
+    """
+    training, random, reason = model.training, torch.get_rng_state(), None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AccelerateWarning)  # the caller says why
+            given, named = (batch,), {}
+            if not takes_whole_batch(model):
+                given, named = typed_arguments(model, batch, torch.float32)
+            for mode in (False, True):
+                if reason is None:
+                    model.train(mode)
+                    reason = fast.prove(*given, **named)
+    finally:
+        model.train(training)
+        torch.set_rng_state(random)
+    return reason
 
 
 def check_call(model: nn.Module, batch: Any, target: str, classes: int) -> None:

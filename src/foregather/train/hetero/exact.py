@@ -19,6 +19,7 @@ from foregather.graph.hetero.graph import HeteroGraph
 from foregather.loader.hetero.hetero_batch import HeteroAssembler
 from foregather.loader.hetero.hetero_loader import HeteroLoader
 from foregather.loader.hetero.input_rows import Dealt
+from foregather.nn.accelerated import Accelerated
 from foregather.nn.hetero.model import TypedModel
 from foregather.observe.progress import Progress
 from foregather.sampling.hetero.hetero_bulk import EdgeSample, HeteroSample, NodeSample
@@ -90,7 +91,11 @@ def exact_scores(
 
 @torch.no_grad()
 def sampled_scores(
-    model: nn.Module, loader: HeteroLoader, target: str, bar: Progress | None = None
+    model: nn.Module,
+    loader: HeteroLoader,
+    target: str,
+    bar: Progress | None = None,
+    fast: Accelerated | None = None,
 ) -> Rows:
     """Scores of the input rows of a loader, in order.
 
@@ -99,6 +104,7 @@ def sampled_scores(
         loader: not shuffled; its epoch 0 is taken, so equal weights have equal scores.
         target: the node type.
         bar: advanced after each batch.
+        fast: the model, accelerated, which is called instead.
     """
     training = model.training
     model.eval()
@@ -106,7 +112,7 @@ def sampled_scores(
     parts = []
     try:
         for batch in loader:
-            parts.append(_checked(seed_scores(model, batch, target)))
+            parts.append(_checked(seed_scores(model, batch, target, fast)))
             if bar is not None:
                 bar.advance(1)
     finally:

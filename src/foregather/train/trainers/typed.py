@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from foregather.errors import InputError
 from foregather.graph.hetero.graph import HeteroGraph
 from foregather.graph.hetero.names import show_edge_type
 from foregather.graph.mapped import hold
 from foregather.graph.on_disk.stamp import Stamp
+from foregather.nn import Accelerated, accelerate
 from foregather.nn.hetero.model import TypedModel
 from foregather.observe.progress import Progress
 from foregather.observe.usable_memory import trim_memory
@@ -21,7 +22,13 @@ from foregather.train.device import check_precision, find_device, in_precision
 from foregather.train.final_scores import split_nodes
 from foregather.train.fit import Training
 from foregather.train.from_settings import check_used, make_optimizer
-from foregather.train.hetero.call import check_call, seed_labels, seed_scores, takes_whole_batch
+from foregather.train.hetero.call import (
+    check_call,
+    prove_call,
+    seed_labels,
+    seed_scores,
+    takes_whole_batch,
+)
 from foregather.train.hetero.describe_arrays import describe_arrays, set_numbers
 from foregather.train.hetero.exact import exact_scores, sampled_scores
 from foregather.train.hetero.final import check_feasible, final_typed
@@ -60,7 +67,8 @@ class TypedTraining(Training):
         assert isinstance(self.meter, TypedMeter)
         self.meter.count(batch)
         with in_precision(self.precision, batch[self.target].y.device):
-            scores = seed_scores(self.model, batch, self.target)
+            fast = self.fast if isinstance(self.fast, Accelerated) else None
+            scores = seed_scores(self.model, batch, self.target, fast)
         return scores.float() if scores.dtype == torch.bfloat16 else scores
 
     def labels(self, batch: Any) -> Tensor:
@@ -86,12 +94,13 @@ class TypedTrainer(ResumableEpochs):
         say: called with every message for the user.
         together: one rank.
         device: where the model is.
+        fast: a model of the user, accelerated; None if it runs as it is.
 
     Args:
-        begun: facts of the run that is resumed; None for a new one.
+        begun: facts of the run that is resumed, which goes on as it began; None for a new one.
     """
 
-    own: tuple[str, ...] = ("counted",)
+    own: tuple[str, ...] = ("counted", "accelerated")
 
     def __init__(
         self,
@@ -120,8 +129,10 @@ class TypedTrainer(ResumableEpochs):
         ).to(self.device)
         loader: Any = make_typed_loader(self.graph, self.task, settings, sampler, self.device)
         batches: Any = iter(loader)
-        check_call(model, next(batches), self.task.target, self.task.classes)
+        first = next(batches)
         batches.close()
+        check_call(model, first, self.task.target, self.task.classes)
+        self.fast = self._accelerate(model, first, begun)
         loader.set_epoch(0)
         optimizer, scheduler = make_optimizer(
             model.parameters(), settings.optimizer, settings.train.epochs
@@ -134,6 +145,7 @@ class TypedTrainer(ResumableEpochs):
             scheduler,
             together=together,
             meter=meter,
+            fast=self.fast,
             precision=settings.train.precision,
         )
         training.target = self.task.target
@@ -141,6 +153,24 @@ class TypedTrainer(ResumableEpochs):
         self._meter = meter
         if begun is None:
             self._tell()
+
+    def _accelerate(
+        self, model: nn.Module, first: Any, begun: Mapping[str, Any] | None
+    ) -> Accelerated | None:
+        """A model of the user on only the rows that it needs, where that was seen to be equal.
+
+        Models by name do that by themselves. A run that was started without goes on without: the
+        last bits of its sums would differ.
+        """
+        if isinstance(model, TypedModel) or not self.settings.train.accelerate:
+            return None
+        if begun is not None and not begun.get("accelerated", False):
+            return None
+        fast = accelerate(model)
+        if (reason := prove_call(model, fast, first)) is None:
+            return fast
+        self.say(f"the model runs as it is: {reason}")
+        return None
 
     def _tell(self) -> None:
         """Says what was chosen, and what of the graph the model does not use."""
@@ -191,8 +221,13 @@ class TypedTrainer(ResumableEpochs):
     # ---- epochs ------------------------------------------------------------------------------
 
     def facts(self) -> Record:
-        """Device, and what the model was made for."""
-        return {"device": self.device.type, "typed": self.schema.as_dict(), "hops": self.hops}
+        """Device, what the model was made for, and whether it is accelerated."""
+        return {
+            "device": self.device.type,
+            "typed": self.schema.as_dict(),
+            "hops": self.hops,
+            "accelerated": self.fast is not None,
+        }
 
     def begin(self) -> None:
         """Prepares validation: sampled, or with every edge.
@@ -227,7 +262,7 @@ class TypedTrainer(ResumableEpochs):
         """Scores of nodes of the target type, with the fan-outs of the training."""
         loader: Any = self.training.loader
         beside = loader.beside((self.task.target, nodes), input_time=self.task.at(nodes))
-        return sampled_scores(self.training.model, beside, self.task.target)
+        return sampled_scores(self.training.model, beside, self.task.target, fast=self.fast)
 
     def train_epoch(self, bar: Progress, after_step: Callable[[], None] | None) -> Record:
         """Trains on the remaining batches of an epoch, and counts them by type and relation."""

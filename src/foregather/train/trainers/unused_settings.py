@@ -74,7 +74,9 @@ def _of_types(settings: Settings, typed: bool) -> list[tuple[tuple[str, ...], st
     if not typed:
         return [(_of("typed", tuple(asdict(settings.typed))), "on a plain graph")]
     found: list[tuple[tuple[str, ...], str]] = []
-    found.append((("train.accelerate",), "on a typed graph, whose models trim batches themselves"))
+    if ":" not in settings.model.kind:
+        why = "on a typed graph with a model by name, which trims batches itself"
+        found.append((("train.accelerate",), why))
     if settings.typed.fanouts:
         found.append((("sampler.fanouts",), "where typed.fanouts has those of relations"))
     if settings.typed.time != "none":
