@@ -7,6 +7,7 @@ import pytest
 
 from foregather.graph.hetero import HeteroGraph
 from foregather.train.settings import (
+    CheckpointSettings,
     ModelSettings,
     OptimizerSettings,
     SamplerSettings,
@@ -20,7 +21,10 @@ from tests.typed_data import load_typed
 OPTIMIZER = OptimizerSettings(lr=0.005)
 
 
-@pytest.mark.parametrize("kind", ["hetero-sage", "rgcn", "hgt"])
+@pytest.mark.parametrize(
+    "kind",
+    ["hetero-sage", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("rgcn", "hgt"))],
+)
 def test_papers(tmp_path, kind):
     """ACM: papers and authors have words, subjects have nothing; 20 labelled papers of a class."""
     load_typed("acm").with_reverse().save(tmp_path / "acm.fg")
@@ -30,6 +34,7 @@ def test_papers(tmp_path, kind):
         model=ModelSettings(kind, hidden=16),
         optimizer=OPTIMIZER,
         train=TrainSettings(epochs=20, batch_size=30, threads=1),
+        checkpoint=CheckpointSettings(epochs=20),
     )
     facts = train_typed(settings)
     assert facts["target"] == "paper" and facts["scored"] == "exact"
