@@ -47,7 +47,10 @@ def test_the_division_is_that_of_plain_graphs(tmp_path_factory, count, seed, mem
     [
         ([5, 1, 9, 3, 7, 2], (3, 7)),
         ([f"2020-01-0{k} 12:00:00" for k in (5, 1, 9, 3, 7, 2)], ("2020-01-03", "2020-01-07")),
-        ([f"2020-01-0{k}" for k in (5, 1, 9, 3, 7, 2)], ("2020-01-02 23:59:59.5", "2020-01-07")),
+        (
+            [f"2020-01-0{k} 23:59:59" for k in (5, 1, 9, 3, 7, 2)],
+            ("2020-01-02 23:59:59.5", "2020-01-07"),
+        ),
     ],
 )
 def test_the_division_by_time(tmp_path, times, limits):
