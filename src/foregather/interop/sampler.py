@@ -20,6 +20,8 @@ from foregather.graph.hetero.graph import HeteroGraph
 from foregather.graph.mapped import fetch
 from foregather.interop.typed.asked import sample_typed
 from foregather.loader.hetero.rule import HeteroSampler
+from foregather.sampling.hetero.hetero_neighbor import HeteroNeighbor
+from foregather.sampling.hetero.hgt import Hgt
 
 __all__ = ["EpochSampler", "PygSampler"]
 
@@ -171,6 +173,11 @@ def _check_typed(sampler: Any) -> None:
         raise InputError(
             f"sampler is a {type(sampler).__name__}, which does not sample graphs with types; use "
             "HeteroNeighbor or Hgt"
+        )
+    if not isinstance(sampler, (HeteroNeighbor, Hgt)):
+        raise InputError(
+            f"{type(sampler).__name__} weights the edges that it samples, or expands per layer, "
+            "which PyG's SamplerOutput cannot hold; use HeteroLoader(sampler=...)"
         )
 
 

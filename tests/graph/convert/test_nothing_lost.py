@@ -8,8 +8,8 @@ import pytest
 
 from foregather import Graph
 from foregather.cli.main import main
-from foregather.errors import InputError
-from foregather.graph.convert import ReadOptions, convert, run
+from foregather.errors import BudgetError, InputError
+from foregather.graph.convert import ReadOptions, convert
 from foregather.graph.convert.spool import Spool
 from tests.helpers_ogb import tiny_ogb, write_ogb
 
@@ -235,5 +235,5 @@ def test_buffers_that_cannot_be_had_are_a_sentence(tmp_path, monkeypatch):
 
     monkeypatch.setattr("foregather.graph.convert.spool.np.empty", refused)
     dtype = np.dtype([("key", "<u8")])
-    with pytest.raises(run.BudgetError, match="cannot allocate .* for sorting.*smaller --memory"):
+    with pytest.raises(BudgetError, match="cannot allocate .* for sorting.*smaller --memory"):
         Spool(tmp_path / "s", dtype, 1 << 20, ("key",))

@@ -188,15 +188,16 @@ class TypedTrainer(ResumableEpochs):
     def _unused(self) -> list[str]:
         """What the graph has and the model is not given, a sentence each."""
         found, model = [], self.training.model
-        rows = [
-            show_edge_type(name)
-            for name, one in self.graph.edges.items()
-            if one.features is not None
-        ]
         named = isinstance(model, TypedModel)
-        if rows and named:
-            kind = model_kind(self.settings)
-            found.append(f"edge features are not used by {kind}: those of {', '.join(rows)}")
+        for what in ("features", "weights"):
+            rows = [
+                show_edge_type(name)
+                for name, one in self.graph.edges.items()
+                if getattr(one, what) is not None
+            ]
+            if rows and named:
+                kind = model_kind(self.settings)
+                found.append(f"edge {what} are not used by {kind}: those of {', '.join(rows)}")
         if not named and not takes_whole_batch(model):
             left = [
                 f"{array.name!r} of {one.name!r}"
