@@ -17,7 +17,14 @@ from foregather.interop.pyg import (
     PygGraphStore,
     PygSampler,
 )
-from foregather.sampling import HeteroNeighbor, Hgt, Neighbor
+from foregather.sampling import (
+    HeteroFastGCN,
+    HeteroLabor,
+    HeteroLadies,
+    HeteroNeighbor,
+    Hgt,
+    Neighbor,
+)
 from tests.interop.typed.test_typed_seat import CITES, DATA, TIMES, check_filter, ours, timed_data
 from tests.loader.hetero.batches import shop
 from tests.some import some
@@ -182,6 +189,9 @@ def test_what_is_refused():
         )
     with pytest.raises(InputError, match="does not sample graphs with types"):
         PygSampler(Neighbor([2]), shop())
+    for rule in (HeteroLabor([2]), HeteroLadies([2]), HeteroFastGCN([2])):  # PyG has no weights
+        with pytest.raises(InputError, match=f"{type(rule).__name__} weights .* HeteroLoader"):
+            PygSampler(rule, shop())
     numbers = NumNeighbors({CITES: [2]}, default=[1])
     assert NeighborSampler(DATA, numbers).num_neighbors is numbers
     assert PygSampler(HeteroNeighbor([2]), shop()).num_neighbors is not None
