@@ -142,7 +142,7 @@ class Expansion {
   template <typename Draw>
   void draw_share(const Topology<Id>& graph, std::int64_t from, std::int64_t to, std::int64_t at,
                   Draw& draw, SampleArrays<Id>& out);
-  void renumber_share(Block share, SampleArrays<Id>& out);
+  void renumber_shares(Block shares, SampleArrays<Id>& out);
   template <typename Draw>
   std::int64_t draw_row(const Topology<Id>& graph, std::int64_t i, std::int64_t at, Draw& draw,
                         SampleArrays<Id>& out);

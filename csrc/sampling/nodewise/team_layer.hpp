@@ -37,6 +37,9 @@ struct TeamShares {
     // relaxed: shares are independent; `drawn` orders what they wrote
     return std::min(next.fetch_add(1, std::memory_order_relaxed), count());
   }
+  bool is_drawn(std::int64_t share) const {
+    return drawn[static_cast<std::size_t>(share)].load(std::memory_order_acquire);
+  }
   std::int64_t count() const { return static_cast<std::int64_t>(at.size()) - 1; }
 
   std::vector<std::int64_t> at;                ///< where the edges of each begin
@@ -68,12 +71,13 @@ void Expansion<Id>::draw_share(const Topology<Id>& graph, std::int64_t from, std
   read_block<false>(graph, {read, at}, out);
 }
 
-// Local ids of a share whose ids another thread may have read.
+// Local ids of shares whose ids another thread may have read. Places in the table are asked for a
+// few at a time, as in layer(): a burst of them waits for memory, which then waits for the numbers.
 template <typename Id>
-void Expansion<Id>::renumber_share(Block share, SampleArrays<Id>& out) {
-  constexpr std::int64_t kPiece = 64;
-  auto ask = [&](std::int64_t first) {
-    for (std::int64_t e = first; e < std::min(first + kPiece, share.last); ++e) {
+void Expansion<Id>::renumber_shares(Block shares, SampleArrays<Id>& out) {
+  constexpr std::int64_t kFew = 8, kFar = 32;  // edges
+  auto ask = [&](std::int64_t from, std::int64_t to) __attribute__((always_inline)) {
+    for (std::int64_t e = from; e < std::min(to, shares.last); ++e) {
       if constexpr (sizeof(Id) > 4) {
         local_.prefetch(wide_[static_cast<std::size_t>(e - drawn_)]);
       } else {
@@ -81,10 +85,10 @@ void Expansion<Id>::renumber_share(Block share, SampleArrays<Id>& out) {
       }
     }
   };
-  ask(share.first);
-  for (std::int64_t e = share.first; e < share.last; e += kPiece) {
-    ask(e + kPiece);
-    renumber_block({e, std::min(e + kPiece, share.last)}, out);
+  ask(shares.first, shares.first + kFar);
+  for (std::int64_t e = shares.first; e < shares.last; e += kFew) {
+    ask(e + kFar, e + kFar + kFew);
+    renumber_block({e, std::min(e + kFew, shares.last)}, out);
   }
 }
 
@@ -125,12 +129,14 @@ void Expansion<Id>::layer_by_team(const Topology<Id>& graph, std::int64_t first,
     return true;
   };
   const auto renumber_all = [&](int thread) {
-    for (std::int64_t share = 0; share < shares.count(); ++share) {
-      while (!shares.drawn[static_cast<std::size_t>(share)].load(std::memory_order_acquire)) {
+    for (std::int64_t share = 0, ready = 0; share < shares.count(); share = ready) {
+      while (ready < shares.count() && shares.is_drawn(ready)) ++ready;
+      if (ready > share) {
+        renumber_shares({place(share).first, place(ready - 1).last}, out);
+      } else {
         if (shares.failed.load(std::memory_order_relaxed)) return;
         if (!draw_next(thread)) std::this_thread::yield();  // another thread is about to end it
       }
-      renumber_share(place(share), out);
     }
   };
   parallel_tasks(team, team, [&](std::int64_t task, int thread) {

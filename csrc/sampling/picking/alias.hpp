@@ -106,28 +106,34 @@ inline std::uint32_t meet_word(std::uint64_t key, const AliasCell* cells, std::u
   return have;
 }
 
-/// Few picks of a long row. Only if two of the first draws are alike more are made.
+/// Few picks of a long row. Only if two of the first draws are alike more are made. What was met
+/// are bits, read and written without a branch: whether a draw is new is a coin flip.
 inline std::uint32_t meet_few(std::uint64_t key, const AliasCell* cells, std::uint32_t degree,
-                              std::uint32_t count, std::uint32_t* out) {
+                              std::uint32_t count, std::uint32_t* out, PickScratch& scratch) {
   std::array<std::uint32_t, kFew> drawn;
   for (std::uint32_t t = 0; t < count; ++t) drawn[t] = draw_cell(key, t, cells, degree);
   if (rank_distinct(drawn.data(), count, out)) return count;
-  std::sort(drawn.begin(), drawn.begin() + count);
-  auto* const end = std::unique_copy(drawn.begin(), drawn.begin() + count, out);
-  auto have = static_cast<std::uint32_t>(end - out);
+  const std::size_t words = (std::size_t{degree} + 63) / 64;
+  if (scratch.size() < words) scratch.resize(words, 0);
+  std::uint64_t* const bits = scratch.data();
+  std::uint32_t have = 0;
+  const auto meet = [&](std::uint32_t at) __attribute__((always_inline)) {
+    std::uint64_t& word = bits[at / 64];
+    drawn[have] = at;  // stays only if it is new
+    have += static_cast<std::uint32_t>(~word >> (at % 64)) & 1u;
+    word |= std::uint64_t{1} << (at % 64);
+  };
+  for (std::uint32_t t = 0; t < count; ++t) meet(drawn[t]);
   // About as many draws again are needed; where their cells are does not depend on one another.
   const std::uint32_t soon = std::min(count + 2 * (count - have), tries(count));
   for (std::uint32_t slot = count; slot < soon; ++slot) {
     __builtin_prefetch(&cells[bounded(key, slot, degree)]);
   }
   for (std::uint32_t slot = count; have < count && slot < tries(count); ++slot) {
-    const std::uint32_t at = draw_cell(key, slot, cells, degree);
-    std::uint32_t* const place = std::lower_bound(out, out + have, at);
-    if (place != out + have && *place == at) continue;
-    std::copy_backward(place, out + have, out + have + 1);
-    *place = at;
-    ++have;
+    meet(draw_cell(key, slot, cells, degree));
   }
+  for (std::uint32_t i = 0; i < have; ++i) bits[drawn[i] / 64] = 0;
+  rank_distinct(drawn.data(), have, out);
   return have;
 }
 
@@ -193,7 +199,7 @@ void pick_weighted(std::uint64_t key, const AliasCell* cells, std::span<const We
   if (degree <= kShortRow) return pick_short(key, short_sums(cells), degree, count, out);
   const std::uint32_t have = degree <= 64 ? detail::meet_word(key, cells, degree, count, out)
                              : count <= detail::kFew
-                                 ? detail::meet_few(key, cells, degree, count, out)
+                                 ? detail::meet_few(key, cells, degree, count, out, scratch.taken)
                                  : detail::meet_many(key, cells, degree, count, out, scratch.taken);
   if (have < count) detail::take_rest(key, weights, have, count, out, scratch.rest);
 }
