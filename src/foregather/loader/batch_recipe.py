@@ -135,8 +135,8 @@ class BatchRecipe:
             pace: says how many threads to use, where that may change.
         """
         joins, held, seen = can_join(self), [SMALL_BULK], beside or Beside()
-        # Few, so that no batch waits long for samples; two threads each are well used.
-        few = 1 if lean else max(2, count_threads(self.threads) // 2)
+        # Few, so that no batch waits long for samples and little is held: two threads share one.
+        few = 1 if lean else max(1, count_threads(self.threads) // 2)
 
         def most() -> int:
             return bulk if seen.sample < _LARGE_SAMPLE else min(bulk, few)
