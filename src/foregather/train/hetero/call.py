@@ -114,7 +114,8 @@ def prove_call(model: nn.Module, fast: Accelerated, batch: Any) -> str | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AccelerateWarning)  # the caller says why
-            given, named = (batch,), {}
+            given: tuple[Any, ...] = (batch,)
+            named: dict[str, Any] = {}
             if not takes_whole_batch(model):
                 given, named = typed_arguments(model, batch, torch.float32)
             for mode in (False, True):
