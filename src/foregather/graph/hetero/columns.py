@@ -14,13 +14,21 @@ from foregather.errors import InputError
 from foregather.graph.arrays import to_array
 from foregather.graph.on_disk.holdable import DTYPES
 
-__all__ = ["NO_TIME", "as_matrix", "check_times", "to_rows", "to_times"]
+__all__ = ["BATCH_NAMES", "NO_TIME", "as_matrix", "check_times", "to_rows", "to_times"]
 
 Array = npt.NDArray[Any]
 
 #: NaT as an integer; no time is this number.
 NO_TIME = np.iinfo(np.int64).min
 _MOST_DIMENSIONS = 8
+
+#: What a batch or PyG says about a node type itself; a feature should not be called so.
+BATCH_NAMES = frozenset(
+    [
+        *("n_id", "batch", "ptr", "num_nodes", "num_sampled_nodes", "input_id", "seed_id"),
+        *("seed_position", "seed_time", "batch_size", "y", "time"),
+    ]
+)
 
 
 def to_rows(value: Any, count: int, name: str, each: str) -> Array:

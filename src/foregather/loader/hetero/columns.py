@@ -14,6 +14,7 @@ import numpy.typing as npt
 from foregather.errors import InputError
 from foregather.gather.memory import gather
 from foregather.graph.features import Features
+from foregather.graph.hetero.columns import BATCH_NAMES
 from foregather.graph.hetero.graph import HeteroGraph
 from foregather.graph.hetero.names import EdgeType
 from foregather.graph.hetero.node_table import NodeTable
@@ -27,14 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["Columns", "edge_arrays", "edge_columns", "node_columns"]
 
 Array = npt.NDArray[Any]
-
-#: What a batch says about a node type itself; a feature may not be called so.
-_TAKEN = frozenset(
-    [
-        *("n_id", "batch", "ptr", "num_nodes", "num_sampled_nodes", "input_id", "seed_id"),
-        *("seed_position", "seed_time", "batch_size"),
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,7 +81,8 @@ def node_columns(table: NodeTable, node_type: str) -> Columns:
         StorageError: a file cannot be read.
     """
     known = {"y": table.labels, "time": table.time}
-    taken = _TAKEN | {name for name, values in known.items() if values is not None}
+    free = {name for name, values in known.items() if values is None}
+    taken = BATCH_NAMES - free
     for name in table.features:
         if name in taken:
             raise InputError(

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from foregather.errors import InputError
 from foregather.graph.convert.topology import check_weights
+from foregather.graph.convert.typed.databases.table import DatabaseTable
 from foregather.graph.convert.typed.description.node_spec import Foreign, NodeSpec
 from foregather.graph.convert.typed.description.spec import EdgeSpec
 from foregather.graph.convert.typed.lookup.index import Finder
@@ -63,10 +64,10 @@ def _columns(
         time = times_of(batch[spec.time], _where(spec, spec.time), rows)[there]
         check_times(time, "time", edges)
     if spec.weight is not None:
-        given = numbers_of(batch[spec.weight], _where(spec, spec.weight))[there]
+        given = numbers_of(batch[spec.weight], _where(spec, spec.weight), rows)[there]
         weight = check_weights(given, edges)
     if spec.features:
-        columns = [numbers_of(batch[one], _where(spec, one)) for one in spec.features]
+        columns = [numbers_of(batch[one], _where(spec, one), rows) for one in spec.features]
         features = np.stack(columns, axis=1)[there]
     return time, weight, features
 
@@ -94,7 +95,8 @@ def add_foreign(
 ) -> int:
     """Reads a foreign key of a table; returns how many of its values point nowhere.
 
-    A row is the source, the row that its key names the target. A row without a key has no edge.
+    A row is the source, the row that its key names the target. A row without a key has no edge; an
+    empty text is no key in a file, and one that points nowhere in a database, which has NULL.
 
     Raises:
         InputError: a key points nowhere and `strict` is on; names the column and the row.
@@ -107,7 +109,7 @@ def add_foreign(
     for batch in reader.batches(spec.file, [column], text):
         target = end.find(batch[column], where)
         given = batch[column].is_valid().to_numpy(zero_copy_only=False)
-        if is_text(batch[column]):
+        if is_text(batch[column]) and not isinstance(spec.file, DatabaseTable):
             filled = arrow().compute.not_equal(plain(batch[column]), "").fill_null(False)
             given = given & filled.to_numpy(zero_copy_only=False)
         nowhere = given & (target < 0)

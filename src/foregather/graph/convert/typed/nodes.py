@@ -112,7 +112,9 @@ class _Columns:
             check_times(times, "time", self._rows)
             self._array("time", np.int64).append(times)
         if spec.features:
-            columns = [numbers_of(batch[one], self._where(one)) for one in spec.features]
+            columns = [
+                numbers_of(batch[one], self._where(one), self._rows) for one in spec.features
+            ]
             x = self._array(self._feature("x"), np.float32, (len(columns),))
             x.append(np.stack(columns, axis=1))
         for column in spec.categories:
@@ -133,7 +135,7 @@ class _Columns:
         if is_text(column):
             self._coded("labels ", name).add(column)
             return
-        values = labels_of(column, self._where(name))
+        values = labels_of(column, self._where(name), self._rows)
         self._array("labels", values.dtype).append(values)
 
     def finish(self) -> TypeFacts:

@@ -15,8 +15,8 @@ __all__ = ["Reader"]
 _MOST_ROWS = 1 << 18
 _VALUE = 64  # bytes a value takes while its batch is converted: as read, decoded, and as numbers
 
-#: Size, time of the last change in ns, and inode of a file.
-Facts = tuple[int, int, int]
+#: Size, times in ns of the last change (of the bytes, and of anything), and inode of a file.
+Facts = tuple[int, int, int, int]
 
 
 class Reader:
@@ -80,5 +80,6 @@ def _facts(path: str) -> Facts:
     try:
         found = os.stat(path)
     except OSError:
-        return (-1, -1, -1)
-    return (found.st_size, found.st_mtime_ns, found.st_ino)
+        return (-1, -1, -1, -1)
+    # the second time cannot be set by programs, such as those that copy a file with its times
+    return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)

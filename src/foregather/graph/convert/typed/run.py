@@ -109,7 +109,7 @@ def convert_typed(
         "relations": [[*name, edges[name].edges] for name in sorted(edges)],
         "dropped": {show_edge_type(name): one.lost for name, one in edges.items() if one.lost},
         "reused": building.journal.reused,
-        "notes": [*spec.notes, *_notes(building)],
+        "notes": [*spec.notes, *_notes(spec, building)],
         "bytes": size,
         "seconds": time.perf_counter() - started,
         "peak_memory": peak_memory(),
@@ -200,9 +200,10 @@ def _facts(spec: Spec, splits: bool | SplitRule, building: Building) -> dict[str
     return facts
 
 
-def _notes(building: Building) -> list[str]:
+def _notes(spec: Spec, building: Building) -> list[str]:
     """What a user should know, in whole sentences."""
     found = []
+    timed = [one.name for one in spec.nodes if one.file is not None and one.time is not None]
     for name, one in building.types.items():
         if one.classes:
             found.append(f"Labels of {name} are {len(one.classes)} classes, by sorted name.")
@@ -210,6 +211,12 @@ def _notes(building: Building) -> list[str]:
             found.append(f"Feature {column} of {name} is {len(names)} categories, by sorted name.")
         if one.dates:
             found.append(f"Times of {name} are dates, as seconds since 1970.")
+    whole = [name for name in timed if not building.types[name].dates]
+    if whole and len(whole) < len(timed):
+        found.append(
+            f"Times of {', '.join(whole)} are whole numbers, which are compared with these dates "
+            "as they are: they must be seconds since 1970 too."
+        )
     if building.journal.reused:
         found.append(
             f"{building.journal.reused} finished steps of a conversion that was killed were kept."

@@ -90,11 +90,16 @@ def _dates(column: Any, where: str) -> Any:
     )
 
 
-def numbers_of(column: Any, where: str) -> npt.NDArray[np.float32]:
-    """Numbers as float32, NaN where there is nothing.
+def numbers_of(column: Any, where: str, start: int = 0) -> npt.NDArray[np.float32]:
+    """Numbers as float32, rounded, NaN where there is nothing.
+
+    Args:
+        column: the numbers.
+        where: the words for the column.
+        start: rows before it.
 
     Raises:
-        InputError: text, dates or lists.
+        InputError: text, dates or lists, or a number beyond float32; names the row.
     """
     pa = arrow()
     column = plain(column)
@@ -108,12 +113,21 @@ def numbers_of(column: Any, where: str) -> npt.NDArray[np.float32]:
         raise InputError(
             f"{where} holds {kind}, expected numbers; leave the column out, or encode it as numbers"
         )
-    values: Array = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    # not safe: whole numbers above 2^53 are rounded, as all others are to float32
+    values: Array = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     with np.errstate(over="ignore"):
-        return values.astype(np.float32)
+        found: npt.NDArray[np.float32] = values.astype(np.float32)
+    beyond = np.isinf(found) & ~np.isinf(values)
+    if beyond.any():
+        row = int(np.argmax(beyond))
+        raise InputError(
+            f"{where} holds {values[row]:g} in row {start + row + 1}, a number beyond float32; "
+            "leave the column out, or scale it"
+        )
+    return found
 
 
-def labels_of(column: Any, where: str) -> Array:
+def labels_of(column: Any, where: str, start: int = 0) -> Array:
     """Whole numbers as int64 with -1 for nothing, other numbers as float32 with NaN.
 
     Raises:
@@ -126,4 +140,4 @@ def labels_of(column: Any, where: str) -> Array:
         filled = column.cast(pa.int64()).fill_null(-1)
         values: Array = filled.to_numpy(zero_copy_only=False)
         return values
-    return numbers_of(column, where)
+    return numbers_of(column, where, start)

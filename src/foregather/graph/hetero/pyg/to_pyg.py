@@ -69,7 +69,7 @@ def _of_table(table: NodeTable) -> dict[str, Any]:
             taken[f"{name}_mask"] = _tensor(mask)
         else:  # a mask has neither an order nor repeats
             taken[f"{name}_idx"] = _tensor(ids)
-    both = sorted(found.keys() & taken.keys())
+    both = sorted(found.keys() & (taken.keys() | {"num_nodes", "time", "y"}))
     if both:
         raise InputError(
             f"the feature {both[0]!r} would take the place of what PyG calls so; rename it"

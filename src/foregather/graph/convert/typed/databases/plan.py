@@ -21,6 +21,7 @@ from foregather.graph.convert.typed.databases.catalogue import (
 from foregather.graph.convert.typed.databases.table import DatabaseTable, joined
 from foregather.graph.convert.typed.description.kind import database_kind
 from foregather.graph.convert.typed.description.node_spec import Foreign, NodeSpec
+from foregather.graph.hetero.columns import BATCH_NAMES
 from foregather.graph.hetero.names import check_name
 
 __all__ = ["TableWishes", "plan_database"]
@@ -80,18 +81,37 @@ def plan_database(
         raise InputError(f"{path.name} has no tables that become nodes")
     nodes: list[NodeSpec] = []
     notes: list[str] = []
+    plans: list[_TablePlan] = []
     several: set[tuple[str, tuple[str, ...]]] = set()  # keys of tables that others name
     for table in kept.values():
         plan = _TablePlan(path, table, catalogue, kept, wishes)
         nodes.append(plan.node(engine))
         notes.append(plan.said())
         several |= plan.asked
+        plans.append(plan)
+    _check_units(plans)
     gone = [one.name for one in catalogue.tables if one.name not in kept]
     if gone:
         notes.append(f"Tables left out as asked: {', '.join(gone)}.")
     if catalogue.views:
         notes.append(f"Views are left out: {', '.join(catalogue.views)}.")
     return [_with_keys(node, several) for node in nodes], notes
+
+
+def _check_units(plans: "Sequence[_TablePlan]") -> None:
+    """Refuses times that were chosen here and are whole numbers in one table, dates in another.
+
+    Raises:
+        InputError: nobody said that they are in one unit.
+    """
+    whole = [one for one in plans if one.time_kind == "whole numbers"]
+    dates = [one for one in plans if one.time_kind == "dates"]
+    if whole and dates and any(one.chose_time for one in (*whole, *dates)):
+        raise InputError(
+            f"the times of table {whole[0].name!r} are whole numbers and those of "
+            f"{dates[0].name!r} are dates, which become seconds since 1970; if both are in that "
+            "unit, name the time of each table in a description, else leave one out (time = '')"
+        )
 
 
 def _with_keys(node: NodeSpec, several: set[tuple[str, tuple[str, ...]]]) -> NodeSpec:
@@ -176,6 +196,24 @@ class _TablePlan:
             if one.name not in taken:
                 self._gone.append(f"{one.name} ({self._why(one)})")
 
+    @property
+    def name(self) -> str:
+        """Of the table."""
+        return self._table.name
+
+    @property
+    def chose_time(self) -> bool:
+        """Whether the time is the only date, which nobody named."""
+        return self._time is not None and self._wish.time is None
+
+    @property
+    def time_kind(self) -> str:
+        """What the time is stored as; empty where there is none."""
+        if self._time is None:
+            return ""
+        column = self._columns[self._time]
+        return "whole numbers" if "integer" in (column.kind, column.stored) else "dates"
+
     def _check_kinds(self, columns: list[str]) -> None:
         """Refuses columns that would be read as if they were empty.
 
@@ -256,7 +294,7 @@ class _TablePlan:
         if self._wish.categories is not None:
             return self._wish.categories
         taken = {self._time, *self._features, *self._wish.arrays}
-        taken |= {"x"} if self._features else set()
+        taken |= BATCH_NAMES | ({"x"} if self._features else set())
         return tuple(
             one.name
             for one in free
@@ -276,6 +314,8 @@ class _TablePlan:
             return f"more than {MOST_CATEGORIES} different texts"
         if column.kind == "text" and column.name in ("x", *self._wish.arrays):
             return "its name is that of a feature array"
+        if column.kind == "text" and column.name in BATCH_NAMES:
+            return "batches call something else so; rename it"
         if column.kind == "other":
             return f"{column.declared or 'values of several kinds'}, neither numbers nor text"
         return "not asked for"

@@ -16,6 +16,7 @@ from foregather.files import read_regular
 from foregather.graph.convert.typed.databases.plan import TableWishes, plan_database
 from foregather.graph.convert.typed.description.kind import database_kind
 from foregather.graph.convert.typed.description.node_spec import Foreign, NodeSpec, foreign_types
+from foregather.graph.hetero.columns import BATCH_NAMES
 from foregather.graph.hetero.names import EdgeType, check_edge_type, check_name, find_node_type
 
 if sys.version_info >= (3, 11):
@@ -252,6 +253,11 @@ def _node(name: Any, entry: Any, folder: Path) -> NodeSpec:
             raise InputError(f"{where} has arrays, but neither a file nor a count of its nodes")
     if made.features and "x" in made.arrays:
         raise InputError(f"{where} has features, which become x, and an array x; rename the array")
+    if odd := sorted(BATCH_NAMES & {*made.categories, *made.arrays}):
+        raise InputError(
+            f"{where} has a feature called {odd[0]!r}, as something else in a batch is; rename "
+            "the column"
+        )
     both = sorted(set(made.categories) & ({"x"} | made.arrays.keys() | set(made.features)))
     if both:
         raise InputError(
