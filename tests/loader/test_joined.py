@@ -168,7 +168,7 @@ def test_large_samples_are_made_few_at_a_time(monkeypatch):
         return sample(self, graph, seeds, **options)
 
     monkeypatch.setattr(Neighbor, "sample_bulk", counted)
-    options = {"batch_size": 2, "contents": PLAIN, "bulk": 8, "threads": 1}
+    options = {"batch_size": 2, "contents": PLAIN, "bulk": 8, "threads": 4}
     plain = list(Loader(graph_of(), [3, 2], **options))
     assert asked == [1, 2, 4, 8, 8, 8, 8, 6]
     asked.clear()

@@ -37,18 +37,22 @@ CORE = [
         _TYPED,
         (
             "typed: a tree sees the time of another",
-            "block[k] = {start_[at + k], times_[tree], degree_[at + k]};",
-            "block[k] = {start_[at + k], times_[tree / 2], degree_[at + k]};",
+            "block[k] = {step.start[at + k], times_[tree], step.degree[at + k]};",
+            "block[k] = {step.start[at + k], times_[tree / 2], step.degree[at + k]};",
         ),
         (
             "typed: last takes the first",
-            "      start_[at] += degree_[at] - last_edges;\n",
+            "      step.start[at] += step.degree[at] - step.cut;\n",
             "",
         ),
+    ),
+    *mutants(
+        "csrc/sampling/typed/typed_sample.hpp",
+        _TYPED,
         (
             "typed: trees draw under the first one's key",
-            "relation_key(layers_[tree], number);",
-            "relation_key(layers_[0], number);",
+            "relation_key(layers_[target.tree[static_cast<std::size_t>(i)]], step.number);",
+            "relation_key(layers_[0 * target.tree[static_cast<std::size_t>(i)]], step.number);",
         ),
     ),
     *mutants(
@@ -72,9 +76,13 @@ CORE = [
         _TYPED,
         (
             "typed: a layer expands what it found itself",
-            "const Span rows = frontier[graph.relations[r].target];",
-            "Span rows = frontier[graph.relations[r].target];\n"
-            "      rows.last = known(rule, graph.relations[r].target);",
+            "  for (std::size_t r = 0; r < graph.relations.size(); ++r) {\n"
+            "    if (!set(step, graph, rule, r, layer, frontier[graph.relations[r].target], out)) "
+            "continue;",
+            "  for (std::size_t r = 0; r < graph.relations.size(); ++r) {\n"
+            "    Span rows = frontier[graph.relations[r].target];\n"
+            "    rows.last = known(rule, graph.relations[r].target);\n"
+            "    if (!set(step, graph, rule, r, layer, rows, out)) continue;",
         ),
     ),
     *mutants(
@@ -103,7 +111,7 @@ CORE = [
         ),
         (
             "picks: with replacement not in order",
-            "bounded(key, slot, degree);\n  std::sort(out, out + count);",
+            "bounded(key, slot, degree);\n  detail::sort_even(out, count, degree);",
             "bounded(key, slot, degree);",
         ),
     ),
@@ -165,7 +173,7 @@ CORE = [
         ("choose: one more than asked", "found.resize(s);", "found.resize(s + 1);"),
     ),
     *mutants(
-        "csrc/sampling/layerwise/layerwise_worker.hpp",
+        "csrc/sampling/layerwise/layerwise_step.hpp",
         "sampling/test_layerwise.py",
         (
             "layer-wise: weights are not divided by inclusion",
@@ -182,22 +190,30 @@ CORE = [
             "rule_.debias == Debias::kReference && sum != 0 ? sum : 1;",
             "1;",
         ),
-        ("layer-wise: all layers share a key", "layer_key(batch, layer);", "layer_key(batch, 0);"),
     ),
     *mutants(
-        "csrc/sampling/nodewise/labor.cpp",
+        "csrc/sampling/layerwise/layerwise_worker.hpp",
+        "sampling/test_layerwise.py",
+        ("layer-wise: all layers share a key", "layer_key(batch, layer),", "layer_key(batch, 0),"),
+    ),
+    *mutants(
+        "csrc/sampling/nodewise/labor_draw.hpp",
         "sampling/test_labor.py",
         (
             "labor: a vertex at the limit is taken",
             "next += shared.low(static_cast<std::uint32_t>(ids[p])) < limit;",
             "next += shared.low(static_cast<std::uint32_t>(ids[p])) <= limit;",
         ),
-        ("labor: layers differ where they should share", "rule.same ? 0 : layer", "layer"),
         (
             "labor: weights forget the chance",
             "1.0 / static_cast<double>(row.degree) / chance;",
             "1.0 / static_cast<double>(row.degree);",
         ),
+    ),
+    *mutants(
+        "csrc/sampling/nodewise/labor.cpp",
+        "sampling/test_labor.py",
+        ("labor: layers differ where they should share", "rule.same ? 0 : layer", "layer"),
     ),
     *mutants(
         "csrc/sampling/nodewise/trees.hpp",

@@ -208,8 +208,7 @@ def load_model(folder: Path, trust_code: bool = False) -> tuple[nn.Module, Setti
 
 def read_environment(folder: Path) -> dict[str, Any]:
     """What environment.json says of the model, the graph, the threads and the ranks."""
-    if not is_there(folder):
-        raise StorageError(f"there is no run {folder}; name a folder made by foregather train")
+    _check_run(folder)
     try:
         facts = json.loads(read_regular(folder / "environment.json", _MOST_BYTES))
         counts = [facts["threads"], facts["model"]["width"], facts["model"]["classes"]]

@@ -131,4 +131,4 @@ def test_a_run_that_is_not_there(tmp_path, capsys):
     made = HeteroGraph({"c": NodeTable.of(2)}, {})
     made.save(tmp_path / "g")
     assert main(["infer", str(tmp_path / "none"), str(tmp_path / "g"), str(tmp_path / "o")]) != 0
-    assert "there is no run" in capsys.readouterr().err
+    assert "is not a run folder" in capsys.readouterr().err
