@@ -46,7 +46,11 @@ class TypedModel(nn.Module):
 
     def forward(self, batch: Any) -> Tensor:
         """Scores of the seeds of a batch; of all nodes of the type where a batch has no layers."""
-        hops, depth = Hops.of(batch, self.schema), len(self.layers)
+        return self.scores(self.rows(batch, Hops.of(batch, self.schema))[self.schema.place])
+
+    def rows(self, batch: Any, hops: Hops) -> list[Tensor]:
+        """Rows of the seeds of each type after the last layer."""
+        depth = len(self.layers)
         x = self.encode(batch, hops.nodes_within(depth))
         edges = [batch[name].edge_index for name in self.schema.edges]
         for place in range(depth):
@@ -54,7 +58,7 @@ class TypedModel(nn.Module):
             within = zip(edges, hops.edges_within(left), strict=True)
             kept = [pairs[:, :count] for pairs, count in within]
             x = self.step(place, x, kept, hops.nodes_within(left - 1))
-        return self.scores(x[self.schema.place])
+        return x
 
     def encode(self, batch: Any, counts: list[int]) -> list[Tensor]:
         """First rows of the first nodes of each type of a batch."""

@@ -1,0 +1,1 @@
+"""links: models that score pairs of nodes: encoders give rows, decoders compare them."""
