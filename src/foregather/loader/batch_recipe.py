@@ -22,6 +22,7 @@ from foregather.loader.batches.hop_counts import remember
 from foregather.loader.batches.joined import SMALL_BULK, can_join, join_batches, tensor_bytes
 from foregather.loader.batches.pyg_batch import sorted_edge_index, to_pyg
 from foregather.loader.links.asked import LinkRows, tree_rows
+from foregather.loader.links.left_out import left_out
 from foregather.loader.links.link_batch import with_links
 from foregather.loader.lookahead import growing_bulks
 from foregather.loader.memory.beside import Beside
@@ -107,6 +108,9 @@ class BatchRecipe:
             "first_batch": start,
             "threads": self.threads,
         }
+        exclude = left_out(dealt)
+        if exclude is not None:
+            options["exclude"] = exclude
         with span("sample"):
             if self.disjoint:
                 rows = [tree_rows(one) for one in dealt]

@@ -28,6 +28,7 @@ class Asked:
         label: one row per link, or None.
         time: what each link may see, or None.
         keys: what the trees of heads and of tails are keyed by; None without disjoint trees.
+        leaves_out: what sampling leaves out: "edges" or "pairs"; None: nothing.
         edge: which edges of the graph the links are; None if they are others.
     """
 
@@ -38,6 +39,7 @@ class Asked:
     label: "Tensor | None"
     time: Ids | None
     keys: tuple[Ids, Ids] | None
+    leaves_out: str | None
     edge: Ids | None
 
     @property

@@ -4,6 +4,7 @@ A link is a row of its own: the same pair may be asked about many times, with ot
 """
 
 from dataclasses import dataclass
+from dataclasses import replace as replaced
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -14,11 +15,12 @@ from foregather.errors import InputError
 from foregather.graph.arrays import to_array, to_ids
 from foregather.graph.hetero.columns import to_times
 from foregather.graph.mapped import fetch, take
+from foregather.sampling.links.negatives import Negatives
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["EdgeLinks", "Ends", "GivenLinks", "InputLinks", "read_ends"]
+__all__ = ["EdgeLinks", "Ends", "GivenLinks", "InputLinks", "known_links", "read_ends"]
 
 Ids = npt.NDArray[np.int64]
 
@@ -40,6 +42,10 @@ class Ends(Protocol):
     @property
     def count(self) -> int:
         """How many links there are."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, but for those of the graph."""
 
     @property
     def digest(self) -> str:
@@ -75,6 +81,11 @@ class GivenLinks:
         return int(self.src.size)
 
     @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.src.nbytes + self.dst.nbytes + (0 if self.edge is None else self.edge.nbytes)
+
+    @property
     def digest(self) -> str:
         """Identifies them and their order."""
         return _hashed(self.src, self.dst)
@@ -106,6 +117,11 @@ class EdgeLinks:
     def count(self) -> int:
         """How many links there are."""
         return int(self.graph.indices.size)
+
+    @property
+    def nbytes(self) -> int:
+        """None: they are those of the graph."""
+        return 0
 
     @property
     def digest(self) -> str:
@@ -171,9 +187,39 @@ class InputLinks:
             parts.append(_hashed(self.time))
         return " ".join(parts)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, but for those of the graph."""
+        label = 0 if self.label is None else self.label.nbytes
+        return self.ends.nbytes + label + (0 if self.time is None else self.time.nbytes)
+
+    def beside(self, negatives: Negatives) -> "InputLinks":
+        """The same with labels that leave 0 to negatives, by PyG's rule.
+
+        Raises:
+            InputError: there are labels, and triplets have no place for them.
+        """
+        if self.label is None:
+            return self
+        if not negatives.is_binary:
+            raise InputError(
+                "edge_label was given, but triplets have no labels: src_index, dst_pos_index and "
+                "dst_neg_index say which ends are positive; leave it out, or use mode='binary'"
+            )
+        return replaced(self, label=self.label + 1) if self.label.min() == 0 else self
+
     def on(self, graph: HasEdges) -> "InputLinks":
         """The same over the same graph with other arrays in memory."""
-        return InputLinks(self.ends.on(graph), self.label, self.time)
+        return replaced(self, ends=self.ends.on(graph))
+
+
+def known_links(graph: HasEdges, ends: Ends) -> Any:
+    """Edges of a graph or relation and given links, as `NegativeSampler` takes them."""
+    if isinstance(ends, EdgeLinks):
+        return graph
+    every = EdgeLinks(graph)
+    both = every.at(np.arange(every.count)), ends.at(np.arange(ends.count))
+    return np.stack([np.concatenate(side) for side in zip(*both, strict=True)])
 
 
 def read_ends(value: Any, num_src: int, num_dst: int, name: str = "edge_label_index") -> GivenLinks:
@@ -231,3 +277,14 @@ def _hashed_label(label: "Tensor") -> str:
 
     raw = label.contiguous().reshape(-1).view(torch.uint8).numpy()
     return f"{label.dtype}{list(label.shape[1:])}:{_hashed(raw)}"
+
+
+def named_ends(asked: Any, num_src: int, num_dst: int) -> tuple[GivenLinks, Any, Any]:
+    """Ends, labels and times of links: `graph.links.Links`, or pairs, which have none of their own.
+
+    Raises:
+        InputError: see `read_ends`.
+    """
+    if hasattr(asked, "sources") and hasattr(asked, "targets"):
+        return read_ends(asked.index, num_src, num_dst), asked.labels, asked.time
+    return read_ends(asked, num_src, num_dst), None, None

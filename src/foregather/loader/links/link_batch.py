@@ -29,6 +29,8 @@ class LinkBatch(Batch):
         src_index: int64 [P], with triplets: positions of the sources; else None.
         dst_pos_index: int64 [P]: of the targets.
         dst_neg_index: int64 [P], or [P, amount]: of the targets of negatives.
+        edge_label_time: int64 [P + Q], if the graph has the times of its links; else None.
+        seed_time: int64 [P]: the same with triplets.
     """
 
     edge_label_index: "Tensor | None" = None
@@ -36,6 +38,8 @@ class LinkBatch(Batch):
     src_index: "Tensor | None" = None
     dst_pos_index: "Tensor | None" = None
     dst_neg_index: "Tensor | None" = None
+    edge_label_time: "Tensor | None" = None
+    seed_time: "Tensor | None" = None
 
 _OF_LINKS = tuple(one.name for one in fields(LinkBatch) if one.name not in _OF_BATCH)
 

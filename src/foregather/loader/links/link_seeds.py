@@ -34,12 +34,15 @@ class LinkTask:
         sampler: draws their negatives; None: there are none.
         one_type: sources and targets are nodes of one type.
         disjoint: every end has its own tree.
+        leaves_out: "edges" leaves out the edges that links are, "pairs" all edges between their
+            ends; None: nothing is left out.
     """
 
     links: InputLinks
     sampler: "NegativeSampler | None" = None
     one_type: bool = True
     disjoint: bool = False
+    leaves_out: str | None = None
 
     @property
     def triplet(self) -> bool:
@@ -50,7 +53,15 @@ class LinkTask:
     def digest(self) -> str:
         """Identifies the links and the rule of their negatives."""
         rule = "no negatives" if self.sampler is None else repr(self.sampler.negatives)
-        return f"{self.links.count} links {self.links.digest}, {rule}"
+        left = "nothing" if self.leaves_out is None else f"{self.leaves_out} of links"
+        return f"{self.links.count} links {self.links.digest}, {rule}, without {left}"
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the links and of what negatives are drawn from."""
+        parts = () if self.sampler is None else (self.sampler.src, self.sampler.dst, self.sampler.known)
+        arrays = [value for part in parts if part is not None for value in vars(part).values()]
+        return self.links.nbytes + sum(getattr(value, "nbytes", 0) for value in arrays)
 
     def draw(self, position: Ids, seed: int, epoch: int) -> Drawn:
         """The ends of the links at these positions, and of their negatives."""
@@ -76,6 +87,7 @@ class LinkTask:
             label=None if label is None else label[torch.from_numpy(position)],
             time=None if time is None else time[position],
             keys=self._keys(position, drawn) if self.disjoint else None,
+            leaves_out=self.leaves_out,
             edge=self.links.ends.edges(position),
         )
 
