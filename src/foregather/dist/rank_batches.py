@@ -201,10 +201,10 @@ class RankBatches:
             empty = recipe.assembler.empty_rows  # memory of earlier batches, where it is free again
             reduce = self._reduce(recipe, bulk, later, scratch)
             rows = self.rows.fetch(bulk, later, empty, reduce)
-        for step, (sample, (nodes, input_id)) in enumerate(zip(bulk, dealt, strict=True), start):
+        for step, (sample, asked) in enumerate(zip(bulk, dealt, strict=True), start):
             own = next(rows) if rows is not None else None
-            batch = recipe.assembler.batch(sample, nodes, input_id, own)
-            yield recipe.finish(replace(batch, share=self.share(recipe.seeds, step)))
+            batch = recipe.assembler.batch(sample, *asked, own)
+            yield recipe.finish(replace(batch, share=self.share(recipe.seeds, step)), asked)
             del batch, own
 
     def _reduce(

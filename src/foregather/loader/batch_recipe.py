@@ -21,6 +21,9 @@ from foregather.loader.batches.first_sums import tie_sums
 from foregather.loader.batches.hop_counts import remember
 from foregather.loader.batches.joined import SMALL_BULK, can_join, join_batches, tensor_bytes
 from foregather.loader.batches.pyg_batch import sorted_edge_index, to_pyg
+from foregather.loader.links.asked import LinkRows, tree_rows
+from foregather.loader.links.left_out import left_out
+from foregather.loader.links.link_batch import with_links
 from foregather.loader.lookahead import growing_bulks
 from foregather.loader.memory.beside import Beside
 from foregather.loader.memory.budget import Budget, count_threads, kept_bytes
@@ -79,7 +82,8 @@ class BatchRecipe:
 
     def on(self, graph: Graph) -> "BatchRecipe":
         """Returns the same recipe over the same graph with other arrays in memory."""
-        return replaced(self, graph=graph, assembler=self.assembler.on(graph))
+        seeds, assembler = self.seeds.on(graph), self.assembler.on(graph)
+        return replaced(self, graph=graph, seeds=seeds, assembler=assembler)
 
     def using(self, threads: int) -> "BatchRecipe":
         """Returns the same recipe with another number of threads."""
@@ -104,9 +108,12 @@ class BatchRecipe:
             "first_batch": start,
             "threads": self.threads,
         }
+        exclude = left_out(dealt)
+        if exclude is not None:
+            options["exclude"] = exclude
         with span("sample"):
             if self.disjoint:
-                rows = [input_id for _, input_id in dealt]
+                rows = [tree_rows(one) for one in dealt]
                 return check_trees(self.sampler).sample_trees(self.graph, nodes, rows, **options)
             if topology is not None:
                 return topology.sample_bulk(self.sampler, nodes, **options)
@@ -166,20 +173,22 @@ class BatchRecipe:
         sampled = self.sample(dealt, epoch, start)
         seen.note(sampled.nbytes // max(1, len(sampled)), len(sampled), 0)
 
-        def make(sample: Sample, nodes: Ids, input_id: Ids, nbytes: int) -> list[Any]:
+        def make(sample: Sample, rows: tuple[Ids, Ids], nbytes: int) -> list[Any]:
             with span("assemble"):
-                batch = self.assembler.batch(sample, nodes, input_id)
+                batch = self.assembler.batch(sample, *rows)
             if self.budget is not None:
                 self.budget.check(nbytes, batch.nbytes)
             held[0] = tensor_bytes(batch)
             seen.note(0, 1, held[0])
-            return [self.finish(batch)]
+            return [self.finish(batch, rows)]
 
-        for sample, (nodes, input_id) in zip(sampled, dealt, strict=True):
-            yield partial(make, sample, nodes, input_id, sampled.nbytes)
+        for sample, rows in zip(sampled, dealt, strict=True):
+            yield partial(make, sample, rows, sampled.nbytes)
 
-    def finish(self, batch: Batch) -> Any:
-        """Returns the batch in the requested form."""
+    def finish(self, batch: Batch, rows: tuple[Ids, Ids] | None = None) -> Any:
+        """Returns the batch in the requested form; `rows` are those that were dealt for it."""
+        if isinstance(rows, LinkRows):
+            batch = with_links(batch, rows.asked)
         if self.edge_index == "EdgeIndex" and batch.edge_index is not None:
             edges = sorted_edge_index(batch.edge_index, batch.num_nodes)
             batch = replaced(batch, edge_index=edges)

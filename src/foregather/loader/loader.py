@@ -160,7 +160,7 @@ class Loader(EpochLoader):
         recipe = BatchRecipe(
             view,
             rule,
-            Seeds.make(graph, input_nodes, batch_size, shuffle, drop_last, seed),
+            self._seeds(graph, input_nodes, (batch_size, shuffle, drop_last, seed)),
             Assembler(
                 view,
                 held.labels,
@@ -189,6 +189,10 @@ class Loader(EpochLoader):
             self._source.adapts = prefetch == "auto"
         # loops under a budget, or over ranks, take turns; others share nothing
         self._turns = Turns(grid is not None) if made.turns else None
+
+    def _seeds(self, graph: Graph, asked: Any, dealt: tuple[Any, Any, Any, Any]) -> Seeds:
+        """What is asked about, and how it is dealt: batch_size, shuffle, drop_last and seed."""
+        return Seeds.make(graph, asked, *dealt)
 
     # ---- queries ---------------------------------------------------------------------------
 

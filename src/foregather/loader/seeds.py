@@ -144,6 +144,10 @@ class Seeds:
             position[:] = np.arange(first * self.batch_size, first * self.batch_size + ptr[-1])
         return *self.at(position), ptr
 
+    def on(self, graph: Any) -> "Seeds":
+        """Returns the same over the same graph with other arrays in memory."""
+        return self
+
     def at(self, position: Ids) -> tuple[Ids, Ids]:
         """Returns the node ids and `input_id` of the input nodes at these positions."""
         nodes = position if self.nodes is None else self.nodes[position]

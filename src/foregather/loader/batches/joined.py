@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from foregather.loader.batches.assemble import Assembler
 from foregather.loader.batches.batch import Batch
+from foregather.loader.seeds import Seeds
 from foregather.observe.trace import span
 from foregather.sampling.fused import FusedSampler
 
@@ -36,6 +37,7 @@ def can_join(recipe: "BatchRecipe") -> bool:
         and recipe.edge_index == "tensor"
         and recipe.budget is None
         and not recipe.disjoint
+        and type(recipe.seeds) is Seeds  # links have more to say about a batch
         and recipe.seeds.drawn is None
         and assembler.norm is None
         and assembler.leaves == "rows"

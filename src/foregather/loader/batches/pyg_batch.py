@@ -18,7 +18,6 @@ __all__ = ["has_pyg", "sorted_edge_index", "to_pyg"]
 
 #: Not copied to a Data: handled separately below, or not part of PyG's contract.
 _APART = ("edge_index", "layers", "number")
-_NAMES = ("edge_index", *(f.name for f in fields(Batch) if f.name not in _APART))
 
 
 def has_pyg() -> bool:
@@ -40,7 +39,8 @@ def to_pyg(batch: Batch) -> Any:
     Fields that are None are left out, as in PyG; `num_nodes` is always set. With
     `expand="per-layer"` there is `layers` and no `edge_index`.
     """
-    held = {name: value for name in _NAMES if (value := getattr(batch, name)) is not None}
+    names = _names(type(batch))
+    held = {name: value for name in names if (value := getattr(batch, name)) is not None}
     held["num_nodes"] = batch.num_nodes
     if batch.layers is not None:
         held["layers"] = batch.layers
@@ -51,6 +51,12 @@ def to_pyg(batch: Batch) -> Any:
     else:
         _set_each(data, held)
     return data
+
+
+@cache
+def _names(kind: type[Batch]) -> tuple[str, ...]:
+    """What is copied of a batch of this class."""
+    return ("edge_index", *(one.name for one in fields(kind) if one.name not in _APART))
 
 
 def _set_each(data: Any, held: dict[str, Any]) -> None:

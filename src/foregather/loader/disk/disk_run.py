@@ -134,7 +134,7 @@ class DiskRun:
         while current is not None:
             upcoming: _Planned | None = None
             asked, soon = False, len(current.bulk) - _SOON
-            for number, (sample, (nodes, input_id)) in enumerate(
+            for number, (sample, dealt) in enumerate(
                 zip(current.bulk, current.dealt, strict=True)
             ):
                 if begun and not asked and number >= soon:  # the first batch waits for no other
@@ -144,9 +144,9 @@ class DiskRun:
                     with span("gather"):
                         rows = features.step(scratch.rows(len(sample.node)))
                 with span("assemble"):
-                    batch = maker.assembler.batch(sample, nodes, input_id, rows)
+                    batch = maker.assembler.batch(sample, *dealt, rows)
                 _check(lent.layout, batch.nbytes, scratch.nbytes)
-                yield maker.finish(batch)
+                yield maker.finish(batch, dealt)
                 del batch, rows
             current = upcoming if asked else self._queue_next(features, source)
 

@@ -19,7 +19,7 @@ from foregather.loader.hetero.hetero_batch import HeteroAssembler
 from foregather.loader.hetero.hetero_recipe import HeteroRecipe
 from foregather.loader.hetero.identity import hetero_identity
 from foregather.loader.hetero.input_rows import RowTimes, split_input
-from foregather.loader.hetero.rule import check_rule, make_rule
+from foregather.loader.hetero.rule import HeteroSampler, check_rule, make_rule
 from foregather.loader.seeds import Seeds
 from foregather.loader.source import MemorySource
 from foregather.sampling.hetero.hetero_neighbor import SubgraphType, TemporalStrategy, TimeLevel
@@ -137,27 +137,40 @@ class HeteroLoader(EpochLoader):
             "weight_attr": weight_attr,
         }
         rule = make_rule(graph, num_neighbors, sampler, options)
-        kind, nodes = split_input(graph, input_nodes)
-        with about(f"node type {kind!r}"):
-            seeds = Seeds.make(graph.nodes[kind], nodes, batch_size, shuffle, drop_last, seed)
-            times = RowTimes.make(graph, kind, seeds.count, rule, input_time)
-        check_rule(rule, graph, kind, threads)
         self._stamp = Stamp.of(graph)
         pin = str(device).startswith("cuda")
-        self._maker = HeteroRecipe(
-            graph,
-            rule,
-            kind,
-            seeds,
-            times,
-            self._assembler(graph, rule.time, pin, threads),
-            threads,
-        )
+        dealt = (batch_size, shuffle, drop_last, seed)
+        self._maker = self._recipe(graph, rule, (input_nodes, input_time), dealt, (pin, threads))
         self._bulk, self._turns = to_whole(bulk, "bulk", 1), None
         self._source = MemorySource(self._bulk)
         self._source.adapts = prefetch == "auto"
         self._digest: list[str] = []
         self._go_to(0, 0)
+
+    def _recipe(
+        self,
+        graph: HeteroGraph,
+        rule: HeteroSampler,
+        asked: tuple[Any, Any],
+        dealt: tuple[Any, Any, Any, Any],
+        how: tuple[bool, int],
+    ) -> HeteroRecipe:
+        """What batches are made of.
+
+        Args:
+            graph: the graph.
+            rule: the sampler.
+            asked: input_nodes and input_time.
+            dealt: batch_size, shuffle, drop_last and seed.
+            how: whether tensors are page-locked, and threads.
+        """
+        kind, nodes = split_input(graph, asked[0])
+        with about(f"node type {kind!r}"):
+            seeds = Seeds.make(graph.nodes[kind], nodes, *dealt)
+            times = RowTimes.make(graph, kind, seeds.count, rule, asked[1])
+        check_rule(rule, graph, kind, how[1])
+        made = self._assembler(graph, rule.time, *how)
+        return HeteroRecipe(graph, rule, kind, seeds, times, made, how[1])
 
     def _assembler(
         self, graph: HeteroGraph, level: TimeLevel | None, pin: bool, threads: int

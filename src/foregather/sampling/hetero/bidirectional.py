@@ -10,7 +10,7 @@ import numpy.typing as npt
 from foregather.graph.hetero.names import EdgeType, show_edge_type
 from foregather.sampling.hetero.hetero_bulk import EdgeSample, HeteroSample
 
-__all__ = ["add_reverse_edges", "reverse_relations"]
+__all__ = ["add_reverse_edges", "reverse_of", "reverse_relations"]
 
 Local = npt.NDArray[np.uint32]
 
@@ -21,28 +21,34 @@ def reverse_relations(edge_types: Sequence[EdgeType]) -> dict[EdgeType, EdgeType
     That is `rev_` and its name (and the other way round), or itself between nodes of one type, or
     the only relation in the other direction. A warning names a relation that has none.
     """
-    known, found = set(edge_types), {}
+    found = {}
     for one in edge_types:
-        source, name, target = one
-        backward = (target, f"rev_{name}", source)
-        forward = (target, name.removeprefix("rev_"), source)
-        others = [other for other in edge_types if (other[2], other[0]) == (source, target)]
-        if backward in known:
-            found[one] = backward
-        elif name.startswith("rev_") and forward in known:
-            found[one] = forward
-        elif source == target:
-            found[one] = one
-        elif len(others) == 1:
-            found[one] = others[0]
-        else:
-            warnings.warn(
-                f"relation {show_edge_type(one)} has no reverse (a relation rev_{name}, or the "
-                "only one in the other direction); its edges stay in their direction",
-                UserWarning,
-                stacklevel=4,
-            )
+        back = reverse_of(one, edge_types)
+        if back is not None:
+            found[one] = back
+            continue
+        warnings.warn(
+            f"relation {show_edge_type(one)} has no reverse (a relation rev_{one[1]}, or the "
+            "only one in the other direction); its edges stay in their direction",
+            UserWarning,
+            stacklevel=4,
+        )
     return found
+
+
+def reverse_of(edge_type: EdgeType, edge_types: Sequence[EdgeType]) -> EdgeType | None:
+    """The reverse of one of these relations, by the rule of `reverse_relations`; None: none."""
+    source, name, target = edge_type
+    backward = (target, f"rev_{name}", source)
+    forward = (target, name.removeprefix("rev_"), source)
+    if backward in edge_types:
+        return backward
+    if name.startswith("rev_") and forward in edge_types:
+        return forward
+    if source == target:
+        return edge_type
+    others = [other for other in edge_types if (other[2], other[0]) == (source, target)]
+    return others[0] if len(others) == 1 else None
 
 
 def add_reverse_edges(sample: HeteroSample, reverse: Mapping[EdgeType, EdgeType]) -> HeteroSample:

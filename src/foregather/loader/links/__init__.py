@@ -1,0 +1,1 @@
+"""links: from links that are asked about to batches around their two ends."""
