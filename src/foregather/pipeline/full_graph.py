@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -41,6 +42,7 @@ from foregather.pipeline.state import (
 __all__ = ["EpochReport", "FullGraph"]
 
 MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
+Rate = Callable[[npt.NDArray[Any], npt.NDArray[np.int64]], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,24 +251,36 @@ class FullGraph:
 
     def accuracies(self, splits: Sequence[str]) -> dict[str, float]:
         """Evaluates several splits with one inference."""
+        labels = self.engine.stage.topology.graph.labels
+        if labels is None or labels.ndim != 1 or labels.dtype.kind not in "iu":
+            raise InputError("labels are not classes; use rated() with your own measure")
+
+        def share(scores: npt.NDArray[Any], nodes: npt.NDArray[np.int64]) -> float:
+            classes = np.asarray(labels[nodes], np.int64)
+            right = scores[nodes].argmax(1) == classes
+            return float(right[classes >= 0].mean()) if (classes >= 0).any() else float("nan")
+
+        return self.rated(share, splits)
+
+    def rated(self, rate: Rate, splits: Sequence[str]) -> dict[str, float]:
+        """Rates splits by your own measure, with one inference; all ranks get the same.
+
+        Args:
+            rate: a function of the scores of all nodes [N, columns] and the nodes of a split,
+                called on one rank.
+            splits: names of splits.
+
+        Raises:
+            InputError: there is no such split.
+        """
         graph = self.engine.stage.topology.graph
         ids = {split: graph.split(split) for split in splits}
-        if graph.labels is None or graph.labels.ndim != 1 or graph.labels.dtype.kind not in "iu":
-            raise InputError("labels are not classes; use infer() and compute your own measure")
         scores = self.infer()
-        counts = torch.zeros(2, len(ids), dtype=torch.float64)
+        values = torch.zeros(len(ids), dtype=torch.float64)
         if scores is not None and self.link.way == 0:
-            guess = scores.argmax(1).cpu().numpy()
-            for place, nodes in enumerate(ids.values()):
-                labels = np.asarray(graph.labels[nodes], np.int64)
-                known = labels >= 0
-                right = (guess[nodes] == labels)[known].sum()
-                counts[:, place] = torch.tensor([right, known.sum()])
-        right, total = self.link.agree(counts, torch.add).tolist()
-        return {
-            split: r / t if t else float("nan")
-            for split, r, t in zip(ids, right, total, strict=True)
-        }
+            rows = scores.detach().cpu().numpy()
+            values = torch.tensor([rate(rows, nodes) for nodes in ids.values()], dtype=values.dtype)
+        return dict(zip(ids, self.link.agree(values, torch.add).tolist(), strict=True))
 
     # ---- predicted bytes, and state ----------------------------------------------------------
 

@@ -196,9 +196,9 @@ def _targets(
     assert graph.labels is not None
     train = np.zeros(graph.num_nodes, np.bool_)
     train[graph.split(split)] = True
-    if graph.labels.dtype.kind == "i":
-        known = graph.labels >= 0
-        train &= known if known.ndim == 1 else known.any(axis=1)
+    given = graph.labels
+    known = ~np.isnan(given) if given.dtype.kind == "f" else given != -1
+    train &= known if known.ndim == 1 else known.any(axis=1)
     if not train.any():
         raise InputError(f"split {split!r} has no labelled node, so there is nothing to learn")
     rows, labels = [], []

@@ -20,9 +20,10 @@ from foregather.graph.on_disk.npy import map_array
 from foregather.train.fit import Training, evaluate
 from foregather.train.from_settings import infer_options, make_model
 from foregather.train.infer import check_infer, infer
-from foregather.train.metrics import Labelled, accuracy, has_labels
+from foregather.train.metrics import Labelled, has_labels
 from foregather.train.parallel_model import whole_weights
 from foregather.train.settings import TrainSettings
+from foregather.train.tasks.goal import Goal
 from foregather.train.trainer import Record
 
 if TYPE_CHECKING:
@@ -52,26 +53,34 @@ def split_nodes(graph: Labelled, split: str) -> Nodes | None:
 
 
 def final_scores(trainer: "SampledTrainer") -> Record:
-    """Computes accuracy by split of the best weights, and says how.
+    """Computes the metric by split of the best weights, says how, and what a constant reaches.
 
-    A split without labels has no accuracy; it is listed under `not_scored`.
+    A split without labels has no score; it is listed under `not_scored`.
     """
-    nodes, bare = scored_splits(trainer.graph, trainer.settings.train, trainer.say)
-    return {**_scores(trainer, nodes), **bare} if nodes else bare
+    graph, goal, train = trainer.graph, trainer.training.goal, trainer.settings.train
+    nodes, facts = scored_splits(graph, goal, train, trainer.say)
+    if not nodes:
+        return facts
+    return {**_scores(trainer, nodes), **goal.baselines(graph, train.split, nodes), **facts}
 
 
 def scored_splits(
-    graph: Labelled, train: TrainSettings, say: Callable[[str], None]
+    graph: Labelled, goal: Goal, train: TrainSettings, say: Callable[[str], None]
 ) -> tuple[dict[str, Nodes], Record]:
-    """The nodes of the splits that are scored at the end, and which are not for want of labels."""
+    """The nodes of the splits that are scored at the end, and the facts known before.
+
+    These are names of task and metric, and which splits are not scored for want of labels.
+    """
     wanted = {"valid": train.valid, "test": train.test}
     found = {name: split_nodes(graph, split) for name, split in wanted.items()}
     there = {name: ids for name, ids in found.items() if ids is not None}
-    nodes = {name: ids for name, ids in there.items() if has_labels(graph, ids)}
-    bare: Record = {"not_scored": sorted(there.keys() - nodes)} if len(nodes) < len(there) else {}
-    for name in bare.get("not_scored", ()):
+    nodes = {name: ids for name, ids in there.items() if has_labels(graph, ids, goal.task.known)}
+    facts: Record = goal.facts()
+    if len(nodes) < len(there):
+        facts["not_scored"] = sorted(there.keys() - nodes)
+    for name in facts.get("not_scored", ()):
         say(f"the split {wanted[name]!r} is not scored: no node of it has a label")
-    return nodes, bare
+    return nodes, facts
 
 
 @contextmanager
@@ -87,7 +96,7 @@ def best_weights(training: Training) -> Iterator[None]:
 
 
 def _scores(trainer: "SampledTrainer", nodes: Mapping[str, Nodes]) -> Record:
-    """Returns accuracies with every edge, or sampled, and which of the two."""
+    """Returns scores with every edge, or sampled, and which of the two."""
     training, why = trainer.training, ""
     with best_weights(training):
         if trainer.settings.train.final == "exact":
@@ -105,9 +114,11 @@ def _scores(trainer: "SampledTrainer", nodes: Mapping[str, Nodes]) -> Record:
 
 def _sampled(trainer: "SampledTrainer", nodes: Mapping[str, Nodes]) -> dict[str, float]:
     trainer.reopen()
-    loader, model = trainer.training.loader, trainer.training.model
+    training, together = trainer.training, trainer.together
+    loader, model, goal = training.loader, training.model, training.goal
     return {
-        name: evaluate(model, loader.beside(ids), trainer.together) for name, ids in nodes.items()
+        name: evaluate(model, loader.beside(ids), together, goal=goal)
+        for name, ids in nodes.items()
     }
 
 
@@ -132,7 +143,7 @@ def check_exact(trainer: "SampledTrainer") -> None:
 def exact_scores(
     trainer: "SampledTrainer", model: nn.Module, nodes: Mapping[str, Nodes]
 ) -> dict[str, float]:
-    """Computes accuracy with every edge, on rank 0.
+    """Computes the metric with every edge, on rank 0.
 
     Raises:
         BudgetError: the run's budget is too small.
@@ -149,7 +160,8 @@ def exact_scores(
         try:
             labels, rows = trainer.graph.labels, map_array(out)
             assert labels is not None
-            return {name: accuracy(rows, labels, ids) for name, ids in nodes.items()}
+            rate = trainer.training.goal.rate_nodes
+            return {name: rate(rows, labels, ids) for name, ids in nodes.items()}
         finally:
             out.unlink()
 

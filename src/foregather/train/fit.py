@@ -21,17 +21,11 @@ from foregather.observe.progress import Progress, peak_memory
 from foregather.observe.trace import span
 from foregather.train.checkpoints.checkpoint import is_sharded
 from foregather.train.device import in_precision
-from foregather.train.metrics import (
-    count_known,
-    count_right,
-    forward,
-    has_labels,
-    loss_of,
-    plan_facts,
-    share,
-)
+from foregather.train.metrics import Accumulator, Metric, forward, has_labels, plan_facts
 from foregather.train.rank_agreement import Together
 from foregather.train.run_counters import Meter
+from foregather.train.tasks.find import find_task
+from foregather.train.tasks.goal import Goal, choose_metric
 from foregather.train.trainer import Record, epochs_without_gain, run_epochs
 
 __all__ = ["SampledEpochs", "Training", "evaluate", "fit"]
@@ -55,6 +49,9 @@ class Training:
         fast: called instead of `model`, also for evaluation: the same scores in less time, such as
             `nn.accelerate(model)`.
         precision: of forward passes in training: "float32", or "bfloat16" by torch's autocast.
+        goal: task and metric; None: as the labels of the loader's graph suggest, with the usual
+            metric of that task.
+        scored: the metric of the current epoch, on this rank.
     """
 
     model: nn.Module
@@ -69,12 +66,16 @@ class Training:
     meter: Meter = None  # type: ignore[assignment]  # made below: it needs the loader
     fast: nn.Module | None = None
     precision: str = "float32"
+    goal: Goal = None  # type: ignore[assignment]  # likewise
+    scored: Accumulator | None = None
 
     def __post_init__(self) -> None:
         if self.precision not in ("float32", "bfloat16"):
             raise InputError(f"precision is {self.precision!r}, expected 'float32' or 'bfloat16'")
         if self.meter is None:
             self.meter = Meter(self.loader)
+        if self.goal is None:
+            self.goal = _usual_goal(self.loader)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but random numbers, which belong to the process."""
@@ -87,6 +88,7 @@ class Training:
             "best": self.best,
             "counted": self.counted | self.meter.state(),
             "accelerated": self.given_up(),
+            "scored": None if self.scored is None else self.scored.state(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -98,7 +100,10 @@ class Training:
             self.scheduler.load_state_dict(state["scheduler"])
         self.history, self.counted = list(state["history"]), dict(state["counted"])
         self.meter.load(self.counted)
-        self.best = state["best"]
+        self.best, self.scored = state["best"], None
+        if (scored := state.get("scored")) is not None:
+            self.scored = self.goal.metric.start()
+            self.scored.merge(scored)
         if (
             isinstance(self.fast, Accelerated)
             and (given_up := state.get("accelerated")) is not None
@@ -141,7 +146,13 @@ class Training:
 
     def without_gain(self) -> int:
         """Epochs since the best validation; 0 without validation."""
-        return epochs_without_gain(self.history)
+        return epochs_without_gain(self.history, self.goal.metric)
+
+
+def _usual_goal(loader: Loader) -> Goal:
+    """What the labels of a loader's graph suggest."""
+    task = find_task(loader.graph, loader.input_nodes)
+    return Goal(task, choose_metric(task))
 
 
 def fit(
@@ -158,13 +169,14 @@ def fit(
     Args:
         training: changed in place.
         epochs: total number of epochs.
-        valid: chooses the best epoch: a loader, or a function that returns a score.
+        valid: chooses the best epoch: a loader, or a function that returns a score, of which the
+            larger is better unless `training.goal.metric` says otherwise.
         patience: stop after this many epochs without a better score; 0 never stops.
         after_batch: called after each step, where a checkpoint may be made; may raise to stop.
         after_epoch: called with the record of each epoch, which it may extend.
 
     Returns:
-        `training.history`: loss, accuracy, seconds, seconds waited for batches, reads, peak memory.
+        `training.history`: loss, metric, seconds, seconds waited for batches, reads, peak memory.
         `beside` counts what was read or sent for anything but the epoch's own batches: the trial
         step and validation. `scored` says how `valid` was computed.
 
@@ -172,7 +184,9 @@ def fit(
         InputError: no node of `valid` has a label, or there is `patience` without `valid`.
         NumericError: the loss or a score is not finite.
     """
-    if isinstance(valid, Loader) and not has_labels(valid.graph, valid.input_nodes):
+    if isinstance(valid, Loader) and not has_labels(
+        valid.graph, valid.input_nodes, training.goal.task.known
+    ):
         raise InputError(
             "no node of valid= has a label, but it decides which epoch is best; pass other nodes, "
             "or None to train without"
@@ -213,6 +227,11 @@ class SampledEpochs:
         """The records of the training."""
         return self.training.history
 
+    @property
+    def metric(self) -> Metric:
+        """That of the training's goal."""
+        return self.training.goal.metric
+
     def steps(self) -> int:
         """Batches of an epoch."""
         return len(self.training.loader)
@@ -234,7 +253,9 @@ class SampledEpochs:
             return {}
         with span("evaluate"):
             if isinstance(valid, Loader):
-                score = evaluate(training.model, valid, training.together, training.fast)
+                score = evaluate(
+                    training.model, valid, training.together, training.fast, training.goal
+                )
             else:
                 score = valid(training.model)
         if math.isnan(score):
@@ -257,7 +278,10 @@ class SampledEpochs:
 
 def _epoch(training: Training, bar: Progress, after_step: Callable[[], None] | None) -> Record:
     """Trains on the remaining batches of an epoch."""
-    names = ("loss", "right", "known", "seen", "seconds", "waited")
+    names = ("loss", "seen", "seconds", "waited")
+    whole = training.scored is not None or not training.counted.get("seen")
+    if training.scored is None:
+        training.scored = training.goal.metric.start()
     counted = training.counted = {name: training.counted.get(name, 0.0) for name in names}
     epoch = len(training.history)
     training.meter.start()
@@ -271,10 +295,21 @@ def _epoch(training: Training, bar: Progress, after_step: Callable[[], None] | N
     if training.scheduler is not None:
         training.scheduler.step()
     training.meter.stop()
-    training.counted = {}
     moved: Record = dict(training.meter.take_moved())
+    score = _over_ranks(training.scored, training.goal.metric, training.together)
+    training.counted, training.scored = {}, None
     summed = _summed(training.together, counted, moved | training.plan_facts())
-    return {"epoch": epoch + 1, **summed}
+    # Without a label nothing is right; checkpoints of release 0.1 have no scores of a part.
+    found = {"train": score} if whole and not math.isnan(score) else {}
+    return {"epoch": epoch + 1, "metric": training.goal.metric.name, **found, **summed}
+
+
+def _over_ranks(own: Accumulator, metric: Metric, together: Together) -> float:
+    """The metric of the rows of all ranks."""
+    total = metric.start()
+    for state in together.gather(own.state(), "comparing scores"):
+        total.merge(state)
+    return total.value()
 
 
 def _steps(
@@ -299,7 +334,7 @@ def _steps(
         with span("forward"), training.together.passing("forward"):
             scores = training.scores(batch)
             labels = training.labels(batch)
-            loss = loss_of(scores, labels)
+            loss = training.goal.task.loss(scores, labels)
         with span("backward"), training.together.passing("gradients"):
             torch.autograd.backward(loss * part)
         with span("step"):
@@ -312,8 +347,8 @@ def _steps(
             )
         if part > 0:
             counted["loss"] += value * len(labels)
-            counted["right"] += count_right(scores.detach(), labels)
-            counted["known"] += count_known(labels)
+            if training.scored is not None:
+                training.goal.add(training.scored, scores, labels)
             counted["seen"] += len(labels)
         bar.advance(1)
         counted["seconds"] += time.perf_counter() - last
@@ -342,8 +377,6 @@ def _summed(together: Together, counted: Record, moved: Record) -> Record:
     parts = together.gather({**counted, **moved, "peak_memory": peak_memory()}, "summing an epoch")
     total = {name: sum(part[name] for part in parts) for name in parts[0]}
     record: Record = {"loss": total["loss"] / max(1, total["seen"])}
-    if total["known"]:  # without a label nothing was right or wrong
-        record["train"] = share(total["right"], total["known"])
     record["seconds"] = max(part["seconds"] for part in parts)
     record["waited"] = total["waited"] / len(parts)
     record |= {name: total[name] for name in moved}
@@ -357,18 +390,19 @@ def evaluate(
     loader: Loader,
     together: Together | None = None,
     fast: nn.Module | None = None,
+    goal: Goal | None = None,
 ) -> float:
-    """Returns the accuracy on a loader's labelled input nodes, with sampled neighbours.
+    """Returns the metric on a loader's labelled input nodes, with sampled neighbours.
 
-    It estimates the accuracy with all edges, which `infer` and `foregather train` compute. The
+    It estimates the one with all edges, which `infer` and `foregather train` compute. The
     loader starts at its epoch 0, so equal weights have equal scores. Over ranks each takes its
     share of the nodes, and all get the same score. NaN if no node has a label. `fast`, if given,
-    is called instead of the model.
+    is called instead of the model. `goal` has the metric; None: as of `Training`.
     """
-    training = model.training
+    goal = _usual_goal(loader) if goal is None else goal
+    training, own = model.training, goal.metric.start()
     model.eval()
     loader.set_epoch(0)
-    own = {"right": 0.0, "known": 0.0}
     for batch in loader:
         scores = forward(model, batch, fast)
         if not bool(torch.isfinite(scores).all()):
@@ -377,8 +411,6 @@ def evaluate(
                 "learning rate, and check the features"
             )
         if float(getattr(batch, "share", 1.0)) > 0:
-            own["right"] += count_right(scores, batch.y[: batch.batch_size])
-            own["known"] += count_known(batch.y[: batch.batch_size])
+            goal.add(own, scores, batch.y[: batch.batch_size])
     model.train(training)
-    total = (together or Together()).sums(own, "summing an evaluation")
-    return share(total["right"], total["known"])
+    return _over_ranks(own, goal.metric, together or Together())

@@ -22,7 +22,7 @@ from foregather.graph.on_disk.workspace import Workspace
 from foregather.loader.arguments import check_choice
 from foregather.observe.usable_memory import trim_memory, usable_memory
 from foregather.targets import check_file, check_replaced
-from foregather.train.exact.layers import Order, by_layers, lay_out
+from foregather.train.exact.layers import Finish, Order, by_layers, lay_out
 from foregather.train.exact.neighbourhoods import by_neighbourhoods, with_least
 from foregather.train.exact.reach import check_reach
 from foregather.train.exact.steps import Step, layer_steps
@@ -43,8 +43,9 @@ def infer(
     threads: int = 0,
     norm: Any = None,
     overwrite: bool = False,
+    finish: Finish | None = None,
 ) -> dict[str, Any]:
-    """Writes the scores of all nodes to an array file (.npy, float32 [N, classes]).
+    """Writes the scores of all nodes to an array file (.npy, float32 [N, columns]).
 
     Args:
         model: see `exact.steps.layer_steps`; for others, whole neighbourhoods are recomputed for
@@ -62,6 +63,7 @@ def infer(
         threads: threads for sampling and gathering, 0 for all.
         norm: "gcn" if the model was trained with a loader of `norm="gcn"`.
         overwrite: replace `out`.
+        finish: applied to rows of scores before they are written, such as `Task.finish`.
 
     Returns:
         Facts: sweeps, bytes read and written, and the method used.
@@ -83,7 +85,7 @@ def infer(
     model.eval()
     try:
         with Workspace(out, ".scratch") as work, torch.no_grad():
-            order = replace(order, scratch=work.path)
+            order = replace(order, scratch=work.path, finish=finish)
             if steps is None:
                 order = with_least(graph, order, int(layers or 0))
                 read = check_reach(model, graph, order, int(layers or 0))

@@ -89,7 +89,7 @@ class Run:
         if self.typed:
             self.trainer = TypedTrainer(settings, self.folder, say, together, begun)
         elif settings.train.method == "full-graph":
-            self.trainer = FullGraphTrainer(settings, together, begun)
+            self.trainer = FullGraphTrainer(settings, together, begun, say)
         else:
             self.trainer = SampledTrainer(settings, self.folder, say, together, begun)
         seed_everything(settings.train.seed + _BETWEEN_RANKS * self.together.rank)

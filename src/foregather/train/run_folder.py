@@ -16,7 +16,9 @@ from foregather.errors import FormatError, InputError, StorageError
 from foregather.files import check_inside, is_there, read_regular, storage_error
 from foregather.train.checkpoints.checkpoint import read_tensors
 from foregather.train.from_settings import make_model
+from foregather.train.metrics import Labelled
 from foregather.train.settings import Settings, code_names, difference, read_settings
+from foregather.train.tasks.goal import Goal, goal_of_run
 
 __all__ = [
     "check_code",
@@ -24,6 +26,7 @@ __all__ = [
     "check_seen",
     "choose_folder",
     "free_folder",
+    "load_goal",
     "load_model",
     "lock_folder",
     "read_environment",
@@ -172,6 +175,8 @@ def read_finished(folder: Path, trust_code: bool) -> tuple[Settings, dict[str, A
 def load_model(folder: Path, trust_code: bool = False) -> tuple[nn.Module, Settings]:
     """Loads the best model of a finished run, and its settings.
 
+    The scores of a regression are standardised; `load_goal` has what turns them back.
+
     Args:
         folder: of the run.
         trust_code: the class that the run's settings name may be imported and run.
@@ -204,6 +209,15 @@ def load_model(folder: Path, trust_code: bool = False) -> tuple[nn.Module, Setti
             f"model.safetensors of {folder.name} does not fit its model: {error}"
         ) from error
     return model, settings
+
+
+def load_goal(folder: Path, settings: Settings, graph: Labelled) -> Goal:
+    """The task of a finished run, and the metric that rated it.
+
+    Raises:
+        FormatError: it is damaged.
+    """
+    return goal_of_run(read_environment(folder), settings.train, graph.labels)
 
 
 def read_environment(folder: Path) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from foregather.observe.trace import Trace, span
 from foregather.train.from_settings import board_writer
 from foregather.train.run import Run
 from foregather.train.settings import WatchSettings, code_names
-from foregather.train.trainer import Record, run_epochs
+from foregather.train.trainer import Record, best_record, run_epochs
 from foregather.units import format_bytes
 
 __all__ = ["conduct", "epoch_line"]
@@ -63,7 +63,7 @@ def conduct(run: Run) -> Record:
     """Trains to the end, evaluates the best weights, and writes the results.
 
     Returns:
-        The summary: epochs, best epoch, accuracy by split and how it was `scored`, seconds,
+        The summary: epochs, best epoch, the metric by split and how it was `scored`, seconds,
         everything read and sent (with the part `beside` the batches of epochs), and the folder.
 
     Raises:
@@ -142,6 +142,8 @@ def epoch_line(record: Record, epochs: int) -> str:
     """Describes an epoch in one line; includes what was read or sent beside its batches."""
     scored, beside = record.get("scored", "sampled"), record.get("beside", {})
     parts = [f"epoch {record['epoch']:>{len(str(epochs))}}/{epochs}", f"loss {record['loss']:.4f}"]
+    if "train" in record or "valid" in record:
+        parts.append(record.get("metric", "accuracy"))
     if "train" in record:
         parts.append(f"train {record['train']:.4f} (sampled)")
     if "valid" in record:
@@ -177,11 +179,11 @@ def _stop(run: Run, number: int) -> None:
 
 
 def _summary(run: Run) -> Record:
-    """Accuracy of the best weights, and the run in numbers."""
+    """The metric of the best weights, and the run in numbers."""
     trainer, history = run.trainer, run.trainer.history
     facts: Record = {"run": run.settings.run, "epochs": trainer.epochs_done()}
-    best = max(history, key=lambda record: record.get("valid", 0.0), default=None)
-    if best is not None and "valid" in best:
+    best = best_record(history, trainer.metric)
+    if best is not None:
         facts |= {"best_epoch": best["epoch"], "best_valid": best["valid"]}
         facts["best_valid_scored"] = best.get("scored", run.settings.train.evaluate)
     with span("evaluate"):
@@ -256,7 +258,8 @@ def _board(wanted: bool, run: Run) -> Iterator[Callable[[Record], None]]:
         def write(record: Record) -> None:
             for name in ("loss", "train", "valid", "seconds", "waited", "bytes", "sent"):
                 if name in record:
-                    board.add_scalar(name, record[name], record["epoch"])
+                    rated = f"{record['metric']}/" if name in ("train", "valid") else ""
+                    board.add_scalar(f"{rated}{name}", record[name], record["epoch"])
             board.flush()
 
         yield lambda record: _try(run, "TensorBoard file", lambda: write(record))

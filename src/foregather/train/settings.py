@@ -121,9 +121,13 @@ class TrainSettings:
     """Validation after each epoch. sampled: with the fan-outs, fast. exact: with every edge."""
     final: Literal["exact", "sampled"] = "exact"
     """The scores at the end, likewise; exact: layer by layer, within the training budget."""
-    metric: Literal["accuracy", "auc"] = "accuracy"
-    """What scores are, validation included; auc: area under the ROC curve, on typed graphs with two
-    classes."""
+    task: Literal["auto", "classification", "multilabel", "regression", "link"] = "auto"
+    """What is learned; auto: by the labels. Listed below."""
+    metric: str = "auto"
+    """What scores are, and what chooses the best epoch; auto: the usual one of the task. Listed
+    below."""
+    loss: Literal["auto", "l2", "l1", "huber"] = "auto"
+    """Of regression, on standardised numbers; auto: l2."""
     patience: int = 0
     """Stop after this many epochs without a better validation score; 0 never stops early."""
     device: str = "auto"

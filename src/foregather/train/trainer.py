@@ -12,8 +12,16 @@ from torch import Tensor, nn
 from foregather.graph.graph import Graph
 from foregather.graph.hetero.graph import HeteroGraph
 from foregather.observe.progress import Progress
+from foregather.train.metrics.metric import Metric
 
-__all__ = ["EpochRunner", "Record", "Trainer", "epochs_without_gain", "run_epochs"]
+__all__ = [
+    "EpochRunner",
+    "Record",
+    "Trainer",
+    "best_record",
+    "epochs_without_gain",
+    "run_epochs",
+]
 
 Record = dict[str, Any]
 
@@ -30,6 +38,10 @@ class EpochRunner(Protocol):
     @property
     def history(self) -> list[Record]:
         """The record of each epoch; `run_epochs` adds to it."""
+
+    @property
+    def metric(self) -> Metric:
+        """What scores are, and which of two is better."""
 
     def steps(self) -> int:
         """Steps of an epoch."""
@@ -108,10 +120,20 @@ class Trainer(EpochRunner, Protocol):
         """Frees the training's resources, keeping its counters; a second call does nothing."""
 
 
-def epochs_without_gain(history: Sequence[Record]) -> int:
+def best_record(history: Sequence[Record], metric: Metric) -> Record | None:
+    """The first record with the best validation; None without validation."""
+    best: Record | None = None
+    for record in history:
+        if "valid" in record and (best is None or metric.is_better(record["valid"], best["valid"])):
+            best = record
+    return best
+
+
+def epochs_without_gain(history: Sequence[Record], metric: Metric) -> int:
     """Epochs since the best validation; 0 without validation."""
-    scores = [record["valid"] for record in history if "valid" in record]
-    return len(scores) - 1 - scores.index(max(scores)) if scores else 0
+    seen = [record for record in history if "valid" in record]
+    best = best_record(seen, metric)
+    return 0 if best is None else len(seen) - 1 - [one is best for one in seen].index(True)
 
 
 def run_epochs(
@@ -134,13 +156,13 @@ def run_epochs(
     left = max(0, epochs - runner.epochs_done()) * runner.steps()
     with Progress("training", left, runner.unit) as bar:
         while runner.epochs_done() < epochs:
-            if patience and epochs_without_gain(runner.history) >= patience:
+            if patience and epochs_without_gain(runner.history, runner.metric) >= patience:
                 break
             record = runner.train_epoch(bar, after_step)
             record |= runner.evaluate()
             if "valid" in record:
-                seen = [old["valid"] for old in runner.history if "valid" in old]
-                if not seen or record["valid"] > max(seen):
+                best = best_record(runner.history, runner.metric)
+                if best is None or runner.metric.is_better(record["valid"], best["valid"]):
                     runner.keep_best()
             record["beside"] = runner.take_beside()
             runner.history.append(record)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import tyro
 
 from foregather.observe.report import NOT_SCORED
+from foregather.observe.scores import show_score
 from foregather.targets import check_file
 from foregather.units import format_bytes, format_count, format_number
 
@@ -25,8 +26,9 @@ class Infer:
     graph: Annotated[Path, tyro.conf.Positional]
     """The graph folder; it may differ from that of the run."""
     out: Annotated[Path, tyro.conf.Positional]
-    """The array file to make (.npy): float32, one row per node, one column per class. Where the
-    graph has ids of its source, OUT.ids.csv has the id of each row."""
+    """The array file to make (.npy): float32, one row per node, one column per class, or
+    numbers in the unit of the labels. Where the graph has ids of its source, OUT.ids.csv has the id
+    of each row."""
     memory: str | None = None
     """Bytes (2GB) for graph, cache and batches; None: the run's own budget."""
     batch_size: int | None = None
@@ -47,8 +49,7 @@ class Infer:
         from foregather.train.from_settings import infer_options
         from foregather.train.hetero.load import check_same_kind
         from foregather.train.infer import infer
-        from foregather.train.metrics import accuracy, has_labels
-        from foregather.train.run_folder import load_model, read_environment
+        from foregather.train.run_folder import load_goal, load_model, read_environment
 
         typed_run = "typed" in read_environment(self.run_folder)
         if check_same_kind(self.run_folder, typed_run, self.graph):
@@ -57,7 +58,9 @@ class Infer:
         if self.memory is not None:
             settings = replace(settings, memory=replace(settings.memory, budget=self.memory))
         graph = Graph.open(self.graph)
+        goal = load_goal(self.run_folder, settings, graph)
         options = infer_options(settings) | {"batch_size": self.batch_size}
+        options["finish"] = goal.task.finish
         named = self.out.with_name(self.out.name + ".ids.csv")
         with_ids = id_kind(graph) != "same"
         if with_ids:
@@ -66,14 +69,7 @@ class Infer:
         if with_ids:
             write_ids(graph, named)
             facts["ids"] = str(named)
-        facts["accuracy"] = {}
-        if graph.labels is not None and graph.labels.dtype.kind in "biu":
-            scores = map_array(self.out)
-            for name, nodes in graph.splits.items():
-                if has_labels(graph, nodes):
-                    facts["accuracy"][name] = accuracy(scores, graph.labels, nodes)
-            if bare := [name for name in graph.splits if name not in facts["accuracy"]]:
-                facts["not_scored"] = bare
+        facts |= goal.rate_splits(graph, map_array(self.out), settings.train.split)
         return facts | {"peak_memory": peak_memory()}
 
     def _run_typed(self) -> dict[str, Any]:
@@ -103,11 +99,7 @@ class Infer:
         ]
         if "ids" in facts:
             lines.append(f"ids       {facts['ids']}: the id of each row in the source")
-        if facts["accuracy"]:
-            found = ", ".join(f"{name} {share:.4f}" for name, share in facts["accuracy"].items())
-            lines.append(f"accuracy  {found}")
-        lines += [f"{name:<9} {NOT_SCORED}" for name in facts.get("not_scored", ())]
-        return "\n".join(lines)
+        return "\n".join([*lines, *_show_scores(facts)])
 
 
 _WAYS = {
@@ -124,9 +116,12 @@ def _show_typed(facts: dict[str, Any]) -> str:
     ]
     if "ids" in facts:
         lines.append(f"ids       {facts['ids']}: the id of each row in the source")
-    for name, value in facts["scores"].items():
-        guess = facts["baseline"].get(name)
-        beside = "" if guess is None else f" (a constant answer: {guess:.4f})"
-        lines.append(f"{name:<9} {facts['metric']} {value:.4f}{beside}")
-    lines += [f"{name:<9} {NOT_SCORED}" for name in facts.get("not_scored", ())]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_show_scores(facts)])
+
+
+def _show_scores(facts: dict[str, Any]) -> list[str]:
+    """A line for each split, with the metric's name and the baseline."""
+    lines = [
+        f"{name:<9} {show_score(facts, name, value)}" for name, value in facts["scores"].items()
+    ]
+    return [*lines, *(f"{name:<9} {NOT_SCORED}" for name in facts.get("not_scored", ()))]

@@ -12,6 +12,7 @@ from foregather.cli.training.train_ranks import count_ranks, restarted_run, trai
 from foregather.errors import InputError
 from foregather.observe.progress import write_above
 from foregather.observe.report import NOT_SCORED
+from foregather.observe.scores import show_score
 from foregather.train.settings import Settings, read_settings, with_options
 from foregather.units import format_bytes, format_number
 
@@ -82,11 +83,13 @@ class Train:
         epochs = format_number(facts["epochs"], "epoch")
         lines = [f"run       {facts['run']}: {epochs}, {facts['seconds']:.1f} s"]
         if "best_valid" in facts:
-            valid = f"valid {facts['best_valid']:.4f} ({facts['best_valid_scored']})"
+            valid = f"valid {facts['metric']} {facts['best_valid']:.4f}"
+            valid = f"{valid} ({facts['best_valid_scored']})"
             lines.append(f"best      epoch {facts['best_epoch']}, {valid}")
         for name in ("valid", "test"):
             if name in facts:
-                lines.append(f"{name:<9} {_score(facts, name)} ({_SCORED[facts['scored']]})")
+                score = show_score(facts, name, facts[name])
+                lines.append(f"{name:<9} {score} ({_SCORED[facts['scored']]})")
         lines += [f"{name:<9} {NOT_SCORED}" for name in facts.get("not_scored", ())]
         if facts.get("bytes"):
             lines.append(f"read      {format_bytes(facts['bytes'])} from disk")
@@ -97,14 +100,6 @@ class Train:
 
 
 _SCORED = {"exact": "exact: with every edge", "sampled": "sampled, an estimate"}
-
-
-def _score(facts: dict[str, Any], name: str) -> str:
-    """A score; of a typed run with its metric, next to what a constant answer reaches."""
-    if "baseline" not in facts:
-        return f"{facts[name]:.4f}"
-    guess = facts["baseline"][name]
-    return f"{facts['metric']} {facts[name]:.4f}, a constant answer {guess:.4f}"
 
 
 def say_nothing(text: str) -> None:

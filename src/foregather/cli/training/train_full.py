@@ -20,6 +20,7 @@ from foregather.files import check_writable
 from foregather.observe.plots import check_figure
 from foregather.observe.progress import write_above
 from foregather.observe.report import NOT_SCORED
+from foregather.observe.scores import show_score
 from foregather.targets import check_file
 from foregather.train.settings import (
     CheckpointSettings,
@@ -228,8 +229,11 @@ class TrainFull:
         if facts["loss"] is not None:
             lines.append(f"loss       {facts['loss']:.4f}")
         if "best_epoch" in facts:
-            lines.append(f"best       epoch {facts['best_epoch']}, {facts['best_valid']:.4f}")
-        lines += [f"{name:10} {value:.4f}" for name, value in facts["accuracy"].items()]
+            best = f"{facts['metric']} {facts['best_valid']:.4f}"
+            lines.append(f"best       epoch {facts['best_epoch']}, {best}")
+        lines += [
+            f"{name:10} {show_score(facts, name, value)}" for name, value in facts["scores"].items()
+        ]
         lines += [f"{name:10} {NOT_SCORED}" for name in facts.get("not_scored", ())]
         if "saved" in facts:
             lines.append(f"saved      {facts['saved']}")

@@ -5,7 +5,7 @@ all. Rows between two layers are an array file on disk; a layer's file is remove
 made.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,10 @@ from foregather.train.exact.sweep import Edges, sweep
 from foregather.train.exact.write import write_rows
 from foregather.units import format_bytes
 
-__all__ = ["Layer", "Order", "by_layers", "lay_out"]
+__all__ = ["Finish", "Layer", "Order", "by_layers", "lay_out"]
+
+Rows = npt.NDArray[np.float32]
+Finish = Callable[[Rows], Rows]
 
 _WORK = 256 << 20  # what a part may cost without a budget
 _LEAST = 256  # edges of the smallest pieces: calls for fewer cost more than they hold
@@ -55,6 +58,7 @@ class Order:
         batch_size: maximum targets per part; None: as many as fit.
         threads: threads for gathering.
         norm: as in `Loader`.
+        finish: applied to rows of scores before they are written; None: nothing.
     """
 
     scratch: Path
@@ -64,6 +68,11 @@ class Order:
     batch_size: int | None
     threads: int
     norm: Any
+    finish: Finish | None = None
+
+    def finished(self, rows: Iterator[Rows]) -> Iterator[Rows]:
+        """Rows of scores as they are written."""
+        return rows if self.finish is None else map(self.finish, rows)
 
 
 @dataclass(frozen=True)
@@ -103,7 +112,7 @@ def by_layers(model: nn.Module, steps: list[Step], graph: Graph, order: Order) -
             name = order.scratch / ("scores.npy" if final else f"rows-{number}.npy")
             degree = degrees.get(layer.step.norm or "")
             rows = _rows_of(layer, edges, source, degree, dtype_of(model), order, facts)
-            write_rows(name, rows, bar)
+            write_rows(name, order.finished(rows) if final else rows, bar)
             facts["written"] += name.stat().st_size
             if number:
                 (order.scratch / f"rows-{number - 1}.npy").unlink()

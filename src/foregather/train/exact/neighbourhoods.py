@@ -46,7 +46,7 @@ def by_neighbourhoods(model: nn.Module, graph: Graph, order: Order, layers: int)
     facts: dict[str, Any] = {"way": "neighbourhoods", "sweeps": 1, "bytes": 0}
     rows = _Rows(model, graph, order, [-1] * layers, facts)
     with Progress("inferring", graph.num_nodes, "nodes") as bar:
-        write_rows(order.scratch / "scores.npy", rows.all(), bar)
+        write_rows(order.scratch / "scores.npy", order.finished(rows.all()), bar)
     facts["written"] = (order.scratch / "scores.npy").stat().st_size
     return facts
 

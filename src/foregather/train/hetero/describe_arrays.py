@@ -22,7 +22,7 @@ from foregather.graph.mapped import hold
 from foregather.nn.hetero.encode import TypeEncoder
 from foregather.nn.hetero.model import TypedModel
 from foregather.nn.hetero.schema import ArraySchema, Schema, TypeSchema
-from foregather.train.hetero.task import Task
+from foregather.train.hetero.task import TypedTask
 
 __all__ = ["check_schema", "describe_arrays", "set_numbers"]
 
@@ -32,7 +32,7 @@ _SMALL = 1e-12  # a column that varies by less, relative to its size, is constan
 
 
 def describe_arrays(
-    graph: HeteroGraph, task: Task, leave: str = "", encode_time: bool = False
+    graph: HeteroGraph, task: TypedTask, leave: str = "", encode_time: bool = False
 ) -> Schema:
     """The schema of a graph for a task.
 

@@ -26,7 +26,7 @@ from foregather.sampling.hetero.hetero_bulk import EdgeSample, HeteroSample, Nod
 from foregather.train.hetero.call import call_model, seed_scores
 from foregather.train.hetero.layers import by_layers
 from foregather.train.hetero.make import exact_sampler
-from foregather.train.hetero.task import Task
+from foregather.train.hetero.task import TypedTask
 from foregather.train.settings import Settings
 
 __all__ = ["MOST_EDGES", "choose_way", "exact_scores", "predict_edges", "sampled_scores"]
@@ -53,7 +53,7 @@ def choose_way(model: nn.Module, settings: Settings) -> str:
 def exact_scores(
     model: nn.Module,
     graph: HeteroGraph,
-    task: Task,
+    task: TypedTask,
     settings: Settings,
     hops: int,
     nodes: Ids | None = None,
@@ -140,7 +140,7 @@ def _device(model: nn.Module) -> torch.device:
 
 
 def _by_trees(
-    model: nn.Module, graph: HeteroGraph, task: Task, settings: Settings, hops: int, nodes: Ids
+    model: nn.Module, graph: HeteroGraph, task: TypedTask, settings: Settings, hops: int, nodes: Ids
 ) -> Rows:
     each = max(1, predict_edges(graph, task, settings, hops, nodes) // max(1, len(nodes)))
     size = int(min(settings.train.batch_size, max(1, _PART_EDGES // each)))
@@ -161,7 +161,9 @@ def _by_trees(
         return sampled_scores(model, loader, task.target, bar)
 
 
-def predict_edges(graph: HeteroGraph, task: Task, settings: Settings, hops: int, nodes: Ids) -> int:
+def predict_edges(
+    graph: HeteroGraph, task: TypedTask, settings: Settings, hops: int, nodes: Ids
+) -> int:
     """Edges of the exact trees of these rows together, predicted from some of them."""
     tried = nodes[np.linspace(0, len(nodes) - 1, min(_TRIED, len(nodes))).astype(np.int64)]
     sampler, found, seen = exact_sampler(settings, hops), 0, 0
@@ -186,7 +188,7 @@ def predict_edges(graph: HeteroGraph, task: Task, settings: Settings, hops: int,
 # ---- the whole graph in one call -----------------------------------------------------------------
 
 
-def _whole(graph: HeteroGraph, task: Task, settings: Settings, hops: int) -> Any:
+def _whole(graph: HeteroGraph, task: TypedTask, settings: Settings, hops: int) -> Any:
     """The graph as one batch, in which everything is found in the first layer."""
     nodes = {
         name: NodeSample(np.arange(table.num_nodes), (table.num_nodes,) * (hops + 1), None, None)

@@ -11,10 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather.errors import InputError
-from foregather.graph.mapped import hold
 from foregather.train.final_scores import best_weights, scored_splits
 from foregather.train.hetero.exact import MOST_EDGES, choose_way, predict_edges
-from foregather.train.hetero.scoring import baseline
 from foregather.train.trainer import Record
 from foregather.units import format_count
 
@@ -47,19 +45,13 @@ def final_typed(trainer: "TypedTrainer") -> Record:
     A split without labels has no score; it is listed under `not_scored`.
     """
     trainer.check_graph()
-    nodes, facts = scored_splits(trainer.task.table, trainer.settings.train, trainer.say)
-    facts |= {"target": trainer.task.target, "metric": trainer.settings.train.metric}
+    task, train = trainer.task, trainer.settings.train
+    nodes, facts = scored_splits(task.table, task.goal, train, trainer.say)
+    facts["target"] = task.target
     if not nodes:
         return facts
-    return {**_scores(trainer, nodes), "baseline": _baselines(trainer, nodes), **facts}
-
-
-def _baselines(trainer: "TypedTrainer", nodes: Mapping[str, Nodes]) -> dict[str, float]:
-    table, train = trainer.task.table, trainer.settings.train
-    assert table.labels is not None
-    labels = hold(table.labels)
-    known = labels[table.split(train.split)]
-    return {name: baseline(train.metric, known, labels[ids]) for name, ids in nodes.items()}
+    baselines = task.goal.baselines(task.table, train.split, nodes)
+    return {**_scores(trainer, nodes), **baselines, **facts}
 
 
 def _scores(trainer: "TypedTrainer", nodes: Mapping[str, Nodes]) -> Record:

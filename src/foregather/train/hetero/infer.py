@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from foregather.errors import InputError, StorageError
 from foregather.graph.hetero.node_table import NodeTable
 from foregather.graph.hetero.text_ids import TextIds
@@ -20,8 +18,6 @@ from foregather.targets import check_file, check_replaced
 from foregather.train.exact.write import write_rows
 from foregather.train.hetero.exact import choose_way, exact_scores
 from foregather.train.hetero.load import TypedRun
-from foregather.train.hetero.scoring import baseline, rate
-from foregather.train.metrics import has_labels
 
 __all__ = ["infer_typed"]
 
@@ -36,9 +32,10 @@ def infer_typed(
     batch_size: int | None = None,
     overwrite: bool = False,
 ) -> dict[str, Any]:
-    """Writes the scores of all nodes of the target type (.npy, float32 [N, classes]).
+    """Writes the scores of all nodes of the target type (.npy, float32 [N, columns]).
 
-    Where the type has ids of its source, OUT.ids.csv has the id of each row.
+    Numbers of a regression are in the unit of its labels. Where the type has ids of its
+    source, OUT.ids.csv has the id of each row.
 
     Args:
         run: a model and the graph.
@@ -73,7 +70,8 @@ def infer_typed(
         check_file(path, overwrite)
     if batch_size is not None:
         settings = replace(settings, train=replace(settings.train, batch_size=batch_size))
-    scores = exact_scores(run.model, run.graph, task, settings, run.hops, None, batch_size)
+    made = exact_scores(run.model, run.graph, task, settings, run.hops, None, batch_size)
+    scores = task.goal.task.finish(made)
     try:
         with Workspace(out, ".scratch") as work:
             with Progress("writing", len(scores), "rows") as bar:
@@ -84,11 +82,11 @@ def infer_typed(
             raise
         raise storage_error(error, out, "writing") from error
     facts: dict[str, Any] = {"out": str(out), "nodes": len(scores), "target": task.target}
-    facts |= {"way": way, "metric": settings.train.metric}
+    facts["way"] = way
     if task.table.ids is not None:
         write_id_lines(_ids(task.table), named)
         facts["ids"] = str(named)
-    return facts | _scored(run, scores)
+    return facts | task.goal.rate_splits(task.table, scores, settings.train.split)
 
 
 def _ids(table: NodeTable) -> Iterator[list[Any]]:
@@ -100,27 +98,3 @@ def _ids(table: NodeTable) -> Iterator[list[Any]]:
             yield [ids[node] for node in range(first, end)]
         elif ids is not None:
             yield hold(ids)[first:end].tolist()
-
-
-def _scored(run: TypedRun, scores: Any) -> dict[str, Any]:
-    """Scores of the splits that have labels, next to the baseline."""
-    table, metric = run.task.table, run.settings.train.metric
-    facts: dict[str, Any] = {"scores": {}, "baseline": {}}
-    if table.labels is None or table.labels.dtype.kind not in "biu":
-        return facts
-    labels = hold(table.labels)
-    try:
-        train = labels[table.split(run.settings.train.split)]
-    except InputError:
-        train = labels[:0]
-    for name in table.splits:
-        nodes = table.split(name)
-        if len(nodes) and has_labels(table, nodes):
-            found = rate(metric, scores[nodes], labels[nodes])
-            if np.isfinite(found):
-                facts["scores"][name] = found
-                if (train >= 0).any():
-                    facts["baseline"][name] = baseline(metric, train, labels[nodes])
-    if bare := [name for name in table.splits if name not in facts["scores"]]:
-        facts["not_scored"] = bare
-    return facts

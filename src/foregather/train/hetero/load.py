@@ -18,9 +18,10 @@ from foregather.nn.hetero.schema import Schema
 from foregather.train.hetero.call import check_call
 from foregather.train.hetero.describe_arrays import check_schema, describe_arrays
 from foregather.train.hetero.make import make_typed, make_typed_sampler
-from foregather.train.hetero.task import Task, seed_times
+from foregather.train.hetero.task import TypedTask, seed_times
 from foregather.train.run_folder import read_finished
 from foregather.train.settings import Settings
+from foregather.train.tasks.goal import goal_of_run
 
 __all__ = ["TypedRun", "check_same_kind", "load_typed"]
 
@@ -42,7 +43,7 @@ class TypedRun:
     model: nn.Module
     settings: Settings
     graph: HeteroGraph
-    task: Task
+    task: TypedTask
     hops: int
 
 
@@ -80,7 +81,8 @@ def load_typed(folder: Path, path: Path, trust_code: bool = False) -> TypedRun:
     graph = HeteroGraph.open(path)
     target, wanted = find_node_type(schema.target, graph.nodes), settings.typed
     times = seed_times(graph.nodes[target], target, settings)
-    task = Task(target, graph.nodes[target], schema.classes, times)
+    goal = goal_of_run(facts, settings.train, graph.nodes[target].labels)
+    task = TypedTask(target, graph.nodes[target], goal, times)
     if not task.table.num_nodes:
         raise InputError(f"node type {target!r} has no nodes, so there is nothing to infer")
     found = describe_arrays(graph, task, wanted.seed_time, wanted.encode_time)
@@ -115,7 +117,7 @@ def _read_schema(folder: Path, facts: Mapping[str, Any]) -> tuple[Schema, int]:
     return schema, hops
 
 
-def _first_batch(graph: HeteroGraph, task: Task, settings: Settings) -> Any:
+def _first_batch(graph: HeteroGraph, task: TypedTask, settings: Settings) -> Any:
     nodes = torch.arange(min(16, task.table.num_nodes)).numpy()
     loader = HeteroLoader(
         graph,

@@ -15,7 +15,7 @@ from foregather.nn.hetero.by_name import TYPED_MODELS, make_typed_model
 from foregather.nn.hetero.schema import Schema
 from foregather.sampling.hetero.hetero_neighbor import HeteroNeighbor
 from foregather.train.from_settings import own_model
-from foregather.train.hetero.task import Task
+from foregather.train.hetero.task import TypedTask
 from foregather.train.settings import Settings
 from foregather.units import parse_count
 
@@ -87,11 +87,6 @@ def check_plain(settings: Settings) -> None:
         raise InputError(
             f"model.kind is {settings.model.kind!r}, which is for graphs with node types, but "
             "this graph is plain; use sage, mlp or module:Class"
-        )
-    if settings.train.metric != "accuracy":
-        raise InputError(
-            f"train.metric is {settings.train.metric!r}, which is for graphs with node types so "
-            "far; leave it out"
         )
 
 
@@ -172,7 +167,7 @@ def count_hops(settings: Settings, sampler: HeteroNeighbor) -> int:
 
 def make_typed_loader(
     graph: HeteroGraph,
-    task: Task,
+    task: TypedTask,
     settings: Settings,
     sampler: HeteroNeighbor,
     device: torch.device | None = None,

@@ -12,37 +12,43 @@ from foregather.graph.hetero.graph import HeteroGraph
 from foregather.graph.hetero.names import about, find_node_type
 from foregather.graph.hetero.node_table import NodeTable
 from foregather.graph.mapped import hold
-from foregather.train.metrics import check_split, check_valid, count_classes
+from foregather.train.metrics import check_split, check_valid
 from foregather.train.settings import Settings
+from foregather.train.tasks.goal import Goal, choose_goal
 from foregather.train.trainers.unused_settings import check_named_splits
 
-__all__ = ["Task", "find_target", "find_task", "seed_times"]
+__all__ = ["TypedTask", "find_target", "find_typed_task", "seed_times"]
 
 Ids = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
-    """Classification of the nodes of one type.
+class TypedTask:
+    """What is learned of the nodes of one type.
 
     Attributes:
         target: the node type.
         table: its nodes.
-        classes: columns of scores.
+        goal: what is learned, and what it is rated by.
         times: the time of each node as a seed; None where times are not looked at.
     """
 
     target: str
     table: NodeTable
-    classes: int
+    goal: Goal
     times: Ids | None
+
+    @property
+    def classes(self) -> int:
+        """Columns of scores."""
+        return self.goal.task.width
 
     def at(self, nodes: Ids) -> Ids | None:
         """The times of these seeds."""
         return None if self.times is None else self.times[nodes]
 
 
-def find_task(graph: HeteroGraph, settings: Settings) -> Task:
+def find_typed_task(graph: HeteroGraph, settings: Settings) -> TypedTask:
     """Finds what is to be learned, and checks that there is something to learn from.
 
     Raises:
@@ -56,17 +62,15 @@ def find_task(graph: HeteroGraph, settings: Settings) -> Task:
                 "it has no labels to learn from; convert it with them, or name another type by "
                 "typed.target"
             )
-        classes = count_classes(table)
-        check_split(table, settings.train.split)
+        goal = choose_goal(table, settings.train)
+        check_split(table, settings.train.split, goal.task.known)
         check_named_splits(table, settings.train)
-        check_valid(table, settings.train.valid)
-    times = seed_times(table, target, settings)
-    _check_metric(settings.train.metric, classes, table, settings)
-    return Task(target, table, classes, times)
+        check_valid(table, settings.train.valid, goal.task.known)
+    return TypedTask(target, table, goal, seed_times(table, target, settings))
 
 
 def find_target(graph: HeteroGraph, settings: Settings) -> str:
-    """The node type to classify.
+    """The node type to learn about.
 
     Raises:
         InputError: there is no such type, or none or several that could be meant.
@@ -131,25 +135,3 @@ def seed_times(table: NodeTable, target: str, settings: Settings) -> Ids | None:
     values: Any = hold(table.features[wanted.seed_time])
     with about("typed.seed_time"):
         return to_times(values, table.num_nodes, f"array {wanted.seed_time!r}", "node")
-
-
-def _check_metric(metric: str, classes: int, table: NodeTable, settings: Settings) -> None:
-    if metric != "auc":
-        return
-    assert table.labels is not None
-    if classes != 2 or table.labels.ndim != 1:
-        raise InputError(
-            f"train.metric is 'auc', which is for two classes, but the labels have {classes}; use "
-            "accuracy"
-        )
-    labels = hold(table.labels)
-    for key in ("valid", "test"):
-        name = getattr(settings.train, key)
-        if not name or not _has_split(table, name):
-            continue
-        kinds = set(np.unique(labels[table.split(name)]).tolist()) - {-1}
-        if len(kinds) == 1:
-            raise InputError(
-                f"train.metric is 'auc', but all labels of the split {name!r} are {kinds.pop()}, "
-                f"so nothing can be ranked; name another by train.{key}, or use accuracy"
-            )

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -23,13 +25,14 @@ from foregather.pipeline import FullGraph
 from foregather.train.device import find_device
 from foregather.train.final_scores import split_nodes
 from foregather.train.from_settings import make_optimizer
-from foregather.train.metrics import check_valid
+from foregather.train.metrics import Metric, check_valid
 from foregather.train.parallel_model import model_facts, whole_weights
 from foregather.train.rank_agreement import Together
 from foregather.train.settings import Settings
+from foregather.train.tasks.goal import choose_goal
 from foregather.train.trainer import Record
 from foregather.train.trainers.chosen_plan import choose_plan
-from foregather.train.trainers.layers import are_classes, count_columns, make_layers
+from foregather.train.trainers.layers import make_layers
 from foregather.train.trainers.unused_settings import check_named_splits
 from foregather.units import format_bytes
 
@@ -44,6 +47,7 @@ class FullGraphTrainer:
         settings: what was asked for.
         graph: what is trained on.
         shape: feature columns, and columns of scores.
+        goal: task and metric.
         plan: chunks, stages and ways, as asked for or as the planner chose them.
         plan_text: why the planner chose so; empty where it was not asked.
         best: weights of the epoch with the best validation so far; None without validation.
@@ -57,6 +61,7 @@ class FullGraphTrainer:
         settings: Settings,
         together: Together,
         begun: Mapping[str, Any] | None = None,
+        say: Callable[[str], None] | None = None,
     ) -> None:
         self.settings, self.together = settings, together
         self._history: list[Record] = []
@@ -73,6 +78,7 @@ class FullGraphTrainer:
                 loaded,
                 layers,
                 optimizer=self._make_optimizer,
+                loss=self.goal.task.loss_sum,
                 split=settings.train.split,
                 seed=settings.train.seed,
                 partition=partition,
@@ -82,6 +88,8 @@ class FullGraphTrainer:
         self._layers = nn.ModuleList(self.full.layers)
         self._seen = dict.fromkeys(self.full.link.ledger.snapshot(), 0)
         self._beside = dict(self._seen)
+        if begun is None and together.first and say is not None:
+            say(self.goal.describe(settings.train.task == "auto"))
         if settings.full_graph.start and begun is None:
             self._start_from(Path(settings.full_graph.start))
 
@@ -94,10 +102,11 @@ class FullGraphTrainer:
                 f"{Path(settings.graph).name} has no features or no labels to learn from"
             )
         check_named_splits(graph, settings.train)
-        if settings.full_graph.validate and are_classes(graph):
-            check_valid(graph, settings.train.valid)
+        self.goal = choose_goal(graph, settings.train)
+        if settings.full_graph.validate:
+            check_valid(graph, settings.train.valid, self.goal.task.known)
         self.device = find_device(settings.train.device)
-        self.shape = {"width": graph.features.width, "classes": count_columns(graph)}
+        self.shape = {"width": graph.features.width, "classes": self.goal.task.width}
         layers = make_layers(settings, **self.shape)
         return graph, [layer.to(self.device) for layer in layers]
 
@@ -126,13 +135,19 @@ class FullGraphTrainer:
         return self._history
 
     @property
+    def metric(self) -> Metric:
+        """That of the goal."""
+        return self.goal.metric
+
+    @property
     def model(self) -> nn.Module:
         """All layers; those of other stages have the weights that they began with."""
         return self._layers
 
     def facts(self) -> Record:
-        """Device and plan."""
-        return {"device": self.device.type, "plan": self.plan.facts()}
+        """Device, task and plan."""
+        found = {"task": self.goal.task.facts(), "metric": self.goal.metric.name}
+        return {"device": self.device.type, **found, "plan": self.plan.facts()}
 
     def begin(self) -> None:
         """Nothing that could be refused is left for later."""
@@ -157,7 +172,8 @@ class FullGraphTrainer:
         bar.advance(1)
         own = {"seconds": report.seconds, "peak_memory": peak_memory(), "sent": report.sent}
         parts: list[Record] = self.together.gather(own, "summing an epoch")
-        record: Record = {"epoch": number, "loss": report.loss, "ran": report.ran}
+        record: Record = {"epoch": number, "metric": self.goal.metric.name}
+        record |= {"loss": report.loss, "ran": report.ran}
         record["seconds"] = max(part["seconds"] for part in parts)
         if len(parts) > 1:
             record |= _sent(
@@ -174,15 +190,20 @@ class FullGraphTrainer:
         return record
 
     def evaluate(self) -> Record:
-        """The share right of the split that chooses the best epoch, by every edge."""
+        """The metric of the split that chooses the best epoch, by every edge."""
         every, split = self.settings.full_graph.validate, self.settings.train.valid
-        if not every or self.full.epoch % every or not are_classes(self.graph):
+        if not every or self.full.epoch % every:
             return {}
         if split_nodes(self.graph, split) is None:
             return {}
         with span("evaluate"), self.together.linked("evaluating"):
-            score = self.full.evaluate(split)
+            score = self.full.rated(self._rate, [split])[split]
         return {"valid": score, "scored": "exact"}
+
+    def _rate(self, scores: npt.NDArray[Any], nodes: npt.NDArray[np.int64]) -> float:
+        """The metric of some nodes, from the scores of all."""
+        assert self.graph.labels is not None
+        return self.goal.rate_nodes(scores, self.graph.labels, nodes)
 
     def keep_best(self) -> None:
         """Collects the present weights of all stages."""
@@ -264,7 +285,7 @@ class FullGraphTrainer:
     # ---- the end -----------------------------------------------------------------------------
 
     def final_scores(self) -> Record:
-        """Shares right by split of the best weights, by every edge; and stages, ways and bytes."""
+        """The metric by split of the best weights, by every edge; and stages, ways and bytes."""
         facts: Record = {
             "stages": self.full.link.stages,
             "ways": self.full.link.ways,
@@ -273,24 +294,29 @@ class FullGraphTrainer:
             "loss": self._history[-1]["loss"] if self._history else None,
             "bytes_an_epoch": sum(self.full.volume().values()),
         }
-        found = self._accuracies() if are_classes(self.graph) else {}
-        facts["accuracy"] = {name: share for name, share in found.items() if not math.isnan(share)}
-        if bare := [name for name in found if name not in facts["accuracy"]]:
+        facts |= self.goal.facts()
+        found = self._final()
+        facts["scores"] = {name: one for name, one in found.items() if not math.isnan(one)}
+        if bare := [name for name in found if name not in facts["scores"]]:
             facts["not_scored"] = bare  # no node of these has a label
-        wanted = {"valid": self.settings.train.valid, "test": self.settings.train.test}
-        for name, split in wanted.items():
-            if split in facts["accuracy"]:
-                facts |= {name: facts["accuracy"][split], "scored": "exact"}
-        return facts
+        train = self.settings.train
+        wanted = {name: self.graph.split(name) for name in facts["scores"]}
+        reached = self.goal.baselines(self.graph, train.split, wanted)
+        for name, split in {"valid": train.valid, "test": train.test}.items():
+            if split in facts["scores"]:
+                facts |= {name: facts["scores"][split], "scored": "exact"}
+                if reached:
+                    reached["baseline"][name] = reached["baseline"][split]
+        return facts | reached
 
-    def _accuracies(self) -> dict[str, float]:
+    def _final(self) -> dict[str, float]:
         """Of all splits by one inference with the best weights; the last ones are put back."""
         with self.together.linked("final scores"):
             last = None if self.best is None else self.full.weights()
             if self.best is not None:
                 self.full.load_weights(self.best)
             try:
-                return self.full.accuracies(list(self.graph.splits))
+                return self.full.rated(self._rate, list(self.graph.splits))
             finally:
                 if last is not None:
                     self.full.load_weights(last)

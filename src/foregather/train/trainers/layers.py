@@ -1,4 +1,4 @@
-"""layers: from settings to the layers of a full-graph run, and the columns that they end in."""
+"""layers: from settings to the layers of a full-graph run."""
 
 import inspect
 from collections.abc import Sequence
@@ -8,32 +8,11 @@ import torch
 from torch import nn
 
 from foregather.errors import InputError
-from foregather.graph.graph import Graph
 from foregather.nn import gcn_layers, gcnii_layers, resgcn_layers, sage_layers
 from foregather.train.from_settings import count_layers, import_name
-from foregather.train.metrics import count_classes
 from foregather.train.settings import Settings
 
-__all__ = ["are_classes", "count_columns", "make_layers"]
-
-
-def are_classes(graph: Graph) -> bool:
-    """Whether each node has one class, so that a share of nodes can be right."""
-    labels = graph.labels
-    return labels is not None and labels.ndim == 1 and labels.dtype.kind in "iu"
-
-
-def count_columns(graph: Graph) -> int:
-    """Columns of scores that the labels ask for; labels that are numbers are learnt by squares.
-
-    Raises:
-        InputError: the labels are no classes from 0 on.
-    """
-    labels = graph.labels
-    assert labels is not None
-    if labels.dtype.kind not in "iu":
-        return int(labels.shape[1]) if labels.ndim == 2 else 1
-    return count_classes(graph)
+__all__ = ["make_layers"]
 
 
 def make_layers(settings: Settings, width: int, classes: int) -> list[nn.Module]:

@@ -26,17 +26,12 @@ from foregather.train.from_settings import (
     make_optimizer,
     make_sampler,
 )
-from foregather.train.metrics import (
-    check_classes,
-    check_split,
-    check_valid,
-    count_classes,
-    wants_edge_attr,
-)
+from foregather.train.metrics import check_classes, check_split, check_valid, wants_edge_attr
 from foregather.train.parallel_model import model_facts, spread
 from foregather.train.rank_agreement import Together
 from foregather.train.run_counters import Meter
 from foregather.train.settings import Settings
+from foregather.train.tasks.goal import choose_goal
 from foregather.train.trainer import Record
 from foregather.train.trainers.resumable import ResumableEpochs
 from foregather.train.trainers.unused_settings import check_named_splits
@@ -56,6 +51,7 @@ class SampledTrainer(ResumableEpochs):
         say: called with every message for the user.
         together: the ranks that train, one or many.
         device: where the model is.
+        goal: task and metric.
         topology: over ranks, where neighbour lists are.
         fast: the model, accelerated; None if it runs as it is.
 
@@ -63,7 +59,7 @@ class SampledTrainer(ResumableEpochs):
         begun: facts of the run that is resumed, which goes on as it began; None for a new one.
     """
 
-    own: tuple[str, ...] = ("counted", "accelerated")
+    own: tuple[str, ...] = ("counted", "accelerated", "scored")
 
     def __init__(
         self,
@@ -106,9 +102,12 @@ class SampledTrainer(ResumableEpochs):
                 meter=meter,
                 fast=self.fast,
                 precision=settings.train.precision,
+                goal=self.goal,
             )
         )
         self._open_loader = True
+        if begun is None and together.first:
+            say(self.goal.describe(settings.train.task == "auto"))
 
     def _open(self, new: bool) -> tuple[Graph, nn.Module]:
         """Opens the graph and makes a fitting model, on each rank by itself."""
@@ -121,10 +120,12 @@ class SampledTrainer(ResumableEpochs):
         make_sampler(settings.sampler)
         self.device = find_device(settings.train.device)
         check_precision(settings.train.precision, self.device)
-        self.shape = {"width": graph.features.width, "classes": count_classes(graph)}
-        check_split(graph, settings.train.split)
+        self.goal = choose_goal(graph, settings.train)
+        known = self.goal.task.known
+        self.shape = {"width": graph.features.width, "classes": self.goal.task.width}
+        check_split(graph, settings.train.split, known)
         check_named_splits(graph, settings.train)
-        check_valid(graph, settings.train.valid)
+        check_valid(graph, settings.train.valid, known)
         return graph, make_model(settings, **self.shape).to(self.device)
 
     def _accelerate(
@@ -159,9 +160,11 @@ class SampledTrainer(ResumableEpochs):
     # ---- epochs ------------------------------------------------------------------------------
 
     def facts(self) -> Record:
-        """Device, topology, and whether the model is accelerated."""
+        """Device, topology, task, and whether the model is accelerated."""
         return {
             "device": self.device.type,
+            "task": self.goal.task.facts(),
+            "metric": self.goal.metric.name,
             "topology": self.topology,
             "accelerated": self.fast is not None,
         }
@@ -180,10 +183,10 @@ class SampledTrainer(ResumableEpochs):
             self.valid = lambda model: self._exact(model, nodes)
             return
         loader = self.training.loader.beside(nodes)
-        self.valid = lambda model: evaluate(model, loader, self.together, self.fast)
+        self.valid = lambda model: evaluate(model, loader, self.together, self.fast, self.goal)
 
     def _exact(self, model: nn.Module, nodes: npt.NDArray[np.int64]) -> float:
-        """Computes accuracy with every edge; on one rank, the cache is freed meanwhile."""
+        """Computes the metric with every edge; on one rank, the cache is freed meanwhile."""
         if self.together.grid is None:
             self.training.meter.give_back()
         return exact_scores(self, model, {"valid": nodes})["valid"]
@@ -205,7 +208,7 @@ class SampledTrainer(ResumableEpochs):
     # ---- the end -----------------------------------------------------------------------------
 
     def final_scores(self) -> Record:
-        """Accuracy by split of the best weights, and how it was found."""
+        """The metric by split of the best weights, and how it was found."""
         return final_scores(self)
 
     def give_back(self) -> None:

@@ -40,8 +40,7 @@ from foregather.train.hetero.make import (
     make_typed_sampler,
     model_kind,
 )
-from foregather.train.hetero.scoring import rate
-from foregather.train.hetero.task import find_task
+from foregather.train.hetero.task import find_typed_task
 from foregather.train.hetero.typed_meter import TypedMeter, add_counts
 from foregather.train.rank_agreement import Together
 from foregather.train.settings import Settings
@@ -87,7 +86,7 @@ class TypedTrainer(ResumableEpochs):
         training: model, optimiser, loader and history.
         settings: the settings.
         graph: the graph trained on.
-        task: the node type that is classified, its labels and times.
+        task: the node type that is learned about, its labels and times.
         schema: what the model was made for.
         hops: layers of the model.
         shape: feature columns and classes, as of other runs.
@@ -100,7 +99,7 @@ class TypedTrainer(ResumableEpochs):
         begun: facts of the run that is resumed, which goes on as it began; None for a new one.
     """
 
-    own: tuple[str, ...] = ("counted", "accelerated")
+    own: tuple[str, ...] = ("counted", "accelerated", "scored")
 
     def __init__(
         self,
@@ -118,7 +117,7 @@ class TypedTrainer(ResumableEpochs):
         check_precision(settings.train.precision, self.device)
         self.graph = HeteroGraph.open(settings.graph)
         self._stamp = Stamp.of(self.graph)
-        self.task = find_task(self.graph, settings)
+        self.task = find_typed_task(self.graph, settings)
         sampler = make_typed_sampler(self.graph, settings)
         self.hops = count_hops(settings, sampler)
         wanted = settings.typed
@@ -147,6 +146,7 @@ class TypedTrainer(ResumableEpochs):
             meter=meter,
             fast=self.fast,
             precision=settings.train.precision,
+            goal=self.task.goal,
         )
         training.target = self.task.target
         super().__init__(training)
@@ -177,9 +177,10 @@ class TypedTrainer(ResumableEpochs):
         settings, task, say = self.settings, self.task, self.say
         if not settings.typed.target:
             say(
-                f"classifying {task.target!r} ({task.classes} classes), the only node type with "
-                f"labels and a split {settings.train.split!r}"
+                f"the target is {task.target!r}, the only node type with labels and a split "
+                f"{settings.train.split!r}"
             )
+        say(task.goal.describe(settings.train.task == "auto"))
         if settings.model.kind == "sage":
             say("the graph has node types, so the model sage is hetero-sage")
         for text in self._unused():
@@ -222,9 +223,11 @@ class TypedTrainer(ResumableEpochs):
     # ---- epochs ------------------------------------------------------------------------------
 
     def facts(self) -> Record:
-        """Device, what the model was made for, and whether it is accelerated."""
+        """Device, task, what the model was made for, and whether it is accelerated."""
         return {
             "device": self.device.type,
+            "task": self.task.goal.task.facts(),
+            "metric": self.task.goal.metric.name,
             "typed": self.schema.as_dict(),
             "hops": self.hops,
             "accelerated": self.fast is not None,
@@ -252,7 +255,7 @@ class TypedTrainer(ResumableEpochs):
     def rate(self, scores: npt.NDArray[np.float32], nodes: Ids) -> float:
         """The score of nodes by the run's metric."""
         assert self.task.table.labels is not None
-        return rate(self.settings.train.metric, scores, hold(self.task.table.labels)[nodes])
+        return self.task.goal.rate(scores, hold(self.task.table.labels)[nodes])
 
     def exact(self, nodes: Ids) -> npt.NDArray[np.float32]:
         """Scores of nodes of the target type, with every edge."""
@@ -281,8 +284,7 @@ class TypedTrainer(ResumableEpochs):
     def evaluate(self) -> Record:
         """Returns the score on the split that chooses the best epoch, and how it was computed."""
         found = super().evaluate()
-        how = {"scored": self.settings.train.evaluate, "metric": self.settings.train.metric}
-        return found | how if found else {}
+        return found | {"scored": self.settings.train.evaluate} if found else {}
 
     def take_beside(self) -> Record:
         """Nothing is read from disk beside epochs."""

@@ -1,0 +1,21 @@
+"""scores: a score for people: its metric, its value, and what the best constant answer reaches."""
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["show_score"]
+
+
+def show_score(facts: Mapping[str, Any], name: str, value: float) -> str:
+    """The score of a split; facts are those of a summary or an inference.
+
+    Args:
+        facts: with `metric`, and `baseline` by split and `baseline_is` where they are known.
+        name: of the split.
+        value: its score.
+    """
+    shown = f"{facts.get('metric', 'accuracy')} {value:.4f}"
+    guess = facts.get("baseline", {}).get(name)
+    if guess is None:
+        return shown
+    return f"{shown}, {facts.get('baseline_is', 'a constant answer')} {guess:.4f}"

@@ -1,0 +1,1 @@
+"""tasks: what a run learns: the loss, the columns of scores, the labels that fit, the baseline."""
