@@ -29,9 +29,12 @@ if TYPE_CHECKING:
     from foregather.graph.graph import Graph
     from foregather.graph.hetero.graph import HeteroGraph
     from foregather.loader.hetero.hetero_loader import HeteroLoader
+    from foregather.loader.links.hetero_link_loader import HeteroLinkLoader
+    from foregather.loader.links.link_loader import LinkLoader
     from foregather.loader.loader import Loader
     from foregather.loader.options import BatchContents
     from foregather.loader.rank_options import RankOptions
+    from foregather.sampling.links.negatives import Negatives
     from foregather.train.fit import Training, evaluate, fit
     from foregather.train.infer import infer
 
@@ -41,6 +44,9 @@ __all__ = [
     "Features",
     "Loader",
     "HeteroLoader",
+    "LinkLoader",
+    "HeteroLinkLoader",
+    "Negatives",
     "BatchContents",
     "RankOptions",
     "Training",
@@ -68,6 +74,9 @@ _HOME = {
     "Features": "foregather.graph.features",
     "Loader": "foregather.loader.loader",
     "HeteroLoader": "foregather.loader.hetero.hetero_loader",
+    "LinkLoader": "foregather.loader.links.link_loader",
+    "HeteroLinkLoader": "foregather.loader.links.hetero_link_loader",
+    "Negatives": "foregather.sampling.links.negatives",
     "BatchContents": "foregather.loader.options",
     "RankOptions": "foregather.loader.rank_options",
     "Training": "foregather.train.fit",
@@ -78,7 +87,7 @@ _HOME = {
     "ReadOptions": "foregather.graph.convert.read_options",
     "NodeFile": "foregather.graph.convert.nodes.node_options",
     "SplitRule": "foregather.graph.convert.nodes.node_options",
-    **dict.fromkeys(__all__[15:-1], "foregather.errors"),
+    **dict.fromkeys(__all__[18:-1], "foregather.errors"),
 }
 
 

@@ -25,6 +25,7 @@ import pytest
 
 FILES = (
     "test/loader/test_neighbor_loader.py",
+    "test/loader/test_link_neighbor_loader.py",
     "test/loader/test_hgt_loader.py",
     "test/sampler/test_sampler_neighbor_sampler.py",
     "test/sampler/test_sampler_base.py",
@@ -38,7 +39,7 @@ FILES = (
 _LIFTED: tuple[str, ...] = ("WITH_PYG_LIB", "WITH_TORCH_SPARSE", "WITH_WEIGHTED_NEIGHBOR_SAMPLE")
 _LIFTED += ("WITH_EDGE_TIME_NEIGHBOR_SAMPLE",)
 _PACKAGES = {"pyg_lib", "torch_sparse"}
-_NAMES = ("NeighborLoader", "HGTLoader", "NeighborSampler")
+_NAMES = ("NeighborLoader", "LinkNeighborLoader", "HGTLoader", "NeighborSampler")
 
 
 class Swap:
@@ -60,7 +61,7 @@ class Swap:
 
         testing, typing = torch_geometric.testing, torch_geometric.typing
         needs = testing.withPackage
-        for name in ("NeighborLoader", "HGTLoader"):
+        for name in ("NeighborLoader", "LinkNeighborLoader", "HGTLoader"):
             self._swap(torch_geometric.loader, name, self._counted(getattr(pyg, name)))
         home = torch_geometric.sampler.neighbor_sampler
         self._swap(home, "NeighborSampler", self._counted(pyg.NeighborSampler))

@@ -55,6 +55,8 @@ class Finish:
         self.graph, self.stored, self.subgraph, self.weights = graph, stored, subgraph, weights
         self.device, self.threads = device, threads
         self.change, self.transform = change, transform
+        #: Says in a batch where its links are, in place of its input nodes; set for those.
+        self.links: Callable[[Any, Any], None] | None = None
         self._version = version_of(stored)
         self.edge_ids = None if graph.edge_ids is None else torch.from_numpy(graph.edge_ids)
 
@@ -123,6 +125,9 @@ class Finish:
         made.batch = out.batch
         made.num_sampled_nodes = out.num_sampled_nodes
         made.num_sampled_edges = out.num_sampled_edges
+        if self.links is not None:
+            self.links(made, out)
+            return made
         made.input_id, made.seed_time = out.metadata[:2]
         made.batch_size = int(out.metadata[0].numel())
         return made

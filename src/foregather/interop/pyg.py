@@ -1,6 +1,6 @@
 """pyg: adapters that plug foregather's samplers, features and topology into PyTorch Geometric.
 
-`NeighborLoader` and `HGTLoader` replace PyG's by changing only the import. The rest is for code
+`NeighborLoader`, `LinkNeighborLoader` and `HGTLoader` replace PyG's by changing only the import. The rest is for code
 that must keep PyG's own loaders, which is slower: PyG asks for one batch at a time without
 announcing the next, so nothing can be planned ahead.
 """
@@ -11,6 +11,7 @@ from foregather.errors import MissingDependencyError
 from foregather.graph.graph import Graph
 
 try:
+    from foregather.interop.links.link_neighbor_loader import LinkNeighborLoader
     from foregather.interop.neighbor_loader import NeighborLoader
     from foregather.interop.sampler import PygSampler
     from foregather.interop.stores.feature_store import PygFeatureStore
@@ -24,6 +25,7 @@ except ImportError as error:
 
 __all__ = [
     "HGTLoader",
+    "LinkNeighborLoader",
     "NeighborLoader",
     "NeighborSampler",
     "PygFeatureStore",

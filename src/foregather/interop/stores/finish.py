@@ -37,6 +37,7 @@ class PairFinish:
         self.device: Any = None
         self.change: Callable[[Any], Any] | None = None
         self.transform: Callable[[Any], Any] | None = None
+        self.links: Callable[[Any, Any], None] | None = None  # as of TypedFinish
         self._class = custom_cls or (Data if pair.plain else HeteroData)
         self._ids: dict[EdgeType, Tensor | None] = {}
         for name in pair.graph.edge_types:
@@ -100,6 +101,9 @@ class PairFinish:
             made.e_id = edge
         made.batch, made.num_sampled_nodes = out.batch, out.num_sampled_nodes
         made.num_sampled_edges = out.num_sampled_edges
+        if self.links is not None:
+            self.links(made, out)
+            return
         made.input_id, made.seed_time = out.metadata[:2]
         made.batch_size = int(out.metadata[0].numel())
         made.seed_id, made.share = out.node[: made.batch_size], 1.0  # as batches of a Data
@@ -122,6 +126,9 @@ class PairFinish:
             if edge is not None and "e_id" not in store:
                 store.e_id = edge
             _set(store, "num_sampled_edges", out.num_sampled_edges, edge_type)
+        if self.links is not None:
+            self.links(made, out)
+            return
         store = made[node_type]
         store.input_id, store.seed_time = out.metadata[:2]
         store.batch_size = int(out.metadata[0].numel())

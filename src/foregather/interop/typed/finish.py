@@ -27,6 +27,8 @@ __all__ = ["TimedFinish", "TypedFinish"]
 class TypedFinish:
     """Makes a HeteroData of a sample.
 
+    `links`, if it is set, says in a batch where its links are, in place of its input rows.
+
     Args:
         data: the whole graph as a HeteroData.
         graph: the same as a HeteroGraph.
@@ -50,6 +52,7 @@ class TypedFinish:
         transform: Callable[[Any], Any] | None = None,
     ) -> None:
         self.data, self.device, self.change, self.transform = data, device, change, transform
+        self.links: Callable[[Any, Any], None] | None = None
         self._nodes: dict[str, Attributes] = {}
         self._edges: dict[EdgeType, Attributes] = {}
         self._ids: dict[EdgeType, Tensor | None] = {}
@@ -78,9 +81,12 @@ class TypedFinish:
             self._fill_nodes(made[name], name, out, raw.looked)
         for edge_type in self._edges:
             self._fill_edges(made[edge_type], edge_type, out, raw.looked)
-        store, (input_id, seed_time) = made[raw.node_type], out.metadata[:2]
-        store.input_id, store.seed_time = input_id, seed_time
-        store.batch_size = int(input_id.numel())
+        if self.links is not None:
+            self.links(made, out)
+        else:
+            store, (input_id, seed_time) = made[raw.node_type], out.metadata[:2]
+            store.input_id, store.seed_time = input_id, seed_time
+            store.batch_size = int(input_id.numel())
         if self.device is not None:
             made = made.to(self.device, non_blocking=True)
         remember_batch(made)

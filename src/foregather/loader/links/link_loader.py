@@ -13,7 +13,9 @@ import numpy.typing as npt
 
 from foregather.errors import BudgetError, InputError
 from foregather.graph.graph import Graph
+from foregather.graph.hetero.graph import HeteroGraph
 from foregather.loader.arguments import check_engine
+from foregather.loader.links.hetero_link_loader import HeteroLinkLoader
 from foregather.loader.links.link_seeds import LinkSeeds, LinkTask
 from foregather.loader.links.plain_task import plain_task
 from foregather.loader.loader import Loader
@@ -24,12 +26,20 @@ from foregather.units import format_bytes, parse_size
 __all__ = ["LinkLoader"]
 
 
-class LinkLoader(Loader):
+class _Kind(type):
+    """Lets loaders of typed graphs count as LinkLoaders, which they are to the user."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        typed = cls is LinkLoader and isinstance(instance, HeteroLinkLoader)
+        return typed or super().__instancecheck__(instance)
+
+
+class LinkLoader(Loader, metaclass=_Kind):
     """Iterates over minibatches of links, with PyG's argument names.
 
     A batch is one of `Loader` around the two ends of `batch_size` links and of their negatives; see
     `LinkBatch` for what it says about them. Each link has its `input_id`, its position among the
-    links given.
+    links given. For a `HeteroGraph` it is a `HeteroLinkLoader`: see there for what differs.
 
     Args:
         graph: the graph to sample.
@@ -59,6 +69,12 @@ class LinkLoader(Loader):
     """
 
     _task: LinkTask
+
+    def __new__(cls, graph: Any = None, *given: Any, **options: Any) -> Any:
+        """A loader of the kind that the graph asks for."""
+        if cls is LinkLoader and isinstance(graph, HeteroGraph):
+            return HeteroLinkLoader(graph, *given, **options)
+        return object.__new__(cls)
 
     def __init__(
         self,

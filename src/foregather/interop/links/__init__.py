@@ -1,0 +1,1 @@
+"""links: PyG's link loaders over loaders of ours."""
