@@ -49,6 +49,7 @@ from foregather.train.run_folder import check_resumed, check_seen, choose_folder
 from foregather.train.settings import Settings, shared_facts, write_settings
 from foregather.train.trainer import Record, Trainer
 from foregather.train.trainers.full_graph import FullGraphTrainer
+from foregather.train.trainers.linking import LinkTrainer
 from foregather.train.trainers.sampled import SampledTrainer
 from foregather.train.trainers.typed import TypedTrainer
 from foregather.train.trainers.unused_settings import unused_settings
@@ -86,7 +87,9 @@ class Run:
         together.all_do(lambda: self._prepare(threads), "looking at the settings")
         self.trainer: Trainer
         self.typed = together.all_do(self._look_at_graph, "looking at the graph")
-        if self.typed:
+        if settings.train.task == "link":
+            self.trainer = LinkTrainer(settings, self.folder, say, together, begun)
+        elif self.typed:
             self.trainer = TypedTrainer(settings, self.folder, say, together, begun)
         elif settings.train.method == "full-graph":
             self.trainer = FullGraphTrainer(settings, together, begun, say)
@@ -110,7 +113,7 @@ class Run:
     def _look_at_graph(self) -> bool:
         """Whether the graph has node types; refuses settings that are for the other kind."""
         typed = is_typed_folder(self.settings.graph)
-        if not typed:
+        if not typed and self.settings.train.task != "link":
             check_plain(self.settings)
         return typed
 

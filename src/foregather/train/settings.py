@@ -18,6 +18,7 @@ from foregather.files import read_regular
 from foregather.loader.rank_options import Mode, WireFormat
 from foregather.train.full_graph_settings import FullGraphSettings, check_full_graph
 from foregather.train.hetero.typed_settings import TypedSettings, check_typed
+from foregather.train.links.link_settings import LinkSettings, check_link
 from foregather.train.toml_values import make_value, to_toml
 
 if sys.version_info >= (3, 11):
@@ -29,6 +30,7 @@ __all__ = [
     "CheckpointSettings",
     "FullGraphSettings",
     "GridSettings",
+    "LinkSettings",
     "MemorySettings",
     "ModelSettings",
     "OptimizerSettings",
@@ -219,6 +221,7 @@ class Settings:
     watch: WatchSettings = field(default_factory=WatchSettings)
     full_graph: FullGraphSettings = field(default_factory=FullGraphSettings)
     typed: TypedSettings = field(default_factory=TypedSettings)
+    link: LinkSettings = field(default_factory=LinkSettings)
 
     def __post_init__(self) -> None:
         train, optimizer = self.train, self.optimizer
@@ -256,6 +259,7 @@ class Settings:
             raise InputError(f"model.dropout is {self.model.dropout}, expected 0 to 1, without 1")
         check_full_graph(self)
         check_typed(self)
+        check_link(self)
 
 
 # ---- from and to TOML ----------------------------------------------------------------------

@@ -26,6 +26,10 @@ def test_pairs_and_matrices_agree(kind):
         for j in range(4):
             named = None if relation is None else relation[i]
             assert torch.allclose(whole[i, j], decoder(left[i], right[j], named), atol=1e-5)
+    one = None if relation is None else relation[:1].expand(4)
+    back = decoder.against_sources(right, left, one)
+    same = None if relation is None else relation[:1].expand(7)
+    assert torch.allclose(back.T, decoder.against(left, right, same), atol=1e-5)
     if decoder.product:
         assert torch.allclose(whole, decoder.queries(left, relation) @ right.T)
 

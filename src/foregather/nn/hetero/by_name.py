@@ -14,7 +14,7 @@ from foregather.nn.hetero.rgcn import RGCNLayer
 from foregather.nn.hetero.sage import SAGELayer
 from foregather.nn.hetero.schema import Schema
 
-__all__ = ["TYPED_MODELS", "make_typed_model"]
+__all__ = ["TYPED_MODELS", "make_typed_layers", "make_typed_model"]
 
 _LAYERS: dict[str, type[nn.Module]] = {
     "hetero-sage": SAGELayer,
@@ -47,6 +47,19 @@ def make_typed_model(
         InputError: there is no such model, or it does not take these options.
         MissingDependencyError: PyG is not installed.
     """
+    return TypedModel(
+        schema, make_typed_layers(kind, schema, hidden, layers, options), hidden, dropout
+    )
+
+
+def make_typed_layers(
+    kind: str,
+    schema: Schema,
+    hidden: int,
+    layers: int,
+    options: Mapping[str, Any] | None = None,
+) -> list[nn.Module]:
+    """Makes the layers of a model by name; arguments and errors as of `make_typed_model`."""
     if kind not in _LAYERS:
         raise InputError(
             f"the model is {kind!r}, expected {', '.join(TYPED_MODELS)} or module:Class"
@@ -60,9 +73,8 @@ def make_typed_model(
     if kind == "rgcn" and not (type(given.get("bases", 0)) is int and given.get("bases", 0) >= 0):
         raise InputError(f"model.options has bases = {given['bases']!r}, expected a count")
     try:
-        parts = [made(schema, hidden, **given) for _ in range(layers)]
+        return [made(schema, hidden, **given) for _ in range(layers)]
     except (TypeError, ValueError, AssertionError, ZeroDivisionError) as error:
         raise InputError(f"{kind} cannot be made with {given} and hidden {hidden}: {error}") from (
             error
         )
-    return TypedModel(schema, parts, hidden, dropout)

@@ -45,6 +45,16 @@ class Decoder(nn.Module):
         """Scores of each source with each target [m, n]."""
         return self.queries(left, relation) @ right.T
 
+    def against_sources(
+        self, right: Tensor, left: Tensor, relation: Tensor | None = None
+    ) -> Tensor:
+        """Scores of each target with each source [targets, sources]; relations are of targets."""
+        return self.keys(right, relation) @ left.T
+
+    def keys(self, right: Tensor, relation: Tensor | None = None) -> Tensor:
+        """Rows whose product with the row of a source is the score of the pair."""
+        raise NotImplementedError
+
 
 class ProductDecoder(Decoder):
     """The inner product of both rows."""
@@ -56,6 +66,10 @@ class ProductDecoder(Decoder):
     def queries(self, left: Tensor, relation: Tensor | None = None) -> Tensor:
         """The rows themselves."""
         return left
+
+    def keys(self, right: Tensor, relation: Tensor | None = None) -> Tensor:
+        """The rows themselves, or what is symmetric in both ends."""
+        return self.queries(right, relation)
 
 
 class BilinearDecoder(ProductDecoder):
@@ -69,6 +83,10 @@ class BilinearDecoder(ProductDecoder):
     def queries(self, left: Tensor, relation: Tensor | None = None) -> Tensor:
         """left W."""
         return left @ self.weight
+
+    def keys(self, right: Tensor, relation: Tensor | None = None) -> Tensor:
+        """W right."""
+        return right @ self.weight.T
 
 
 class DistMultDecoder(ProductDecoder):
@@ -126,6 +144,12 @@ class MLPDecoder(Decoder):
             shape = (len(part), *right.shape)
             parts.append(self(part.unsqueeze(1).expand(shape), right.unsqueeze(0).expand(shape)))
         return torch.cat(parts)
+
+    def against_sources(
+        self, right: Tensor, left: Tensor, relation: Tensor | None = None
+    ) -> Tensor:
+        """Scores of each target with each source; some sources at a time."""
+        return self.against(left, right).T
 
 
 #: Decoders by name.

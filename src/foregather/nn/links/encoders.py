@@ -4,8 +4,10 @@ Any node model is an encoder: its scores are the rows. A plain graph without fea
 row for each node, which the model starts from; such a model is transductive.
 """
 
+import copy
 import math
 from collections.abc import Sequence
+from dataclasses import is_dataclass, replace
 from typing import Any
 
 import torch
@@ -49,7 +51,12 @@ class PlainEncoder(nn.Module):
             InputError: the model gives something else.
         """
         if self.learned is not None:
-            batch.x = self.learned(batch.n_id)
+            rows = self.learned(batch.n_id)
+            if is_dataclass(batch):
+                batch = replace(batch, x=rows)  # type: ignore[type-var]
+            else:
+                batch = copy.copy(batch)
+                batch.x = rows
         given, named = call_arguments(self.model, batch, torch.float32)
         rows = check_rows(self.model, self.model(*given, **named))
         return rows, rows

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from foregather.errors import InputError
+from foregather.loader.links.pair_loader import PairBatch
 from foregather.nn.links.decoders import Decoder
 from foregather.nn.links.lookup import Lookup
 
@@ -39,13 +40,13 @@ def links_of(batch: Any, edge_type: EdgeType | None = None) -> BatchLinks:
     """The links of a batch of a `LinkLoader`, whose fields have PyG's names.
 
     Args:
-        batch: a Data, or a HeteroData.
+        batch: a Data, a HeteroData, or a `PairBatch`.
         edge_type: the relation of the links, in a HeteroData.
 
     Raises:
         InputError: it holds no links.
     """
-    if edge_type is None:
+    if edge_type is None or isinstance(batch, PairBatch):
         store, sources, targets = batch, batch, batch
     else:
         store, sources, targets = batch[edge_type], batch[edge_type[0]], batch[edge_type[2]]
@@ -112,6 +113,9 @@ class LinkModel(nn.Module):
             InputError: the encoder gives fewer rows than the batch has seeds.
         """
         if isinstance(self.encoder, Lookup):
+            if isinstance(batch, PairBatch):  # positions are ids
+                both: tuple[Tensor, Tensor] = self.encoder(left, right)
+                return both
             if self.edge_type is None:
                 nodes = batch.n_id, batch.n_id
             else:

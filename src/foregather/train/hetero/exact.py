@@ -29,7 +29,7 @@ from foregather.train.hetero.make import exact_sampler
 from foregather.train.hetero.task import TypedTask
 from foregather.train.settings import Settings
 
-__all__ = ["MOST_EDGES", "choose_way", "exact_scores", "predict_edges", "sampled_scores"]
+__all__ = ["MOST_EDGES", "choose_way", "exact_scores", "predict_edges", "sampled_scores", "whole_batch"]
 
 Ids = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.float32]
@@ -82,7 +82,7 @@ def exact_scores(
         if isinstance(model, TypedModel):
             made = by_layers(model, graph, settings.train.threads, most)
         else:
-            whole = _whole(graph, task, settings, hops).to(_device(model))
+            whole = whole_batch(graph, task, settings, hops).to(_device(model))
             made = call_model(model, whole, task.target)
         return _checked(made)[wanted]
     finally:
@@ -188,7 +188,7 @@ def predict_edges(
 # ---- the whole graph in one call -----------------------------------------------------------------
 
 
-def _whole(graph: HeteroGraph, task: TypedTask, settings: Settings, hops: int) -> Any:
+def whole_batch(graph: HeteroGraph, task: TypedTask, settings: Settings, hops: int) -> Any:
     """The graph as one batch, in which everything is found in the first layer."""
     nodes = {
         name: NodeSample(np.arange(table.num_nodes), (table.num_nodes,) * (hops + 1), None, None)

@@ -17,7 +17,7 @@ from foregather.nn.hetero.model import TypedModel
 from foregather.observe.progress import Progress
 from foregather.sampling.hetero.hetero_neighbor import HeteroNeighbor
 
-__all__ = ["by_layers"]
+__all__ = ["by_layers", "rows_by_layers"]
 
 _PART_EDGES = 1 << 20  # edges that are computed together
 _PART_NODES = 1 << 14  # targets, likewise
@@ -34,8 +34,24 @@ def by_layers(
         threads: of sampling and gathering.
         most: targets that are computed together, at most.
     """
+    place = model.schema.place
+    return model.scores(rows_by_layers(model, graph, threads, {place}, most)[place])
+
+
+def rows_by_layers(
+    model: TypedModel, graph: HeteroGraph, threads: int, kinds: set[int], most: int | None = None
+) -> list[Tensor]:
+    """Rows of all nodes of some types after the last layer; none of the other types.
+
+    Args:
+        model: see `by_layers`.
+        graph: see `by_layers`.
+        threads: see `by_layers`.
+        kinds: numbers of the types.
+        most: see `by_layers`.
+    """
     schema = model.schema
-    needed = [{schema.place}]  # types whose rows each layer gives, the last layer first
+    needed = [kinds]  # types whose rows each layer gives, the last layer first
     for _ in model.layers:
         needed.append(needed[-1] | {a for a, b in schema.ends if b in needed[-1]})
     sweeps = _Sweeps(model, graph, threads, min(most or _PART_NODES, _PART_NODES))
@@ -48,7 +64,7 @@ def by_layers(
                 after[kind] = sweeps.sweep(place, kind, rows)
                 bar.advance(1)
             rows = after
-    return model.scores(rows[schema.place])
+    return rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,16 +8,21 @@ from foregather.train.metrics.distances import MAE, R2, RMSE
 from foregather.train.metrics.labels_right import ACCURACY, MACRO_F1, MICRO_F1
 from foregather.train.metrics.metric import Metric
 from foregather.train.metrics.ranked_labels import AVERAGE_PRECISION, ROC_AUC
+from foregather.train.metrics.ranked_links import MRR, hits_at, ndcg_at, recall_at
 
 __all__ = ["FAMILIES", "METRICS", "find_metric", "fitting_metrics"]
 
 #: All metrics without a number in their name.
 METRICS: dict[str, Metric] = {
     one.name: one
-    for one in (ACCURACY, MACRO_F1, MICRO_F1, ROC_AUC, AVERAGE_PRECISION, MAE, RMSE, R2)
+    for one in (ACCURACY, MACRO_F1, MICRO_F1, ROC_AUC, AVERAGE_PRECISION, MAE, RMSE, R2, MRR)
 }
 #: Metrics called NAME@K, by NAME: made for a K.
-FAMILIES: dict[str, Callable[[int], Metric]] = {}
+FAMILIES: dict[str, Callable[[int], Metric]] = {
+    "hits": hits_at,
+    "recall": recall_at,
+    "ndcg": ndcg_at,
+}
 _ALIASES = {"auc": "roc_auc"}
 _MOST = 1 << 31
 
@@ -51,4 +56,5 @@ def _of_family(name: str) -> Metric | None:
 
 def fitting_metrics(task: str) -> list[str]:
     """Names of the metrics that fit a task."""
-    return [name for name, one in METRICS.items() if task in one.tasks]
+    found = [name for name, one in METRICS.items() if task in one.tasks]
+    return found + [f"{name}@K" for name, make in FAMILIES.items() if task in make(1).tasks]

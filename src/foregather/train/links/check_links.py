@@ -1,0 +1,205 @@
+"""check_links: what a run on links refuses, tries and says before it starts."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from foregather.errors import ForegatherError, InputError
+from foregather.graph.hetero.graph import HeteroGraph
+from foregather.nn.hetero.schema import Schema
+from foregather.nn.links.encoders import PlainEncoder, TypedEncoder
+from foregather.nn.links.lookup import Lookup
+from foregather.nn.links.model import LinkModel, links_of
+from foregather.train.hetero.describe_arrays import describe_arrays
+from foregather.train.hetero.make import check_offered
+from foregather.train.links.link_data import LinkData, show_relation
+from foregather.train.links.make_links import (
+    LOOKUPS,
+    check_kind,
+    is_lookup,
+    relation_of,
+    training_links,
+)
+from foregather.train.settings import Settings, TypedSettings
+from foregather.units import format_bytes, format_count
+
+if TYPE_CHECKING:
+    from foregather.train.trainers.linking import LinkTrainer
+
+__all__ = ["check_call", "check_link_run", "describe_run", "link_schema"]
+
+#: What a model raises that is called with something else than it expects.
+_NOT_CALLABLE = (RuntimeError, ValueError, TypeError, AssertionError, LookupError, AttributeError)
+
+
+def check_link_run(settings: Settings, ranks: int, typed: bool) -> None:
+    """Refuses what runs on links do not have.
+
+    Raises:
+        InputError: the message has the setting, and what to do.
+    """
+    if ranks > 1:
+        raise InputError(
+            f"train.task is 'link', which runs on one rank so far, but here are {ranks}; start one "
+            "process"
+        )
+    if settings.train.method != "sampled":
+        raise InputError("train.method is 'full-graph', which is for nodes; leave it out for links")
+    check_kind(settings, typed)
+    if is_lookup(settings):
+        _check_lookup(settings)
+    elif settings.link.embedding_decay:
+        raise InputError(
+            f"link.embedding_decay is {settings.link.embedding_decay}, which is for the models "
+            f"{' and '.join(LOOKUPS)}; use optimizer.weight_decay"
+        )
+    elif typed:
+        check_offered(settings, ranks)
+    if not typed and settings.typed != TypedSettings():
+        raise InputError("[typed] is for graphs with node types, but this graph is plain")
+    for name in ("target", "seed_time", "encode_time"):
+        if getattr(settings.typed, name) != getattr(TypedSettings(), name):
+            raise InputError(
+                f"typed.{name} is {getattr(settings.typed, name)!r}, which is for tasks of nodes; "
+                "leave it out: links have their own ends and times"
+            )
+
+
+def _check_lookup(settings: Settings) -> None:
+    """Refuses what a model of learned rows has no use for."""
+    kind, wanted = settings.model.kind, settings.link
+    if settings.typed != TypedSettings():
+        odd = next(
+            name
+            for name, value in asdict(settings.typed).items()
+            if value != asdict(TypedSettings())[name]
+        )
+        raise InputError(
+            f"typed.{odd} is set, but {kind} has learned rows alone and samples nothing; leave it "
+            "out, or use another model"
+        )
+    if kind == "distmult" and wanted.decoder not in ("dot", "distmult"):
+        raise InputError(
+            f"link.decoder is {wanted.decoder!r}, but model.kind is 'distmult', which has its own; "
+            "leave it out"
+        )
+    if settings.memory.budget != "none":
+        raise InputError(
+            f"memory.budget is {settings.memory.budget!r}, but {kind} keeps all rows in memory; "
+            "leave it out"
+        )
+
+
+class _Target:
+    """The target type of links, as `describe_arrays` expects a task."""
+
+    def __init__(self, target: str, classes: int) -> None:
+        self.target, self.classes = target, classes
+
+
+def link_schema(graph: HeteroGraph, data: LinkData, width: int) -> Schema:
+    """What a typed encoder is made for."""
+    assert data.edge_type is not None
+    task: Any = _Target(data.edge_type[2], width)
+    return describe_arrays(graph, task)
+
+
+def check_call(model: LinkModel, loader: Any, data: LinkData, settings: Settings) -> None:
+    """Calls the model once in evaluation mode; parameters without a size get theirs.
+
+    Raises:
+        InputError: it cannot be called, or gives rows of another width than decoders compare.
+    """
+    training, random = model.training, torch.get_rng_state()
+    batches: Any = iter(loader)
+    batch = next(batches)
+    batches.close()
+    try:
+        with torch.no_grad():
+            model.eval()
+            row = links_of(batch, model.edge_type).row
+            model(batch, relation_of(training_links(data, settings), row))
+    except ForegatherError:
+        raise
+    except _NOT_CALLABLE as error:
+        lines = str(error).splitlines()
+        name = type(getattr(model.encoder, "model", model.encoder)).__name__
+        raise InputError(
+            f"{name} cannot be called with a batch of links, or its rows are not of "
+            f"{settings.model.hidden} columns (model.hidden): "
+            f"{lines[0] if lines else type(error).__name__}"
+        ) from error
+    finally:
+        model.train(training)
+        torch.set_rng_state(random)
+
+
+def describe_run(trainer: "LinkTrainer") -> list[str]:
+    """What was chosen and found, a sentence each."""
+    data, settings, goal = trainer.data, trainer.settings, trainer.training.goal
+    sizes = ", ".join(f"{role} {format_count(len(one))}" for role, one in data.splits.items())
+    found = [goal.describe(False), f"links     of {show_relation(data.edge_type)}: {sizes}"]
+    if data.several:
+        found[-1] += f"; {data.several} relations"
+    for role, rating in trainer.ratings.items():
+        found.append(f"{role:<9} compared with {rating.describe()}")
+    model = trainer.training.model
+    assert isinstance(model, LinkModel)
+    if (count := _learned(model)) > 0:
+        found.append(
+            f"{format_count(count)} nodes have learned rows ({format_bytes(_bytes(model))} with "
+            "the optimiser), so the model is transductive: it knows no other nodes"
+        )
+    if data.edge_type is not None and settings.model.kind == "sage":
+        found.append("the graph has node types, so the model sage is hetero-sage")
+    found += _leaks(trainer)
+    return found
+
+
+def _learned(model: LinkModel) -> int:
+    """Nodes that have a row of weights of their own."""
+    encoder = model.encoder
+    if isinstance(encoder, Lookup):
+        return sum(len(one) for one in encoder.weights())
+    if isinstance(encoder, PlainEncoder):
+        return 0 if encoder.learned is None else encoder.learned.num_embeddings
+    if isinstance(encoder, TypedEncoder):
+        return sum(one.num_nodes for one in encoder.schema.nodes if one.learned)
+    return 0
+
+
+def _bytes(model: LinkModel) -> int:
+    """Bytes of learned rows, their gradients and the two moments of Adam."""
+    encoder, width = model.encoder, 0
+    for weight in encoder.parameters():
+        if weight.ndim == 2:
+            width = max(width, weight.shape[1])
+    rows = [w for w in encoder.parameters() if w.ndim == 2 and len(w) >= 1]
+    learned = max((w.nbytes for w in rows), default=0)
+    if isinstance(encoder, Lookup):
+        learned = sum(w.nbytes for w in encoder.weights())
+    return 4 * learned
+
+
+def _leaks(trainer: "LinkTrainer") -> list[str]:
+    """Held-out links that are edges, where nothing keeps a model from seeing them."""
+    data = trainer.data
+    if trainer.settings.typed.time != "none":
+        return []
+    known, found = None, []
+    for role in ("valid", "test"):
+        if role not in data.splits:
+            continue
+        if known is None:
+            known = data.known(roles=())
+        links = data.splits[role]
+        seen = known.holds(data.key(links.index[0], links.relation), links.index[1])
+        if count := int(np.count_nonzero(seen)):
+            found.append(
+                f"{format_count(count)} of {format_count(len(links))} links of {role} are also "
+                "edges of the graph, so the model may see the answers; hold them out with "
+                "split_links, or set typed.time where edges have times"
+            )
+    return found

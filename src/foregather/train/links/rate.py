@@ -1,0 +1,250 @@
+"""rate: the metric of a split's links against their candidates, from rows or from scores.
+
+Candidates are given with the links, drawn for each (a pure function of the seed), or all targets.
+Filtered: what is known to be linked is no candidate. Recall and NDCG are of sources: which of the
+links of a source are among its first k targets.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from foregather.errors import InputError
+from foregather.graph.links.known import KnownLinks
+from foregather.sampling.links.negative_sampler import NegativeSampler
+from foregather.sampling.links.negatives import Negatives
+from foregather.train.links.link_data import LinkData, SplitLinks
+from foregather.train.links.link_settings import LinkSettings
+from foregather.train.links.pair_scores import Rows, best_targets, check_finite
+from foregather.train.metrics.metric import Metric
+from foregather.train.ranking import RankMeter, ranks_among, ranks_among_all, ranks_in_pool
+
+__all__ = ["Rating", "choose_rating", "rate_pairs", "rate_rows"]
+
+Ids = npt.NDArray[np.int64]
+Scores = npt.NDArray[np.float32]
+
+_BINARY = ("roc_auc", "average_precision")
+_OF_SOURCES = ("recall", "ndcg")
+#: Scores of pairs [n], or of sources with several targets [n, k], by their relations and times.
+Score = Callable[[Ids, Ids, Ids | None, Ids | None], Scores]
+
+
+@dataclass(frozen=True)
+class Rating:
+    """How the links of a split are compared.
+
+    Attributes:
+        metric: the metric.
+        kind: what links are compared with: pool (given pairs), given (candidates of each link),
+            sampled or all.
+        amount: sampled candidates of each link.
+        filtered: what is known is no candidate.
+        both: sources are ranked too.
+        seed: of sampled candidates.
+    """
+
+    metric: Metric
+    kind: str
+    amount: int
+    filtered: bool
+    both: bool
+    seed: int
+
+    @property
+    def family(self) -> str:
+        """The metric without its number."""
+        return self.metric.name.partition("@")[0]
+
+    @property
+    def k(self) -> int:
+        """The number of the metric; 0 for none."""
+        return int(self.metric.name.partition("@")[2] or 0)
+
+    def describe(self) -> str:
+        """What links are compared with, for people."""
+        kinds = {
+            "pool": "given negatives",
+            "given": "given candidates",
+            "sampled": f"{self.amount} sampled per link",
+            "all": "all targets and all sources" if self.both else "all targets",
+        }
+        known = ", without those known to be linked" if self.filtered and self.kind in _DRAWN else ""
+        return kinds[self.kind] + known
+
+
+_DRAWN = ("sampled", "all")
+
+
+def choose_rating(
+    metric: Metric, wanted: LinkSettings, links: SplitLinks, seed: int, timed: bool
+) -> Rating:
+    """What the links of a split are compared with.
+
+    Args:
+        metric: the metric.
+        wanted: of the settings.
+        links: of the split.
+        seed: of the run.
+        timed: every link has its own view of the graph, so rows cannot be shared.
+
+    Raises:
+        InputError: the metric cannot be had from these candidates.
+    """
+    family = metric.name.partition("@")[0]
+    given = "pool" if links.pool is not None else "given" if links.candidates is not None else ""
+    kind: str = wanted.candidates
+    if kind == "auto":
+        usual = "sampled" if family in _BINARY or timed else "all"
+        fits = given == "given" if timed else bool(given)
+        kind = given if fits and family not in _OF_SOURCES else usual
+    elif kind == "given":
+        if not given:
+            raise InputError(
+                "link.candidates is 'given', but the links have neither negatives nor candidates; "
+                "use sampled or all, or make the links with some"
+            )
+        kind = given
+    if family in _OF_SOURCES and kind != "all":
+        raise InputError(
+            f"train.metric is {metric.name!r}, which looks at the first targets of a source among "
+            f"all, but link.candidates is {wanted.candidates!r}; use all, or mrr or hits@k"
+        )
+    if family in _BINARY and kind == "all":
+        raise InputError(
+            f"train.metric is {metric.name!r}, which compares links with negatives, but "
+            "link.candidates is 'all'; use sampled or given, or mrr or hits@k"
+        )
+    if timed and kind not in ("sampled", "given"):
+        raise InputError(
+            f"link.candidates is {wanted.candidates!r} and train.metric {metric.name!r}, but with "
+            "typed.time every link has its own view of the graph, so only sampled candidates, or "
+            "those given for each link, can be scored; use sampled with mrr, hits@k, roc_auc or "
+            "average_precision"
+        )
+    if family == "hits" and kind == "sampled":
+        k = int(metric.name.partition("@")[2])
+        if k > wanted.sampled:
+            raise InputError(
+                f"train.metric is {metric.name!r}, but each link has {wanted.sampled} sampled "
+                "candidates, so every answer would be a hit; raise link.sampled"
+            )
+    both = wanted.both_ends and kind == "all"
+    return Rating(metric, kind, wanted.sampled, wanted.filtered, both, seed)
+
+
+def rate_rows(rows: Rows, data: LinkData, role: str, rating: Rating) -> float:
+    """The metric of a split, from the rows of all nodes.
+
+    Args:
+        rows: of sources and targets.
+        data: the links, and what is known.
+        role: of the split.
+        rating: what is compared.
+
+    Raises:
+        NumericError: scores that are NaN or infinite.
+    """
+    links = data.splits[role]
+    if rating.family in _OF_SOURCES:
+        return _of_sources(rows, data, role, rating)
+    if rating.kind == "all":
+        meter = RankMeter("mean")
+        _rank_all(meter, rows, data, links, rating, False)
+        if rating.both:
+            _rank_all(meter, rows.turned(), data, links.turned(), rating, True)
+        return _value(meter, rating)
+    return rate_pairs(rows.pairs, data, role, rating)
+
+
+def rate_pairs(score: Score, data: LinkData, role: str, rating: Rating) -> float:
+    """The metric of a split against given or drawn negatives; arguments as of `rate_rows`."""
+    links = data.splits[role]
+    positive = score(*links.index, links.relation, links.time)
+    if rating.kind == "pool":
+        assert links.pool is not None
+        negative = score(*links.pool, None, None)
+    else:
+        others = links.candidates if rating.kind == "given" else draw(data, links, rating)
+        assert others is not None
+        negative = score(links.index[0], others, links.relation, links.time)
+    check_finite(positive, "links")
+    check_finite(negative, "negatives")
+    if rating.family in _BINARY:
+        labels = np.zeros(positive.size + negative.size, np.int64)
+        labels[: positive.size] = 1
+        return rating.metric.of(np.concatenate([positive, negative.reshape(-1)]), labels)
+    meter = RankMeter("pessimistic" if negative.ndim == 1 else "mean")  # a pool is OGB's
+    meter.add(
+        ranks_in_pool(positive, negative) if negative.ndim == 1 else ranks_among(positive, negative)
+    )
+    return _value(meter, rating)
+
+
+def _value(meter: RankMeter, rating: Rating) -> float:
+    return meter.mrr() if rating.family == "mrr" else meter.hits_at(rating.k)
+
+
+def draw(data: LinkData, links: SplitLinks, rating: Rating) -> Ids:
+    """Candidates of each link [n, k], the same whenever they are drawn."""
+    rule = Negatives("triplet", rating.amount, exclude="positives" if rating.filtered else None)
+    known: Any = None
+    if rating.filtered:
+        parts = [one.index for one in data.splits.values()]
+        known = np.concatenate([data.every_edge(), *parts], axis=1)
+    sampler = NegativeSampler(rule, *data.counts, positives=known, same_type=data.same)
+    position = np.arange(len(links))
+    _, drawn = sampler.draw(position, seed=rating.seed, epoch=0, src=links.index[0])
+    return np.ascontiguousarray(np.asarray(drawn, np.int64).reshape(-1, len(links)).T)
+
+
+def _rank_all(
+    meter: RankMeter, rows: Rows, data: LinkData, links: SplitLinks, rating: Rating, turned: bool
+) -> None:
+    known = data.known(turned) if rating.filtered else None
+    sources, targets = links.index
+    keys = data.key(sources, links.relation)
+    for part, scores in rows.against_all(sources, links.relation):
+        meter.add(ranks_among_all(scores, targets[part], keys[part], known))
+
+
+def _of_sources(rows: Rows, data: LinkData, role: str, rating: Rating) -> float:
+    """Recall or NDCG at k: the mean over sources that have links in the split."""
+    if data.several:
+        raise InputError(
+            f"train.metric is {rating.metric.name!r}, which is for links of one relation; use mrr "
+            "or hits@k"
+        )
+    wanted = KnownLinks.of([data.splits[role].index], *data.counts)
+    sources = np.flatnonzero(wanted.counts)
+    if rating.k > data.counts[1]:
+        raise InputError(
+            f"train.metric is {rating.metric.name!r}, but there are only {data.counts[1]} targets; "
+            "choose a smaller k"
+        )
+    left_out = None
+    if rating.filtered:
+        others = tuple(name for name in data.splits if name != role)
+        known = data.known(roles=others)
+
+        def left_out(part: Ids) -> tuple[Ids, Ids]:
+            at, targets = known.of_sources(part)
+            asked = wanted.holds(part[at], targets)
+            return at[~asked], targets[~asked]
+
+    gains = 1 / np.log2(np.arange(2, rating.k + 2))
+    best, total = np.concatenate([[0.0], np.cumsum(gains)]), 0.0
+    for part, found, _ in best_targets(rows, sources, rating.k, left_out):
+        mine = sources[part]
+        hit = wanted.holds(np.repeat(mine, found.shape[1]), np.maximum(found, 0).reshape(-1))
+        hit = hit.reshape(found.shape) & (found >= 0)
+        counts = wanted.counts[mine]
+        if rating.family == "recall":
+            total += math.fsum((hit.sum(1) / counts).tolist())
+        else:
+            total += math.fsum(((hit * gains).sum(1) / best[np.minimum(counts, rating.k)]).tolist())
+    return total / len(sources)
