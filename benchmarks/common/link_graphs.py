@@ -1,4 +1,4 @@
-"""Link graphs: the real graphs of the data folder whose task is links, with `Links` in their splits.
+"""Link graphs: the real graphs of the data folder whose task is links, with their splits.
 
 Held-out links are no edges of the graph. Splits are the published ones; events are divided by time
 at 70 % and 85 %.
@@ -92,7 +92,7 @@ def load_knowledge(name: str) -> HeteroGraph:
 
 def _of(triples: Array, number: int) -> Array:
     """Heads and tails of one predicate, [2, n]."""
-    return triples[triples[:, 1] == number][:, [0, 2]].T
+    return np.ascontiguousarray(triples[triples[:, 1] == number][:, [0, 2]].T)
 
 
 def load_events(name: str) -> HeteroGraph:

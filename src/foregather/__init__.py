@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from foregather.graph.features import Features
     from foregather.graph.graph import Graph
     from foregather.graph.hetero.graph import HeteroGraph
+    from foregather.graph.links.links import Links
+    from foregather.graph.links.rule import LinkSplit
+    from foregather.graph.links.split import split_links
     from foregather.loader.hetero.hetero_loader import HeteroLoader
     from foregather.loader.links.hetero_link_loader import HeteroLinkLoader
     from foregather.loader.links.link_loader import LinkLoader
@@ -57,6 +60,9 @@ __all__ = [
     "ReadOptions",
     "NodeFile",
     "SplitRule",
+    "Links",
+    "LinkSplit",
+    "split_links",
     "ForegatherError",
     "InputError",
     "FormatError",
@@ -87,6 +93,9 @@ _HOME = {
     "ReadOptions": "foregather.graph.convert.read_options",
     "NodeFile": "foregather.graph.convert.nodes.node_options",
     "SplitRule": "foregather.graph.convert.nodes.node_options",
+    "Links": "foregather.graph.links.links",
+    "LinkSplit": "foregather.graph.links.rule",
+    "split_links": "foregather.graph.links.split",
     **dict.fromkeys(__all__[18:-1], "foregather.errors"),
 }
 

@@ -296,6 +296,9 @@ class Xxh64:
     def digest(self) -> int:
         """The digest of all bytes so far."""
 
+def pair_keys(first: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], second: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu')]) -> None:
+    """A key of each pair of ids; see random.hpp."""
+
 class Arrivals:
     """Weighted nodes, ready to be drawn from."""
 
