@@ -96,7 +96,7 @@ _HOME = {
     "Links": "foregather.graph.links.links",
     "LinkSplit": "foregather.graph.links.rule",
     "split_links": "foregather.graph.links.split",
-    **dict.fromkeys(__all__[18:-1], "foregather.errors"),
+    **dict.fromkeys(__all__[__all__.index("ForegatherError") : -1], "foregather.errors"),
 }
 
 

@@ -32,7 +32,7 @@ def plain_graph(features: bool = True, nodes: int = 60) -> Graph:
     pairs = pairs[:, draw.permutation(pairs.shape[1])]
     test, valid, train = pairs[:, :40], pairs[:, 40:80], pairs[:, 80:]
     x = draw.normal(size=(nodes, 4)).astype(np.float32) + kind[:, None]
-    graph = Graph.from_edge_index(train, nodes, undirected=True, features=x if features else None)
+    graph = Graph.from_edge_index(train, nodes, undirected=True, x=x if features else None)
     for name, part in (("train", train), ("valid", valid), ("test", test)):
         graph = graph.with_links(name, part)
     return graph
@@ -99,7 +99,7 @@ def link_settings(graph: Path, run: Path | str, **changes: Any) -> Settings:
         optimizer=OptimizerSettings(lr=0.02),
         train=TrainSettings(task="link", epochs=3, batch_size=64, threads=1),
         checkpoint=CheckpointSettings(minutes=0),
-        link=LinkSettings(),
+        link=LinkSettings(exclude_seed_edges=False),
     )
     for section, values in changes.items():
         made = replace(made, **{section: replace(getattr(made, section), **values)})

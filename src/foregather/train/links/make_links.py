@@ -230,7 +230,7 @@ def pair_loader(
         storage=settings.memory.storage,
         threads=share_threads(settings, False),
         bulk="auto" if bulk == "auto" else parse_count(bulk),
-        contents=BatchContents("none", None, _norm(settings), pyg=False),
+        contents=BatchContents("seeds", None, _norm(settings), pyg=False),
         **options,
     )
 
