@@ -5,6 +5,7 @@ SIGIR 2020.
 """
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -122,12 +123,15 @@ def _normalised(sources: Ids, targets: Ids, count: int) -> Tensor:
     degree = np.bincount(rows, minlength=count)
     root = 1 / np.sqrt(np.maximum(1, degree))
     ends = np.concatenate([[0], np.cumsum(degree)])
-    return torch.sparse_csr_tensor(
-        torch.from_numpy(ends),
-        torch.from_numpy(columns),
-        torch.from_numpy((root[rows] * root[columns]).astype(np.float32)),
-        size=(count, count),
-    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+        return torch.sparse_csr_tensor(
+            torch.from_numpy(ends),
+            torch.from_numpy(columns),
+            torch.from_numpy((root[rows] * root[columns]).astype(np.float32)),
+            size=(count, count),
+            check_invariants=True,
+        )
 
 
 class _Symmetric(torch.autograd.Function):

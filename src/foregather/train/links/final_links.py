@@ -13,7 +13,7 @@ from foregather.train.final_scores import best_weights
 from foregather.train.links.make_links import is_lookup
 from foregather.train.links.node_rows import NodeRows, TreeScores
 from foregather.train.links.pair_scores import Rows
-from foregather.train.links.popularity import POPULARITY, popularity_rows
+from foregather.train.links.popularity import rate_baseline
 from foregather.train.links.rate import rate_pairs, rate_rows
 from foregather.train.trainer import Record
 
@@ -46,11 +46,9 @@ def final_links(trainer: "LinkTrainer") -> Record:
     facts: Record = {**trainer.training.goal.facts(), "relation": _relation(trainer)}
     if not roles:
         return facts
-    plain = popularity_rows(trainer.data)
-    facts["baseline"] = {
-        role: rate_rows(plain, trainer.data, role, trainer.ratings[role]) for role in roles
-    }
-    facts["baseline_is"] = POPULARITY
+    plain = {role: rate_baseline(trainer.data, role, trainer.ratings[role]) for role in roles}
+    facts["baseline"] = {role: value for role, (value, _) in plain.items()}
+    facts["baseline_is"] = " and ".join(sorted({name for _, name in plain.values()}))
     facts["candidates"] = {role: trainer.ratings[role].describe() for role in roles}
     return {**_scores(trainer, roles), **facts}
 

@@ -1,7 +1,8 @@
 """pair_scores: scores of pairs and of all targets, from the rows of nodes and a decoder, in blocks."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -9,9 +10,11 @@ import torch
 from torch import Tensor
 
 from foregather.errors import NumericError
+from foregather.graph.links.known import KnownLinks
 from foregather.nn.links.decoders import Decoder
+from foregather.train.links.topk import Score, TopK, top_k_parts
 
-__all__ = ["Rows", "best_targets", "block_size", "check_finite"]
+__all__ = ["Rows", "check_finite"]
 
 Ids = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float32]
@@ -33,6 +36,29 @@ class Rows:
     left: Tensor
     right: Tensor
     decoder: Decoder
+
+    def best(
+        self, k: int, *, sources: Ids | None = None, exclude: KnownLinks | None = None, memory: Any
+    ) -> Iterator[TopK]:
+        """The best targets of sources, by `top_k_parts`; for links of one relation.
+
+        Args:
+            k: how many.
+            sources: whose; None: of all.
+            exclude: known links, which are no answers.
+            memory: see `top_k_parts`.
+        """
+        left = self.left
+        score: Score = "dot"
+        if self.decoder.product:
+            with torch.no_grad():
+                left = self.decoder.queries(left)
+        else:
+            score = self.decoder.against
+        rows = left.cpu().numpy(), self.right.cpu().numpy()
+        return top_k_parts(
+            *rows, k, score=score, exclude=exclude, sources=sources, memory=memory
+        )
 
     def turned(self) -> "Rows":
         """The same with the ends exchanged; scores of pairs must not depend on their order."""
@@ -65,7 +91,7 @@ class Rows:
         Yields:
             Which of the sources, and their scores [block, targets].
         """
-        step = block_size(len(self.right), room)
+        step = _block_size(len(self.right), room)
         for first in range(0, len(sources), step):
             part = slice(first, min(first + step, len(sources)))
             named = None if relation is None else _tensor(relation[part])
@@ -90,7 +116,7 @@ class _Turned(Decoder):
         return self.decoder.against_sources(left, right, relation)
 
 
-def block_size(targets: int, room: int = _BYTES) -> int:
+def _block_size(targets: int, room: int = _BYTES) -> int:
     """Sources whose scores with all targets fit into so many bytes; at least one."""
     return max(1, room // max(1, 4 * targets))
 
@@ -102,36 +128,6 @@ def check_finite(scores: Scores, what: str) -> None:
             f"scores of {what} hold NaN or infinity; try a smaller learning rate, and check the "
             "features"
         )
-
-
-def best_targets(
-    rows: Rows,
-    sources: Ids,
-    k: int,
-    left_out: Callable[[Ids], tuple[Ids, Ids]] | None = None,
-    room: int = _BYTES,
-) -> Iterator[tuple[slice, Ids, Scores]]:
-    """The k best targets of each source, best first; fewer where fewer are left: -1 and -inf.
-
-    Args:
-        rows: of all nodes.
-        sources: whose targets are wanted.
-        k: how many.
-        left_out: for some sources, which pairs (position, target) are no answers.
-        room: bytes of scores held at once.
-
-    Yields:
-        Which of the sources, their targets [block, k] and scores.
-    """
-    count = min(k, len(rows.right))
-    for part, scores in rows.against_all(sources, None, room):
-        if left_out is not None:
-            at, targets = left_out(sources[part])
-            scores[_tensor(at), _tensor(targets)] = -torch.inf
-        value, place = torch.topk(scores, count, dim=1)
-        found, best = place.cpu().numpy(), value.cpu().numpy()
-        found[np.isneginf(best)] = -1
-        yield part, found, best
 
 
 def _tensor(ids: Ids) -> Tensor:

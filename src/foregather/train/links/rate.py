@@ -5,7 +5,6 @@ Filtered: what is known to be linked is no candidate. Recall and NDCG are of sou
 links of a source are among its first k targets.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +18,8 @@ from foregather.sampling.links.negative_sampler import NegativeSampler
 from foregather.sampling.links.negatives import Negatives
 from foregather.train.links.link_data import LinkData, SplitLinks
 from foregather.train.links.link_settings import LinkSettings
-from foregather.train.links.pair_scores import Rows, best_targets, check_finite
+from foregather.train.links.lists import ListMeter
+from foregather.train.links.pair_scores import Rows, check_finite
 from foregather.train.metrics.metric import Metric
 from foregather.train.ranking import RankMeter, ranks_among, ranks_among_all, ranks_in_pool
 
@@ -30,6 +30,7 @@ Scores = npt.NDArray[np.float32]
 
 _BINARY = ("roc_auc", "average_precision")
 _OF_SOURCES = ("recall", "ndcg")
+_ROOM = "256MB"  # for the lists of sources
 #: Scores of pairs [n], or of sources with several targets [n, k], by their relations and times.
 Score = Callable[[Ids, Ids, Ids | None, Ids | None], Scores]
 
@@ -219,32 +220,20 @@ def _of_sources(rows: Rows, data: LinkData, role: str, rating: Rating) -> float:
             f"train.metric is {rating.metric.name!r}, which is for links of one relation; use mrr "
             "or hits@k"
         )
-    wanted = KnownLinks.of([data.splits[role].index], *data.counts)
-    sources = np.flatnonzero(wanted.counts)
+    links, exclude = data.splits[role].index, None
+    wanted = KnownLinks.of([links], *data.counts)
     if rating.k > data.counts[1]:
         raise InputError(
             f"train.metric is {rating.metric.name!r}, but there are only {data.counts[1]} targets; "
             "choose a smaller k"
         )
-    left_out = None
-    if rating.filtered:
-        others = tuple(name for name in data.splits if name != role)
-        known = data.known(roles=others)
-
-        def left_out(part: Ids) -> tuple[Ids, Ids]:
-            at, targets = known.of_sources(part)
-            asked = wanted.holds(part[at], targets)
-            return at[~asked], targets[~asked]
-
-    gains = 1 / np.log2(np.arange(2, rating.k + 2))
-    best, total = np.concatenate([[0.0], np.cumsum(gains)]), 0.0
-    for part, found, _ in best_targets(rows, sources, rating.k, left_out):
-        mine = sources[part]
-        hit = wanted.holds(np.repeat(mine, found.shape[1]), np.maximum(found, 0).reshape(-1))
-        hit = hit.reshape(found.shape) & (found >= 0)
-        counts = wanted.counts[mine]
-        if rating.family == "recall":
-            total += math.fsum((hit.sum(1) / counts).tolist())
-        else:
-            total += math.fsum(((hit * gains).sum(1) / best[np.minimum(counts, rating.k)]).tolist())
-    return total / len(sources)
+    if rating.filtered:  # links of the split are answers, though they may be known
+        known = data.known(roles=tuple(name for name in data.splits if name != role))
+        at, targets = known.of_sources(np.arange(data.counts[0]))
+        others = ~wanted.holds(at, targets)
+        exclude = KnownLinks.of([np.stack([at[others], targets[others]])], *data.counts)
+    meter = ListMeter(wanted, rating.k)
+    sources = np.flatnonzero(wanted.counts)
+    for part in rows.best(rating.k, sources=sources, exclude=exclude, memory=_ROOM):
+        meter.add(part.sources, part.targets)
+    return meter.value(rating.family)
