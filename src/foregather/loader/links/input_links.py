@@ -1,6 +1,7 @@
 """input_links: which links are asked about: pairs of nodes, with labels and times.
 
-A link is a row of its own: the same pair may be asked about many times, with other labels and times.
+A link is a row of its own: the same pair may be asked about many times, with other labels and
+times.
 """
 
 from dataclasses import dataclass
@@ -255,8 +256,10 @@ def _labels(value: Any, count: int) -> "Tensor | None":
 
     if value is None:
         return None
-    label = value if isinstance(value, torch.Tensor) else torch.from_numpy(
-        np.array(to_array(value, "edge_label"))
+    label = (
+        value
+        if isinstance(value, torch.Tensor)
+        else torch.from_numpy(np.array(to_array(value, "edge_label")))
     )
     if label.ndim == 0 or label.shape[0] != count:
         raise InputError(

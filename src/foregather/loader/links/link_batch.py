@@ -41,6 +41,7 @@ class LinkBatch(Batch):
     edge_label_time: "Tensor | None" = None
     seed_time: "Tensor | None" = None
 
+
 _OF_LINKS = tuple(one.name for one in fields(LinkBatch) if one.name not in _OF_BATCH)
 
 
