@@ -7,6 +7,7 @@ first read mapped ones into memory (`graph.load`).
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from foregather.errors import FormatError
 from foregather.graph.build import fields_from_edges, fields_from_pyg
 from foregather.graph.graph_value import GraphValue, plain_fields
 from foregather.graph.integrity.verify import Report, verify
+from foregather.graph.links.links import Links
 from foregather.graph.on_disk.folder import compute_digest, open_graph, save_graph
 from foregather.graph.original_ids import find_nodes, original_ids
 
@@ -68,6 +70,8 @@ class Graph(GraphValue):
             features (`dataclasses.replace`) has none, one with other labels or splits keeps it.
         checked: whether the folder has block checksums, so that every byte is checked when it is
             read; `foregather verify --add-checks` adds them.
+        links: `Links` by name (train, valid, test): pairs of nodes to be predicted, which are no
+            edges; `with_links` and `split_links` make them.
     """
 
     __slots__ = ()
@@ -181,6 +185,44 @@ class Graph(GraphValue):
             InputError: an id is not in the graph.
         """
         return find_nodes(self, ids)
+
+    def with_links(
+        self,
+        name: str,
+        index: Any,
+        *,
+        labels: Any = None,
+        time: Any = None,
+        negatives: Any = None,
+        candidates: Any = None,
+    ) -> "Graph":
+        """The same graph with links of that name, which replace any that it has.
+
+        Edges stay as they are: a link that is also an edge is seen by models as such.
+
+        Args:
+            name: train, valid, test or another name.
+            index: [2, links] tensor or array: row 0 the sources, row 1 the targets.
+            labels: one row of numbers per link: a rating, a class, the number of a relation.
+            time: [links] whole numbers, or datetime64, which becomes seconds since 1970.
+            negatives: [2, n] pairs that are no links, which all links are compared with.
+            candidates: [links, n] targets that each link is compared with.
+
+        Raises:
+            InputError: an id that is no node, something that does not fit, or times on one side
+                only: some links of the graph have them and others do not.
+        """
+        nodes = self.num_nodes
+        made = Links.of(
+            index,
+            nodes,
+            nodes,
+            labels=labels,
+            time=time,
+            negatives=negatives,
+            candidates=candidates,
+        )
+        return replace(self, links={**self.links, name: made})
 
     def verify(self) -> Report:
         """Checks every byte and every id; see `foregather.graph.integrity.verify`."""

@@ -16,6 +16,8 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.features import Features
+from foregather.graph.links.links import Links, check_alike, find_links
+from foregather.graph.links.stored import link_arrays
 from foregather.graph.mapped import fetch, hold, shows_file
 from foregather.units import format_bytes
 
@@ -69,6 +71,7 @@ class GraphValue(_Referable):
     meta: Mapping[str, Any] = field(default_factory=dict)
     path: Path | None = None
     checked: bool = False
+    links: Mapping[str, Links] = field(default_factory=dict)
     _digest: list[str] = field(default_factory=list, init=False)
     _sound: list[bool] = field(default_factory=list, init=False)  # see check_topology.py
     _loaded: dict[Any, Any] = field(default_factory=dict, init=False)  # see load.py
@@ -77,7 +80,8 @@ class GraphValue(_Referable):
     def __post_init__(self) -> None:
         self._check_topology()
         self._check_rows()
-        for name in ("splits", "extra", "meta"):  # read-only, as the rest of the value
+        object.__setattr__(self, "links", check_alike(self.links, "the graph"))
+        for name in ("splits", "extra", "meta", "links"):  # read-only, as the rest of the value
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
         if not self._shows_folder():  # what is read by the path would be another graph
             object.__setattr__(self, "path", None)
@@ -176,6 +180,14 @@ class GraphValue(_Referable):
         there = ", ".join(sorted(self.splits)) or "none"
         raise InputError(f"there is no split {name!r}; the graph has: {there}")
 
+    def links_of(self, name: str) -> Links:
+        """The links of that name; val, valid and validation are the same name.
+
+        Raises:
+            InputError: there are none; the message names the nearest.
+        """
+        return find_links(name, self.links, "the graph")
+
     def stored_arrays(self) -> dict[str, Array]:
         """Every array of the graph that a folder holds, by its name there."""
         named: dict[str, Array | None] = {
@@ -191,6 +203,7 @@ class GraphValue(_Referable):
                 named[f"{name}_scale"] = features.scale
         for name, ids in self.splits.items():
             named[f"splits/{name}"] = ids
+        named |= link_arrays(self.links.values())
         return {name: values for name, values in named.items() if values is not None}
 
     @property
@@ -212,6 +225,9 @@ class GraphValue(_Referable):
         if self.splits:
             sizes = ", ".join(f"{name} {len(ids):,}" for name, ids in self.splits.items())
             parts.append(f"splits ({sizes})")
+        if self.links:
+            sizes = ", ".join(f"{name} {len(one):,}" for name, one in self.links.items())
+            parts.append(f"links ({sizes})")
         where = "in memory" if self.path is None else f"in folder {self.path.name}"
         return f"Graph({', '.join(parts)}; {format_bytes(self.nbytes)} {where})"
 
@@ -219,7 +235,7 @@ class GraphValue(_Referable):
 def plain_fields(graph: GraphValue) -> dict[str, Any]:
     """The fields from which an equal graph can be built, in memory and picklable."""
     made = {one.name: _plain(getattr(graph, one.name)) for one in fields(graph) if one.init}
-    for name in ("splits", "extra", "meta"):
+    for name in ("splits", "extra", "meta", "links"):
         made[name] = {key: _plain(value) for key, value in made[name].items()}
     return made
 

@@ -58,7 +58,9 @@ def add_array(name, like="nodes/1/time"):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (set_to("version", 3), "format version 3"),
+        (set_to("version", 5), "format version 5"),
+        (set_to("version", 3), "not a valid name"),
+        (set_to("version", 4), "no list of links"),
         (set_to("version", 1), "not a valid name"),
         (set_to("version", True), "format version True"),
         (set_to("nodes", {}), "has no list of nodes"),

@@ -12,7 +12,7 @@ from foregather.errors import FormatError, InputError
 from foregather.files import absolute
 from foregather.graph.graph import Graph
 from foregather.graph.hetero.describe import describe_typed
-from foregather.graph.hetero.names import show_edge_type
+from foregather.graph.hetero.names import PLAIN_RELATION, EdgeType, about, show_edge_type
 from foregather.graph.hetero.on_disk.folder import compute_digest, open_typed, save_typed
 from foregather.graph.hetero.on_disk.verify import verify_typed
 from foregather.graph.hetero.plain import graph_of, parts_of
@@ -22,20 +22,20 @@ from foregather.graph.hetero.relation import Level
 from foregather.graph.hetero.time_order import turned
 from foregather.graph.hetero.value import HeteroValue
 from foregather.graph.integrity.verify import Report, verify
+from foregather.graph.links.links import Links
 from foregather.graph.on_disk.meta import read_meta
-from foregather.graph.on_disk.writer import TYPED
 
 __all__ = ["HeteroGraph", "is_typed_folder"]
 
 
 def is_typed_folder(path: str | os.PathLike[str]) -> bool:
-    """Whether a folder holds node types and relations (format version 2).
+    """Whether a folder holds node types and relations (format version 2 or 4).
 
     Raises:
         FormatError: it is not a graph folder.
         StorageError: it cannot be read.
     """
-    return read_meta(absolute(path), with_tables=False).version == TYPED
+    return read_meta(absolute(path), with_tables=False).typed
 
 
 def reopen(path: str, digest: str) -> "HeteroGraph":
@@ -54,9 +54,9 @@ def reopen(path: str, digest: str) -> "HeteroGraph":
     return graph
 
 
-def rebuild(nodes: Any, edges: Any, meta: Any) -> "HeteroGraph":
+def rebuild(nodes: Any, edges: Any, meta: Any, links: Any = ()) -> "HeteroGraph":
     """Makes a graph from its parts, for unpickling."""
-    return HeteroGraph(nodes, edges, meta)
+    return HeteroGraph(nodes, edges, meta, links=dict(links))
 
 
 class HeteroGraph(HeteroValue):
@@ -70,6 +70,8 @@ class HeteroGraph(HeteroValue):
             (`dataclasses.replace`) has none.
         checked: whether the folder has block checksums, so that every byte is checked when it is
             read.
+        links: `Links` by relation and name (train, valid, test): pairs of nodes to be predicted,
+            which are no edges; `with_links` and `split_links` make them.
     """
 
     @staticmethod
@@ -85,7 +87,7 @@ class HeteroGraph(HeteroValue):
         """
         folder = absolute(path)
         meta = read_meta(folder)
-        if meta.version == TYPED:
+        if meta.typed:
             return open_typed(folder, meta, HeteroGraph)
         return HeteroGraph.from_graph(Graph.open(folder))
 
@@ -98,7 +100,8 @@ class HeteroGraph(HeteroValue):
         Raises:
             InputError: its edge features are scaled, which those of a relation are not.
         """
-        made = HeteroGraph(*parts_of(graph), graph.meta)
+        links = {PLAIN_RELATION: graph.links}
+        made = HeteroGraph(*parts_of(graph), graph.meta, links=links)
         for name, value in (("path", graph.path), ("checked", graph.checked), ("_plain", graph)):
             object.__setattr__(made, name, value)
         return made
@@ -202,7 +205,61 @@ class HeteroGraph(HeteroValue):
                     "sources would replace; leave one of them out with dataclasses.replace"
                 )
             edges[name] = found
-        return HeteroGraph(self.nodes, edges, self.facts)
+        return HeteroGraph(self.nodes, edges, self.facts, links=self.links)
+
+    def with_links(
+        self,
+        name: str,
+        index: Any,
+        *,
+        relation: EdgeType | None = None,
+        labels: Any = None,
+        time: Any = None,
+        negatives: Any = None,
+        candidates: Any = None,
+    ) -> "HeteroGraph":
+        """The same graph with links of that name, which replace any that the relation has.
+
+        Edges stay as they are: a link that is also an edge is seen by models as such.
+
+        Args:
+            name: train, valid, test or another name.
+            index: [2, links] tensor or array: row 0 the sources, row 1 the targets.
+            relation: the edge type that is predicted; None where there is one.
+            labels: one row of numbers per link: a rating or a class.
+            time: [links] whole numbers, or datetime64, which becomes seconds since 1970.
+            negatives: [2, n] pairs that are no links, which all links are compared with.
+            candidates: [links, n] targets that each link is compared with.
+
+        Raises:
+            InputError: no such relation, an id that is no node of its type, something that does
+                not fit, or times on one side only.
+        """
+        if isinstance(self._plain, Graph):
+            self.linked_relation(relation)
+            plain = self._plain.with_links(
+                name,
+                index,
+                labels=labels,
+                time=time,
+                negatives=negatives,
+                candidates=candidates,
+            )
+            return HeteroGraph.from_graph(plain)
+        edge_type = self.linked_relation(relation)
+        with about(f"relation {show_edge_type(edge_type)}"):
+            made = Links.of(
+                index,
+                self.nodes[edge_type[0]].num_nodes,
+                self.nodes[edge_type[2]].num_nodes,
+                labels=labels,
+                time=time,
+                negatives=negatives,
+                candidates=candidates,
+            )
+        own = {**self.links.get(edge_type, {}), name: made}
+        links = {**self.links, edge_type: own}
+        return HeteroGraph(self.nodes, self.edges, self.facts, links=links)
 
     def with_reverse(self) -> "HeteroGraph":
         """The same graph with `rev_NAME` back along every relation NAME that has no way back.
@@ -225,7 +282,7 @@ class HeteroGraph(HeteroValue):
                 )
             walked = self.relation((source, name, target))
             edges[back] = turned(walked, self.nodes[source].num_nodes, own.order)
-        return HeteroGraph(self.nodes, edges, self.facts)
+        return HeteroGraph(self.nodes, edges, self.facts, links=self.links)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles a graph from a folder as its path and digest, any other by its arrays."""
@@ -233,7 +290,8 @@ class HeteroGraph(HeteroValue):
             return HeteroGraph.from_graph, (self._plain,)
         if self.path is not None and self.meta["digest"] == self.digest:
             return reopen, (str(self.path), self.digest)
-        return rebuild, (dict(self.nodes), dict(self.edges), self.facts)
+        links = {name: dict(lists) for name, lists in self.links.items()}
+        return rebuild, (dict(self.nodes), dict(self.edges), self.facts, links)
 
     def __copy__(self) -> "HeteroGraph":
         return self  # nothing in it can be changed

@@ -1,15 +1,11 @@
-"""names: what node types, relations and feature arrays may be called, and how they are looked up.
-
-Names never become file names (folders number them), so blanks, slashes, dots, two names that differ
-by case and names of any script are fine. Only what cannot be shown or stored is refused.
-"""
+"""names: how node types and relations are called, and how they are looked up."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 from foregather.errors import InputError
+from foregather.graph.names import check_name, nearest
 
 __all__ = [
     "EdgeType",
@@ -29,31 +25,6 @@ EdgeType: TypeAlias = tuple[str, str, str]
 #: What the nodes and edges of a plain graph are called, as PyG calls unnamed relations.
 PLAIN_TYPE = "node"
 PLAIN_RELATION: EdgeType = ("node", "to", "node")
-
-_MOST = 4096  # characters; the longest IRIs have about 2000
-
-
-def check_name(name: Any, what: str) -> str:
-    """Returns a name that can be stored and shown.
-
-    Args:
-        name: the name.
-        what: what it names, for the message: "node type".
-
-    Raises:
-        InputError: not a string, empty, too long, or with characters that cannot be shown.
-    """
-    if not isinstance(name, str):
-        raise InputError(f"the {what} {name!r:.80} is a {type(name).__name__}, expected a string")
-    if not name:
-        raise InputError(f"a {what} has an empty name; give it one")
-    if len(name) > _MOST:
-        raise InputError(
-            f"the {what} {name[:40]!r}... has {len(name)} characters, more than {_MOST}; shorten it"
-        )
-    if not name.isprintable():  # line ends, control characters, halves of surrogate pairs
-        raise InputError(f"the {what} {name!r:.80} holds a character that is not printable")
-    return str(name)
 
 
 def check_edge_type(edge_type: Any) -> EdgeType:
@@ -88,7 +59,7 @@ def find_node_type(name: Any, known: Collection[str]) -> str:
     """
     if isinstance(name, str) and name in known:
         return name
-    raise InputError(f"there is no node type {name!r:.80}; {_nearest(str(name), sorted(known))}")
+    raise InputError(f"there is no node type {name!r:.80}; {nearest(str(name), sorted(known))}")
 
 
 def find_edge_type(edge_type: Any, known: Collection[EdgeType]) -> EdgeType:
@@ -103,17 +74,7 @@ def find_edge_type(edge_type: Any, known: Collection[EdgeType]) -> EdgeType:
         return found
     shown = {show_edge_type(one): one for one in known}
     asked = f"({', '.join(map(str, parts))})" if parts else str(edge_type)
-    raise InputError(f"there is no relation {asked:.200}; {_nearest(asked, sorted(shown))}")
-
-
-def _nearest(asked: str, known: list[str]) -> str:
-    if not known:
-        return "the graph has none"
-    near = get_close_matches(asked, known, 1, 0.5)
-    if near:
-        return f"the nearest is {near[0]!r:.200}"
-    more = ", ..." if len(known) > 8 else ""
-    return f"the graph has: {', '.join(known[:8])}{more}"
+    raise InputError(f"there is no relation {asked:.200}; {nearest(asked, sorted(shown))}")
 
 
 @contextmanager

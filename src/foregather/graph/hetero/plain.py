@@ -109,6 +109,7 @@ def graph_of(value: HeteroValue) -> Graph:
         edge_ids=relation.edge_ids,
         extra=_mapping(table),
         meta=facts,
+        links=value.links.get(edge_type, {}),
     )
 
 

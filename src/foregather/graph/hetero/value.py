@@ -32,6 +32,7 @@ from foregather.graph.hetero.node_table import NodeTable
 from foregather.graph.hetero.on_disk.stored import RESERVED, describe_types, stored_arrays
 from foregather.graph.hetero.relation import Level, Relation
 from foregather.graph.hetero.time_order import in_order
+from foregather.graph.links.links import Links, check_alike, find_links
 from foregather.graph.mapped import hold, shows_file
 from foregather.units import format_bytes
 
@@ -49,6 +50,7 @@ class HeteroValue:
     meta: Mapping[str, Any] = field(default_factory=dict)
     path: Path | None = None
     checked: bool = False
+    links: Mapping[EdgeType, Mapping[str, Links]] = field(default_factory=dict)
     _plain: GraphValue | None = field(default=None, init=False)  # the graph this one was made from
     _opened: list[str] = field(default_factory=list, init=False)  # the digest of an opened folder
     _kept: dict[Any, Any] = field(default_factory=dict, init=False)
@@ -63,6 +65,7 @@ class HeteroValue:
         put = object.__setattr__  # read-only, as the rest of the value
         put(self, "nodes", MappingProxyType({name: nodes[name] for name in sorted(nodes)}))
         put(self, "edges", MappingProxyType({name: edges[name] for name in sorted(edges)}))
+        put(self, "links", MappingProxyType(_sorted_links(self.links, edges, nodes)))
         put(self, "meta", MappingProxyType(dict(self.meta)))
         if not self._shows_folder():  # what is read by the path would be another graph
             put(self, "path", None)
@@ -73,7 +76,7 @@ class HeteroValue:
         entries = self.meta.get("arrays")
         if self.path is None or "digest" not in self.meta or not isinstance(entries, Mapping):
             return False
-        names = describe_types(self.nodes, self.edges)
+        names = describe_types(self.nodes, self.edges, self.links)
         arrays = self.stored_arrays()
         return (
             all(self.meta.get(key) == said for key, said in names.items())
@@ -120,6 +123,38 @@ class HeteroValue:
             InputError: there is no such type; names the nearest.
         """
         return self.nodes[find_node_type(node_type, self.nodes)]
+
+    def links_of(self, name: str, relation: EdgeType | None = None) -> Links:
+        """The links of that name; val, valid and validation are the same name.
+
+        Args:
+            name: train, valid, test or another name.
+            relation: their edge type; None where the links of the graph are of one relation.
+
+        Raises:
+            InputError: there are none, or of several relations; names the nearest.
+        """
+        edge_type = self.linked_relation(relation)
+        of = f"relation {show_edge_type(edge_type)}"
+        return find_links(name, self.links.get(edge_type, {}), of)
+
+    def linked_relation(self, relation: EdgeType | None = None) -> EdgeType:
+        """The relation that links are of: the one given, or the only one.
+
+        Raises:
+            InputError: there is no such relation, or more than one to choose from.
+        """
+        if relation is not None:
+            return find_edge_type(relation, self.edges)
+        choice = list(self.links) or list(self.edges)
+        if len(choice) != 1:
+            shown = ", ".join(show_edge_type(one) for one in choice[:8])
+            more = ", ..." if len(choice) > 8 else ""
+            raise InputError(
+                f"relation is not given, and there are {len(choice)}: {shown}{more}; say which "
+                "one links are of"
+            )
+        return choice[0]
 
     def relation(
         self, edge_type: EdgeType, time: Level | None = None, threads: int = 0
@@ -185,15 +220,34 @@ class HeteroValue:
 
     def stored_arrays(self) -> dict[str, Array]:
         """Every array of the graph that a folder holds, by its name there."""
-        return stored_arrays(self.nodes, self.edges)
+        return stored_arrays(self.nodes, self.edges, self.links)
 
     def __repr__(self) -> str:
         tables = ", ".join(f"{name} {table.num_nodes:,}" for name, table in self.nodes.items())
         where = "in memory" if self.path is None else f"in folder {self.path.name}"
+        count = sum(one.num_links for lists in self.links.values() for one in lists.values())
+        links = f", {count:,} links" if self.links else ""
         return (
             f"HeteroGraph({len(self.nodes)} node types ({tables:.200}), {len(self.edges)} "
-            f"relations with {self.num_edges:,} edges; {format_bytes(self.nbytes)} {where})"
+            f"relations with {self.num_edges:,} edges{links}; {format_bytes(self.nbytes)} {where})"
         )
+
+
+def _sorted_links(
+    links: Mapping[Any, Mapping[str, Links]],
+    edges: Mapping[EdgeType, Relation],
+    nodes: Mapping[str, NodeTable],
+) -> dict[EdgeType, Mapping[str, Links]]:
+    """Links by relation and name, in the order of both; relations without any are left out."""
+    made: dict[EdgeType, Mapping[str, Links]] = {}
+    for name, lists in links.items():
+        edge_type = find_edge_type(name, edges)
+        for end in (edge_type[0], edge_type[2]):
+            find_node_type(end, nodes)
+        if lists:
+            of = f"relation {show_edge_type(edge_type)}"
+            made[edge_type] = MappingProxyType(check_alike(lists, of))
+    return {name: made[name] for name in sorted(made)}
 
 
 def _check_fit(edge_type: EdgeType, relation: Relation, nodes: Mapping[str, NodeTable]) -> None:

@@ -18,12 +18,30 @@ from foregather.files import absolute, is_there
 from foregather.graph.features import Features
 from foregather.graph.graph_value import AnyGraph, GraphValue
 from foregather.graph.integrity.checked_reads import CheckedReads
+from foregather.graph.links.links import Links
+from foregather.graph.links.stored import describe_links, open_links, parse_links
 from foregather.graph.mapped import fetch, owner_of
 from foregather.graph.on_disk.meta import RESERVED, Meta, read_meta
 from foregather.graph.on_disk.npy import file_bytes, map_array
-from foregather.graph.on_disk.writer import CHUNK, FORMAT, TYPED, VERSION, FolderWriter, meta_digest
+from foregather.graph.on_disk.writer import (
+    CHUNK,
+    FORMAT,
+    LINKED,
+    VERSION,
+    FolderWriter,
+    meta_digest,
+)
 
-__all__ = ["array_entry", "compute_digest", "facts_of", "map_listed", "open_graph", "save_graph"]
+__all__ = [
+    "array_entry",
+    "compute_digest",
+    "facts_of",
+    "link_facts",
+    "map_listed",
+    "open_graph",
+    "save_graph",
+    "version_of",
+]
 
 Array = npt.NDArray[Any]
 
@@ -77,7 +95,7 @@ def open_graph(path: Path, make: Callable[..., AnyGraph]) -> AnyGraph:
     """Opens a folder and passes the fields of the graph to `make`; see `Graph.open`."""
     path = absolute(path)  # files are opened by this path later, after a possible os.chdir
     meta = read_meta(path)
-    if meta.version == TYPED:
+    if meta.typed:
         raise FormatError(
             f"{path.name} holds a graph with node types and relations, expected a plain one; open "
             "it with HeteroGraph.open"
@@ -92,6 +110,7 @@ def open_graph(path: Path, make: Callable[..., AnyGraph]) -> AnyGraph:
         if name.startswith("splits/")
     }
     try:
+        links = _open_links(meta, arrays)
         made = make(
             num_nodes=meta.num_nodes,
             num_edges=meta.num_edges,
@@ -106,6 +125,7 @@ def open_graph(path: Path, make: Callable[..., AnyGraph]) -> AnyGraph:
             meta=meta.text,
             path=path,
             checked=meta.tables is not None,
+            links=links,
         )
         made._token.opened = True
         return made
@@ -113,17 +133,40 @@ def open_graph(path: Path, make: Callable[..., AnyGraph]) -> AnyGraph:
         raise FormatError(f"the arrays of {path.name} do not fit together: {error}") from error
 
 
+def _open_links(meta: Meta, arrays: dict[str, Array]) -> dict[str, Links]:
+    """Takes the links of a plain graph out of its arrays."""
+    if not meta.linked:
+        return {}
+    entries = parse_links(meta.text, meta.arrays)
+    found = {name: arrays.pop(name) for name in list(arrays) if name.startswith("links/")}
+    if any(entry.relation is not None for entry in entries):
+        raise InputError("its links are of relations, which a plain graph does not have")
+    opened = open_links(entries, found)
+    return {entry.name: one for entry, one in zip(entries, opened, strict=True)}
+
+
 def facts_of(graph: GraphValue) -> dict[str, Any]:
     """The facts that meta.json holds in addition to the table of arrays."""
     return {key: value for key, value in graph.meta.items() if key not in RESERVED}
 
 
+def link_facts(graph: GraphValue) -> dict[str, Any]:
+    """The field of meta.json that names the links; nothing where there are none."""
+    return describe_links((name, None, one.num_links) for name, one in graph.links.items())
+
+
+def version_of(graph: GraphValue) -> int:
+    """The format version of a plain graph's folder."""
+    return VERSION + LINKED if graph.links else VERSION
+
+
 def save_graph(graph: GraphValue, dst: str | os.PathLike[str], overwrite: bool) -> Path:
     """Writes a folder; see `Graph.save`."""
-    with FolderWriter(dst, overwrite) as writer:
+    with FolderWriter(dst, overwrite, version_of(graph)) as writer:
         for name, values in graph.stored_arrays().items():
             writer.put(name, values)
-        return writer.finish(graph.num_nodes, graph.num_edges, **facts_of(graph))
+        facts = {**facts_of(graph), **link_facts(graph)}
+        return writer.finish(graph.num_nodes, graph.num_edges, **facts)
 
 
 def array_entry(name: str, values: Array) -> Mapping[str, Any]:
@@ -144,11 +187,12 @@ def compute_digest(graph: GraphValue) -> str:
     return meta_digest(
         {
             "format": FORMAT,
-            "version": VERSION,
+            "version": version_of(graph),
             "num_nodes": graph.num_nodes,
             "num_edges": graph.num_edges,
             "checksum": {"algorithm": "xxh64", "chunk_bytes": CHUNK},
             "arrays": {name: array_entry(name, arrays[name]) for name in sorted(arrays)},
             **facts_of(graph),
+            **link_facts(graph),
         }
     )

@@ -16,9 +16,14 @@ __all__ = ["DTYPES", "NAMES", "MOST_DIMENSIONS", "check_holdable"]
 NAMES = {
     1: re.compile(r"[a-z][a-z0-9_]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)?"),
     2: re.compile(r"(nodes|edges)/(0|[1-9][0-9]{0,8})/[a-z][a-z0-9_]*"),
+    3: re.compile(
+        r"links/(0|[1-9][0-9]{0,8})/[a-z][a-z0-9_]*"
+        r"|(?!links/)[a-z][a-z0-9_]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)?"
+    ),
+    4: re.compile(r"(nodes|edges|links)/(0|[1-9][0-9]{0,8})/[a-z][a-z0-9_]*"),
 }
 #: Dimensions that an array may have, by the version of the format.
-MOST_DIMENSIONS = {1: 2, 2: 8}
+MOST_DIMENSIONS = {1: 2, 2: 8, 3: 2, 4: 8}
 DTYPES = frozenset(
     ["bool", "float16", "float32", "float64"]
     + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]

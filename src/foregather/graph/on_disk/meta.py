@@ -16,13 +16,13 @@ from foregather.errors import FormatError, StorageError
 from foregather.files import is_there, read_regular
 from foregather.graph.integrity.checks import Table, read_checks
 from foregather.graph.on_disk.holdable import DTYPES, MOST_DIMENSIONS, NAMES
-from foregather.graph.on_disk.writer import FORMAT, VERSIONS, meta_digest
+from foregather.graph.on_disk.writer import FORMAT, LINKED, TYPED, VERSIONS, meta_digest
 
 __all__ = ["ArrayEntry", "Meta", "RESERVED", "read_meta"]
 
 #: Fields with a fixed meaning; everything else in meta.json is a fact.
 RESERVED = frozenset(
-    {"format", "version", "num_nodes", "num_edges", "checksum", "arrays", "digest"}
+    {"format", "version", "num_nodes", "num_edges", "checksum", "arrays", "digest", "links"}
 )
 _MOST_BYTES = 256 << 20
 _MOST_COUNT = 1 << 60
@@ -50,7 +50,7 @@ class ArrayEntry:
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """A checked meta.json; of version 2, what it says about types and relations is not."""
+    """A checked meta.json; what it says about types, relations and links is not."""
 
     version: int
     num_nodes: int
@@ -59,6 +59,16 @@ class Meta:
     arrays: dict[str, ArrayEntry]
     text: dict[str, Any]  # the whole file, as parsed
     tables: dict[str, Table] | None  # of block checksums, by array; None if there are none
+
+    @property
+    def typed(self) -> bool:
+        """Whether the graph has node types and relations."""
+        return self.version in (TYPED, TYPED + LINKED)
+
+    @property
+    def linked(self) -> bool:
+        """Whether the graph has links."""
+        return self.version > LINKED
 
 
 def _fail(why: str) -> FormatError:
@@ -111,7 +121,7 @@ def read_meta(folder: Path, with_tables: bool = True) -> Meta:
     if type(version) is not int or version not in VERSIONS:
         raise FormatError(
             f"meta.json has format version {version!r:.40}, this foregather reads "
-            f"versions {' and '.join(map(str, VERSIONS))}; convert the data again with this version"
+            f"versions {VERSIONS[0]} to {VERSIONS[-1]}; convert the data again with this version"
         )
     checksum = text.get("checksum")
     if not isinstance(checksum, dict) or checksum.get("algorithm") != "xxh64":
@@ -151,7 +161,7 @@ def _entry(name: str, entry: Any, chunk: int, version: int) -> ArrayEntry:
         or not 1 <= len(shape) <= MOST_DIMENSIONS[version]
         or not all(type(n) is int and 0 <= n < _MOST_COUNT for n in shape)
     ):
-        counts = "one or two counts" if version == 1 else "a few counts"
+        counts = "one or two counts" if MOST_DIMENSIONS[version] == 2 else "a few counts"
         raise _fail(f"gives array {name} the shape {shape!r:.40}, expected {counts}")
     if not isinstance(checksums, list) or not all(
         isinstance(item, str) and _CHECKSUM.fullmatch(item) for item in checksums

@@ -34,6 +34,7 @@ from foregather.units import format_bytes
 __all__ = [
     "CHUNK",
     "FORMAT",
+    "LINKED",
     "TYPED",
     "VERSION",
     "VERSIONS",
@@ -46,7 +47,8 @@ __all__ = [
 CHUNK = 64 << 20  # payload bytes covered by one checksum
 VERSION = 1  # of a plain graph
 TYPED = 2  # of a graph with node types and relations
-VERSIONS = (VERSION, TYPED)
+LINKED = 2  # what links add to the version of a graph
+VERSIONS = (VERSION, TYPED, VERSION + LINKED, TYPED + LINKED)
 _MOST_BYTES = 2**63 - 1  # of a file
 
 Array = npt.NDArray[Any]
@@ -184,7 +186,8 @@ class FolderWriter:
         dst: the folder to make.
         overwrite: replace an existing graph folder (it is replaced only at the very end, and only
             if it holds nothing but a graph).
-        version: of the format; 2 for a graph with node types and relations.
+        version: of the format; 2 for a graph with node types and relations, and `LINKED` more for
+            one with links.
         left: names in `DST.partial` that stay there when a killed process left them, for the
             caller to judge; `graph`, the folder itself, is one.
 
@@ -201,6 +204,7 @@ class FolderWriter:
     ) -> None:
         self.dst = Path(dst)
         self.version = version
+        self._typed = version in (TYPED, TYPED + LINKED)
         self.overwrite = overwrite
         self._work = Workspace(self.dst, left=left)
         self._target = self._work.target  # as `dst`, independent of os.chdir
@@ -217,7 +221,7 @@ class FolderWriter:
             self._check_target()  # again: the previous holder of the lock may have made it
             if not os.path.lexists(self.folder):
                 self.folder.mkdir()
-            if self.version == VERSION:
+            if not self._typed:
                 (self.folder / "splits").mkdir()
         except BaseException as error:
             self._work.close()
@@ -259,7 +263,7 @@ class FolderWriter:
     ) -> ArrayWriter:
         """Starts the array `name` ("indices", "splits/train"); finish it with `close`."""
         check_holdable(name, np.dtype(dtype), row_shape, self.version)
-        if self.version != VERSION:
+        if self._typed or name.startswith("links/"):
             self._make_room(name)
         table = self.folder / table_file(name)
         writer = ArrayWriter(self.folder / f"{name}.npy", dtype, row_shape, rows, table)
@@ -267,7 +271,7 @@ class FolderWriter:
         return writer
 
     def _make_room(self, name: str) -> None:
-        """Makes the folder of an array of a typed graph."""
+        """Makes the folder of an array of a typed graph, or of links."""
         try:
             (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -320,7 +324,7 @@ class FolderWriter:
 
     def _folders(self) -> list[Path]:
         """The folders of the graph, each before the one that holds it."""
-        inner = {"splits"} if self.version == VERSION else set()
+        inner = set() if self._typed else {"splits"}
         for name in self.arrays:
             parts = name.split("/")[:-1]
             inner |= {"/".join(parts[: count + 1]) for count in range(len(parts))}

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from foregather.errors import FormatError, InputError
 from foregather.files import absolute
-from foregather.graph.hetero.names import about, show_edge_type
+from foregather.graph.hetero.names import EdgeType, about, show_edge_type
 from foregather.graph.hetero.node_table import NodeTable
 from foregather.graph.hetero.on_disk.parse import TypeEntry, parse_typed
 from foregather.graph.hetero.on_disk.stored import (
@@ -26,11 +26,20 @@ from foregather.graph.hetero.on_disk.stored import (
 from foregather.graph.hetero.relation import Relation
 from foregather.graph.hetero.text_ids import TextIds
 from foregather.graph.hetero.value import AnyHetero, HeteroValue
+from foregather.graph.links.links import Links
+from foregather.graph.links.stored import open_links
 from foregather.graph.on_disk.folder import array_entry, map_listed
 from foregather.graph.on_disk.meta import Meta
-from foregather.graph.on_disk.writer import CHUNK, FORMAT, TYPED, FolderWriter, meta_digest
+from foregather.graph.on_disk.writer import (
+    CHUNK,
+    FORMAT,
+    LINKED,
+    TYPED,
+    FolderWriter,
+    meta_digest,
+)
 
-__all__ = ["compute_digest", "open_typed", "save_typed", "write_typed"]
+__all__ = ["compute_digest", "open_typed", "save_typed", "version_of", "write_typed"]
 
 Array = npt.NDArray[Any]
 _SPARE = 256  # descriptors that are left for everything else
@@ -59,7 +68,13 @@ def open_typed(path: Path, meta: Meta, make: Callable[..., AnyHetero]) -> AnyHet
                 edges[one.name] = Relation(**found, order=one.order, time_level=one.level)
                 if edges[one.name].num_edges != one.num_edges:
                     raise InputError(f"there are {edges[one.name].num_edges} edges")
-        made = make(nodes, edges, meta=meta.text, path=path, checked=meta.tables is not None)
+        links: dict[EdgeType, dict[str, Links]] = {}
+        for said, listed in zip(typed.links, open_links(typed.links, arrays), strict=True):
+            assert said.relation is not None  # parse_typed has looked it up
+            links.setdefault(said.relation, {})[said.name] = listed
+        made = make(
+            nodes, edges, meta=meta.text, path=path, checked=meta.tables is not None, links=links
+        )
     except InputError as error:
         raise FormatError(f"the arrays of {path.name} do not fit together: {error}") from error
     made._opened.append(str(meta.text["digest"]))
@@ -107,9 +122,14 @@ def _allow_files(count: int) -> None:
 # ---- writing -----------------------------------------------------------------------------------
 
 
+def version_of(graph: HeteroValue) -> int:
+    """The format version of a typed graph's folder."""
+    return TYPED + LINKED if graph.links else TYPED
+
+
 def save_typed(graph: HeteroValue, dst: str | os.PathLike[str], overwrite: bool) -> Path:
     """Writes a folder of version 2; see `HeteroGraph.save`."""
-    with FolderWriter(dst, overwrite, TYPED) as writer:
+    with FolderWriter(dst, overwrite, version_of(graph)) as writer:
         return write_typed(writer, graph)
 
 
@@ -117,7 +137,7 @@ def write_typed(writer: FolderWriter, graph: HeteroValue) -> Path:
     """Fills and finishes a folder of version 2."""
     for name, values in graph.stored_arrays().items():
         writer.put(name, values)
-    facts = {**graph.facts, **describe_types(graph.nodes, graph.edges)}
+    facts = {**graph.facts, **describe_types(graph.nodes, graph.edges, graph.links)}
     return writer.finish(graph.num_nodes, graph.num_edges, **facts)
 
 
@@ -127,12 +147,12 @@ def compute_digest(graph: HeteroValue) -> str:
     return meta_digest(
         {
             "format": FORMAT,
-            "version": TYPED,
+            "version": version_of(graph),
             "num_nodes": graph.num_nodes,
             "num_edges": graph.num_edges,
             "checksum": {"algorithm": "xxh64", "chunk_bytes": CHUNK},
             "arrays": {name: array_entry(name, arrays[name]) for name in sorted(arrays)},
             **graph.facts,
-            **describe_types(graph.nodes, graph.edges),
+            **describe_types(graph.nodes, graph.edges, graph.links),
         }
     )

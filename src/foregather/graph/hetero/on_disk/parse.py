@@ -12,6 +12,7 @@ from foregather.errors import FormatError, InputError
 from foregather.graph.hetero.names import EdgeType, check_edge_type, check_name
 from foregather.graph.hetero.on_disk.stored import edge_folder, node_folder
 from foregather.graph.hetero.relation import Level, Order
+from foregather.graph.links.stored import LinkEntry, parse_links
 from foregather.graph.on_disk.meta import Meta
 
 __all__ = ["Typed", "parse_typed"]
@@ -45,10 +46,11 @@ class Typed:
 
     nodes: tuple[TypeEntry, ...]
     edges: tuple[RelationEntry, ...]
+    links: tuple[LinkEntry, ...] = ()
 
 
 def parse_typed(meta: Meta) -> Typed:
-    """Checks `nodes` and `edges` of a meta.json of version 2.
+    """Checks `nodes`, `edges` and `links` of the meta.json of a typed graph.
 
     Raises:
         FormatError: they are malformed, or do not fit the arrays.
@@ -69,7 +71,11 @@ def parse_typed(meta: Meta) -> Typed:
     ):
         raise _fail("has counts of types and relations that do not add up")
     _check_arrays(meta, nodes, edges)
-    return Typed(nodes, edges)
+    links = parse_links(meta.text, meta.arrays) if meta.linked else ()
+    for one in links:
+        if one.relation not in relations:
+            raise _fail(f"has links of a relation that is not there: {one.relation!r:.200}")
+    return Typed(nodes, edges, links)
 
 
 def _fail(why: str) -> FormatError:
@@ -145,7 +151,8 @@ def _check_arrays(
     missing = sorted(needed - meta.arrays.keys())
     if missing:
         raise _fail(f"lists no array {missing[0]}")
-    unknown = sorted(meta.arrays.keys() - needed - allowed)
+    own = {name for name in meta.arrays if not name.startswith("links/")}
+    unknown = sorted(own - needed - allowed)
     if unknown:
         raise FormatError(
             f"meta.json lists an array {unknown[0]}, which this version of foregather does not "

@@ -13,6 +13,8 @@ from foregather.graph.hetero.names import EdgeType
 from foregather.graph.hetero.node_table import NodeTable
 from foregather.graph.hetero.relation import Relation
 from foregather.graph.hetero.text_ids import TextIds
+from foregather.graph.links.links import Links
+from foregather.graph.links.stored import describe_links, link_arrays
 from foregather.graph.on_disk.meta import RESERVED as PLAIN_RESERVED
 
 __all__ = [
@@ -44,16 +46,18 @@ def edge_folder(number: int) -> str:
 
 
 def stored_arrays(
-    nodes: Mapping[str, NodeTable], edges: Mapping[EdgeType, Relation]
+    nodes: Mapping[str, NodeTable],
+    edges: Mapping[EdgeType, Relation],
+    links: Mapping[EdgeType, Mapping[str, Links]],
 ) -> dict[str, Array]:
-    """Every array of tables and relations, which are sorted by name."""
+    """Every array of tables, relations and links, which are sorted by name."""
     found: dict[str, Array] = {}
     for number, table in enumerate(nodes.values()):
         found |= {f"{node_folder(number)}/{key}": a for key, a in arrays_of_table(table).items()}
     for number, relation in enumerate(edges.values()):
         arrays = arrays_of_relation(relation)
         found |= {f"{edge_folder(number)}/{key}": values for key, values in arrays.items()}
-    return found
+    return found | link_arrays(one for lists in links.values() for one in lists.values())
 
 
 def arrays_of_relation(relation: Relation) -> dict[str, Array]:
@@ -98,10 +102,17 @@ def describe_relation(name: EdgeType, relation: Relation) -> dict[str, Any]:
 
 
 def describe_types(
-    nodes: Mapping[str, NodeTable], edges: Mapping[EdgeType, Relation]
+    nodes: Mapping[str, NodeTable],
+    edges: Mapping[EdgeType, Relation],
+    links: Mapping[EdgeType, Mapping[str, Links]],
 ) -> dict[str, Any]:
-    """What meta.json says about types and relations, which are sorted by name."""
+    """What meta.json says about types, relations and links, which are sorted by name."""
     return {
         "nodes": [describe_table(name, table) for name, table in nodes.items()],
         "edges": [describe_relation(name, relation) for name, relation in edges.items()],
+        **describe_links(
+            (name, edge_type, one.num_links)
+            for edge_type, lists in links.items()
+            for name, one in lists.items()
+        ),
     }
