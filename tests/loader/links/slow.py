@@ -50,7 +50,9 @@ def check_trees(batch: Any, keys: tuple[str, ...]) -> None:
     count = batch.input_id.numel()
     for name in keys:
         place = batch[name]
-        rows = place if name == "edge_label_index" else place.reshape(1, count, -1).mT.reshape(1, -1)
+        rows = (
+            place if name == "edge_label_index" else place.reshape(1, count, -1).mT.reshape(1, -1)
+        )
         for row in rows:
             assert torch.equal(batch.batch[row], torch.arange(row.numel()) % count)
 
