@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from foregather import InputError
-from foregather.dist import Grid
+from foregather import InputError, RankOptions
+from foregather.loader.rank_options import rank_setup
 from tests.dist import rank_links
 from tests.dist.world import World
 
@@ -34,5 +34,7 @@ def test_batches_are_those_of_one_rank(launcher, tmp_path, size):
 
 
 def test_links_are_left_out_where_ranks_hold_all_lists():
-    with Grid() as grid, pytest.raises(InputError, match="topology='replicated'"):
-        rank_links.link_loader(rank_links.link_graph(), None, True, grid=grid)
+    maker = rank_links.link_loader(rank_links.link_graph(), None, True)._maker
+    with pytest.raises(InputError, match="topology='replicated'"):
+        rank_setup(maker, RankOptions(), 8, None, "auto")
+    assert rank_setup(maker, RankOptions(topology="replicated"), 8, None, "auto").bulk == 8
