@@ -87,7 +87,7 @@ class HeteroLeftOut:
 def _entries(asked: Asked, turned: bool, walked: Relation | None) -> tuple[Ids, Ids, Ids]:
     """Sources and targets of the edges to leave out, or twice their numbers; and their links."""
     count = asked.num_links
-    src, dst, link = asked.drawn.head[:count], asked.drawn.tail[:count], np.arange(count)
+    src, dst, link = asked.drawn.source[:count], asked.drawn.target[:count], np.arange(count)
     if turned:
         src, dst = dst, src
     if walked is None:

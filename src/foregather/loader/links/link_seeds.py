@@ -70,8 +70,8 @@ class LinkTask:
             return Drawn(src, dst, src.size)
         times = None if self.links.time is None else self.links.time[position]
         others, drawn = self.sampler.draw(position, seed=seed, epoch=epoch, src=src, times=times)
-        head = src if self.triplet else np.concatenate((src, others))
-        return Drawn(head, np.concatenate((dst, drawn)), src.size)
+        source = src if self.triplet else np.concatenate((src, others))
+        return Drawn(source, np.concatenate((dst, drawn)), src.size)
 
     def asked(self, position: Ids, seed: int, epoch: int) -> Asked:
         """The batch of the links at these positions."""
