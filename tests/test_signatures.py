@@ -15,13 +15,15 @@ OF_PYG = {
     *("data", "graph", "num_neighbors", "input_nodes", "input_time", "batch_size", "shuffle"),
     *("drop_last", "replace", "subgraph_type", "disjoint", "temporal_strategy", "time_attr"),
     *("weight_attr", "transform", "transform_sampler_output", "is_sorted", "filter_per_worker"),
-    *("neighbor_sampler", "directed", "batch_sampler"),
+    *("neighbor_sampler", "directed", "batch_sampler", "edge_label_index", "edge_label"),
+    *("edge_label_time", "neg_sampling", "neg_sampling_ratio"),
 }
 #: Where they are: the Loaders, and their twin under PyG's name.
 SEATS = {
     *("loader/loader.py", "loader/hetero/hetero_loader.py"),
     *("interop/neighbor_loader.py", "interop/typed/typed_loader.py"),
-    "interop/typed/neighbor_sampler.py",
+    *("interop/typed/neighbor_sampler.py", "interop/links/link_neighbor_loader.py"),
+    *("loader/links/link_loader.py", "loader/links/hetero_link_loader.py"),
 }
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

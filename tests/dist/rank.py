@@ -30,6 +30,7 @@ from tests.dist import (
     rank_command,
     rank_features,
     rank_leaves,
+    rank_links,
     rank_table,
     rank_train,
 )
@@ -273,6 +274,7 @@ def main(task: str, folder: str) -> int:
             **vars(rank_train),
             **vars(rank_features),
             **vars(rank_leaves),
+            **vars(rank_links),
             **vars(rank_command),
             **vars(rank_agree),
             **vars(rank_table),

@@ -30,6 +30,7 @@ from foregather.errors import BudgetError, InputError
 from foregather.graph.graph import Graph
 from foregather.loader.batch_recipe import BatchRecipe, Dealt
 from foregather.loader.batches.leaf_sums import Scratch
+from foregather.loader.links.left_out import left_out
 from foregather.loader.lookahead import bulks_with_lookahead
 from foregather.loader.loop import Producer, RankProducer
 from foregather.loader.prefetch import ahead
@@ -189,6 +190,7 @@ class RankBatches:
             first_batch=numbers[0],
             step=size,
             after=before,
+            exclude=[left_out([one]) for one in dealt] if recipe.leaves_out else None,
         )
         return _Begun(start, pending, dealt)
 

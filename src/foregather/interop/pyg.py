@@ -1,8 +1,8 @@
 """pyg: adapters that plug foregather's samplers, features and topology into PyTorch Geometric.
 
-`NeighborLoader`, `LinkNeighborLoader` and `HGTLoader` replace PyG's by changing only the import. The rest is for code
-that must keep PyG's own loaders, which is slower: PyG asks for one batch at a time without
-announcing the next, so nothing can be planned ahead.
+`NeighborLoader`, `LinkNeighborLoader` and `HGTLoader` replace PyG's by changing only the import.
+The rest is for code that must keep PyG's own loaders, which is slower: PyG asks for one batch at a
+time without announcing the next, so nothing can be planned ahead.
 """
 
 from typing import Any

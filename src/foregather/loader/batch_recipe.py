@@ -24,6 +24,7 @@ from foregather.loader.batches.pyg_batch import sorted_edge_index, to_pyg
 from foregather.loader.links.asked import LinkRows, tree_rows
 from foregather.loader.links.left_out import left_out
 from foregather.loader.links.link_batch import with_links
+from foregather.loader.links.link_seeds import LinkSeeds
 from foregather.loader.lookahead import growing_bulks
 from foregather.loader.memory.beside import Beside
 from foregather.loader.memory.budget import Budget, count_threads, kept_bytes
@@ -88,6 +89,11 @@ class BatchRecipe:
     def using(self, threads: int) -> "BatchRecipe":
         """Returns the same recipe with another number of threads."""
         return replaced(self, threads=threads, assembler=self.assembler.using(threads))
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether batches leave out edges: the links that they ask about."""
+        return isinstance(self.seeds, LinkSeeds) and self.seeds.task.leaves_out is not None
 
     def deal(self, epoch: int, start: int, count: int) -> Dealt:
         """Returns the seeds of `count` batches from `start` on, or of those left."""

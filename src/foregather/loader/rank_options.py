@@ -154,6 +154,12 @@ def rank_setup(
             f"wire is {ranks.wire!r}, the format of feature rows between ranks, but the graph has "
             "no features; leave it out"
         )
+    if recipe.leaves_out and ranks.topology == "partitioned":
+        raise InputError(
+            "batches of links leave these out of what is sampled, which ranks do whose topology is "
+            "'replicated'; use ranks=RankOptions(topology='replicated'), or "
+            "exclude_seed_edges=False"
+        )
     if storage in ("features", "disk"):
         _check_disk(recipe, memory, storage)
     _check_leaves(recipe, ranks)

@@ -122,15 +122,17 @@ class DistSampler:
         first_batch: int = 0,
         step: int = 1,
         after: "Future[Bulk] | None" = None,
+        exclude: Sequence[Any] | None = None,
     ) -> "Future[Bulk]":
         """Like `sample_bulk`, in the background: `result()` of the returned object is the bulk.
 
         Bulks are sampled in the order of the calls, in separate process groups, so that the
         training step and its collectives continue meanwhile. If the bulk `after`, queued earlier,
-        fails, this one is not begun and fails in the same way.
+        fails, this one is not begun and fails in the same way. With a replicated topology each
+        minibatch may leave out edges: `exclude` has an `Excluded` of one minibatch for each.
         """
         batches = [first_batch + step * i for i in range(len(seeds))]
-        arguments = (list(seeds), batches, step, seed, epoch)
+        arguments = (list(seeds), batches, step, seed, epoch, exclude)
         return submit_after(self.channel.thread, after, self._sample, *arguments)
 
     def close(self) -> None:
@@ -160,11 +162,19 @@ class DistSampler:
             )
 
     def _sample(
-        self, seeds: list[Array], batches: list[int], step: int, seed: int, epoch: int
+        self,
+        seeds: list[Array],
+        batches: list[int],
+        step: int,
+        seed: int,
+        epoch: int,
+        exclude: Sequence[Any] | None,
     ) -> Bulk:
         topology: Any = self.topology
         if isinstance(topology, Graph):
-            return self._replicated(topology, seeds, batches, step, seed, epoch)
+            return self._replicated(topology, seeds, batches, step, seed, epoch, exclude)
+        if exclude is not None:
+            raise InputError("edges are left out by ranks whose topology is 'replicated'")
         numbers = f"{batches[0]} to {batches[-1]}" if batches else "none"
         where = f"epoch {epoch}, minibatches {numbers} of rank {self.grid.rank}"
         nodes, positions = distinct_seeds(topology, seeds)
@@ -185,22 +195,38 @@ class DistSampler:
         return run(self.sampler, layer, dtype, nodes, positions, batches, seed, epoch)
 
     def _replicated(
-        self, graph: Graph, seeds: list[Array], batches: list[int], step: int, seed: int, epoch: int
+        self,
+        graph: Graph,
+        seeds: list[Array],
+        batches: list[int],
+        step: int,
+        seed: int,
+        epoch: int,
+        exclude: Sequence[Any] | None,
     ) -> Bulk:
-        if step == 1 or len(seeds) < 2:
+        if exclude is None and (step == 1 or len(seeds) < 2):
             first = batches[0] if batches else 0
             return self.sampler.sample_bulk(
                 graph, seeds, seed=seed, epoch=epoch, first_batch=first, threads=self.threads
             )
+        given: list[dict[str, Any]] = [{}] * len(seeds)
+        if exclude is not None:
+            given = [{"exclude": one} for one in exclude]
         made = [
             self.sampler.sample_bulk(
-                graph, [ids], seed=seed, epoch=epoch, first_batch=batch, threads=self.threads
+                graph,
+                [ids],
+                seed=seed,
+                epoch=epoch,
+                first_batch=batch,
+                threads=self.threads,
+                **options,
             )[0]
-            for ids, batch in zip(seeds, batches, strict=True)
+            for ids, batch, options in zip(seeds, batches, given, strict=True)
         ]
         return Bulk(
             [replace(s, batch=b) for s, b in zip(made, batches, strict=True)],
             seed,
             epoch,
-            batches[0],
+            batches[0] if batches else 0,
         )

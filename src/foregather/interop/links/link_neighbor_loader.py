@@ -4,11 +4,13 @@ It is backed by a `HeteroLinkLoader`, for every kind of data: a Data is a graph 
 relation. Batches hold what PyG's hold, under PyG's names.
 """
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch_geometric import loader as pyg_loader
+from torch_geometric.data import Data
 
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
@@ -116,7 +118,7 @@ class LinkNeighborLoader(LinkSeat, pyg_loader.LinkNeighborLoader):  # type: igno
         if not isinstance(data, HeteroGraph):
             _check_times(edge_label_time, time_attr)
             whole = num_neighbors if rule is None and weight_attr and not replace else None
-            self._from = source_of(data, time_attr, weight_attr, whole)
+            self._from = source_of(_with_edges(data), time_attr, weight_attr, whole)
             graph, level = self._from.graph, self._from.level
             if self._from.plain:
                 edge_label_index = (PLAIN_RELATION, edge_label_index)
@@ -144,6 +146,15 @@ class LinkNeighborLoader(LinkSeat, pyg_loader.LinkNeighborLoader):  # type: igno
             **options,
         )
         self._seated(transform, transform_sampler_output)
+
+
+def _with_edges(data: Any) -> Any:
+    """The data; a Data without any edges has none of them, which links do not need."""
+    if not isinstance(data, Data) or any(name in data for name in ("edge_index", "adj_t", "adj")):
+        return data
+    made = copy.copy(data)
+    made.edge_index = torch.empty((2, 0), dtype=torch.int64)
+    return made
 
 
 def _negatives(given: Any, ratio: Any) -> Negatives | None:

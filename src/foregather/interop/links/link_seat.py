@@ -24,7 +24,9 @@ class LinkSeat(TypedSeat, HeteroLinkLoader):
     _rule: Negatives | None
     _seeds_only: bool = False  # no neighbours are sampled, and no hops counted
 
-    def _link_assembler(self, graph: HeteroGraph, rule: HeteroSampler, how: tuple[bool, int]) -> Any:
+    def _link_assembler(
+        self, graph: HeteroGraph, rule: HeteroSampler, how: tuple[bool, int]
+    ) -> Any:
         if self._from is None:
             return super()._link_assembler(graph, rule, how)
         made = self._assembler(graph, rule.time, *how)

@@ -35,8 +35,8 @@ class LinkOutput:
     def __call__(self, sample: HeteroSample, _: str, asked: Asked) -> Any:
         """The output, with PyG's metadata of links."""
         source, _, target = self.edge_type
-        out = self.inner(sample, source, Dealt(asked.placed.head_seeds, asked.input_id, None))
-        if asked.keys is not None:  # a tree belongs to the link of its root
+        out = self.inner(sample, source, Dealt(asked.placed.source_seeds, asked.input_id, None))
+        if asked.keys is not None:  # a tree belongs to the link of its seed
             links = torch.from_numpy(asked.link_of_tree(source <= target))
             trees = out.batch
             out.batch = (

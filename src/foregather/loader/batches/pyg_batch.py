@@ -54,7 +54,7 @@ def to_pyg(batch: Batch) -> Any:
 
 
 @cache
-def _names(kind: type[Batch]) -> tuple[str, ...]:
+def _names(kind: Any) -> tuple[str, ...]:
     """What is copied of a batch of this class."""
     return ("edge_index", *(one.name for one in fields(kind) if one.name not in _APART))
 

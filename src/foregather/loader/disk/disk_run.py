@@ -134,9 +134,7 @@ class DiskRun:
         while current is not None:
             upcoming: _Planned | None = None
             asked, soon = False, len(current.bulk) - _SOON
-            for number, (sample, dealt) in enumerate(
-                zip(current.bulk, current.dealt, strict=True)
-            ):
+            for number, (sample, dealt) in enumerate(zip(current.bulk, current.dealt, strict=True)):
                 if begun and not asked and number >= soon:  # the first batch waits for no other
                     asked, upcoming = True, self._queue_next(features, source)
                 begun, rows = True, None

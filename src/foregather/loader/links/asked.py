@@ -27,7 +27,7 @@ class Asked:
         triplet: negatives are other targets of the same source.
         label: one row per link, or None.
         time: what each link may see, or None.
-        keys: what the trees of heads and of tails are keyed by; None without disjoint trees.
+        keys: what the trees of sources and of targets are keyed by; None without disjoint trees.
         leaves_out: what sampling leaves out: "edges" or "pairs"; None: nothing.
         edge: which edges of the graph the links are; None if they are others.
     """
@@ -47,10 +47,10 @@ class Asked:
         """Links, without negatives."""
         return self.drawn.count
 
-    def link_of_tree(self, heads_first: bool = True) -> Ids:
+    def link_of_tree(self, sources_first: bool = True) -> Ids:
         """For each tree, in the order of seeds, the link of the batch that it belongs to."""
-        parts = self.drawn.head_link, self.drawn.tail_link
-        return np.concatenate(parts if heads_first else parts[::-1])
+        parts = self.drawn.source_link, self.drawn.target_link
+        return np.concatenate(parts if sources_first else parts[::-1])
 
     def labels(self) -> dict[str, Any]:
         """What a batch says about its links, under PyG's names."""
@@ -60,20 +60,20 @@ class Asked:
         import torch
 
         drawn, placed = self.drawn, self.placed
-        label, missing = self.label, drawn.head.size - drawn.count
+        label, missing = self.label, drawn.source.size - drawn.count
         if missing:
             label = torch.ones(drawn.count) if label is None else label
             label = torch.cat([label, label.new_zeros((missing, *label.shape[1:]))])
-        time = None if self.time is None else _long(self.time[drawn.head_link])
-        both = _long(np.stack([placed.head, placed.tail]))
+        time = None if self.time is None else _long(self.time[drawn.source_link])
+        both = _long(np.stack([placed.source, placed.target]))
         return {"edge_label_index": both, "edge_label": label, "edge_label_time": time}
 
     def _triplets(self) -> dict[str, Any]:
-        count, tail = self.drawn.count, self.placed.tail
-        negative = np.ascontiguousarray(tail[count:].reshape(-1, count).T)
+        count, target = self.drawn.count, self.placed.target
+        negative = np.ascontiguousarray(target[count:].reshape(-1, count).T)
         return {
-            "src_index": _long(self.placed.head),
-            "dst_pos_index": _long(tail[:count]),
+            "src_index": _long(self.placed.source),
+            "dst_pos_index": _long(target[:count]),
             "dst_neg_index": _long(negative[:, 0] if negative.shape[1] == 1 else negative),
             "seed_time": None if self.time is None else _long(self.time),
         }
@@ -90,7 +90,7 @@ class LinkRows(tuple[Ids, Ids]):
 
     def __new__(cls, asked: Asked) -> "LinkRows":
         """Creates the tuple with one additional attribute."""
-        made = super().__new__(cls, (asked.placed.head_seeds, asked.input_id))
+        made = super().__new__(cls, (asked.placed.source_seeds, asked.input_id))
         made.asked = asked
         return made
 

@@ -1,8 +1,8 @@
 """hetero_left_out: the edges of typed graphs that a bulk of link batches leaves out.
 
-Edges without times of their own that join the two ends of a link say the same as the link, so all of
-them are left out. Where edges have times, a pair may be linked again and again, and what came before
-is no answer: only the edge that a link is, and its reverse of the same time, are left out.
+Edges without times of their own that join the two ends of a link say the same as the link, so all
+of them are left out. Where edges have times, a pair may be linked again and again, and what came
+before is no answer: only the edge that a link is, and its reverse of the same time, are left out.
 """
 
 from collections.abc import Sequence
@@ -21,6 +21,8 @@ from foregather.sampling.links.excluded import Excluded
 __all__ = ["HeteroLeftOut", "find_edges"]
 
 Ids = npt.NDArray[np.int64]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class HeteroLeftOut:
     """Which edges of which relations are left out.
@@ -85,7 +87,7 @@ class HeteroLeftOut:
 def _entries(asked: Asked, turned: bool, walked: Relation | None) -> tuple[Ids, Ids, Ids]:
     """Sources and targets of the edges to leave out, or twice their numbers; and their links."""
     count = asked.num_links
-    src, dst, link = asked.drawn.head[:count], asked.drawn.tail[:count], np.arange(count)
+    src, dst, link = asked.drawn.source[:count], asked.drawn.target[:count], np.arange(count)
     if turned:
         src, dst = dst, src
     if walked is None:
@@ -129,9 +131,7 @@ def find_edges(walked: Relation, src: Ids, dst: Ids, time: Ids) -> tuple[Ids, Id
     Returns:
         Their positions in the edges that the relation was made of, and the pair that each is of.
     """
-    first, last = (
-        _bisect(walked, (src, dst, time), right=right) for right in (False, True)
-    )
+    first, last = (_bisect(walked, (src, dst, time), right=right) for right in (False, True))
     which, at = _ranges(first, last - first)
     return (at if walked.edge_ids is None else walked.edge_ids[at]), which
 
@@ -140,7 +140,8 @@ def _bisect(walked: Relation, wanted: tuple[Ids, Ids, Ids], right: bool) -> Ids:
     """Where (time, source) would be inserted into the rows of the targets."""
     src, dst, time = wanted
     assert walked.time is not None
-    low, high = walked.indptr[dst].copy(), walked.indptr[dst + 1].copy()
+    low: Ids = walked.indptr[dst]
+    high: Ids = walked.indptr[dst + 1]
     while (open_ := low < high).any():
         middle = np.where(open_, (low + high) // 2, 0)
         at, source = walked.time[middle], walked.indices[middle].astype(np.int64)

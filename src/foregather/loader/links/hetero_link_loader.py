@@ -1,4 +1,4 @@
-"""hetero_link_loader: yields the batches of links of graphs with node types, relations and times."""
+"""hetero_link_loader: yields the batches of links of graphs with types, relations and times."""
 
 from typing import Any
 
@@ -73,7 +73,9 @@ class HeteroLinkLoader(HeteroLoader):
     ) -> None:
         for name in ("input_nodes", "input_time"):
             if options.get(name) is not None:
-                raise InputError(f"{name} is an argument of HeteroLoader; links are {_INSTEAD[name]}")
+                raise InputError(
+                    f"{name} is an argument of HeteroLoader; links are {_INSTEAD[name]}"
+                )
         asked = (edge_label_index, edge_label, edge_label_time)
         self._given = (*asked, negatives, exclude_seed_edges)
         super().__init__(graph, num_neighbors, None, batch_size, **options)
@@ -113,7 +115,9 @@ class HeteroLinkLoader(HeteroLoader):
             leaves_out=left,
         )
 
-    def _link_assembler(self, graph: HeteroGraph, rule: HeteroSampler, how: tuple[bool, int]) -> Any:
+    def _link_assembler(
+        self, graph: HeteroGraph, rule: HeteroSampler, how: tuple[bool, int]
+    ) -> Any:
         """What batches hold."""
         return LinkAssembler(self._assembler(graph, rule.time, *how), self._edge_type)
 

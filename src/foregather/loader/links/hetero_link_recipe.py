@@ -67,15 +67,15 @@ class HeteroLinkRecipe(HeteroRecipe):
 
     def _seeds_of(self, dealt: list[Asked]) -> dict[str, list[Ids]]:
         source, _, target = self.edge_type
-        found = {source: [one.placed.head_seeds for one in dealt]}
+        found = {source: [one.placed.source_seeds for one in dealt]}
         if source != target:
             found[target] = [
-                one.placed.tail_seeds for one in dealt if one.placed.tail_seeds is not None
+                one.placed.target_seeds for one in dealt if one.placed.target_seeds is not None
             ]
         return found
 
     def _by_type(self, pairs: list[tuple[Ids, Ids]]) -> dict[str, list[Ids]]:
-        """Numbers of heads and of tails, by node type."""
+        """Numbers of sources and of targets, by node type."""
         source, _, target = self.edge_type
         if source == target:
             return {source: [np.concatenate(pair) for pair in pairs]}
@@ -84,7 +84,7 @@ class HeteroLinkRecipe(HeteroRecipe):
 
 def _times(asked: Asked) -> tuple[Ids, Ids]:
     assert asked.time is not None
-    return asked.time[asked.drawn.head_link], asked.time[asked.drawn.tail_link]
+    return asked.time[asked.drawn.source_link], asked.time[asked.drawn.target_link]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,7 +116,7 @@ def mark_links(made: Any, edge_type: EdgeType, asked: Asked) -> None:
 
     source, _, target = edge_type
     made[edge_type].input_id = torch.from_numpy(np.array(asked.input_id))
-    if asked.keys is not None:  # a tree belongs to the link of its root
+    if asked.keys is not None:  # a tree belongs to the link of its seed
         links = torch.from_numpy(asked.link_of_tree(source <= target))
         for name in made.node_types:
             made[name].batch = links[made[name].batch]

@@ -1,6 +1,7 @@
 """input_links: which links are asked about: pairs of nodes, with labels and times.
 
-A link is a row of its own: the same pair may be asked about many times, with other labels and times.
+A link is a row of its own: the same pair may be asked about many times, with other labels and
+times.
 """
 
 from dataclasses import dataclass
@@ -13,7 +14,8 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.arrays import to_array, to_ids
-from foregather.graph.hetero.columns import to_times
+from foregather.graph.columns import to_times
+from foregather.graph.links.links import Links
 from foregather.graph.mapped import fetch, take
 from foregather.sampling.links.negatives import Negatives
 
@@ -255,8 +257,10 @@ def _labels(value: Any, count: int) -> "Tensor | None":
 
     if value is None:
         return None
-    label = value if isinstance(value, torch.Tensor) else torch.from_numpy(
-        np.array(to_array(value, "edge_label"))
+    label = (
+        value
+        if isinstance(value, torch.Tensor)
+        else torch.from_numpy(np.array(to_array(value, "edge_label")))
     )
     if label.ndim == 0 or label.shape[0] != count:
         raise InputError(
@@ -280,11 +284,11 @@ def _hashed_label(label: "Tensor") -> str:
 
 
 def named_ends(asked: Any, num_src: int, num_dst: int) -> tuple[GivenLinks, Any, Any]:
-    """Ends, labels and times of links: `graph.links.Links`, or pairs, which have none of their own.
+    """Ends, labels and times of links: a `Links`, or pairs, which have none of their own.
 
     Raises:
         InputError: see `read_ends`.
     """
-    if hasattr(asked, "sources") and hasattr(asked, "targets"):
+    if isinstance(asked, Links):
         return read_ends(asked.index, num_src, num_dst), asked.labels, asked.time
     return read_ends(asked, num_src, num_dst), None, None

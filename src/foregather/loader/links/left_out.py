@@ -30,7 +30,7 @@ def left_out(dealt: Sequence[Any]) -> Excluded | None:
 def _both_ways(asked: Asked) -> tuple[Ids, Ids, Ids | None]:
     """Sources and targets of the links and of their reverses, and the trees they are for."""
     count = asked.num_links
-    src, dst = asked.drawn.head[:count], asked.drawn.tail[:count]
+    src, dst = asked.drawn.source[:count], asked.drawn.target[:count]
     if asked.keys is None:
         return np.concatenate((src, dst)), np.concatenate((dst, src)), None
     link = asked.link_of_tree()

@@ -41,6 +41,7 @@ class LinkBatch(Batch):
     edge_label_time: "Tensor | None" = None
     seed_time: "Tensor | None" = None
 
+
 _OF_LINKS = tuple(one.name for one in fields(LinkBatch) if one.name not in _OF_BATCH)
 
 
@@ -49,7 +50,7 @@ def with_links(batch: Batch, asked: Asked) -> LinkBatch:
     import torch
 
     held = {name: getattr(batch, name) for name in _OF_BATCH}
-    if batch.batch is not None:  # a tree belongs to the link of its root
+    if batch.batch is not None:  # a tree belongs to the link of its seed
         held["batch"] = torch.from_numpy(asked.link_of_tree())[batch.batch]
     told = asked.labels()
     return LinkBatch(**held, **{name: told[name] for name in _OF_LINKS if name in told})

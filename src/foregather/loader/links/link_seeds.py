@@ -1,7 +1,7 @@
 """link_seeds: decides which links form which batch of which epoch, and what their negatives are.
 
-Links are dealt as input nodes are (`loader.seeds`): by a keyed bijection of positions. The ends of a
-batch's links and negatives are its seeds.
+Links are dealt as input nodes are (`loader.seeds`): by a keyed bijection of positions. The ends of
+a batch's links and negatives are its seeds.
 """
 
 import math
@@ -59,7 +59,7 @@ class LinkTask:
     @property
     def nbytes(self) -> int:
         """Bytes of the links and of what negatives are drawn from."""
-        parts = () if self.sampler is None else (self.sampler.src, self.sampler.dst, self.sampler.known)
+        parts = [getattr(self.sampler, name, None) for name in ("src", "dst", "known")]
         arrays = [value for part in parts if part is not None for value in vars(part).values()]
         return self.links.nbytes + sum(getattr(value, "nbytes", 0) for value in arrays)
 
@@ -70,8 +70,8 @@ class LinkTask:
             return Drawn(src, dst, src.size)
         times = None if self.links.time is None else self.links.time[position]
         others, drawn = self.sampler.draw(position, seed=seed, epoch=epoch, src=src, times=times)
-        head = src if self.triplet else np.concatenate((src, others))
-        return Drawn(head, np.concatenate((dst, drawn)), src.size)
+        source = src if self.triplet else np.concatenate((src, others))
+        return Drawn(source, np.concatenate((dst, drawn)), src.size)
 
     def asked(self, position: Ids, seed: int, epoch: int) -> Asked:
         """The batch of the links at these positions."""

@@ -1,0 +1,117 @@
+"""links: how long does a batch of links take until a model can have it, with its feature rows?
+
+Beside a batch of nodes with the same seeds, and beside PyG's LinkNeighborLoader with pyg-lib, which
+draws negatives that may be links and lets batches hold the links that they ask about.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch_geometric.data import Data
+
+from foregather import LinkLoader, Loader, Negatives
+
+from .found import Peers
+from .graphs import Case
+from .loading import WORKERS, as_data, epochs
+from .rounds import Bar, Cell, Row, Work, compare
+
+__all__ = ["FANOUTS", "measure_links", "measure_nodes"]
+
+FANOUTS, EXACT = [15, 10], {"amount": 1, "exclude": "positives"}
+OURS, NODES = "LinkLoader, exact negatives, links left out", "Loader, the same seeds"
+Pairs = npt.NDArray[np.int64]
+
+
+def some_links(case: Case, count: int) -> Pairs:
+    """Edges of the graph, drawn without repeats."""
+    graph = case.graph
+    at = np.random.default_rng(3).choice(graph.num_edges, count, replace=False)
+    return np.stack([graph.indices[at].astype(np.int64), np.searchsorted(graph.indptr, at, "right") - 1])
+
+
+def link_loader(case: Case, links: Pairs, size: int, **options: Any) -> Any:
+    return LinkLoader(case.graph, FANOUTS, links, size, **options)
+
+
+def same_seeds(loader: Any) -> tuple[Pairs, int]:
+    """The seeds of the batches of an epoch, as input nodes of batches of one size.
+
+    Batches have a few seeds more or less, as ends are equal by chance: each is cut to the least.
+    """
+    batches = [batch.seed_id.numpy() for batch in loader]
+    size = min(map(len, batches[:-1] or batches))
+    rng = np.random.default_rng(4)
+    return np.concatenate([rng.permutation(one)[:size] for one in batches if len(one) >= size]), size
+
+
+def measure_nodes(case: Case, rounds: int, batches: int, size: int) -> list[Row]:
+    """Batches of links beside batches of nodes with as many seeds, by what links ask for."""
+    links, rows = some_links(case, batches * size), []
+    ways: dict[str, dict[str, Any]] = {
+        "negatives that are no links, links left out": {"negatives": EXACT},
+        "triplets of 1, links left out": {"negatives": Negatives("triplet", exclude="positives")},
+        "any negatives": {"negatives": "binary", "exclude_seed_edges": False},
+        "no negatives": {"exclude_seed_edges": False},
+        "disjoint trees, exact negatives, links left out": {"negatives": EXACT, "disjoint": True},
+    }
+    for threads in (1, 2):
+        for name, options in ways.items():
+            made = link_loader(case, links, size, threads=threads, **options)
+            nodes, seeds = same_seeds(made)
+            how = {"threads": threads, "disjoint": options.get("disjoint", False)}
+            works: dict[str, Work] = {
+                "LinkLoader": epochs(made, threads),
+                "Loader": epochs(Loader(case.graph, FANOUTS, nodes, seeds, **how), threads),
+            }
+            bars = [Bar("Loader", 1.3, "most")] if "any" not in name and "no neg" not in name else []
+            label = f"{case.name}, {size} links, {threads} thread{'s' * (threads > 1)}: {name}"
+            rows += compare(Cell("nodes", label, "LinkLoader", works, bars), rounds)
+    return rows
+
+
+def pyg_loader(data: Data, links: Pairs, size: int, workers: int, mode: str) -> Iterable[Any]:
+    """PyG's loader with its best settings for a graph in memory."""
+    from torch_geometric.loader import LinkNeighborLoader
+
+    return LinkNeighborLoader(
+        data,
+        FANOUTS,
+        edge_label_index=torch.from_numpy(links),
+        batch_size=size,
+        shuffle=True,
+        neg_sampling=mode,
+        is_sorted=True,
+        num_workers=workers,
+        persistent_workers=workers > 0,
+    )
+
+
+def measure_links(case: Case, peers: Peers, rounds: int, batches: int, size: int) -> list[Row]:
+    """Batches of links beside PyG's."""
+    from foregather.interop.pyg import LinkNeighborLoader
+
+    links, rows = some_links(case, batches * size), []
+    data = as_data(case)
+    for mode in ("binary", "triplet"):
+        exact = Negatives(mode, exclude="positives")  # type: ignore[arg-type]
+        how = {"shuffle": True, "threads": 2}
+        seat = LinkNeighborLoader(
+            data, FANOUTS, torch.from_numpy(links), batch_size=size, neg_sampling=mode, **how
+        )
+        works: dict[str, Work] = {
+            OURS: epochs(link_loader(case, links, size, negatives=exact, **how), 2),
+            "LinkLoader, as PyG": epochs(
+                link_loader(case, links, size, negatives=mode, exclude_seed_edges=False, **how), 2
+            ),
+            "our LinkNeighborLoader, as PyG": epochs(seat, 2),
+        }
+        for count in WORKERS if peers.neighbor_loader else ():
+            loader = pyg_loader(data, links, size, count, mode)
+            works[f"PyG LinkNeighborLoader, {count} workers"] = epochs(loader, 2)
+        label = f"{case.name}, {size} links, {mode}, 2 threads"
+        rows += compare(Cell("links", label, OURS, works, [Bar("PyG", 8)]), rounds)
+    return rows

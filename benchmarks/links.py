@@ -1,0 +1,72 @@
+"""links: what does a batch of links cost, beside a batch of nodes and beside PyG's?
+
+Systems take turns at epochs over the same links of the same graph, in one run; nothing is done with
+a batch. Nodes and edges a batch stand beside each time, so that equal work can be seen. Section
+`nodes` sets `LinkLoader` beside `Loader` with the same seeds: the ends of links and negatives are
+the whole difference (bar: at most 1.3 times). Section `links` sets it beside PyG's
+LinkNeighborLoader with pyg-lib and no, one or two workers (bar: 8 times, by the best of these); ours
+draws negatives that are no links and leaves the links of a batch out of its edges, which PyG does
+not do; a row of each without both is beside it. Times and ratios are medians (least to most) over
+rounds, ratios paired by round: how many times as long as ours the other takes.
+
+    FOREGATHER_PYG_LIB     a library with pyg-lib's sampler, where the package pyg_lib is not there
+
+    python benchmarks/links.py [--quick] [--only nodes links] [--rounds 7] [--folder DIR]
+"""
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from beside.found import find_peers
+from beside.graphs import make_case
+from beside.links import measure_links, measure_nodes
+from beside.rounds import HEAD, Row
+from common.report import Report
+
+SECTIONS = ("nodes", "links")
+LEAST_ROUNDS = 5  # fewer make no report
+
+
+def measure(section: str, folder: Path, rounds: int, quick: bool) -> list[Row]:
+    """The rows of a section."""
+    peers = find_peers(wants_dgl=False)
+    nodes, edges = (20_000, 300_000) if quick else (1_000_000, 15_000_000)
+    name = "20k nodes, 300k edges" if quick else "1M nodes, 15M edges"
+    case = make_case(name, folder / f"{nodes}", nodes, edges)
+    batches, size = (4, 64) if quick else (32, 256)
+    if section == "nodes":
+        return measure_nodes(case, rounds, batches, size)
+    for sentence in peers.missing:
+        if sentence.startswith("pyg-lib"):
+            print(f"left out: {sentence}", flush=True)
+    return measure_links(case, peers, rounds, batches, size)
+
+
+def main() -> int:
+    """Measures what was asked for, and writes the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="small graphs, two rounds, no report")
+    parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS))
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--folder", type=Path, help="where the graph is kept; else a new one")
+    given = parser.parse_args()
+    rounds = 2 if given.quick else given.rounds
+    if rounds < LEAST_ROUNDS and not given.quick:
+        parser.error(f"a report needs at least {LEAST_ROUNDS} rounds; --quick takes two")
+    report = Report("links", __doc__)
+    with tempfile.TemporaryDirectory() as made:
+        folder = given.folder or Path(made)
+        rows = [row for one in given.only for row in measure(one, folder, rounds, given.quick)]
+    if given.quick:
+        print("Bars are for the sizes of a whole run, not for these.")
+        return 0
+    report.line(f"{rounds} rounds after one that warms up; peers: {find_peers(False).versions()}.")
+    report.table(HEAD, rows)
+    report.write()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

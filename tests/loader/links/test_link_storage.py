@@ -1,0 +1,62 @@
+"""Batches of links are the same wherever the graph is, and within the budget."""
+
+import numpy as np
+import pytest
+
+from foregather import BudgetError, Graph, InputError, LinkLoader, Negatives
+from tests.loader.graphs import small_graph
+from tests.loader.links.slow import same_links
+
+RULE = Negatives(amount=1.5, exclude="positives")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("links") / "graph"
+    small_graph(900, 9000).save(path)
+    return Graph.open(path)
+
+
+def loader(graph, **options):
+    how = {"batch_size": 40, "shuffle": True, "seed": 2, "negatives": RULE, "bulk": 2}
+    how["exclude_seed_edges"] = False
+    return LinkLoader(graph, [4, 3], options.pop("links", "train"), **(how | options))
+
+
+@pytest.mark.parametrize("links", ["given", "all"])
+@pytest.mark.parametrize("storage", ["features", "topology", "disk", "memory"])
+def test_batches_do_not_depend_on_storage(folder, storage, links):
+    pairs = np.random.default_rng(3).integers(0, 900, (2, 300)) if links == "given" else None
+    count = 8 if links == "given" else 20
+    first = iter(loader(folder, links=pairs))
+    wanted = [next(first) for _ in range(count)]
+    made = loader(folder, links=pairs, memory="60MB", storage=storage)
+    found = iter(made)
+    assert all(same_links(batch, next(found)) for batch in wanted)
+    if storage != "memory":
+        assert made.layout is not None and made.counters()
+    made.close()
+
+
+def test_links_and_negatives_are_part_of_the_budget(folder):
+    pairs = np.zeros((2, 200_000), np.int64)
+    with pytest.raises(BudgetError, match="the links and what negatives are drawn from take 3"):
+        loader(folder, links=pairs, memory="3MB", negatives=None)
+
+
+def test_links_are_left_out_where_lists_are_in_memory(folder):
+    for storage in ("topology", "disk"):
+        with pytest.raises(InputError, match="use storage='features', or exclude_seed_edges=False"):
+            loader(folder, links=None, memory="60MB", storage=storage, exclude_seed_edges=True)
+
+
+def test_named_links_of_a_folder(tmp_path):
+    graph = small_graph()
+    pairs = np.array([[1, 2, 3], [4, 5, 6]])
+    graph.with_links("train", pairs, labels=[2, 3, 4], time=[7, 8, 9]).save(tmp_path / "graph")
+    made = LinkLoader(Graph.open(tmp_path / "graph"), [3], "train", 3, exclude_seed_edges=False)
+    (batch,) = made
+    assert batch.n_id[batch.edge_label_index].tolist() == pairs.tolist()
+    assert batch.edge_label.tolist() == [2, 3, 4] and batch.edge_label_time.tolist() == [7, 8, 9]
+    with pytest.raises(InputError, match="has no links 'test'"):
+        LinkLoader(graph, [3], "test", 3)
