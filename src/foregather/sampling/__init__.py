@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from foregather.sampling.neighbor import Neighbor
     from foregather.sampling.rows import Columns, Picks, Rows
     from foregather.sampling.sampler import Sampler
+    from foregather.sampling.subgraphs.cluster import Cluster
     from foregather.sampling.subgraphs.saint import Saint
     from foregather.sampling.subgraphs.subgraph import induced_subgraphs
     from foregather.sampling.subgraphs.walk import RandomWalk, random_walks
@@ -41,6 +42,7 @@ __all__ = [
     "DiskTopology",
     "RandomWalk",
     "Saint",
+    "Cluster",
     "HeteroNeighbor",
     "HeteroLabor",
     "HeteroLadies",
@@ -68,6 +70,7 @@ _HOME = {
     "DiskTopology": "disk",
     "RandomWalk": "subgraphs.walk",
     "Saint": "subgraphs.saint",
+    "Cluster": "subgraphs.cluster",
     "HeteroNeighbor": "hetero.hetero_neighbor",
     "HeteroLabor": "hetero.hetero_labor",
     "HeteroLadies": "hetero.hetero_layerwise",

@@ -32,6 +32,11 @@ class Sampler(ABC):
     whole_weights: ClassVar[bool] = False
 
     @property
+    def draws_seeds(self) -> bool:
+        """Whether minibatches have nodes of the sampler's own choice in place of their seeds."""
+        return False
+
+    @property
     @abstractmethod
     def num_layers(self) -> int:
         """Layers of a minibatch."""

@@ -105,6 +105,9 @@ def _scores(trainer: "SampledTrainer", nodes: Mapping[str, Nodes]) -> Record:
                 return {**exact_scores(trainer, training.model, nodes), "scored": "exact"}
             except (BudgetError, InputError, StorageError) as error:
                 why = str(error)
+                if trainer.sampler.draws_seeds:  # batches of given nodes do not exist
+                    trainer.say(f"the splits are not scored: {why}")
+                    return {"why_not_scored": why}
                 trainer.say(
                     f"the final scores are sampled, since not every edge can be used: {why}"
                 )
@@ -130,7 +133,7 @@ def check_exact(trainer: "SampledTrainer") -> None:
         InputError: the model cannot be computed in parts of the graph.
     """
     model = trainer.training.model
-    if trainer.device.type != "cpu" or trainer.training.in_parts():
+    if _needs_whole(trainer):
         model = _whole_model(trainer, model)
     options = infer_options(trainer.settings)
 
@@ -150,7 +153,7 @@ def exact_scores(
         StorageError: the disk has no room for the rows between layers.
         InputError: the model cannot be computed in parts of the graph.
     """
-    if trainer.device.type != "cpu" or trainer.training.in_parts():
+    if _needs_whole(trainer):
         model = _whole_model(trainer, model)  # inference is on the host
 
     def score() -> dict[str, float]:
@@ -166,6 +169,11 @@ def exact_scores(
             out.unlink()
 
     return trainer.together.first_does(score, "exact scores")
+
+
+def _needs_whole(trainer: "SampledTrainer") -> bool:
+    """Whether exact inference needs another module than training, with the same weights."""
+    return trainer.device.type != "cpu" or trainer.training.in_parts() or trainer.is_layered
 
 
 def _whole_model(trainer: "SampledTrainer", model: nn.Module) -> nn.Module:

@@ -52,6 +52,8 @@ class Training:
         goal: task and metric; None: as the labels of the loader's graph suggest, with the usual
             metric of that task.
         scored: the metric of the current epoch, on this rank.
+        only: [N] which nodes to learn from, for samplers that choose the nodes of batches
+            themselves; None: all seeds.
     """
 
     model: nn.Module
@@ -68,6 +70,7 @@ class Training:
     precision: str = "float32"
     goal: Goal = None  # type: ignore[assignment]  # likewise
     scored: Accumulator | None = None
+    only: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.precision not in ("float32", "bfloat16"):
@@ -124,7 +127,15 @@ class Training:
     def labels(self, batch: Any) -> Tensor:
         """Labels of a batch's seeds."""
         labels: Tensor = batch.y[: batch.batch_size]
-        return labels
+        if self.only is None:
+            return labels
+        other = ~self.only.to(labels.device)[batch.n_id[: batch.batch_size]]
+        if not labels.is_floating_point():
+            labels = labels.long()  # unsigned ones have no -1
+        return labels.masked_fill(
+            other if labels.ndim == 1 else other[:, None],
+            float("nan") if labels.is_floating_point() else -1,
+        )
 
     def plan_facts(self) -> Record:
         """Totals of the plans of the last epoch."""

@@ -4,11 +4,9 @@ Names like `module:Class` are imported, also from the working folder. That runs 
 and only because the settings request it; no graph folder can.
 """
 
-import importlib
 import inspect
 import math
 import os
-import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
@@ -17,16 +15,17 @@ from torch import nn
 
 from foregather.errors import InputError, MissingDependencyError
 from foregather.graph.graph import Graph
-from foregather.loader.arguments import called_fanouts
 from foregather.loader.loader import Loader
 from foregather.loader.memory.budget import count_threads
 from foregather.loader.memory.layout import topology_bytes
 from foregather.loader.options import BatchContents
 from foregather.loader.rank_options import GridOfRanks, RankOptions, Topology
-from foregather.nn import MLP, SAGE
+from foregather.nn.by_name import NORMED, ModelShape, make_plain_model
 from foregather.observe.usable_memory import usable_memory
-from foregather.sampling import Full, Labor, Neighbor, Sampler
-from foregather.train.settings import ModelSettings, OptimizerSettings, SamplerSettings, Settings
+from foregather.sampling import Cluster, Sampler
+from foregather.train.import_name import call_class, import_name
+from foregather.train.samplers import check_sampler, make_sampler
+from foregather.train.settings import ModelSettings, OptimizerSettings, Settings
 from foregather.units import parse_count, parse_size
 
 __all__ = [
@@ -36,84 +35,16 @@ __all__ = [
     "check_used",
     "choose_topology",
     "count_layers",
-    "import_name",
     "make_loader",
     "make_model",
     "make_optimizer",
-    "make_sampler",
+    "make_trained",
+    "norm_of",
     "own_model",
     "share_threads",
 ]
 
 _OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
-
-
-def import_name(name: str, what: str) -> Any:
-    """Imports the object called `module:Class`.
-
-    Raises:
-        InputError: the module or the class does not exist.
-    """
-    module, _, inside = name.partition(":")
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        found: Any = importlib.import_module(module)
-        for part in inside.split("."):
-            found = getattr(found, part)
-    except ModuleNotFoundError as error:
-        if error.name == "torch_geometric":
-            raise MissingDependencyError(
-                f"{what} {name} needs PyG; install it with: pip install 'foregather[pyg]'"
-            ) from error
-        raise InputError(
-            f"{what} is {name}, but there is no module {error.name}; run in its folder"
-        ) from error
-    except AttributeError as error:
-        raise InputError(f"{what} is {name}, but {module} has no {inside}") from error
-    return found
-
-
-def _call(kind: Any, options: dict[str, Any], what: str) -> Any:
-    try:
-        return kind(**options)
-    except (TypeError, ValueError, AssertionError) as error:
-        raise InputError(f"{what} cannot be made with {options}: {error}") from error
-
-
-def make_sampler(settings: SamplerSettings) -> Sampler:
-    """Makes the sampler.
-
-    Raises:
-        InputError: it is unknown, or does not take these options.
-    """
-    name, fanouts, more = settings.kind, list(settings.fanouts), settings.options
-    if ":" in name:
-        made = _call(import_name(name, "sampler.kind"), dict(more), name)
-        if not isinstance(made, Sampler):
-            raise InputError(f"sampler.kind is {name}, which is not a Sampler; derive it from one")
-        return made
-    options: dict[str, Any] = {"num_neighbors": fanouts}
-    with called_fanouts("sampler.fanouts"):
-        if name == "neighbor":
-            options["replace"] = settings.replace
-            return Neighbor(**_known(Neighbor, options | more, name))
-        if name == "labor":
-            return Labor(**_known(Labor, options | more, name))
-    if name == "full":
-        return Full(**_known(Full, {"num_layers": len(fanouts)} | more, name))
-    raise InputError(
-        f"sampler.kind is {name!r}, expected neighbor, labor, full, or your own module:Class"
-    )
-
-
-def _known(kind: Any, options: dict[str, Any], name: str) -> dict[str, Any]:
-    takes = inspect.signature(kind).parameters
-    for key in options:
-        if key not in takes:
-            raise InputError(f"sampler.options has {key}, but {name} takes {', '.join(takes)}")
-    return options
 
 
 def make_loader(
@@ -123,6 +54,7 @@ def make_loader(
     device: torch.device | None = None,
     topology: Topology = "partitioned",
     edge_attr: bool | None = None,
+    sampler: Sampler | None = None,
 ) -> Loader:
     """Makes the loader of the training split; with a grid, a collective call."""
     memory, bulk, over = settings.memory, settings.memory.bulk, settings.grid
@@ -135,22 +67,29 @@ def make_loader(
         if bulk == "auto":
             del options["bulk"]  # ranks need the same number: the Loader's own
         options |= {"grid": grid, "ranks": RankOptions(topology, over.mode, over.wire)}
-    norm: Literal["gcn"] | None = "gcn" if settings.sampler.norm == "gcn" else None
+    sampler = make_sampler(graph, settings) if sampler is None else sampler
     return Loader(
         graph,
         None,
         settings.train.split,
-        settings.train.batch_size,
-        sampler=make_sampler(settings.sampler),
+        batch_size_of(graph, settings, sampler),
+        sampler=sampler,
         shuffle=True,
         seed=settings.train.seed,
         memory=budget_of(settings),
         storage=memory.storage,
         threads=share_threads(settings, grid is not None),
-        contents=BatchContents("seeds", edge_attr, norm, pyg=False),
+        contents=BatchContents("seeds", edge_attr, norm_of(settings), pyg=False),
         prefetch=memory.prefetch,
         **options,
     )
+
+
+def batch_size_of(graph: Graph, settings: Settings, sampler: Sampler) -> int:
+    """Input nodes per batch; of a cluster sampler so many that an epoch has every part once."""
+    if not isinstance(sampler, Cluster):
+        return settings.train.batch_size
+    return max(1, -(-len(graph.split(settings.train.split)) // sampler.rounds))
 
 
 def choose_topology(graph: Graph, settings: Settings) -> Topology:
@@ -189,8 +128,13 @@ def infer_options(settings: Settings) -> dict[str, Any]:
         "memory": "auto" if settings.memory.budget == "auto" else budget_of(settings),
         "storage": settings.memory.storage,
         "threads": settings.train.threads,
-        "norm": "gcn" if settings.sampler.norm == "gcn" else None,
+        "norm": norm_of(settings),
     }
+
+
+def norm_of(settings: Settings) -> Literal["gcn"] | None:
+    """The normalisation of edge weights; models by name that need one have it."""
+    return "gcn" if settings.sampler.norm == "gcn" or settings.model.kind in NORMED else None
 
 
 def make_model(settings: Settings, width: int, classes: int) -> nn.Module:
@@ -199,25 +143,34 @@ def make_model(settings: Settings, width: int, classes: int) -> nn.Module:
     Raises:
         InputError: it is unknown, or cannot be made with these options.
     """
+    return make_trained(False, settings, width, classes)
+
+
+def make_trained(layered: bool, settings: Settings, width: int, classes: int) -> nn.Module:
+    """Makes the model that batches are given to; the weights are those of `make_model`.
+
+    Args:
+        layered: whether the sampler expands per layer.
+        settings: the settings.
+        width: feature columns.
+        classes: columns of scores.
+
+    Raises:
+        InputError: it is unknown, or cannot be made with these options.
+    """
     wanted, layers = settings.model, count_layers(settings)
     torch.manual_seed(settings.train.seed)
-    widths = [width, *[wanted.hidden] * (layers - 1), classes]
-    if wanted.kind in ("sage", "mlp"):
-        if wanted.options:
-            raise InputError(f"model.options is for module:Class; {wanted.kind} takes none")
-        model: nn.Module = (SAGE if wanted.kind == "sage" else MLP)(widths, wanted.dropout)
-    elif ":" in wanted.kind:
-        common = {
-            "in_channels": width,
-            "hidden_channels": wanted.hidden,
-            "num_layers": layers,
-            "out_channels": classes,
-            "dropout": wanted.dropout,
-        }
-        model = own_model(wanted, common)
-    else:
-        raise InputError(f"model.kind is {wanted.kind!r}, expected sage, mlp or module:Class")
-    return model
+    if ":" not in wanted.kind:
+        shape = ModelShape(width, wanted.hidden, classes, layers, wanted.dropout)
+        return make_plain_model(wanted.kind, shape, wanted.options, layered)
+    common = {
+        "in_channels": width,
+        "hidden_channels": wanted.hidden,
+        "num_layers": layers,
+        "out_channels": classes,
+        "dropout": wanted.dropout,
+    }
+    return own_model(wanted, common)
 
 
 def count_layers(settings: Settings) -> int:
@@ -238,7 +191,7 @@ def own_model(wanted: ModelSettings, common: Mapping[str, Any]) -> nn.Module:
     kind = import_name(wanted.kind, "model.kind")
     takes = _takes(kind)
     options = {name: value for name, value in common.items() if name in takes} | wanted.options
-    model = _call(kind, options, wanted.kind)
+    model = call_class(kind, options, wanted.kind)
     if not isinstance(model, nn.Module):
         raise InputError(f"model.kind is {wanted.kind}, which makes no torch.nn.Module")
     return model
@@ -260,6 +213,7 @@ def check_used(settings: Settings) -> None:
     Raises:
         InputError: the message has the setting.
     """
+    check_sampler(settings)
     sampler, model = settings.sampler, settings.model
     if sampler.replace and sampler.kind != "neighbor":
         raise InputError(

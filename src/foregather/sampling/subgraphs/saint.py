@@ -100,6 +100,11 @@ class Saint(SubgraphSampler):
         if self.split is not None and self.kind != "walk":
             raise InputError(f"split is {self.split!r}, but kind {self.kind!r} has no roots")
 
+    @property
+    def draws_seeds(self) -> bool:
+        """Unless walks begin at the seeds."""
+        return self.kind != "walk"
+
     def sample_bulk(
         self,
         graph: Graph,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from foregather.errors import NumericError
-from foregather.train.metrics.metric import Array, Metric, to_array
+from foregather.train.metrics.metric import Array, Metric, columns_of, to_array
 
 __all__ = ["MAE", "R2", "RMSE", "Distances", "exact_sum"]
 
@@ -57,8 +57,7 @@ class Distances:
 
     def update(self, scores: Any, labels: Any) -> None:
         """Adds rows of scores and their labels."""
-        given = to_array(labels).astype(np.float64)
-        given = given.reshape(len(given), -1)
+        given = columns_of(to_array(labels).astype(np.float64))
         rows = to_array(scores).astype(np.float64).reshape(given.shape)
         found = []
         for column in range(given.shape[1]):
@@ -111,7 +110,7 @@ def _r2(count: int, sums: list[Fraction]) -> float:
 
 
 def _one_value(labels: Array) -> str:
-    columns = labels.reshape(len(labels), -1)
+    columns = columns_of(labels)
     for column in columns.T:
         known = column[~np.isnan(column)]
         if len(known) and known.min() < known.max():

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from foregather.train.metrics.metric import Array, Metric, to_array
+from foregather.train.metrics.metric import Array, Metric, columns_of, to_array
 
 __all__ = ["ACCURACY", "MACRO_F1", "MICRO_F1", "LabelCounts"]
 
@@ -37,7 +37,7 @@ class LabelCounts:
         rows, given = to_array(scores), to_array(labels)
         self.columns = self.columns or rows.ndim == 1 or given.ndim == 2
         count = _in_columns if self.columns else _in_classes
-        self._add(count(rows.reshape(len(rows), -1), given))
+        self._add(count(columns_of(rows), given))
 
     def _add(self, counts: Counts) -> None:
         width = max(counts.shape[1], self.counts.shape[1])
@@ -69,7 +69,7 @@ def _in_classes(scores: Array, labels: Array) -> Counts:
 
 
 def _in_columns(scores: Array, labels: Array) -> Counts:
-    labels = labels.reshape(len(labels), -1)
+    labels = columns_of(labels)
     known = labels >= 0  # NaN is not
     true, guess = known & (labels > 0.5), known & (scores > 0)
     return np.stack([one.sum(0, dtype=np.int64) for one in (guess & true, guess, true, known)])

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-__all__ = ["Accumulator", "Array", "Metric", "to_array"]
+__all__ = ["Accumulator", "Array", "Metric", "columns_of", "to_array"]
 
 Array = npt.NDArray[Any]
 
@@ -68,6 +68,11 @@ class Metric:
     def is_better(self, new: float, old: float) -> bool:
         """Whether a value is better than another."""
         return new > old if self.higher_is_better else new < old
+
+
+def columns_of(values: Array) -> Array:
+    """One column for labels [n], as they are for [n, C]; also where there are no rows."""
+    return values[:, None] if values.ndim == 1 else values
 
 
 def to_array(values: Any) -> Array:

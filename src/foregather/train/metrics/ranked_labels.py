@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from foregather.train.metrics.metric import Array, Metric, to_array
+from foregather.train.metrics.metric import Array, Metric, columns_of, to_array
 
 __all__ = ["AVERAGE_PRECISION", "ROC_AUC", "RankedLabels", "average_precision", "roc_auc"]
 
@@ -37,8 +37,8 @@ class RankedLabels:
             rows = wide[:, 1] - wide[:, 0] if rows.shape[1] > 1 else wide[:, 0]
         known = given >= 0  # NaN is not
         given = np.where(known, np.where(known, given, 0) > 0.5, -1).astype(np.int8)
-        self._scores.append(rows.reshape(len(rows), -1).copy())
-        self._labels.append(given.reshape(len(given), -1))
+        self._scores.append(columns_of(rows).copy())
+        self._labels.append(columns_of(given))
 
     def _joined(self) -> tuple[Array, Array]:
         if not self._scores:
@@ -101,7 +101,7 @@ def average_precision(scores: Array, labels: Array) -> float:
 
 def _one_kind(labels: Array) -> str:
     """Why nothing can be ranked."""
-    columns = labels.reshape(len(labels), -1)
+    columns = columns_of(labels)
     ones, zeros = (columns > 0.5).sum(0), ((columns >= 0) & (columns <= 0.5)).sum(0)
     if ((ones > 0) & (zeros > 0)).any():
         return ""

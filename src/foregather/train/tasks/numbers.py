@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from foregather.train.metrics.metric import Array, Metric
+from foregather.train.metrics.metric import Array, Metric, columns_of
 from foregather.train.tasks.task import Baseline
 
 __all__ = ["Loss", "Regression", "to_numbers"]
@@ -81,7 +81,7 @@ class Regression:
 
     def _away(self, scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Scores and standardised labels where there are any."""
-        given = labels.reshape(len(labels), -1)
+        given = labels[:, None] if labels.ndim == 1 else labels
         known = ~torch.isnan(given) if given.is_floating_point() else given != -1
         mean, scale = (
             torch.tensor(one, dtype=torch.float64, device=scores.device)
@@ -111,7 +111,7 @@ class Regression:
 
     def baseline(self, metric: Metric, train: Array) -> Baseline:
         """The mean of the training labels, or their median where distances are not squared."""
-        numbers = to_numbers(train).reshape(len(train), -1)
+        numbers = columns_of(to_numbers(train))
         if metric.name == "mae":
             return Baseline("the median", _by_column(np.median, numbers))
         return Baseline("the mean", _by_column(np.mean, numbers))

@@ -6,14 +6,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import nn
 
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
+from foregather.graph.loops import has_loops
 from foregather.loader.loader import Loader
 from foregather.loader.memory.ways import compare_measured
 from foregather.loader.source import MemorySource
 from foregather.nn import Accelerated, accelerate
+from foregather.nn.by_name import NORMED
 from foregather.observe.usable_memory import trim_memory
 from foregather.train.device import check_precision, find_device
 from foregather.train.final_scores import check_exact, exact_scores, final_scores, split_nodes
@@ -22,14 +25,14 @@ from foregather.train.from_settings import (
     check_used,
     choose_topology,
     make_loader,
-    make_model,
     make_optimizer,
-    make_sampler,
+    make_trained,
 )
 from foregather.train.metrics import check_classes, check_split, check_valid, wants_edge_attr
 from foregather.train.parallel_model import model_facts, spread
 from foregather.train.rank_agreement import Together
 from foregather.train.run_counters import Meter
+from foregather.train.samplers import make_sampler
 from foregather.train.settings import Settings
 from foregather.train.tasks.goal import choose_goal
 from foregather.train.trainer import Record
@@ -52,6 +55,7 @@ class SampledTrainer(ResumableEpochs):
         together: the ranks that train, one or many.
         device: where the model is.
         goal: task and metric.
+        sampler: which nodes are sampled.
         topology: over ranks, where neighbour lists are.
         fast: the model, accelerated; None if it runs as it is.
 
@@ -103,11 +107,27 @@ class SampledTrainer(ResumableEpochs):
                 fast=self.fast,
                 precision=settings.train.precision,
                 goal=self.goal,
+                only=self._own_nodes(),
             )
         )
         self._open_loader = True
         if begun is None and together.first:
-            say(self.goal.describe(settings.train.task == "auto"))
+            self._tell()
+
+    def _tell(self) -> None:
+        """Says what was chosen."""
+        train, kind = self.settings.train, self.settings.model.kind
+        self.say(self.goal.describe(train.task == "auto"))
+        if self.sampler.draws_seeds and train.evaluate == "sampled":
+            self.say(
+                f"{self.settings.sampler.kind} chooses the nodes of its batches itself, so "
+                "validation is exact"
+            )
+        if kind in NORMED and not has_loops(self.graph):
+            self.say(
+                f"{kind} takes the self-loops that a graph has, and this one lacks some, so a node "
+                "may not see itself; foregather convert --self-loops adds them"
+            )
 
     def _open(self, new: bool) -> tuple[Graph, nn.Module]:
         """Opens the graph and makes a fitting model, on each rank by itself."""
@@ -117,7 +137,7 @@ class SampledTrainer(ResumableEpochs):
         graph = Graph.open(settings.graph)
         if graph.features is None:
             raise InputError("the graph has no features; convert it with them to train on it")
-        make_sampler(settings.sampler)
+        self.sampler = make_sampler(graph, settings)
         self.device = find_device(settings.train.device)
         check_precision(settings.train.precision, self.device)
         self.goal = choose_goal(graph, settings.train)
@@ -126,7 +146,13 @@ class SampledTrainer(ResumableEpochs):
         check_split(graph, settings.train.split, known)
         check_named_splits(graph, settings.train)
         check_valid(graph, settings.train.valid, known)
-        return graph, make_model(settings, **self.shape).to(self.device)
+        model = make_trained(self.is_layered, settings, **self.shape)
+        return graph, model.to(self.device)
+
+    @property
+    def is_layered(self) -> bool:
+        """Whether batches have layers that a model by name is made for."""
+        return self.sampler.expand == "per-layer" and ":" not in self.settings.model.kind
 
     def _accelerate(
         self, model: nn.Module, first: Any, begun: Mapping[str, Any] | None
@@ -153,9 +179,19 @@ class SampledTrainer(ResumableEpochs):
             self.say(f"the model runs as it is: {reason}")
         return None
 
+    def _own_nodes(self) -> torch.Tensor | None:
+        """Nodes to learn from, where batches have nodes that the sampler chose itself."""
+        if not self.sampler.draws_seeds:
+            return None
+        only = torch.zeros(self.graph.num_nodes, dtype=torch.bool)
+        only[torch.from_numpy(self.graph.split(self.settings.train.split))] = True
+        return only
+
     def _make_loader(self, model: nn.Module) -> Loader:
         edges, grid = None if wants_edge_attr(model) else False, self.together.grid
-        return make_loader(self.graph, self.settings, grid, self.device, self.topology, edges)
+        return make_loader(
+            self.graph, self.settings, grid, self.device, self.topology, edges, self.sampler
+        )
 
     # ---- epochs ------------------------------------------------------------------------------
 
@@ -178,7 +214,7 @@ class SampledTrainer(ResumableEpochs):
         nodes = split_nodes(self.graph, self.settings.train.valid)
         if nodes is None:
             return
-        if self.settings.train.evaluate == "exact":
+        if self.evaluates == "exact":
             check_exact(self)
             self.valid = lambda model: self._exact(model, nodes)
             return
@@ -194,7 +230,12 @@ class SampledTrainer(ResumableEpochs):
     def evaluate(self) -> Record:
         """Returns the score on the split that chooses the best epoch, and how it was computed."""
         found = super().evaluate()
-        return found | {"scored": self.settings.train.evaluate} if found else {}
+        return found | {"scored": self.evaluates} if found else {}
+
+    @property
+    def evaluates(self) -> str:
+        """How validation is computed: exactly, where the sampler chooses its nodes itself."""
+        return "exact" if self.sampler.draws_seeds else self.settings.train.evaluate
 
     def explain(self, record: Record) -> str:
         """After the first epoch, what was predicted and what was measured."""
