@@ -99,7 +99,7 @@ def link_settings(graph: Path, run: Path | str, **changes: Any) -> Settings:
         optimizer=OptimizerSettings(lr=0.02),
         train=TrainSettings(task="link", epochs=3, batch_size=64, threads=1),
         checkpoint=CheckpointSettings(minutes=0),
-        link=LinkSettings(exclude_seed_edges=False),
+        link=LinkSettings(),
     )
     for section, values in changes.items():
         made = replace(made, **{section: replace(getattr(made, section), **values)})

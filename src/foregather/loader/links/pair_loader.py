@@ -72,7 +72,7 @@ class _Recipe:
 
         task, position = self.seeds.task, self.seeds.positions(epoch, number)
         drawn = task.draw(position, self.seeds.seed, epoch)
-        head, tail = torch.from_numpy(np.array(drawn.head)), torch.from_numpy(np.array(drawn.tail))
+        head, tail = torch.from_numpy(np.array(drawn.source)), torch.from_numpy(np.array(drawn.target))
         rows, count = torch.from_numpy(position), drawn.count
         if task.triplet:
             others = tail[count:].view(-1, count).T.contiguous()

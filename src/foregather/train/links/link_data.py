@@ -115,6 +115,14 @@ class LinkData:
         sources, targets = self.counts[::-1] if turned else self.counts
         return KnownLinks.of(pairs, sources * total, targets)
 
+    def known_of(self, number: int) -> KnownLinks:
+        """What is known to be linked by one relation: edges, and links of all splits."""
+        pairs = [self.edges(number)]
+        for one in self.splits.values():
+            mine = slice(None) if one.relation is None else one.relation == number
+            pairs.append(one.index[:, mine])
+        return KnownLinks.of(pairs, *self.counts)
+
     def key(self, sources: Ids, relation: Ids | None) -> Ids:
         """Sources as `known` numbers them."""
         if not self.several:
@@ -127,13 +135,16 @@ def _keyed(pairs: Ids, relation: Any, total: int, turned: bool) -> Ids:
     return np.stack([sources * total + relation, targets]) if total > 1 else pairs[:: -1 if turned else 1]
 
 
-def read_links(graph: Graph | HeteroGraph, relation: str, names: dict[str, str]) -> LinkData:
+def read_links(
+    graph: Graph | HeteroGraph, relation: str, names: dict[str, str], needed: bool = True
+) -> LinkData:
     """Reads the links of a run.
 
     Args:
         graph: the graph.
         relation: as in the settings.
         names: of the splits by role: train, valid, test; empty for none.
+        needed: there must be something to learn from.
 
     Raises:
         InputError: there are no such links, or none to train on.
@@ -146,14 +157,14 @@ def read_links(graph: Graph | HeteroGraph, relation: str, names: dict[str, str])
     counts = (graph.num_nodes,) * 2 if isinstance(graph, Graph) else _counts(graph, edge_type)
     data = LinkData(graph, edge_type, relations, counts, splits)
     if "train" not in splits:
-        if not splits:
+        if not splits and needed:
             raise InputError(
                 f"{show_relation(edge_type)} has no links {names['train']!r} and none that are "
                 "held out, so there is nothing to predict; hold some out with split_links, or "
                 "convert the graph with links"
             )
         edges = data.every_edge()
-        if not edges.shape[1]:
+        if not edges.shape[1] and needed:
             raise InputError(
                 f"{show_relation(edge_type)} has no links {names['train']!r} and no edges, so there "
                 "is nothing to learn from"

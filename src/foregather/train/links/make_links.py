@@ -14,6 +14,7 @@ from foregather.loader.links.hetero_link_loader import HeteroLinkLoader
 from foregather.loader.links.link_loader import LinkLoader
 from foregather.loader.links.pair_loader import PairLoader
 from foregather.loader.options import BatchContents
+from foregather.nn.by_name import PLAIN_MODELS
 from foregather.nn.hetero.by_name import TYPED_MODELS, make_typed_layers
 from foregather.nn.hetero.schema import Schema
 from foregather.nn.links.decoders import make_decoder
@@ -24,11 +25,12 @@ from foregather.train.from_settings import (
     budget_of,
     count_layers,
     make_model,
-    make_sampler,
+    norm_of,
     share_threads,
 )
 from foregather.train.hetero.make import make_typed, make_typed_sampler, model_kind
 from foregather.train.links.link_data import LinkData, SplitLinks
+from foregather.train.samplers import make_sampler
 from foregather.train.settings import Settings
 from foregather.units import parse_count
 
@@ -125,7 +127,7 @@ def check_kind(settings: Settings, typed: bool) -> None:
     if not typed and kind in TYPED_MODELS:
         raise InputError(
             f"model.kind is {kind!r}, which is for graphs with node types, but this graph is "
-            f"plain; use sage, {', '.join(LOOKUPS)} or module:Class"
+            f"plain; use {', '.join((*PLAIN_MODELS, *LOOKUPS))} or module:Class"
         )
 
 
@@ -225,18 +227,14 @@ def pair_loader(
         None,
         links.index,
         size,
-        sampler=sampler or make_sampler(settings.sampler),
+        sampler=sampler or make_sampler(data.graph, settings),
         memory=budget_of(settings),
         storage=settings.memory.storage,
         threads=share_threads(settings, False),
         bulk="auto" if bulk == "auto" else parse_count(bulk),
-        contents=BatchContents("seeds", None, _norm(settings), pyg=False),
+        contents=BatchContents("seeds", None, norm_of(settings), pyg=False),
         **options,
     )
-
-
-def _norm(settings: Settings) -> Any:
-    return "gcn" if settings.sampler.norm == "gcn" else None
 
 
 def relation_of(links: SplitLinks, batch_rows: torch.Tensor | None) -> torch.Tensor | None:

@@ -25,7 +25,7 @@ from foregather.nn.links.encoders import OwnTypedEncoder, PlainEncoder, TypedEnc
 from foregather.nn.links.lookup import Lookup
 from foregather.nn.links.model import LinkModel, links_of
 from foregather.observe.progress import Progress
-from foregather.train.from_settings import budget_of, count_layers, infer_options, make_sampler
+from foregather.train.from_settings import budget_of, count_layers, infer_options, norm_of
 from foregather.train.hetero.exact import whole_batch
 from foregather.train.hetero.layers import rows_by_layers
 from foregather.train.hetero.make import exact_sampler, make_typed_sampler
@@ -33,6 +33,7 @@ from foregather.train.infer import infer
 from foregather.train.links.link_data import LinkData, SplitLinks
 from foregather.train.links.make_links import pair_loader, relation_of
 from foregather.train.links.pair_scores import Rows
+from foregather.train.samplers import make_sampler
 from foregather.train.settings import Settings
 
 __all__ = ["NodeRows", "TreeScores"]
@@ -144,18 +145,17 @@ class NodeRows:
 
     def _plain_loader(self, graph: Graph) -> Any:
         settings = self.settings
-        norm: Any = "gcn" if settings.sampler.norm == "gcn" else None
         return Loader(
             graph,
             None,
             None,
             settings.train.batch_size,
-            sampler=make_sampler(settings.sampler),
+            sampler=make_sampler(graph, settings),
             seed=settings.train.seed,
             memory=budget_of(settings),
             storage=settings.memory.storage,
             threads=settings.train.threads,
-            contents=BatchContents("seeds", None, norm, pyg=False),
+            contents=BatchContents("seeds", None, norm_of(settings), pyg=False),
         )
 
     def _typed_loader(self, graph: HeteroGraph, kind: str) -> Any:

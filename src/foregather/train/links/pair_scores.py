@@ -11,7 +11,7 @@ from torch import Tensor
 
 from foregather.errors import NumericError
 from foregather.graph.links.known import KnownLinks
-from foregather.nn.links.decoders import Decoder
+from foregather.nn.links.decoders import Decoder, ProductDecoder
 from foregather.train.links.topk import Score, TopK, top_k_parts
 
 __all__ = ["Rows", "check_finite"]
@@ -59,6 +59,12 @@ class Rows:
         return top_k_parts(
             *rows, k, score=score, exclude=exclude, sources=sources, memory=memory
         )
+
+    def of_relation(self, number: int) -> "Rows":
+        """The same for links of one relation, which then need not be named."""
+        with torch.no_grad():
+            left = self.decoder.queries(self.left, torch.full((len(self.left),), number))
+        return Rows(left, self.right, ProductDecoder(left.shape[1]))
 
     def turned(self) -> "Rows":
         """The same with the ends exchanged; scores of pairs must not depend on their order."""

@@ -110,6 +110,13 @@ def choose_rating(
                 "use sampled or all, or make the links with some"
             )
         kind = given
+    if timed and (kind not in ("sampled", "given") or family in _OF_SOURCES):
+        raise InputError(
+            f"link.candidates is {wanted.candidates!r} and train.metric {metric.name!r}, but with "
+            "typed.time every link has its own view of the graph, so only sampled candidates, or "
+            "those given for each link, can be scored; use sampled with mrr, hits@k, roc_auc or "
+            "average_precision"
+        )
     if family in _OF_SOURCES and kind != "all":
         raise InputError(
             f"train.metric is {metric.name!r}, which looks at the first targets of a source among "
@@ -119,13 +126,6 @@ def choose_rating(
         raise InputError(
             f"train.metric is {metric.name!r}, which compares links with negatives, but "
             "link.candidates is 'all'; use sampled or given, or mrr or hits@k"
-        )
-    if timed and kind not in ("sampled", "given"):
-        raise InputError(
-            f"link.candidates is {wanted.candidates!r} and train.metric {metric.name!r}, but with "
-            "typed.time every link has its own view of the graph, so only sampled candidates, or "
-            "those given for each link, can be scored; use sampled with mrr, hits@k, roc_auc or "
-            "average_precision"
         )
     if family == "hits" and kind == "sampled":
         k = int(metric.name.partition("@")[2])
