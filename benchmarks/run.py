@@ -95,6 +95,7 @@ SUITE = (
     Entry("typed", (), ("--quick",)),
     Entry("synth_billion"),  # skipped without --yes
     Entry("typed_accuracy", (), ("--quick", "--only", "acm,tennis")),
+    Entry("link_accuracy", (), ("--quick", "--only", "codex_s distmult,bitcoin_otc sage")),
     Entry("billion", (FOLDER,), ("--nodes", "200k", "--edges", "3M", "--batches", "4"), large=True),
 )
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from foregather.errors import InputError
 from foregather.observe.report import NOT_SCORED
 from foregather.observe.scores import show_score
 from foregather.targets import check_file
@@ -18,7 +19,8 @@ __all__ = ["Infer"]
 class Infer:
     """Write exact scores of all nodes, using every edge of the graph, layer by layer from disk.
 
-    On a typed graph, of all nodes of the run's target type, in memory.
+    On a typed graph, of all nodes of the run's target type, in memory. With the model of a run on
+    links: scores of given pairs, the best targets of every source, or the rows of nodes.
     """
 
     run_folder: Annotated[Path, tyro.conf.Positional]
@@ -29,6 +31,19 @@ class Infer:
     """The array file to make (.npy): float32, one row per node, one column per class, or
     numbers in the unit of the labels. Where the graph has ids of its source, OUT.ids.csv has the id
     of each row."""
+    pairs: Path | None = None
+    """Links: score the pairs of this table (.csv or .parquet): source and target, as ids of the
+    source; relation where there are several; time where the run looked at times. OUT is .csv or
+    .parquet."""
+    top_k: int | None = None
+    """Links: the best targets of every source, without those it is known to be linked to. OUT is
+    .csv or .parquet."""
+    embeddings: bool = False
+    """Links: the rows of nodes that are compared. OUT is .npy or .parquet."""
+    relation: str = ""
+    """Links of several relations: which one, for --top-k."""
+    with_known: bool = False
+    """With --top-k: targets that a source is known to be linked to may be answers too."""
     memory: str | None = None
     """Bytes (2GB) for graph, cache and batches; None: the run's own budget."""
     batch_size: int | None = None
@@ -51,7 +66,10 @@ class Infer:
         from foregather.train.infer import infer
         from foregather.train.run_folder import load_goal, load_model, read_environment
 
-        typed_run = "typed" in read_environment(self.run_folder)
+        environment = read_environment(self.run_folder)
+        if self._about_links("link" in environment):
+            return self._run_links()
+        typed_run = "typed" in environment
         if check_same_kind(self.run_folder, typed_run, self.graph):
             return self._run_typed()
         model, settings = load_model(self.run_folder, self.trust_code)
@@ -72,6 +90,62 @@ class Infer:
         facts |= goal.rate_splits(graph, map_array(self.out), settings.train.split)
         return facts | {"peak_memory": peak_memory()}
 
+    def _about_links(self, links: bool) -> bool:
+        """Whether this is about links.
+
+        Raises:
+            InputError: options that do not fit the run, or none that says what is wanted.
+        """
+        asked = [
+            name
+            for name, given in (
+                ("--pairs", self.pairs is not None),
+                ("--top-k", self.top_k is not None),
+                ("--embeddings", self.embeddings),
+            )
+            if given
+        ]
+        name = self.run_folder.name
+        if not links:
+            if asked:
+                raise InputError(f"{asked[0]} is for runs on links, but {name} learned about nodes")
+            return False
+        if len(asked) != 1:
+            given = " and ".join(asked) or "none of them"
+            raise InputError(
+                f"{name} was trained on links: pass one of --pairs FILE, --top-k K and "
+                f"--embeddings; given: {given}"
+            )
+        if self.batch_size is not None:
+            raise InputError(f"--batch-size is for runs on nodes, but {name} was trained on links")
+        for flag, given in (("--relation", self.relation), ("--with-known", self.with_known)):
+            if given and self.top_k is None:
+                raise InputError(f"{flag} is for --top-k; leave it out")
+        return True
+
+    def _run_links(self) -> dict[str, Any]:
+        """Infers with the model of a run on links."""
+        from foregather.observe.progress import peak_memory
+        from foregather.train.links.infer_links import infer_embeddings, infer_pairs, infer_top_k
+        from foregather.train.links.load_links import load_links
+
+        run = load_links(self.run_folder, self.graph, self.trust_code)
+        if self.pairs is not None:
+            facts = infer_pairs(run, self.pairs, self.out, self.overwrite)
+        elif self.top_k is not None:
+            facts = infer_top_k(
+                run,
+                self.top_k,
+                self.out,
+                relation=self.relation,
+                with_known=self.with_known,
+                memory=self.memory,
+                overwrite=self.overwrite,
+            )
+        else:
+            facts = infer_embeddings(run, self.out, self.overwrite)
+        return facts | {"link": True, "peak_memory": peak_memory()}
+
     def _run_typed(self) -> dict[str, Any]:
         """Infers on a typed graph."""
         from foregather.observe.progress import peak_memory
@@ -89,6 +163,8 @@ class Infer:
 
     def show(self, facts: dict[str, Any]) -> str:
         """Returns the summary as text."""
+        if "link" in facts:
+            return _show_links(facts)
         if "target" in facts:
             return _show_typed(facts)
         lines = [
@@ -107,6 +183,19 @@ _WAYS = {
     "whole": "one call with the whole graph",
     "trees": "a tree for each row, every edge that it may see",
 }
+
+
+def _show_links(facts: dict[str, Any]) -> str:
+    peak = f"peak {format_bytes(facts['peak_memory'])}"
+    if "pairs" in facts:
+        return f"wrote     {facts['out']}: scores of {format_count(facts['pairs'])} pairs; {peak}"
+    if "k" in facts:
+        return (
+            f"wrote     {facts['out']}: {format_count(facts['lines'])} lines, the best "
+            f"{facts['k']} targets of {format_count(facts['sources'])} sources, known ones "
+            f"{facts['known']}; {peak}"
+        )
+    return f"wrote     {', '.join(facts['out'])}: rows of {facts['width']} columns; {peak}"
 
 
 def _show_typed(facts: dict[str, Any]) -> str:

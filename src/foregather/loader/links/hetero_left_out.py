@@ -42,16 +42,13 @@ class HeteroLeftOut:
 
         Args:
             graph: the graph.
-            edge_type: of the links.
+            edge_type: of the links; where it is no relation of the graph, links may be of any that
+                joins the same types.
             kind: "edges" or "pairs".
             timed: edges have times that limit what links see.
         """
-        types = [*graph.edge_types, *([] if edge_type in graph.edges else [edge_type])]
-        back = reverse_of(edge_type, types)
         found: dict[EdgeType, list[tuple[bool, Relation | None]]] = {}
-        for name, turned in ((edge_type, False), (back, True)):
-            if name is None or name not in graph.edges:
-                continue
+        for name, turned in _ways(graph, edge_type):
             walked = graph.relation(name, "edge") if timed and kind == "edges" else None
             if walked is not None and walked.time is None:
                 walked = None
@@ -82,6 +79,16 @@ class HeteroLeftOut:
         if ways[0][1] is not None:  # edges by number
             return Excluded.edges(sources, trees)
         return Excluded.pairs(targets, sources, trees)
+
+
+def _ways(graph: HeteroGraph, edge_type: EdgeType) -> list[tuple[EdgeType, bool]]:
+    """The relations of links, and whether links are turned around in them."""
+    if edge_type in graph.edges:
+        back = reverse_of(edge_type, graph.edge_types)
+        return [(edge_type, False), *([] if back is None else [(back, True)])]
+    source, _, target = edge_type
+    along = [(one, False) for one in graph.edge_types if (one[0], one[2]) == (source, target)]
+    return along + [(one, True) for one in graph.edge_types if (one[0], one[2]) == (target, source)]
 
 
 def _entries(asked: Asked, turned: bool, walked: Relation | None) -> tuple[Ids, Ids, Ids]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_call", "check_link_run", "describe_run", "link_schema"]
 
+_SAMPLERS = ("neighbor", "labor", "full")
 #: What a model raises that is called with something else than it expects.
 _NOT_CALLABLE = (RuntimeError, ValueError, TypeError, AssertionError, LookupError, AttributeError)
 
@@ -57,6 +58,11 @@ def check_link_run(settings: Settings, ranks: int, typed: bool) -> None:
         )
     elif typed:
         check_offered(settings, ranks)
+    if not typed and settings.sampler.kind not in _SAMPLERS and ":" not in settings.sampler.kind:
+        raise InputError(
+            f"sampler.kind is {settings.sampler.kind!r}, but batches of links are sampled by "
+            f"{', '.join(_SAMPLERS)} or your own module:Class"
+        )
     if not typed and settings.typed != TypedSettings():
         raise InputError("[typed] is for graphs with node types, but this graph is plain")
     for name in ("target", "seed_time", "encode_time"):
