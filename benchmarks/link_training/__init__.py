@@ -1,1 +1,1 @@
-"""Link training: cells of accuracy on links, by foregather's runs and by PyG's loaders or models."""
+"""Link training: cells of accuracy on links: by foregather, and by PyG's loaders or models."""

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from foregather.errors import InputError
 from foregather.nn.links.decoders import DECODERS, make_decoder
-from foregather.nn.links.losses import LOSSES, link_loss
 from foregather.nn.links.lookup import LightGCN, Lookup
+from foregather.nn.links.losses import LOSSES, link_loss
 from foregather.nn.links.model import LinkModel, links_of
 
 

@@ -104,9 +104,7 @@ def test_parquet_and_json(shop, capsys, tmp_path):
 )
 def test_refused(shop, capsys, tmp_path, words, expected):
     code, _, error = run(capsys, shop / "run", shop / "shop", tmp_path / "out.csv", *words)
-    if words[:1] == ["--embeddings"] and len(words) == 1:
-        return
-    assert code == 1 and expected in error, error
+    assert code == 2 and expected in error, error
     assert not (tmp_path / "out.csv").exists()
 
 
@@ -123,7 +121,7 @@ def test_bad_pairs(shop, capsys, tmp_path, text, expected):
     (tmp_path / "pairs.csv").write_text(text)
     words = (shop / "run", shop / "shop", tmp_path / "o.csv", "--pairs", tmp_path / "pairs.csv")
     code, _, error = run(capsys, *words)
-    assert code == 1 and expected in error, error
+    assert code == 2 and expected in error, error
 
 
 def test_relations_are_named(tmp_path, capsys):
@@ -140,12 +138,14 @@ def test_relations_are_named(tmp_path, capsys):
     )
     words = (tmp_path / "run", tmp_path / "facts", tmp_path / "o.csv", "--top-k", 2)
     code, _, error = run(capsys, *words)
-    assert code == 1 and "the links have 2 relation(s); name one of them" in error
+    assert code == 2 and "the links have 2 relation(s); name one of them" in error
     assert run(capsys, *words, "--relation", "next")[0] == 0
     (tmp_path / "pairs.csv").write_text("source,target,relation\n0,1,next\n0,20,opposite\n")
     words = (tmp_path / "run", tmp_path / "facts", tmp_path / "p.csv")
     assert run(capsys, *words, "--pairs", tmp_path / "pairs.csv")[0] == 0
-    first = {row["target"]: row["score"] for row in table(tmp_path / "o.csv") if row["source"] == "0"}
+    first = {
+        row["target"]: row["score"] for row in table(tmp_path / "o.csv") if row["source"] == "0"
+    }
     assert len(first) == 2
 
 
@@ -157,10 +157,12 @@ def test_plain_graph_and_other_graphs(tmp_path, capsys):
     assert run(capsys, tmp_path / "run", tmp_path / "g", out, "--embeddings")[0] == 0
     assert np.load(out).shape == (60, 8)
     saved(shop_graph(), tmp_path / "shop")
-    code, _, error = run(capsys, tmp_path / "run", tmp_path / "shop", tmp_path / "x.npy", "--embeddings")
-    assert code == 1 and "was trained on a plain one, but shop is a typed graph" in error
+    code, _, error = run(
+        capsys, tmp_path / "run", tmp_path / "shop", tmp_path / "x.npy", "--embeddings"
+    )
+    assert code == 2 and "was trained on a plain one, but shop is a typed graph" in error
     train(link_settings(tmp_path / "bare", tmp_path / "learned", train={"epochs": 1}))
     saved(plain_graph(features=False, nodes=50), tmp_path / "fewer")
     words = (tmp_path / "learned", tmp_path / "fewer", tmp_path / "y.npy", "--embeddings")
     code, _, error = run(capsys, *words)
-    assert code == 1 and "each node has a learned row" in error
+    assert code == 2 and "each node has a learned row" in error

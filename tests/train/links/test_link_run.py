@@ -9,6 +9,7 @@ from safetensors.numpy import load_file
 from foregather.errors import InputError
 from foregather.train.run import Run
 from foregather.train.run_loop import conduct
+from foregather.train.trainer import run_epochs
 from tests.train.links.small_links import (
     knowledge_graph,
     link_settings,
@@ -145,13 +146,11 @@ def test_a_stopped_run_ends_with_the_same_weights(folders, tmp_path, graph, chan
 
         def after():
             nonlocal steps
-            steps += 1
-            if steps == 4:
+            steps += trainer.position()[1] > 0  # a finished epoch has no record yet
+            if steps == 5:
                 run.save()
-            if steps == 6:
+            if steps == 7:
                 raise Stop
-
-        from foregather.train.trainer import run_epochs
 
         trainer.begin()
         with pytest.raises(Stop):

@@ -1,7 +1,7 @@
 """pair_loader: yields the batches of links without neighbours, for models of learned rows.
 
-Order and negatives are those of a `LinkLoader` of the same links, seed and epoch; nothing is sampled
-and no feature is gathered.
+Order and negatives are those of a `LinkLoader` of the same links, seed and epoch; nothing is
+sampled and no feature is gathered.
 """
 
 from collections.abc import Iterator
@@ -72,7 +72,10 @@ class _Recipe:
 
         task, position = self.seeds.task, self.seeds.positions(epoch, number)
         drawn = task.draw(position, self.seeds.seed, epoch)
-        head, tail = torch.from_numpy(np.array(drawn.source)), torch.from_numpy(np.array(drawn.target))
+        head, tail = (
+            torch.from_numpy(np.array(drawn.source)),
+            torch.from_numpy(np.array(drawn.target)),
+        )
         rows, count = torch.from_numpy(position), drawn.count
         if task.triplet:
             others = tail[count:].view(-1, count).T.contiguous()

@@ -81,7 +81,7 @@ class BilinearDecoder(ProductDecoder):
         nn.init.xavier_uniform_(self.weight)
 
     def queries(self, left: Tensor, relation: Tensor | None = None) -> Tensor:
-        """left W."""
+        """Left W."""
         return left @ self.weight
 
     def keys(self, right: Tensor, relation: Tensor | None = None) -> Tensor:
@@ -104,7 +104,7 @@ class DistMultDecoder(ProductDecoder):
         nn.init.xavier_uniform_(self.relation)
 
     def queries(self, left: Tensor, relation: Tensor | None = None) -> Tensor:
-        """left * relation."""
+        """Left * relation."""
         if relation is None:
             if self.relations > 1:
                 raise InputError(

@@ -29,7 +29,14 @@ from foregather.train.hetero.make import exact_sampler
 from foregather.train.hetero.task import TypedTask
 from foregather.train.settings import Settings
 
-__all__ = ["MOST_EDGES", "choose_way", "exact_scores", "predict_edges", "sampled_scores", "whole_batch"]
+__all__ = [
+    "MOST_EDGES",
+    "choose_way",
+    "exact_scores",
+    "predict_edges",
+    "sampled_scores",
+    "whole_batch",
+]
 
 Ids = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.float32]

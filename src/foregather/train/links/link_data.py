@@ -132,7 +132,11 @@ class LinkData:
 
 def _keyed(pairs: Ids, relation: Any, total: int, turned: bool) -> Ids:
     sources, targets = pairs[::-1] if turned else pairs
-    return np.stack([sources * total + relation, targets]) if total > 1 else pairs[:: -1 if turned else 1]
+    return (
+        np.stack([sources * total + relation, targets])
+        if total > 1
+        else pairs[:: -1 if turned else 1]
+    )
 
 
 def read_links(
@@ -166,8 +170,8 @@ def read_links(
         edges = data.every_edge()
         if not edges.shape[1] and needed:
             raise InputError(
-                f"{show_relation(edge_type)} has no links {names['train']!r} and no edges, so there "
-                "is nothing to learn from"
+                f"{show_relation(edge_type)} has no links {names['train']!r} and no edges, so "
+                "there is nothing to learn from"
             )
         splits["train"] = _edge_links(data)
     return data

@@ -69,7 +69,9 @@ def read_pairs(path: Path, columns: Sequence[str]) -> Table:
     for name in columns:
         if name not in found:
             there = ", ".join(found) or "none"
-            raise InputError(f"{path.name} has no column {name!r}, which is needed; it has: {there}")
+            raise InputError(
+                f"{path.name} has no column {name!r}, which is needed; it has: {there}"
+            )
         if any(value is None for value in found[name]):
             at = [value is None for value in found[name]].index(True)
             raise InputError(f"{path.name} has no {name} in row {at + 1}")

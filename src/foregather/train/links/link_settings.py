@@ -36,8 +36,8 @@ class LinkSettings:
     both_ends: bool = False
     """Also learn, and rank, the sources of targets; for links between nodes of one type."""
     candidates: Literal["auto", "given", "sampled", "all"] = "auto"
-    """What links are compared with in evaluation: given with them, sampled, or all targets; auto:
-    given ones where there are, else sampled for roc_auc and average_precision, and all for ranks."""
+    """What links are compared with in evaluation: given with them, sampled, or all targets. auto:
+    given ones where there are; else sampled for roc_auc and average_precision, all for ranks."""
     sampled: int = 1
     """Sampled candidates per link in evaluation."""
     filtered: bool = True

@@ -1,4 +1,4 @@
-"""load_links: the best model of a finished run on links, made to fit the graph that it is used on."""
+"""load_links: the best model of a finished run on links, made to fit the graph it is used on."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -131,9 +131,7 @@ def check_kind(settings: Settings, typed: bool) -> None:
         )
 
 
-def make_link_loader(
-    data: LinkData, settings: Settings, device: torch.device | None = None
-) -> Any:
+def make_link_loader(data: LinkData, settings: Settings, device: torch.device | None = None) -> Any:
     """The loader of the training links."""
     links, wanted = training_links(data, settings), settings.link
     rule = {

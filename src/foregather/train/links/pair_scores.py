@@ -1,4 +1,4 @@
-"""pair_scores: scores of pairs and of all targets, from the rows of nodes and a decoder, in blocks."""
+"""pair_scores: scores of pairs and of all targets, from rows of nodes and a decoder, in blocks."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -56,9 +56,7 @@ class Rows:
         else:
             score = self.decoder.against
         rows = left.cpu().numpy(), self.right.cpu().numpy()
-        return top_k_parts(
-            *rows, k, score=score, exclude=exclude, sources=sources, memory=memory
-        )
+        return top_k_parts(*rows, k, score=score, exclude=exclude, sources=sources, memory=memory)
 
     def of_relation(self, number: int) -> "Rows":
         """The same for links of one relation, which then need not be named."""
@@ -74,7 +72,7 @@ class Rows:
     def pairs(
         self, sources: Ids, targets: Ids, relation: Ids | None = None, time: Ids | None = None
     ) -> Scores:
-        """Scores of pairs [n], or of each source with several targets [n, k]; times do not count."""
+        """Scores of pairs [n], or of sources with several targets [n, k]; times do not count."""
         parts = [np.empty((0, *targets.shape[1:]), np.float32)]
         step = max(1, _PAIRS // max(1, targets[:1].size))
         for first in range(0, len(sources), step):

@@ -74,7 +74,9 @@ class Rating:
             "sampled": f"{self.amount} sampled per link",
             "all": "all targets and all sources" if self.both else "all targets",
         }
-        known = ", without those known to be linked" if self.filtered and self.kind in _DRAWN else ""
+        known = (
+            ", without those known to be linked" if self.filtered and self.kind in _DRAWN else ""
+        )
         return kinds[self.kind] + known
 
 
