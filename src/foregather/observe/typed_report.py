@@ -30,7 +30,7 @@ def goal_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     told = f" ({answer[:_MOST_NAME]})" if isinstance(answer, str) else ""
     for name in ("valid", "test"):
         value = guessed.get(name) if isinstance(guessed, dict) else None
-        if type(value) in (int, float) and abs(value) < 1e300:
+        if isinstance(value, (int, float)) and abs(value) < 1e300:
             rows.append((f"{name}, a constant answer{told}", f"{value:.4f}"))
     return rows
 

@@ -6,23 +6,19 @@ A run resumes from a `Training`; see there.
 import copy
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from foregather.errors import InputError, NumericError
 from foregather.loader.loader import Loader
 from foregather.nn.accelerated import Accelerated
 from foregather.observe.progress import Progress, peak_memory
 from foregather.observe.trace import span
-from foregather.train.checkpoints.checkpoint import is_sharded
-from foregather.train.device import in_precision
-from foregather.train.metrics import Accumulator, Metric, forward, has_labels, plan_facts
+from foregather.train.metrics import Accumulator, Metric, forward, has_labels
 from foregather.train.rank_agreement import Together
-from foregather.train.run_counters import Meter
 from foregather.train.tasks.goal import Goal
 from foregather.train.trainer import Record, run_epochs
 from foregather.train.training import Training, usual_goal

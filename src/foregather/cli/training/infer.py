@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import tyro
 
+from foregather.cli.training.infer_nodes import Asked, infer_nodes, show_nodes
+from foregather.errors import InputError
 from foregather.observe.report import NOT_SCORED
 from foregather.observe.scores import show_score
 from foregather.targets import check_file
@@ -25,10 +27,13 @@ class Infer:
     """The run whose best model is used."""
     graph: Annotated[Path, tyro.conf.Positional]
     """The graph folder; it may differ from that of the run."""
-    out: Annotated[Path, tyro.conf.Positional]
+    out: Annotated[Path | None, tyro.conf.Positional] = None
     """The array file to make (.npy): float32, one row per node, one column per class, or
     numbers in the unit of the labels. Where the graph has ids of its source, OUT.ids.csv has the id
-    of each row."""
+    of each row. With --nodes it may be left out."""
+    nodes: tuple[str, ...] = ()
+    """Only these nodes, at once: ids of the source where the graph has them, otherwise numbers from
+    0 on. Prints a prediction for each; OUT, if given, has their rows."""
     memory: str | None = None
     """Bytes (2GB) for graph, cache and batches; None: the run's own budget."""
     batch_size: int | None = None
@@ -52,7 +57,15 @@ class Infer:
         from foregather.train.run_folder import load_goal, load_model, read_environment
 
         typed_run = "typed" in read_environment(self.run_folder)
-        if check_same_kind(self.run_folder, typed_run, self.graph):
+        typed = check_same_kind(self.run_folder, typed_run, self.graph)
+        if self.nodes:
+            if self.batch_size is not None:
+                raise InputError("--batch-size has no effect with --nodes; leave it out")
+            asked = {one: getattr(self, one) for one in Asked.__dataclass_fields__}
+            return infer_nodes(Asked(**asked), typed)
+        if self.out is None:
+            raise InputError("OUT is not given; name the .npy file to make, or pass --nodes")
+        if typed:
             return self._run_typed()
         model, settings = load_model(self.run_folder, self.trust_code)
         if self.memory is not None:
@@ -78,6 +91,7 @@ class Infer:
         from foregather.train.hetero.infer import infer_typed
         from foregather.train.hetero.load import load_typed
 
+        assert self.out is not None
         facts = infer_typed(
             load_typed(self.run_folder, self.graph, self.trust_code),
             self.out,
@@ -89,6 +103,8 @@ class Infer:
 
     def show(self, facts: dict[str, Any]) -> str:
         """Returns the summary as text."""
+        if "predictions" in facts:
+            return show_nodes(facts)
         if "target" in facts:
             return _show_typed(facts)
         lines = [
