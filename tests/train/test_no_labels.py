@@ -63,14 +63,14 @@ def test_a_test_split_without_labels_is_said(folders, tmp_path, capsys, final):
     infer = ["infer", str(run), str(folders["test"]), str(tmp_path / "s.npy")]
     assert main([*infer, "--json"]) == 0
     found = json.loads(capsys.readouterr().out, parse_constant=lambda name: pytest.fail(name))
-    assert set(found["accuracy"]) == {"train", "valid"} and found["not_scored"] == ["test"]
+    assert set(found["scores"]) == {"train", "valid"} and found["not_scored"] == ["test"]
 
 
 def test_full_graph_training_says_it_too(folders, capsys):
     base = ["train-full", str(folders["test"]), "--epochs", "1"]
     assert main([*base, "--json"]) == 0
     found = json.loads(capsys.readouterr().out, parse_constant=lambda name: pytest.fail(name))
-    assert set(found["accuracy"]) == {"train", "valid"} and found["not_scored"] == ["test"]
+    assert set(found["scores"]) == {"train", "valid"} and found["not_scored"] == ["test"]
     assert main(base) == 0
     assert "\ntest       not scored: no node of it has a label" in capsys.readouterr().out
 

@@ -102,9 +102,18 @@ def test_what_is_sampled_is_called_so_everywhere(folder, tmp_path, capsys):
         run = tmp_path / wanted
         assert main([*base, "--run", str(run), *more]) == 0
         said = capsys.readouterr()
-        assert re.search(r"train 0\.\d+ \(sampled\)  valid 0\.\d+ \(sampled\)", said.err)
-        assert re.search(r"best      epoch 1, valid 0\.\d+ \(sampled\)", said.out)
-        assert len(re.findall(rf"^(valid|test) +0\.\d+ \({wanted}", said.out, re.M)) == 2
+        assert re.search(r"accuracy  train 0\.\d+ \(sampled\)  valid 0\.\d+ \(sampled\)", said.err)
+        assert re.search(r"best      epoch 1, valid accuracy 0\.\d+ \(sampled\)", said.out)
+        assert (
+            len(
+                re.findall(
+                    rf"^(valid|test) +accuracy 0\.\d+, majority class 0\.\d+ \({wanted}",
+                    said.out,
+                    re.M,
+                )
+            )
+            == 2
+        )
         assert records(run)[0]["scored"] == "sampled"
         assert json.loads((run / "summary.json").read_text())["scored"] == wanted
         assert main(["report", str(run), "--json"]) == 0

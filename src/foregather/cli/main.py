@@ -4,6 +4,7 @@ A ForegatherError prints one sentence to stderr and exits with code 2; an interr
 130, a termination with 143, and both leave nothing half-made behind.
 """
 
+import inspect
 import json
 import os
 import signal
@@ -27,6 +28,7 @@ from foregather.cli.graphs.verify import Verify
 from foregather.cli.plan import Plan
 from foregather.cli.quickstart import Quickstart
 from foregather.cli.training.infer import Infer
+from foregather.cli.training.names import describe_names
 from foregather.cli.training.report import Report
 from foregather.cli.training.train import Train, settings_default
 from foregather.cli.training.train_full import TrainFull, full_default
@@ -128,6 +130,11 @@ def _parse(arguments: list[str]) -> Any:
     """The command; of `train` and `train-full`, with the values of a config file as defaults."""
     check_arguments(arguments, commands_of(Command))
     options: dict[str, Any] = {"config": (tyro.conf.FlagCreatePairsOff,)}
+    if arguments[:1] == ["train"] and {"-h", "--help"} & set(arguments):
+        about = f"{inspect.cleandoc(Train.__doc__ or '')}\n\n{describe_names()}"
+        return tyro.cli(
+            Train, args=arguments[1:], prog="foregather train", description=about, **options
+        )
     if arguments[:1] == ["train"] and (default := settings_default(arguments)) is not None:
         return tyro.cli(
             Train, args=arguments[1:], prog="foregather train", default=default, **options

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace as replaced
 from typing import TYPE_CHECKING, Any, Literal
 
+from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.graph.load import as_mapped
 from foregather.graph.on_disk.stamp import Stamp
@@ -25,19 +26,21 @@ from foregather.loader.arguments import (
 from foregather.loader.arranged import DEFAULT_BULK, arrange_alone, arrange_over_ranks
 from foregather.loader.batch_recipe import BatchRecipe
 from foregather.loader.batches.assemble import Assembler
-from foregather.loader.batches.leaf_sums import check_leaves
+from foregather.loader.batches.leaf_sums import apply, check_leaves
 from foregather.loader.disk.epoch_plan import EpochPlan
 from foregather.loader.epoch_loader import EpochLoader
 from foregather.loader.loader_state import identity
 from foregather.loader.loop import Turns
 from foregather.loader.memory.layout import Layout
 from foregather.loader.memory.storage import Storage
+from foregather.loader.one_batch import one_batch
 from foregather.loader.options import OLD_ARGUMENTS, BatchContents, contents_from, ranks_from
 from foregather.loader.rank_options import GridOfRanks, RankOptions, RankSource, rank_setup
-from foregather.loader.seeds import Seeds
+from foregather.loader.seeds import MOST_EPOCH, Seeds
 from foregather.loader.source import BatchSource, MemorySource
 from foregather.sampling.bulk import Expand
 from foregather.sampling.sampler import Sampler
+from foregather.units import to_whole
 
 if TYPE_CHECKING:
     import torch
@@ -229,6 +232,45 @@ class Loader(EpochLoader):
         other._maker = replaced(self._maker, seeds=seeds)
         other._go_to(0, 0)
         return other
+
+    def one(self, nodes: Any, epoch: int = 0) -> Any:
+        """Returns the batch of these nodes at once: no thread, and the position is not changed.
+
+        It is a pure function of (seed, epoch, nodes): bit for bit the first batch of that epoch of
+        `beside(nodes, len(nodes))`, from memory as from disk. Rows read for it are not kept, and
+        it takes memory beside the budget.
+
+        Args:
+            nodes: ids, a mask or the name of a split; their order and repeats count.
+            epoch: number of the epoch whose samples are drawn.
+
+        Raises:
+            InputError: there is no node, one does not exist, the loader is over ranks, or its
+                sampler chooses the nodes of batches itself.
+        """
+        if self._ranks is not None:
+            raise InputError(
+                "this Loader is over ranks, which make batches together; for one batch at once "
+                "make a Loader without grid="
+            )
+        if self.sampler.draws_seeds:
+            raise InputError(
+                f"{type(self.sampler).__name__} chooses the nodes of batches itself, so there is "
+                "no batch of given ones; use Neighbor, Labor, Full or RandomWalk"
+            )
+        number = to_whole(epoch, "epoch", 0, MOST_EPOCH)
+        seeds = Seeds.make(self.graph, nodes, 1, seed=self.seed)
+        if not seeds.count:
+            raise InputError("nodes is empty, expected at least one node")
+        self._check_source()
+        topology = getattr(self._source, "topology", None)
+        if topology is not None and self._turns is not None:
+            self._turns.stop()  # a loop that reads the same lists goes on after this
+        maker = replaced(self._maker, seeds=replaced(seeds, batch_size=seeds.count))
+        batch = one_batch(self._furnished(maker), number, topology)
+        if self.device is not None:
+            batch = batch.to(self.device, non_blocking=True)
+        return batch if self.transform is None else apply(self.transform, batch)
 
     # ---- memory and disk -------------------------------------------------------------------
 

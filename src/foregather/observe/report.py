@@ -15,7 +15,7 @@ from typing import Any
 from foregather.errors import FormatError
 from foregather.files import make_inside, open_regular, read_regular, write_safely
 from foregather.observe.svg import bar_chart, line_chart, timeline
-from foregather.observe.typed_report import metric_of, typed_rows, typed_table
+from foregather.observe.typed_report import goal_rows, metric_of, typed_table
 from foregather.units import format_bytes
 
 __all__ = ["NOT_SCORED", "charts_of", "is_report", "read_run", "save_charts", "write_report"]
@@ -127,7 +127,7 @@ def charts_of(facts: Mapping[str, Any]) -> dict[str, str]:
         shown = {name: points for name, points in shown.items() if points}
         if shown:
             title = metric_of(records)
-            charts["accuracy"] = line_chart(title, "epoch", title.lower(), shown, whole=True)
+            charts["scores"] = line_chart(title, "epoch", title, shown, whole=True)
         if stale := _staleness(records):
             title = "Staleness: history and gradient against the exact ones"
             charts["staleness"] = line_chart(title, "epoch", "error, cosine", stale, whole=True)
@@ -246,14 +246,15 @@ def _overview(summary: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) 
     if "best_epoch" in summary:
         chosen = summary.get("best_valid", summary.get("valid"))
         how = _scored({"scored": summary.get("best_valid_scored")})
-        by = "" if chosen is None else f", valid {chosen:.4f} ({how})"
+        by = "" if chosen is None else f", valid {metric_of([summary])} {chosen:.4f} ({how})"
         rows.append(("best epoch", f"{summary['best_epoch']}{by}"))
     for name in ("valid", "test"):
         if name in summary and (name == "test" or "scored" in summary):
-            rows.append((f"{name} ({_scored(summary)})", f"{summary[name]:.4f}"))
+            shown = f"{metric_of([summary])} {summary[name]:.4f}"
+            rows.append((f"{name} ({_scored(summary)})", shown))
         elif isinstance(bare := summary.get("not_scored"), list) and name in bare:
             rows.append((name, NOT_SCORED))
-    rows += typed_rows(summary)
+    rows += goal_rows(summary)
     rows.append(("training", f"{sum(r['seconds'] for r in records):.1f} s"))
     waited, total, hits = (
         sum(r.get(name, 0) for r in records) for name in ("waited", "rows", "hits")
@@ -303,11 +304,12 @@ def _epochs(records: Sequence[Mapping[str, Any]]) -> str:
     def hits(record: Mapping[str, Any]) -> str:
         return f"{record['hits'] / record['rows']:.0%}" if record.get("rows") else ""
 
+    rated = html.escape(metric_of(records))
     columns: list[tuple[str, str, Callable[[Mapping[str, Any]], str]]] = [
         ("epoch", "epoch", lambda r: str(r["epoch"])),
         ("loss", "loss", lambda r: f"{r['loss']:.4f}"),
-        ("train", "train (sampled)", lambda r: f"{r['train']:.4f}"),
-        ("valid", _valid_title(records), lambda r: f"{r['valid']:.4f}"),
+        ("train", f"train {rated} (sampled)", lambda r: f"{r['train']:.4f}"),
+        ("valid", f"{rated}, {_valid_title(records)}", lambda r: f"{r['valid']:.4f}"),
         ("seconds", "seconds", lambda r: f"{r['seconds']:.2f}"),
         ("waited", "waiting", lambda r: f"{r['waited']:.2f}"),
         ("ran", "ran", lambda r: str(r["ran"])[:16]),

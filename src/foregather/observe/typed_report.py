@@ -1,4 +1,4 @@
-"""typed_report: what the page of a run on a typed graph has besides: counts by type and relation.
+"""typed_report: what the page of a run says of task and baseline, and counts by type and relation.
 
 The records are untrusted: what is not a count under a name is left out, and names are escaped.
 """
@@ -9,30 +9,29 @@ from typing import Any
 
 from foregather.units import format_bytes
 
-__all__ = ["metric_of", "typed_rows", "typed_table"]
+__all__ = ["goal_rows", "metric_of", "typed_table"]
 
-_METRICS = {"accuracy": "Accuracy", "auc": "AUC"}
-_MOST_ROWS = 500
+_MOST_ROWS, _MOST_NAME = 500, 64
 
 
 def metric_of(records: Sequence[Mapping[str, Any]]) -> str:
-    """What the scores of epochs are, as a title."""
+    """The metric of the scores of epochs; runs of release 0.1 have the accuracy."""
     found = [record["metric"] for record in records if isinstance(record.get("metric"), str)]
-    return _METRICS.get(found[-1] if found else "accuracy", "Accuracy")
+    return str(found[-1])[:_MOST_NAME] if found else "accuracy"
 
 
-def typed_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The target type, the metric and the scores of a constant answer, for the overview."""
+def goal_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Target type, task, metric and what a constant answer reaches, for the overview."""
     rows = []
-    if isinstance(target := summary.get("target"), str):
-        rows.append(("node type", target))
-    if isinstance(metric := summary.get("metric"), str):
-        rows.append(("scores are", _METRICS.get(metric, "Accuracy")))
-    guessed = summary.get("baseline")
+    for key, shown in (("target", "node type"), ("task", "task"), ("metric", "scores are")):
+        if isinstance(value := summary.get(key), str):
+            rows.append((shown, value[:_MOST_NAME]))
+    guessed, answer = summary.get("baseline"), summary.get("baseline_is")
+    told = f" ({answer[:_MOST_NAME]})" if isinstance(answer, str) else ""
     for name in ("valid", "test"):
         value = guessed.get(name) if isinstance(guessed, dict) else None
-        if type(value) is float and 0 <= value <= 1:
-            rows.append((f"{name}, a constant answer (majority)", f"{value:.4f}"))
+        if isinstance(value, (int, float)) and abs(value) < 1e300:
+            rows.append((f"{name}, a constant answer{told}", f"{value:.4f}"))
     return rows
 
 

@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,8 @@ def check_resumed(
     old = read_settings(folder / "config.toml", inside=True)
     if settings is None:
         check_code(old, folder, trust_code)
+    if settings is not None and settings.train.metric == "auto":  # whatever the run has
+        settings = replace(settings, train=replace(settings.train, metric=old.train.metric))
     if settings is not None and (changed := difference(old, settings, _FREE)):
         raise InputError(
             f"{folder.name} was started with other settings: {'; '.join(changed)}; resume it "

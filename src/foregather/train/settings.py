@@ -58,13 +58,15 @@ class SamplerSettings:
     """The sampler."""
 
     kind: str = "neighbor"
-    """neighbor, labor, full, or your own module:Class."""
+    """neighbor, labor, ladies, fastgcn, saint-node, saint-edge, saint-walk, walk, cluster, full, or
+    your own module:Class; listed above."""
     fanouts: tuple[int, ...] = (10, 5)
     """Neighbours kept at each layer; -1 for all."""
     replace: bool = False
     """Draw with replacement (neighbor only)."""
     norm: Literal["none", "gcn"] = "none"
-    """gcn: edge weights 1 / sqrt(d_target d_source) of the whole graph."""
+    """gcn: edge weights 1 / sqrt(d_target d_source) of the whole graph; always for the models gcn
+    and gcnii."""
     options: dict[str, Any] = field(default_factory=dict)
     """Further keyword arguments of the sampler."""
 
@@ -74,9 +76,9 @@ class ModelSettings:
     """The model."""
 
     kind: str = "sage"
-    """sage, mlp, or module:Class of your own or of PyG (torch_geometric.nn:GCN); typed graphs:
-    hetero-sage, rgcn, hgt or module:Class; full-graph: gcn, sage, gcnii, resgcn, or module:function
-    that makes layers."""
+    """sage, gcn, gat, gin, gcnii, mlp, or module:Class of your own or of PyG
+    (torch_geometric.nn:PNA), listed above; typed graphs: hetero-sage, rgcn, hgt or module:Class;
+    full-graph: gcn, sage, gcnii, resgcn, or module:function that makes layers."""
     hidden: int = 64
     """Columns of hidden layers."""
     layers: int = 0
@@ -124,10 +126,10 @@ class TrainSettings:
     final: Literal["exact", "sampled"] = "exact"
     """The scores at the end, likewise; exact: layer by layer, within the training budget."""
     task: Literal["auto", "classification", "multilabel", "regression", "link"] = "auto"
-    """What is learned; auto: by the labels. Listed below."""
+    """What is learned; auto: by the labels. Listed above."""
     metric: str = "auto"
     """What scores are, and what chooses the best epoch; auto: the usual one of the task. Listed
-    below."""
+    above."""
     loss: Literal["auto", "l2", "l1", "huber"] = "auto"
     """Of regression, on standardised numbers; auto: l2."""
     patience: int = 0

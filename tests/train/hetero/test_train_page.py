@@ -27,12 +27,10 @@ def test_three_commands_from_tables_to_predictions(tmp_path, monkeypatch, capsys
         assert words[0] == "foregather"
         assert main(words[1:]) == 0, capsys.readouterr().err
     said = capsys.readouterr().out
-    assert re.search(
-        r"test +auc [01]\.\d+, a constant answer 0.5000 \(exact: with every edge\)", said
-    )
+    assert re.search(r"test +roc_auc [01]\.\d+, chance 0.5000 \(exact: with every edge\)", said)
     assert np.load("scores.npy").shape == (300, 2)
     assert Path("scores.npy.ids.csv").read_text().splitlines()[:2] == ["id", "u0"]
-    best = float(re.search(r"test +auc ([01]\.\d+)", said)[1])
+    best = float(re.search(r"test +roc_auc ([01]\.\d+)", said)[1])
     assert best > 0.7  # what was bought tells who comes back
 
 

@@ -1,5 +1,6 @@
 """train/metrics: every metric against scikit-learn, however rows are cut, with ties and gaps."""
 
+import itertools
 import math
 import warnings
 
@@ -23,7 +24,7 @@ def in_parts(metric, scores, labels, cuts):
     """The metric over batches of three ranks, whose states are merged."""
     ranks = [metric.start() for _ in range(3)]
     edges = [0, *sorted(cuts), len(scores)]
-    for number, (first, end) in enumerate(zip(edges, edges[1:], strict=False)):
+    for number, (first, end) in enumerate(itertools.pairwise(edges)):
         ranks[number % 3].update(torch.from_numpy(scores[first:end]), labels[first:end])
     whole = metric.start()
     for one in reversed(ranks):

@@ -183,7 +183,7 @@ def test_a_run_trains_as_full_graph_itself(graph, tmp_path):
     assert all(torch.equal(saved[name], best[name]) for name in best)
     plain.load_weights(best)
     assert facts["test"] == plain.evaluate("test") and facts["scored"] == "exact"
-    assert facts["accuracy"] == plain.accuracies(list(Graph.open(graph).splits))
+    assert facts["scores"] == plain.accuracies(list(Graph.open(graph).splits))
 
 
 def test_short_epochs_are_told_with_their_checkpoints(graph, tmp_path, monkeypatch):
@@ -203,7 +203,7 @@ def test_short_epochs_are_told_with_their_checkpoints(graph, tmp_path, monkeypat
 
 def test_patience_ends_it_and_the_last_epoch_is_kept(graph, tmp_path, monkeypatch):
     scores = iter([0.5, 0.4, 0.3, 0.9, 0.9])
-    monkeypatch.setattr(FullGraph, "evaluate", lambda self, split: next(scores))
+    monkeypatch.setattr(FullGraph, "rated", lambda self, rate, splits: {splits[0]: next(scores)})
     settings = settings_of(graph, tmp_path / "r", checkpoint=CheckpointSettings(0, epochs=10))
     settings = replace(settings, train=replace(settings.train, patience=2))
     assert train(settings, say=lambda text: None)["epochs"] == 3
@@ -301,7 +301,7 @@ def test_train_and_train_full_are_one_command(graph, tmp_path, capsys, monkeypat
     assert main(["train-full", "--config", "c.toml", "--run", "b", "--json"]) == 0
     second = json.loads(capsys.readouterr().out)
     assert_same(Path("a"), Path("b"))
-    assert second["accuracy"] == first["accuracy"] and second["run"] == "b"
+    assert second["scores"] == first["scores"] and second["run"] == "b"
     assert main(["train-full", str(graph), "--config", "c.toml", "--epochs", "2", "--chunks", "3",
                  "--json"]) == 2  # fmt: skip
     assert "a already exists; continue with --resume a" in capsys.readouterr().err
@@ -336,17 +336,19 @@ def test_a_report_shows_what_there_is(graph, tmp_path, capsys):
     for absent in ("sampled", "waiting for batches", "read from disk", "<th>hits</th>", "<th>sent"):
         assert absent not in page.split("<h2>Settings")[0], absent
     assert {path.stem for path in (tmp_path / "r" / "plots").iterdir()} == {
-        "loss", "accuracy", "stages", "staleness", "timeline",
+        "loss", "scores", "stages", "staleness", "timeline",
     }  # fmt: skip
 
 
-def test_labels_that_are_numbers_have_no_score(graph, tmp_path):
+def test_labels_that_are_numbers_are_scored_by_their_distance(graph, tmp_path):
     stored = Graph.open(graph)
     labels = np.linspace(-3, -1, stored.num_nodes, dtype=np.float32)
     place = replace(stored, path=None, meta={}, labels=labels).save(tmp_path / "g")
     facts = train(settings_of(place, tmp_path / "r"), say=lambda text: None)
-    assert facts["loss"] > 0 and facts["accuracy"] == {} and "valid" not in facts
-    assert "best_epoch" not in facts and "scored" not in facts
+    assert facts["loss"] > 0 and facts["task"] == "regression" and facts["metric"] == "rmse"
+    scores = [record["valid"] for record in records(tmp_path / "r")]
+    assert facts["best_valid"] == min(scores) and facts["scored"] == "exact"
+    assert 0 < facts["scores"]["valid"] < 2 * facts["baseline"]["valid"] < 4
 
 
 def test_inference_says_where_it_stands(graph, tmp_path, capsys):

@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import tyro
 
+from foregather.cli.training.infer_links import AskedLinks, infer_links, show_links
+from foregather.cli.training.infer_nodes import Asked, infer_nodes, show_nodes
 from foregather.errors import InputError
 from foregather.observe.report import NOT_SCORED
 from foregather.observe.scores import show_score
@@ -27,10 +29,13 @@ class Infer:
     """The run whose best model is used."""
     graph: Annotated[Path, tyro.conf.Positional]
     """The graph folder; it may differ from that of the run."""
-    out: Annotated[Path, tyro.conf.Positional]
+    out: Annotated[Path | None, tyro.conf.Positional] = None
     """The array file to make (.npy): float32, one row per node, one column per class, or
     numbers in the unit of the labels. Where the graph has ids of its source, OUT.ids.csv has the id
-    of each row."""
+    of each row. With --nodes it may be left out."""
+    nodes: tuple[str, ...] = ()
+    """Only these nodes, at once: ids of the source where the graph has them, otherwise numbers from
+    0 on. Prints a prediction for each; OUT, if given, has their rows."""
     pairs: Path | None = None
     """Links: score the pairs of this table (.csv or .parquet): source and target, as ids of the
     source; relation where there are several; time where the run looked at times. OUT is .csv or
@@ -67,10 +72,19 @@ class Infer:
         from foregather.train.run_folder import load_goal, load_model, read_environment
 
         environment = read_environment(self.run_folder)
-        if self._about_links("link" in environment):
-            return self._run_links()
-        typed_run = "typed" in environment
-        if check_same_kind(self.run_folder, typed_run, self.graph):
+        about = AskedLinks(**{one: getattr(self, one) for one in AskedLinks.__dataclass_fields__})
+        about.check("link" in environment)
+        if "link" in environment:
+            return infer_links(about)
+        typed = check_same_kind(self.run_folder, "typed" in environment, self.graph)
+        if self.nodes:
+            if self.batch_size is not None:
+                raise InputError("--batch-size has no effect with --nodes; leave it out")
+            asked = {one: getattr(self, one) for one in Asked.__dataclass_fields__}
+            return infer_nodes(Asked(**asked), typed)
+        if self.out is None:
+            raise InputError("OUT is not given; name the .npy file to make, or pass --nodes")
+        if typed:
             return self._run_typed()
         model, settings = load_model(self.run_folder, self.trust_code)
         if self.memory is not None:
@@ -90,68 +104,13 @@ class Infer:
         facts |= goal.rate_splits(graph, map_array(self.out), settings.train.split)
         return facts | {"peak_memory": peak_memory()}
 
-    def _about_links(self, links: bool) -> bool:
-        """Whether this is about links.
-
-        Raises:
-            InputError: options that do not fit the run, or none that says what is wanted.
-        """
-        asked = [
-            name
-            for name, given in (
-                ("--pairs", self.pairs is not None),
-                ("--top-k", self.top_k is not None),
-                ("--embeddings", self.embeddings),
-            )
-            if given
-        ]
-        name = self.run_folder.name
-        if not links:
-            if asked:
-                raise InputError(f"{asked[0]} is for runs on links, but {name} learned about nodes")
-            return False
-        if len(asked) != 1:
-            given = " and ".join(asked) or "none of them"
-            raise InputError(
-                f"{name} was trained on links: pass one of --pairs FILE, --top-k K and "
-                f"--embeddings; given: {given}"
-            )
-        if self.batch_size is not None:
-            raise InputError(f"--batch-size is for runs on nodes, but {name} was trained on links")
-        for flag, given in (("--relation", self.relation), ("--with-known", self.with_known)):
-            if given and self.top_k is None:
-                raise InputError(f"{flag} is for --top-k; leave it out")
-        return True
-
-    def _run_links(self) -> dict[str, Any]:
-        """Infers with the model of a run on links."""
-        from foregather.observe.progress import peak_memory
-        from foregather.train.links.infer_links import infer_embeddings, infer_pairs, infer_top_k
-        from foregather.train.links.load_links import load_links
-
-        run = load_links(self.run_folder, self.graph, self.trust_code)
-        if self.pairs is not None:
-            facts = infer_pairs(run, self.pairs, self.out, self.overwrite)
-        elif self.top_k is not None:
-            facts = infer_top_k(
-                run,
-                self.top_k,
-                self.out,
-                relation=self.relation,
-                with_known=self.with_known,
-                memory=self.memory,
-                overwrite=self.overwrite,
-            )
-        else:
-            facts = infer_embeddings(run, self.out, self.overwrite)
-        return facts | {"link": True, "peak_memory": peak_memory()}
-
     def _run_typed(self) -> dict[str, Any]:
         """Infers on a typed graph."""
         from foregather.observe.progress import peak_memory
         from foregather.train.hetero.infer import infer_typed
         from foregather.train.hetero.load import load_typed
 
+        assert self.out is not None
         facts = infer_typed(
             load_typed(self.run_folder, self.graph, self.trust_code),
             self.out,
@@ -164,7 +123,9 @@ class Infer:
     def show(self, facts: dict[str, Any]) -> str:
         """Returns the summary as text."""
         if "link" in facts:
-            return _show_links(facts)
+            return show_links(facts)
+        if "predictions" in facts:
+            return show_nodes(facts)
         if "target" in facts:
             return _show_typed(facts)
         lines = [
@@ -183,19 +144,6 @@ _WAYS = {
     "whole": "one call with the whole graph",
     "trees": "a tree for each row, every edge that it may see",
 }
-
-
-def _show_links(facts: dict[str, Any]) -> str:
-    peak = f"peak {format_bytes(facts['peak_memory'])}"
-    if "pairs" in facts:
-        return f"wrote     {facts['out']}: scores of {format_count(facts['pairs'])} pairs; {peak}"
-    if "k" in facts:
-        return (
-            f"wrote     {facts['out']}: {format_count(facts['lines'])} lines, the best "
-            f"{facts['k']} targets of {format_count(facts['sources'])} sources, known ones "
-            f"{facts['known']}; {peak}"
-        )
-    return f"wrote     {', '.join(facts['out'])}: rows of {facts['width']} columns; {peak}"
 
 
 def _show_typed(facts: dict[str, Any]) -> str:

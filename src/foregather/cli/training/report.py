@@ -20,7 +20,7 @@ __all__ = ["Report"]
 class Report:
     """Write report.html.
 
-    Accuracy, where the time went, reads and their lower bound, the timeline.
+    Scores, where the time went, reads and their lower bound, the timeline.
     """
 
     run_folder: Annotated[Path, tyro.conf.Positional]

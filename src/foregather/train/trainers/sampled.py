@@ -18,6 +18,7 @@ from foregather.loader.source import MemorySource
 from foregather.nn import Accelerated, accelerate
 from foregather.nn.by_name import NORMED
 from foregather.observe.usable_memory import trim_memory
+from foregather.sampling.subgraphs.subgraph import SubgraphSampler
 from foregather.train.device import check_precision, find_device
 from foregather.train.final_scores import check_exact, exact_scores, final_scores, split_nodes
 from foregather.train.fit import Training, evaluate
@@ -166,6 +167,8 @@ class SampledTrainer(ResumableEpochs):
         """
         settings, together, classes = self.settings, self.together, self.shape["classes"]
         wanted = settings.train.accelerate and settings.grid.weights == "replicated"
+        by_hops = not self.is_layered and not isinstance(self.sampler, SubgraphSampler)
+        wanted = wanted and by_hops  # others have no rows that later layers do not need
         fast = accelerate(model) if wanted else None
         if begun is not None and not begun.get("accelerated", False):
             fast = None
@@ -183,9 +186,9 @@ class SampledTrainer(ResumableEpochs):
         """Nodes to learn from, where batches have nodes that the sampler chose itself."""
         if not self.sampler.draws_seeds:
             return None
-        only = torch.zeros(self.graph.num_nodes, dtype=torch.bool)
-        only[torch.from_numpy(self.graph.split(self.settings.train.split))] = True
-        return only
+        only = np.zeros(self.graph.num_nodes, np.bool_)
+        only[self.graph.split(self.settings.train.split)] = True
+        return torch.from_numpy(only)
 
     def _make_loader(self, model: nn.Module) -> Loader:
         edges, grid = None if wants_edge_attr(model) else False, self.together.grid

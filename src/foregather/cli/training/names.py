@@ -1,0 +1,26 @@
+"""names: what a run can be told by name: models, samplers, tasks and metrics, a line each."""
+
+__all__ = ["describe_names"]
+
+
+def describe_names() -> str:
+    """The lists, for `foregather train --help`; imports torch, so only there."""
+    from foregather.nn.by_name import PLAIN_MODELS
+    from foregather.nn.hetero.by_name import TYPED_MODELS
+    from foregather.train.metrics import METRICS
+    from foregather.train.samplers import SAMPLERS
+    from foregather.train.tasks.find import TASKS
+
+    metrics = {name: f"{one.about} ({', '.join(one.tasks)})" for name, one in METRICS.items()}
+    typed = dict.fromkeys(TYPED_MODELS, "for graphs with node types")
+    lists = {
+        "model.kind": {**PLAIN_MODELS, **typed, "module:Class": "your own, or PyG's"},
+        "sampler.kind": {**SAMPLERS, "module:Class": "your own"},
+        "train.task": TASKS,
+        "train.metric": {"auto": "accuracy, micro_f1 or rmse, by the task", **metrics},
+    }
+    parts = []
+    for setting, names in lists.items():
+        lines = [f"  {name}: {about}" for name, about in names.items()]
+        parts.append("\n".join([f"{setting}:", *lines]))
+    return "\n\n".join(parts)
