@@ -66,4 +66,21 @@ constexpr std::uint32_t bounded(std::uint64_t key, std::uint64_t counter, std::u
   return bounded_bits(bits, range);
 }
 
+/// Uniform integer in [0, range), 0 < range <= 2^63, from all of `bits`; as bounded_bits, for
+/// ranges of any size.
+constexpr std::uint64_t bounded_wide(std::uint64_t bits, std::uint64_t range) {
+  __extension__ using Wide = unsigned __int128;
+  Wide product = static_cast<Wide>(bits) * range;
+  auto low = static_cast<std::uint64_t>(product);
+  if (low < range) {
+    const std::uint64_t threshold = (0u - range) % range;
+    while (low < threshold) {
+      bits = mix64(bits + kGolden);
+      product = static_cast<Wide>(bits) * range;
+      low = static_cast<std::uint64_t>(product);
+    }
+  }
+  return static_cast<std::uint64_t>(product >> 64);
+}
+
 }  // namespace foregather

@@ -23,6 +23,7 @@ enum class Purpose : std::uint64_t {
   kShuffle = 2,
   kPresample = 3,  ///< subgraphs from which a sampler estimates its weights
   kRoots = 4,      ///< the seeds of those subgraphs
+  kNegatives = 5,  ///< links that are not there (links/negatives.hpp)
 };
 
 /// Key of all draws of one purpose in one epoch.

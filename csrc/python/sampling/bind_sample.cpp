@@ -8,6 +8,7 @@
 #include "parallel/pool.hpp"
 #include "python/arrays.hpp"
 #include "python/sampling/array_pool.hpp"
+#include "python/sampling/excluded_edges.hpp"
 #include "python/sampling/joined_bulk.hpp"
 #include "sampling/nodewise/labor.hpp"
 #include "sampling/nodewise/sample.hpp"
@@ -30,21 +31,24 @@ class Kernel {
   }
 
   Minibatches sample(const In<std::int64_t>& seeds, const In<std::int64_t>& ptr, std::uint64_t seed,
-                     std::uint64_t epoch, std::uint64_t first_batch, int threads) {
+                     std::uint64_t epoch, std::uint64_t first_batch, int threads,
+                     const LeftOut& exclude) {
     return run(ptr, threads, [&](int used, const Places& places) {
       sample_bulk<Id, Worker, Rule>({view(indptr_), view(indices_)}, rule_, view(seeds), view(ptr),
-                                    seed, epoch, first_batch, used, workers_, places);
+                                    seed, epoch, first_batch, used, workers_, places,
+                                    excluded_of(exclude));
     });
   }
 
   // All minibatches one after another, as the tensors of their batches; see JoinedBulk.
   JoinedArrays sample_joined(const In<std::int64_t>& seeds, const In<std::int64_t>& ptr,
                              std::uint64_t seed, std::uint64_t epoch, std::uint64_t first_batch,
-                             int threads) {
+                             int threads, const LeftOut& exclude) {
     if (gives_weights(rule_)) throw InputError("minibatches with weights are not joined");
     Arrays results = made(ptr, threads, [&](int used, const Places& places) {
       sample_bulk<Id, Worker, Rule>({view(indptr_), view(indices_)}, rule_, view(seeds), view(ptr),
-                                    seed, epoch, first_batch, used, workers_, places);
+                                    seed, epoch, first_batch, used, workers_, places,
+                                    excluded_of(exclude));
     });
     JoinedBulk joined;
     {
@@ -57,12 +61,12 @@ class Kernel {
 
   Minibatches sample_trees(const In<std::int64_t>& seeds, const In<std::int64_t>& rows,
                            const In<std::int64_t>& ptr, std::uint64_t seed, std::uint64_t epoch,
-                           int threads) {
+                           int threads, const LeftOut& exclude) {
     return run(ptr, threads, [&](int used, const Places& places) {
       if (joins_.size() < workers_.size()) joins_.resize(workers_.size());
-      foregather::sample_trees<Id, Worker, Rule>({view(indptr_), view(indices_)}, rule_,
-                                                 view(seeds), view(rows), view(ptr), seed, epoch,
-                                                 used, workers_, joins_, places);
+      foregather::sample_trees<Id, Worker, Rule>(
+          {view(indptr_), view(indices_)}, rule_, view(seeds), view(rows), view(ptr), seed, epoch,
+          used, workers_, joins_, places, excluded_of(exclude));
     });
   }
 
@@ -166,17 +170,18 @@ nb::class_<K> bind_kernel(nb::module_& m, const char* name, const char* text) {
   return nb::class_<K>(m, name, text)
       .def("sample", &K::sample, nb::arg("seeds").noconvert(), nb::arg("ptr").noconvert(),
            nb::arg("seed"), nb::arg("epoch"), nb::arg("first_batch"), nb::arg("threads") = 0,
+           nb::arg("exclude").none() = nb::none(),
            "Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position, weight, "
            "None).")
       .def(
           "sample_joined", &K::sample_joined, nb::arg("seeds").noconvert(),
           nb::arg("ptr").noconvert(), nb::arg("seed"), nb::arg("epoch"), nb::arg("first_batch"),
-          nb::arg("threads") = 0,
+          nb::arg("threads") = 0, nb::arg("exclude").none() = nb::none(),
           "All minibatches as int64 (node, row and col of each, edge), with new nodes and edges of "
           "each layer and the repeated seeds' positions.")
       .def("sample_trees", &K::sample_trees, nb::arg("seeds").noconvert(),
            nb::arg("rows").noconvert(), nb::arg("ptr").noconvert(), nb::arg("seed"),
-           nb::arg("epoch"), nb::arg("threads") = 0,
+           nb::arg("epoch"), nb::arg("threads") = 0, nb::arg("exclude").none() = nb::none(),
            "Minibatches of disjoint trees, keyed by rows; as sample() with each node's tree last.")
       .def_prop_ro("table_bytes", &K::table_bytes, "Bytes kept for all threads.");
 }

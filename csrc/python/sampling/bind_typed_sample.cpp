@@ -57,14 +57,18 @@ class TypedKernel {
   }
 
   Minibatches sample(const std::vector<Group>& groups, std::size_t count, std::uint64_t seed,
-                     std::uint64_t epoch, std::uint64_t first_batch, int threads) {
+                     std::uint64_t epoch, std::uint64_t first_batch, int threads,
+                     const std::vector<LeftOut>& exclude) {
     const std::vector<TypedSeeds> seeds = seeds_of(groups);
+    std::vector<ExcludedEdges> excluded;
+    for (const LeftOut& own : exclude) excluded.push_back(excluded_of(own));
     return make_typed<Id>(pool_, lock_, count, [&](std::span<TypedArrays<Id>* const> places) {
       const int some = worth(threads, seeds, count);
       if (workers_.size() < static_cast<std::size_t>(some)) {
         workers_.resize(static_cast<std::size_t>(some));
       }
-      sample_typed<Id>(graph_, rule_, seeds, seed, epoch, first_batch, some, workers_, places);
+      sample_typed<Id>(graph_, rule_, seeds, seed, epoch, first_batch, some, workers_, places,
+                       excluded);
     });
   }
 
@@ -127,10 +131,12 @@ void bind(nb::module_& m, const char* name) {
            "Adds the next relation; types are numbers. Rows ascend by time where it is given.")
       .def("sample", &K::sample, nb::arg("groups").noconvert(), nb::arg("count"), nb::arg("seed"),
            nb::arg("epoch"), nb::arg("first_batch"), nb::arg("threads") = 0,
+           nb::arg("exclude") = std::vector<LeftOut>(),
            "Minibatches as ([(node, num_nodes, seed_position, tree) a type], "
            "[(row, col, num_edges, edge, weight) a relation]); a group of seeds is (type, seeds, "
            "ptr, "
-           "rows, times).")
+           "rows, times), and what a relation leaves out (ptr, target, source, edge, tree, whether "
+           "sources ascend) or None.")
       .def_prop_ro("table_bytes", &K::table_bytes, "Bytes kept for all threads.");
 }
 

@@ -15,17 +15,13 @@
 
 #include "python/arrays.hpp"
 #include "python/sampling/array_pool.hpp"
+#include "python/sampling/excluded_edges.hpp"
 #include "sampling/typed/typed_graph.hpp"
 
 namespace foregather::python {
 
-using Numbers = std::optional<In<std::int64_t>>;
 // (type, seeds, ptr, rows or None, times or None)
 using Group = std::tuple<std::size_t, In<std::int64_t>, In<std::int64_t>, Numbers, Numbers>;
-
-inline std::span<const std::int64_t> view_or_none(const Numbers& numbers) {
-  return numbers ? view(*numbers) : std::span<const std::int64_t>();
-}
 
 /// Views of the groups, which must outlive them.
 inline std::vector<TypedSeeds> seeds_of(const std::vector<Group>& groups) {

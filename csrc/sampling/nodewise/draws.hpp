@@ -8,10 +8,12 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "sampling/keys.hpp"
 #include "sampling/nodewise/expand.hpp"
 #include "sampling/picking/alias.hpp"
+#include "sampling/picking/part_pick.hpp"
 #include "sampling/picking/pick.hpp"
 
 namespace foregather {
@@ -30,6 +32,35 @@ struct Fanout {
     return all_of(degree) ? degree : degree == 0 ? 0 : number;
   }
 };
+
+/// Edges of a part of a row by weight, of which `some` have any; returns how many were taken.
+inline std::uint32_t take_part(const RowPart& part, const Fanout& fanout, std::uint32_t some,
+                               std::uint64_t node, std::int64_t* edge) {
+  if (some == 0) return 0;
+  if (fanout.all_of(some)) return all_of_part(part, edge);
+  const auto count = static_cast<std::uint32_t>(fanout.number);
+  pick_part(vertex_key(fanout.key, node), part, fanout.replace, count, fanout.picks,
+            fanout.scratch);
+  for (std::uint32_t p = 0; p < count; ++p) edge[p] = part.begin + fanout.picks[p];
+  return count;
+}
+
+/// A row without what is left out of it, as far as its length goes.
+template <typename Id>
+FrontierRow<Id> without(FrontierRow<Id> row, std::span<const std::int64_t> gaps) {
+  row.degree -= static_cast<std::uint32_t>(gaps.size());
+  return row;
+}
+
+/// All edges of a row but for the gaps.
+template <typename Id>
+std::uint32_t take_all(const FrontierRow<Id>& row, std::span<const std::int64_t> gaps,
+                       std::int64_t* edge) {
+  const std::uint32_t count = without(row, gaps).degree;
+  for (std::uint32_t p = 0; p < count; ++p) edge[p] = row.begin + p;
+  step_over(gaps, edge, count);
+  return count;
+}
 
 /// All edges alike.
 template <typename Id>
@@ -55,6 +86,19 @@ struct UniformDraw {
       pick_distinct(key, row.degree, count, fanout.picks, fanout.scratch.taken);
     }
     for (std::uint32_t p = 0; p < count; ++p) edge[p] = row.begin + fanout.picks[p];
+    return count;
+  }
+
+  // As of a row that has no more than what is left.
+  std::int64_t left(const FrontierRow<Id>& row, std::span<const std::int64_t> gaps) const {
+    return likely(without(row, gaps));
+  }
+  std::uint32_t take(const FrontierRow<Id>& row, std::span<const std::int64_t> gaps,
+                     std::int64_t* edge) {
+    const FrontierRow<Id> rest = without(row, gaps);
+    if (whole(rest)) return take_all(row, gaps, edge);
+    const std::uint32_t count = (*this)(rest, edge);
+    step_over(gaps, edge, count);
     return count;
   }
 };
@@ -111,6 +155,16 @@ struct WeightedDraw {
     }
     for (std::uint32_t p = 0; p < count; ++p) edge[p] = row.begin + fanout.picks[p];
     return count;
+  }
+
+  std::int64_t left(const FrontierRow<Id>& row, std::span<const std::int64_t> gaps) const {
+    return fanout.of(positive(row) - weights.above_zero(gaps));
+  }
+  std::uint32_t take(const FrontierRow<Id>& row, std::span<const std::int64_t> gaps,
+                     std::int64_t* edge) {
+    const RowPart part{weights, row.begin, row.degree, row.degree, gaps};
+    return take_part(part, fanout, positive(row) - weights.above_zero(gaps),
+                     static_cast<std::uint64_t>(row.node), edge);
   }
 };
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "sampling/links/excluded.hpp"
 #include "sampling/nodewise/expand.hpp"
 
 namespace foregather {
@@ -22,6 +23,14 @@ void each_layer(Expansion<Id>& expansion, const Topology<Id>& graph, const Rule&
     draw(layer, first);
     if (rule.once) first = last;
   }
+}
+
+/// Whether rows of the layer that begins with local id `first` leave anything out.
+template <typename Id>
+bool leaves_out(ExcludedRows& excluded, const Expansion<Id>& expansion, std::int64_t first) {
+  if (excluded.empty()) return false;
+  return excluded.place(first, expansion.known(),
+                        [&](std::int64_t, std::int64_t v) { return expansion.find(v); });
 }
 
 }  // namespace foregather

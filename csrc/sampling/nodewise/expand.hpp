@@ -89,7 +89,19 @@ struct FrontierRow {
   Id node;
   std::int64_t begin;  ///< position of its first edge
   std::uint32_t degree;
+  std::int64_t local = 0;  ///< its local id
 };
+
+/// Ascending positions of a row, of those that are not in `gaps`, become positions of the row.
+inline void step_over(std::span<const std::int64_t> gaps, std::int64_t* edge, std::uint32_t count) {
+  std::size_t passed = 0;
+  for (std::uint32_t p = 0; p < count; ++p) {
+    while (passed < gaps.size() && gaps[passed] <= edge[p] + static_cast<std::int64_t>(passed)) {
+      ++passed;
+    }
+    edge[p] += static_cast<std::int64_t>(passed);
+  }
+}
 
 /// Where the last rows ended that a stage of the pipeline was through with.
 class Trail {
@@ -122,6 +134,8 @@ class Expansion {
 
   /// Vertices met so far.
   std::int64_t known() const { return local_.known(); }
+  /// The local id of a vertex, or Relabel::kNone.
+  std::uint32_t find(std::int64_t v) const { return local_.find(v); }
   /// Bytes held between calls.
   std::size_t bytes() const {
     return local_.bytes() + start_.bytes() + degree_.bytes() + wide_.bytes();
@@ -151,7 +165,7 @@ class Expansion {
   void renumber_block(Block block, SampleArrays<Id>& out);
   FrontierRow<Id> row(std::int64_t i, const SampleArrays<Id>& out) const {
     const auto at = static_cast<std::size_t>(i - first_);
-    return {out.node[static_cast<std::size_t>(i)], start_[at], degree_[at]};
+    return {out.node[static_cast<std::size_t>(i)], start_[at], degree_[at], i};
   }
 
   Relabel local_;
@@ -340,27 +354,6 @@ inline void check_cuts(std::span<const std::int64_t> seeds, std::span<const std:
       !std::is_sorted(ptr.begin(), ptr.end())) {
     throw InputError("ptr does not cut the seeds into minibatches");
   }
-}
-
-/// Samples minibatches first_batch, first_batch + 1, ... on `threads` threads. Minibatch i has the
-/// seeds seeds[ptr[i] .. ptr[i + 1]) and goes to *out[i]. `workers` holds at least `threads`
-/// states. Where there are fewer minibatches than threads, each is the work of a team.
-template <typename Id, typename Worker, typename Rule>
-void sample_bulk(const Topology<Id>& graph, const Rule& rule, std::span<const std::int64_t> seeds,
-                 std::span<const std::int64_t> ptr, std::uint64_t seed, std::uint64_t epoch,
-                 std::uint64_t first_batch, int threads, std::span<Worker> workers,
-                 std::span<SampleArrays<Id>* const> out) {
-  check_cuts(seeds, ptr, out.size());
-  const auto all = static_cast<std::size_t>(threads);
-  const std::size_t team = std::max<std::size_t>(1, all / std::max<std::size_t>(1, out.size()));
-  parallel_tasks(static_cast<std::int64_t>(out.size()), threads, [&](std::int64_t i, int worker) {
-    const auto k = static_cast<std::size_t>(i);
-    const auto own = workers.subspan(static_cast<std::size_t>(worker) * team, team);
-    own[0].sample(graph, rule,
-                  seeds.subspan(static_cast<std::size_t>(ptr[k]),
-                                static_cast<std::size_t>(ptr[k + 1] - ptr[k])),
-                  seed, epoch, first_batch + k, *out[k], own);
-  });
 }
 
 }  // namespace foregather

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "parallel/pool.hpp"
+#include "sampling/links/excluding_draw.hpp"
 #include "sampling/nodewise/each_layer.hpp"
 #include "sampling/nodewise/labor_draw.hpp"
 
@@ -41,7 +42,9 @@ void LaborWorker<Id>::sample(const Topology<Id>& graph, const LaborRule& rule,
                        graph.indices.data(),
                        best_sweep<Id>(graph.num_nodes()),
                        scratch_};
-    expansion_.layer(graph, first, draw, out);
+    if (!leaves_out(excluded_, expansion_, first)) return expansion_.layer(graph, first, draw, out);
+    ExcludingDraw<Id, LaborDraw<Id>> excluding{draw, &excluded_};
+    expansion_.layer(graph, first, excluding, out);
   });
 }
 

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "sampling/keys.hpp"
+#include "sampling/links/excluded.hpp"
 #include "sampling/nodewise/expand.hpp"
 
 namespace foregather {
@@ -89,12 +90,17 @@ class LaborWorker {
   void sample(const Topology<Id>& graph, const LaborRule& rule, std::span<const std::int64_t> seeds,
               std::uint64_t seed, std::uint64_t epoch, std::uint64_t batch, SampleArrays<Id>& out,
               std::span<LaborWorker> team = {});
+  /// What the next minibatch leaves out.
+  ExcludedRows& excluded() { return excluded_; }
   /// Bytes held between calls.
-  std::size_t bytes() const { return expansion_.bytes() + scratch_.capacity() * sizeof(double); }
+  std::size_t bytes() const {
+    return expansion_.bytes() + scratch_.capacity() * sizeof(double) + excluded_.bytes();
+  }
 
  private:
   Expansion<Id> expansion_;
   std::vector<double> scratch_;
+  ExcludedRows excluded_;
 };
 
 }  // namespace foregather

@@ -121,6 +121,28 @@ struct LaborDraw {
     return sweep(indices + row.begin, row.degree, shared, limit, row.begin, edge);
   }
 
+  // As of a row that has no more than what is left, which its limit and its weights follow.
+  std::int64_t left(const FrontierRow<Id>& row, std::span<const std::int64_t> gaps) const {
+    return likely({row.node, row.begin, row.degree - static_cast<std::uint32_t>(gaps.size())});
+  }
+  std::uint32_t take(const FrontierRow<Id>& row, std::span<const std::int64_t> gaps,
+                     std::int64_t* edge) {
+    const std::uint32_t rest = row.degree - static_cast<std::uint32_t>(gaps.size());
+    const std::uint64_t limit = labor_limit(fanout, rest);
+    std::uint32_t count = rest;
+    if (limit >> 32 != 0) {
+      for (std::uint32_t p = 0; p < count; ++p) edge[p] = row.begin + p;
+      step_over(gaps, edge, count);
+      return count;
+    }
+    count = sweep(indices + row.begin, row.degree, shared, static_cast<std::uint32_t>(limit),
+                  row.begin, edge);
+    const auto* end = std::remove_if(edge, edge + count, [&](std::int64_t e) {
+      return std::binary_search(gaps.begin(), gaps.end(), e);
+    });
+    return static_cast<std::uint32_t>(end - edge);
+  }
+
   void weigh(const FrontierRow<Id>& row, const std::int64_t* edge, std::uint32_t count,
              float* weight) {
     const double chance = static_cast<double>(labor_limit(fanout, row.degree)) * 0x1.0p-32;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sampling/keys.hpp"
+#include "sampling/links/excluding_draw.hpp"
 #include "sampling/nodewise/draws.hpp"
 #include "sampling/nodewise/each_layer.hpp"
 #include "sampling/nodewise/team_layer.hpp"
@@ -13,8 +14,14 @@ template <typename Id>
 template <typename Draw>
 void NeighborWorker<Id>::sample_layer(const Topology<Id>& graph, std::int64_t first,
                                       std::span<Draw> draws, SampleArrays<Id>& out) {
-  if (draws.size() > 1) return expansion_.layer_by_team(graph, first, draws, out);
-  expansion_.layer(graph, first, draws[0], out);
+  const auto run = [&](auto all) {
+    if (all.size() > 1) return expansion_.layer_by_team(graph, first, all, out);
+    expansion_.layer(graph, first, all[0], out);
+  };
+  if (!leaves_out(excluded_, expansion_, first)) return run(draws);
+  std::vector<ExcludingDraw<Id, Draw>> excluding;
+  for (const Draw& draw : draws) excluding.push_back({draw, &excluded_});
+  run(std::span<ExcludingDraw<Id, Draw>>(excluding));
 }
 
 template <typename Id>
@@ -50,7 +57,8 @@ void NeighborWorker<Id>::sample(const Topology<Id>& graph, const NeighborRule& r
 
 template <typename Id>
 std::size_t NeighborWorker<Id>::bytes() const {
-  return expansion_.bytes() + picks_.bytes() + scratch_.taken.capacity() * sizeof(std::uint64_t);
+  return expansion_.bytes() + picks_.bytes() + excluded_.bytes() +
+         scratch_.taken.capacity() * sizeof(std::uint64_t);
 }
 
 template class NeighborWorker<std::uint32_t>;

@@ -16,6 +16,8 @@
 #include <span>
 #include <vector>
 
+#include "sampling/links/excluded.hpp"
+#include "sampling/nodewise/bulk.hpp"
 #include "sampling/nodewise/expand.hpp"
 #include "sampling/picking/alias.hpp"
 #include "sampling/picking/pick.hpp"
@@ -42,6 +44,8 @@ class NeighborWorker {
   void sample(const Topology<Id>& graph, const NeighborRule& rule,
               std::span<const std::int64_t> seeds, std::uint64_t seed, std::uint64_t epoch,
               std::uint64_t batch, SampleArrays<Id>& out, std::span<NeighborWorker> team = {});
+  /// What the next minibatch leaves out.
+  ExcludedRows& excluded() { return excluded_; }
   /// Bytes held between calls.
   std::size_t bytes() const;
 
@@ -53,6 +57,7 @@ class NeighborWorker {
   Expansion<Id> expansion_;
   Buffer<std::uint32_t> picks_;
   AliasScratch scratch_;
+  ExcludedRows excluded_;
 };
 
 }  // namespace foregather

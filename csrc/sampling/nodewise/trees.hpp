@@ -19,6 +19,7 @@
 #include "base/types.hpp"
 #include "parallel/buffer.hpp"
 #include "parallel/pool.hpp"
+#include "sampling/links/excluded.hpp"
 #include "sampling/nodewise/expand.hpp"
 
 namespace foregather {
@@ -153,13 +154,16 @@ void TreeJoin<Id>::join(bool weighted, SampleArrays<Id>& out) {
 
 /// Samples minibatches of trees on `threads` threads: minibatch i has the seeds
 /// seeds[ptr[i] .. ptr[i + 1]), seed s the input row rows[s], and goes to *out[i]. The rule expands
-/// once. `workers` and `joins` hold at least `threads` states.
+/// once. `workers` and `joins` hold at least `threads` states. What is `excluded` is left out of
+/// the tree it names.
 template <typename Id, typename Worker, typename Rule>
 void sample_trees(const Topology<Id>& graph, const Rule& rule, std::span<const std::int64_t> seeds,
                   std::span<const std::int64_t> rows, std::span<const std::int64_t> ptr,
                   std::uint64_t seed, std::uint64_t epoch, int threads, std::span<Worker> workers,
-                  std::span<TreeJoin<Id>> joins, std::span<SampleArrays<Id>* const> out) {
+                  std::span<TreeJoin<Id>> joins, std::span<SampleArrays<Id>* const> out,
+                  const ExcludedEdges& excluded = {}) {
   check_cuts(seeds, ptr, out.size());
+  excluded.check(out.size());
   if (rows.size() != seeds.size()) throw InputError("rows does not have an entry for each seed");
   if (!rule.once) throw InputError("trees are expanded once, not per layer");
   parallel_tasks(static_cast<std::int64_t>(out.size()), threads, [&](std::int64_t i, int thread) {
@@ -167,10 +171,12 @@ void sample_trees(const Topology<Id>& graph, const Rule& rule, std::span<const s
     Worker& worker = workers[static_cast<std::size_t>(thread)];
     TreeJoin<Id>& trees = joins[static_cast<std::size_t>(thread)];
     trees.begin(rule.fanouts.size());
+    worker.excluded().begin(excluded, k, graph);
     const auto first = static_cast<std::size_t>(ptr[k]),
                last = static_cast<std::size_t>(ptr[k + 1]);
     for (std::size_t s = first; s < last; ++s) {
       check_seed(s - first, seeds[s], graph.num_nodes());
+      worker.excluded().select(static_cast<std::int64_t>(s - first));
       worker.sample(graph, rule, seeds.subspan(s, 1), seed, epoch,
                     static_cast<std::uint64_t>(rows[s]), trees.one());
       trees.add();

@@ -65,6 +65,13 @@ struct EdgeWeights {
   std::span<const float> weights;           ///< [E]
   std::span<const AliasCell> cells;         ///< [E]
   std::span<const std::uint32_t> positive;  ///< [N] entries above 0 of each row; empty if all are
+
+  /// How many of these positions have a weight above 0.
+  std::uint32_t above_zero(std::span<const std::int64_t> edges) const {
+    return static_cast<std::uint32_t>(
+        std::count_if(edges.begin(), edges.end(),
+                      [&](std::int64_t e) { return weights[static_cast<std::size_t>(e)] > 0; }));
+  }
 };
 
 /// Makes the cells of a graph; `positive` stays empty if no weight is 0. Throws InputError for a

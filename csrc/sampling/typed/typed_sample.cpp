@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "parallel/pool.hpp"
+#include "sampling/links/excluding_draw.hpp"
 #include "sampling/nodewise/draws.hpp"
 #include "sampling/nodewise/labor_draw.hpp"
 #include "sampling/typed/prefix_draw.hpp"
@@ -92,7 +93,7 @@ void TypedWorker<Id>::start(const TypedGraph<Id>& graph, const TypedRule& rule,
 template <typename Id>
 bool TypedWorker<Id>::set(TypedStep<Id>& step, const TypedGraph<Id>& graph, const TypedRule& rule,
                           std::size_t relation, std::size_t layer, Span rows,
-                          const TypedArrays<Id>& out) const {
+                          const TypedArrays<Id>& out) {
   const TypedRelation<Id>& own = graph.relations[relation];
   step.relation = &own;
   step.number = relation;
@@ -106,7 +107,19 @@ bool TypedWorker<Id>::set(TypedStep<Id>& step, const TypedGraph<Id>& graph, cons
   if (own.fanouts[layer] == 0 || rows.first == rows.last) return false;
   step.start.reserve(static_cast<std::size_t>(rows.last - rows.first));
   step.degree.reserve(static_cast<std::size_t>(rows.last - rows.first));
+  step.excluded = leaves_out(rule, relation, own.target, rows) ? &excluded_[relation] : nullptr;
   return true;
+}
+
+// Whether any of these rows of a relation leaves an edge out.
+template <typename Id>
+bool TypedWorker<Id>::leaves_out(const TypedRule& rule, std::size_t relation, std::size_t target,
+                                 Span rows) {
+  if (excluded_.empty() || excluded_[relation].empty()) return false;
+  return excluded_[relation].place(rows.first, rows.last, [&](std::int64_t tree, std::int64_t v) {
+    return rule.trees ? paired_[target].find(static_cast<std::uint32_t>(tree), v)
+                      : plain_[target].find(v);
+  });
 }
 
 // Calls use(draw) with the Draw of a step, which draws under `key` and with the scratch of this
@@ -116,6 +129,11 @@ template <typename Use>
 void TypedWorker<Id>::with_draw(const TypedGraph<Id>& graph, const TypedRule& rule,
                                 const TypedStep<Id>& step, std::uint64_t key, const Use& use) {
   const TypedRelation<Id>& own = *step.relation;
+  const auto apply = [&]<typename Draw>(Draw& draw) {
+    if (step.excluded == nullptr) return use(draw);
+    ExcludingDraw<Id, Draw> excluding{draw, step.excluded};
+    use(excluding);
+  };
   if (rule.labor) {
     LaborDraw<Id> draw{rule.weight,
                        own.values,
@@ -124,19 +142,19 @@ void TypedWorker<Id>::with_draw(const TypedGraph<Id>& graph, const TypedRule& ru
                        own.graph.indices.data(),
                        best_sweep<Id>(graph.num_nodes[own.source]),
                        weights_};
-    return use(draw);
+    return apply(draw);
   }
   if (step.fanout > 0) picks_.reserve(static_cast<std::size_t>(step.fanout));
   const Fanout fanout{step.fanout, rule.replace, key, picks_.data(), scratch_};
   if (own.weights.cells.empty() || (rule.last && step.timed)) {
     UniformDraw<Id> draw{fanout};
-    use(draw);
+    apply(draw);
   } else if (!step.timed) {
     WeightedDraw<Id> draw{fanout, own.weights};
-    use(draw);
+    apply(draw);
   } else {
-    PrefixDraw<Id> draw{fanout, own.weights, own.graph.indptr.data(), cells_};
-    use(draw);
+    PrefixDraw<Id> draw{fanout, own.weights, own.graph.indptr.data()};
+    apply(draw);
   }
 }
 
@@ -155,6 +173,7 @@ void TypedWorker<Id>::expand(const TypedGraph<Id>& graph, const TypedRule& rule,
 // All edges between the vertices of the minibatch, for the relations that were sampled.
 template <typename Id>
 void TypedWorker<Id>::induce(const TypedGraph<Id>& graph, const TypedRule& rule,
+                             std::span<const ExcludedEdges> excluded, std::size_t index,
                              TypedArrays<Id>& out) {
   for (std::size_t r = 0; r < graph.relations.size(); ++r) {
     const TypedRelation<Id>& relation = graph.relations[r];
@@ -170,11 +189,19 @@ void TypedWorker<Id>::induce(const TypedGraph<Id>& graph, const TypedRule& rule,
     step.timed = !relation.time.empty() && !times_.empty();
     step.start.reserve(static_cast<std::size_t>(rows.last));
     step.degree.reserve(static_cast<std::size_t>(rows.last));
+    step.excluded = nullptr;
+    if (!excluded_.empty()) {
+      excluded_[r].begin(excluded[r], index, relation.graph);  // layers have forgotten their rows
+      if (leaves_out(rule, r, relation.target, rows)) step.excluded = &excluded_[r];
+    }
     find_rows(step, rows, all, target);
     for (std::int64_t i = rows.first; i < rows.last; ++i) {
       const FrontierRow<Id> own = step.row(i, target);
       edges.make_room(edges.count + own.degree, edges.count);
+      std::span<const std::int64_t> gaps;
+      if (step.excluded != nullptr) gaps = step.excluded->of(own);
       for (std::int64_t e = own.begin; e < own.begin + own.degree; ++e) {
+        if (!gaps.empty() && std::binary_search(gaps.begin(), gaps.end(), e)) continue;
         const auto v =
             static_cast<std::int64_t>(relation.graph.indices[static_cast<std::size_t>(e)]);
         const std::uint32_t id =
@@ -195,8 +222,13 @@ template <typename Id>
 void TypedWorker<Id>::sample(const TypedGraph<Id>& graph, const TypedRule& rule,
                              std::span<const TypedSeeds> seeds, std::size_t index,
                              std::uint64_t seed, std::uint64_t epoch, std::uint64_t batch,
-                             TypedArrays<Id>& out, std::span<TypedWorker> team) {
+                             TypedArrays<Id>& out, std::span<TypedWorker> team,
+                             std::span<const ExcludedEdges> excluded) {
   start(graph, rule, seeds, index, seed, epoch, batch, out);
+  excluded_.resize(excluded.size());
+  for (std::size_t r = 0; r < excluded.size(); ++r) {
+    excluded_[r].begin(excluded[r], index, graph.relations[r].graph);
+  }
   const std::size_t types = graph.num_nodes.size();
   // How many edges LABOR takes of a row is not known before, so a team could not place them.
   const bool alone = team.size() < 2 || rule.labor;
@@ -228,13 +260,14 @@ void TypedWorker<Id>::sample(const TypedGraph<Id>& graph, const TypedRule& rule,
       frontier[t].first = frontier[t].last;
     }
   }
-  if (rule.induced) induce(graph, rule, out);
+  if (rule.induced) induce(graph, rule, excluded, index, out);
 }
 
 template <typename Id>
 std::size_t TypedWorker<Id>::bytes() const {
   std::size_t total = picks_.bytes();
   for (const TypedStep<Id>& step : steps_) total += step.bytes();
+  for (const ExcludedRows& rows : excluded_) total += rows.bytes();
   for (const Relabel& table : plain_) total += table.bytes();
   for (const TreeNumbers& table : paired_) total += table.bytes();
   return total;
@@ -244,8 +277,12 @@ template <typename Id>
 void sample_typed(const TypedGraph<Id>& graph, const TypedRule& rule,
                   std::span<const TypedSeeds> seeds, std::uint64_t seed, std::uint64_t epoch,
                   std::uint64_t first_batch, int threads, std::span<TypedWorker<Id>> workers,
-                  std::span<TypedArrays<Id>* const> out) {
+                  std::span<TypedArrays<Id>* const> out, std::span<const ExcludedEdges> excluded) {
   check_groups(seeds, graph.num_nodes.size(), out.size());
+  if (!excluded.empty() && excluded.size() != graph.relations.size()) {
+    throw InputError("what is left out is not given for each relation");
+  }
+  for (const ExcludedEdges& own : excluded) own.check(out.size());
   for (const TypedSeeds& group : seeds) {
     if (rule.trees && group.rows.size() != group.seeds.size()) {
       throw InputError("rows does not have an entry for each seed");
@@ -259,7 +296,7 @@ void sample_typed(const TypedGraph<Id>& graph, const TypedRule& rule,
   parallel_tasks(static_cast<std::int64_t>(out.size()), threads, [&](std::int64_t i, int thread) {
     const auto k = static_cast<std::size_t>(i);
     const auto own = workers.subspan(static_cast<std::size_t>(thread) * team, team);
-    own[0].sample(graph, rule, seeds, k, seed, epoch, first_batch + k, *out[k], own);
+    own[0].sample(graph, rule, seeds, k, seed, epoch, first_batch + k, *out[k], own, excluded);
   });
 }
 
@@ -267,7 +304,8 @@ void sample_typed(const TypedGraph<Id>& graph, const TypedRule& rule,
   template class TypedWorker<Id>;                                                                  \
   template void sample_typed(const TypedGraph<Id>&, const TypedRule&, std::span<const TypedSeeds>, \
                              std::uint64_t, std::uint64_t, std::uint64_t, int,                     \
-                             std::span<TypedWorker<Id>>, std::span<TypedArrays<Id>* const>);
+                             std::span<TypedWorker<Id>>, std::span<TypedArrays<Id>* const>,        \
+                             std::span<const ExcludedEdges>);
 FOREGATHER_TYPED(std::uint32_t)
 FOREGATHER_TYPED(std::int64_t)
 #undef FOREGATHER_TYPED

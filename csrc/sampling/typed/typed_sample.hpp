@@ -14,9 +14,10 @@
 // with its seed: the draws are those of a row that ends there (prefix.hpp).
 //
 // A minibatch is the work of one thread, or of a team (typed_team.hpp) where there are fewer
-// minibatches than threads. Memory for each thread: 4 bytes per vertex of the graph, or with trees
-// 32 bytes and more per vertex of the minibatch; 12 bytes per frontier row, in a team for each
-// relation.
+// minibatches than threads. Edges that a minibatch (or a tree) leaves out of a relation are taken
+// out of its rows before anything is cut or drawn (excluded.hpp). Memory for each thread: 4 bytes
+// per vertex of the graph, or with trees 32 bytes and more per vertex of the minibatch; 12 bytes
+// per frontier row, in a team for each relation.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,7 @@
 
 #include "parallel/buffer.hpp"
 #include "sampling/keys.hpp"
+#include "sampling/links/excluded.hpp"
 #include "sampling/numbering/relabel.hpp"
 #include "sampling/typed/tree_numbers.hpp"
 #include "sampling/typed/typed_graph.hpp"
@@ -35,19 +37,20 @@ namespace foregather {
 template <typename Id>
 struct TypedStep {
   const TypedRelation<Id>* relation = nullptr;
-  std::size_t number = 0;            ///< of the relation
-  std::int64_t fanout = 0;           ///< edges of a row
-  std::int64_t cut = -1;             ///< at most so many last edges of a row; -1: all
-  bool timed = false;                ///< rows are cut to the times of their trees
-  std::int64_t first = 0, last = 0;  ///< its rows: local ids of the target type
-  std::int64_t before = 0;           ///< edges of the relation before this layer
+  std::size_t number = 0;                  ///< of the relation
+  std::int64_t fanout = 0;                 ///< edges of a row
+  std::int64_t cut = -1;                   ///< at most so many last edges of a row; -1: all
+  bool timed = false;                      ///< rows are cut to the times of their trees
+  const ExcludedRows* excluded = nullptr;  ///< what rows leave out, if any does
+  std::int64_t first = 0, last = 0;        ///< its rows: local ids of the target type
+  std::int64_t before = 0;                 ///< edges of the relation before this layer
   Buffer<std::int64_t> start;
   Buffer<std::uint32_t> degree;
   Buffer<Id> wide;  ///< 64-bit ids on their way to renumbering; 32-bit ones wait in `row`
 
   FrontierRow<Id> row(std::int64_t i, const TypeArrays<Id>& target) const {
     const auto at = static_cast<std::size_t>(i - first);
-    return {target.node[static_cast<std::size_t>(i)], start[at], degree[at]};
+    return {target.node[static_cast<std::size_t>(i)], start[at], degree[at], i};
   }
   std::size_t bytes() const { return start.bytes() + degree.bytes() + wide.bytes(); }
 };
@@ -57,11 +60,12 @@ template <typename Id>
 class TypedWorker {
  public:
   /// Samples minibatch `index` of the seeds as minibatch number `batch` of its epoch, on a thread
-  /// for each of `team`, of which this is the first. Throws InputError for a seed that is not a
-  /// vertex.
+  /// for each of `team`, of which this is the first. `excluded` is what it leaves out of each
+  /// relation, or nothing. Throws InputError for a seed that is not a vertex.
   void sample(const TypedGraph<Id>& graph, const TypedRule& rule, std::span<const TypedSeeds> seeds,
               std::size_t index, std::uint64_t seed, std::uint64_t epoch, std::uint64_t batch,
-              TypedArrays<Id>& out, std::span<TypedWorker> team = {});
+              TypedArrays<Id>& out, std::span<TypedWorker> team = {},
+              std::span<const ExcludedEdges> excluded = {});
   /// Bytes held between calls.
   std::size_t bytes() const;
 
@@ -84,7 +88,8 @@ class TypedWorker {
     return rule.trees ? paired_[type].known() : plain_[type].known();
   }
   bool set(TypedStep<Id>& step, const TypedGraph<Id>& graph, const TypedRule& rule,
-           std::size_t relation, std::size_t layer, Span rows, const TypedArrays<Id>& out) const;
+           std::size_t relation, std::size_t layer, Span rows, const TypedArrays<Id>& out);
+  bool leaves_out(const TypedRule& rule, std::size_t relation, std::size_t target, Span rows);
   template <typename Use>
   void with_draw(const TypedGraph<Id>& graph, const TypedRule& rule, const TypedStep<Id>& step,
                  std::uint64_t key, const Use& use);
@@ -131,7 +136,8 @@ class TypedWorker {
   template <bool kTrees>
   void renumber_share(TypedStep<Id>& step, const Share& share, TypedArrays<Id>& out);
 
-  void induce(const TypedGraph<Id>& graph, const TypedRule& rule, TypedArrays<Id>& out);
+  void induce(const TypedGraph<Id>& graph, const TypedRule& rule,
+              std::span<const ExcludedEdges> excluded, std::size_t index, TypedArrays<Id>& out);
 
   std::vector<Relabel> plain_;         ///< one a type
   std::vector<TreeNumbers> paired_;    ///< one a type, with trees
@@ -141,18 +147,20 @@ class TypedWorker {
   std::vector<TypedStep<Id>> steps_;   ///< one, or in a team one a relation
   Buffer<std::uint32_t> picks_;
   AliasScratch scratch_;
-  std::vector<AliasCell> cells_;
+  std::vector<ExcludedRows> excluded_;  ///< one a relation, or none
   std::vector<double> weights_;
   std::size_t team_ = 1;  ///< threads that are at work on this minibatch
 };
 
 /// Samples minibatches first_batch, first_batch + 1, ... on `threads` threads into *out[i]; all
 /// seeds are cut into as many. `workers` holds at least `threads` states. Where there are fewer
-/// minibatches than threads, each is the work of a team.
+/// minibatches than threads, each is the work of a team. `excluded` is what they leave out of each
+/// relation, or empty.
 template <typename Id>
 void sample_typed(const TypedGraph<Id>& graph, const TypedRule& rule,
                   std::span<const TypedSeeds> seeds, std::uint64_t seed, std::uint64_t epoch,
                   std::uint64_t first_batch, int threads, std::span<TypedWorker<Id>> workers,
-                  std::span<TypedArrays<Id>* const> out);
+                  std::span<TypedArrays<Id>* const> out,
+                  std::span<const ExcludedEdges> excluded = {});
 
 }  // namespace foregather

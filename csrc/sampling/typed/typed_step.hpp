@@ -54,6 +54,19 @@ void TypedWorker<Id>::cut_to_times(TypedStep<Id>& step, Span rows, const TypeArr
   }
 }
 
+// Edges of a row before its last step.cut, those that are left out not counted among these.
+template <typename Id>
+std::uint32_t first_of_last(const TypedStep<Id>& step, const FrontierRow<Id>& row) {
+  std::int64_t first = row.begin + row.degree - step.cut;
+  if (step.excluded != nullptr) {
+    const auto gaps = step.excluded->of(row);
+    for (std::size_t g = gaps.size(); g > 0 && gaps[g - 1] >= first && first > row.begin; --g) {
+      --first;
+    }
+  }
+  return static_cast<std::uint32_t>(first - row.begin);
+}
+
 // Reads where rows of a step are, cut to what may be seen and to the last edges; returns about how
 // many edges they give (exactly, if the Draw knows).
 template <typename Id>
@@ -74,8 +87,9 @@ std::int64_t TypedWorker<Id>::find_rows(TypedStep<Id>& step, Span rows, const Dr
   for (std::int64_t i = rows.first; i < rows.last; ++i) {
     const auto at = static_cast<std::size_t>(i - step.first);
     if (step.cut >= 0 && step.degree[at] > step.cut) {
-      step.start[at] += step.degree[at] - step.cut;
-      step.degree[at] = static_cast<std::uint32_t>(step.cut);
+      const std::uint32_t passed = first_of_last(step, step.row(i, target));
+      step.start[at] += passed;
+      step.degree[at] -= passed;
     }
     total += draw.likely(step.row(i, target));
   }

@@ -10,11 +10,12 @@ import numpy.typing as npt
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.sampling.bulk import Bulk, Sample, to_samples
+from foregather.sampling.links.excluded import Entries, Excluded, rows_of
 from foregather.sampling.matrix import MatrixSampler, keeps_verbs
 from foregather.sampling.sampler import Sampler
 from foregather.sampling.seeds import flatten
 
-__all__ = ["BulkKernel", "FusedSampler", "KernelSampler", "check_trees"]
+__all__ = ["BulkKernel", "FusedSampler", "KernelSampler", "check_excluding", "check_trees"]
 
 Array = npt.NDArray[Any]
 
@@ -23,17 +24,41 @@ class BulkKernel(Protocol):
     """The interface of a kernel of the core."""
 
     def sample(
-        self, seeds: Array, ptr: Array, seed: int, epoch: int, first_batch: int, threads: int, /
+        self,
+        seeds: Array,
+        ptr: Array,
+        seed: int,
+        epoch: int,
+        first_batch: int,
+        threads: int,
+        exclude: Entries | None = None,
+        /,
     ) -> Any:
         """The minibatches of a bulk, as arrays."""
 
     def sample_joined(
-        self, seeds: Array, ptr: Array, seed: int, epoch: int, first_batch: int, threads: int, /
+        self,
+        seeds: Array,
+        ptr: Array,
+        seed: int,
+        epoch: int,
+        first_batch: int,
+        threads: int,
+        exclude: Entries | None = None,
+        /,
     ) -> Any:
         """The minibatches of a bulk, one after another in the same arrays."""
 
     def sample_trees(
-        self, seeds: Array, rows: Array, ptr: Array, seed: int, epoch: int, threads: int, /
+        self,
+        seeds: Array,
+        rows: Array,
+        ptr: Array,
+        seed: int,
+        epoch: int,
+        threads: int,
+        exclude: Entries | None = None,
+        /,
     ) -> Any:
         """The minibatches of a bulk of disjoint trees, as arrays."""
 
@@ -96,6 +121,41 @@ class FusedSampler(KernelSampler):
         made = self._kernel(graph).sample(flat, ptr, seed, epoch, first_batch, threads)
         return to_samples(made, first_batch, self.expand)
 
+    def sample_bulk(
+        self,
+        graph: Graph,
+        seeds: Sequence[Array],
+        *,
+        seed: int,
+        epoch: int = 0,
+        first_batch: int = 0,
+        threads: int = 0,
+        exclude: Excluded | None = None,
+    ) -> Bulk:
+        """Samples len(seeds) minibatches at once; see `Sampler.sample_bulk`.
+
+        Args:
+            graph: the graph to sample.
+            seeds: seed node ids of each minibatch.
+            seed: seed of the run.
+            epoch: number of the epoch.
+            first_batch: number of the first of these minibatches.
+            threads: threads to use, 0 for all; the result does not depend on it.
+            exclude: edges that the minibatches leave out, before anything is drawn.
+
+        Raises:
+            InputError: a seed is not a node of the graph, or what is left out does not fit.
+        """
+        if exclude is None:
+            return super().sample_bulk(
+                graph, seeds, seed=seed, epoch=epoch, first_batch=first_batch, threads=threads
+            )
+        check_excluding(self)
+        flat, ptr = flatten(seeds)
+        entries = exclude.of(rows_of(graph), np.diff(ptr), False)
+        made = self._kernel(graph).sample(flat, ptr, seed, epoch, first_batch, threads, entries)
+        return Bulk(to_samples(made, first_batch, self.expand), seed, epoch, first_batch)
+
     @property
     def joins(self) -> bool:
         """Whether `sample_joined` makes the minibatches of `sample_bulk`."""
@@ -116,6 +176,7 @@ class FusedSampler(KernelSampler):
         epoch: int,
         first_batch: int,
         threads: int,
+        exclude: Excluded | None = None,
     ) -> Any:
         """Samples minibatches whose arrays are cheaper to make than to hold: one after another.
 
@@ -127,6 +188,7 @@ class FusedSampler(KernelSampler):
             epoch: number of the epoch.
             first_batch: number of the first of these minibatches.
             threads: threads to use, 0 for all; the result does not depend on it.
+            exclude: edges that the minibatches leave out.
 
         Returns:
             int64 arrays that the caller owns: the nodes of all minibatches; the sources and then
@@ -137,7 +199,9 @@ class FusedSampler(KernelSampler):
         Raises:
             InputError: a seed is not a node of the graph.
         """
-        return self._kernel(graph).sample_joined(seeds, ptr, seed, epoch, first_batch, threads)
+        entries = None if exclude is None else exclude.of(rows_of(graph), np.diff(ptr), False)
+        keys = (seed, epoch, first_batch, threads)
+        return self._kernel(graph).sample_joined(seeds, ptr, *keys, entries)
 
     def sample_trees(
         self,
@@ -149,6 +213,7 @@ class FusedSampler(KernelSampler):
         epoch: int = 0,
         first_batch: int = 0,
         threads: int = 0,
+        exclude: Excluded | None = None,
     ) -> Bulk:
         """Samples len(seeds) minibatches in which every seed has its own tree.
 
@@ -164,6 +229,7 @@ class FusedSampler(KernelSampler):
             epoch: number of the epoch.
             first_batch: number of the first of these minibatches; no sample depends on it.
             threads: threads to use, 0 for all; the result does not depend on it.
+            exclude: edges that single trees leave out.
 
         Raises:
             InputError: a seed is not a node of the graph, rows do not fit, or the sampler overrides
@@ -174,8 +240,18 @@ class FusedSampler(KernelSampler):
         keys, cuts = flatten(rows)
         if not np.array_equal(ptr, cuts) or keys.min(initial=0) < 0:
             raise InputError("rows must hold one number of at least 0 per seed")
-        made = self._kernel(graph).sample_trees(flat, keys, ptr, seed, epoch, threads)
+        entries = None if exclude is None else exclude.of(rows_of(graph), np.diff(ptr), True)
+        made = self._kernel(graph).sample_trees(flat, keys, ptr, seed, epoch, threads, entries)
         return Bulk(to_samples(made, first_batch, self.expand), seed, epoch, first_batch)
+
+
+def check_excluding(sampler: object) -> None:
+    """Raises InputError unless minibatches of a sampler of plain graphs can leave edges out."""
+    if not isinstance(sampler, FusedSampler) or not keeps_verbs(sampler):
+        raise InputError(
+            f"edges are left out by Neighbor and Labor, not by {type(sampler).__name__}; pass "
+            "num_neighbors, or leave exclude out"
+        )
 
 
 def check_trees(sampler: Sampler) -> "FusedSampler":

@@ -48,22 +48,26 @@ def distinct_seeds(graph: Graph, seeds: Sequence[Array]) -> tuple[list[Array], l
     return nodes, positions
 
 
-def flatten(seeds: Sequence[Array]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def flatten(
+    seeds: Sequence[Array], name: str = "seeds"
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Concatenates the seeds of all minibatches; also returns where each minibatch begins.
 
     Raises:
-        InputError: seeds are not whole numbers in one dimension.
+        InputError: seeds, or what has this name, are not whole numbers in one dimension.
     """
-    parts = [_whole_numbers(given, batch).astype(np.int64) for batch, given in enumerate(seeds)]
+    parts = [
+        _whole_numbers(given, batch, name).astype(np.int64) for batch, given in enumerate(seeds)
+    ]
     ptr = np.cumsum([0, *(len(ids) for ids in parts)], dtype=np.int64)
     return np.concatenate([*parts, np.empty(0, np.int64)]), ptr
 
 
-def _whole_numbers(given: Array, batch: int) -> Array:
+def _whole_numbers(given: Array, batch: int, name: str = "seeds") -> Array:
     ids = np.asarray(given)
     if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
         raise InputError(
-            f"seeds of minibatch {batch} are {ids.dtype} of shape {ids.shape}, "
-            "expected a list of node ids"
+            f"{name} of minibatch {batch} are {ids.dtype} of shape {ids.shape}, "
+            f"expected a list of {'node ids' if name == 'seeds' else 'whole numbers'}"
         )
     return ids

@@ -7,12 +7,15 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from foregather.graph.hetero.names import EdgeType, show_edge_type
-from foregather.sampling.hetero.hetero_bulk import EdgeSample, HeteroSample
+from foregather.errors import InputError
+from foregather.graph.hetero.names import EdgeType, find_edge_type, show_edge_type
+from foregather.sampling.hetero.hetero_bulk import EdgeSample, HeteroSample, NodeSample
+from foregather.sampling.links.excluded import Excluded
 
-__all__ = ["add_reverse_edges", "reverse_of", "reverse_relations"]
+__all__ = ["add_reverse_edges", "leave_out", "reverse_of", "reverse_relations"]
 
 Local = npt.NDArray[np.uint32]
+Ids = npt.NDArray[np.int64]
 
 
 def reverse_relations(edge_types: Sequence[EdgeType]) -> dict[EdgeType, EdgeType]:
@@ -61,6 +64,53 @@ def add_reverse_edges(sample: HeteroSample, reverse: Mapping[EdgeType, EdgeType]
         own, back = sample.edges[name], sample.edges[other]
         edges[name] = _joined((own.row, own.col), (back.col, back.row))
     return replace(sample, edges=edges)
+
+
+def leave_out(
+    sample: HeteroSample, exclude: Mapping[EdgeType, Excluded], number: int
+) -> HeteroSample:
+    """The minibatch without edges that came back from their reverse, though they were left out.
+
+    Args:
+        sample: with the edges of reverse relations.
+        exclude: what was left out when it was sampled.
+        number: of the minibatch in `exclude`.
+
+    Raises:
+        InputError: edges were left out by number, which those of a reverse relation do not have.
+    """
+    edges = dict(sample.edges)
+    for given, own in exclude.items():
+        name = find_edge_type(given, edges)
+        if own.target is None or own.source is None:
+            raise InputError(
+                "edges that are left out by number could come back by their reverse in a "
+                "bidirectional subgraph; leave them out by their ends (Excluded.pairs)"
+            )
+        part = slice(int(own.ptr[number]), int(own.ptr[number + 1]))
+        tree = None if own.tree is None else own.tree[part]
+        row = _positions(sample.nodes[name[0]], own.source[part], tree)
+        col = _positions(sample.nodes[name[2]], own.target[part], tree)
+        there = (row >= 0) & (col >= 0)
+        wrong = col[there].astype(np.uint64) << np.uint64(32) | row[there].astype(np.uint64)
+        made = edges[name]
+        pairs = made.col.astype(np.uint64) << np.uint64(32) | made.row.astype(np.uint64)
+        keep = ~np.isin(pairs, wrong)
+        edges[name] = EdgeSample(made.row[keep], made.col[keep], None, None)
+    return replace(sample, edges=edges)
+
+
+def _positions(nodes: NodeSample, ids: Ids, tree: Ids | None) -> Ids:
+    """Where nodes (of trees) are in a minibatch; -1 for those that are not."""
+    known = nodes.node.astype(np.int64)
+    if tree is not None and nodes.tree is not None:
+        most = np.int64(max(int(known.max(initial=0)), int(ids.max(initial=0))) + 1)
+        known, ids = nodes.tree * most + known, tree * most + ids
+    if not len(known):
+        return np.full(len(ids), -1, np.int64)
+    order = np.argsort(known)
+    at = np.minimum(np.searchsorted(known[order], ids), len(known) - 1)
+    return np.where(known[order][at] == ids, order[at], -1)
 
 
 def _joined(first: tuple[Local, Local], second: tuple[Local, Local]) -> EdgeSample:

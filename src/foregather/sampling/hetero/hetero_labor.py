@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from foregather.errors import InputError
 from foregather.graph.hetero.graph import HeteroGraph
+from foregather.graph.hetero.names import EdgeType
 from foregather.sampling.bulk import Expand
 from foregather.sampling.hetero.checks import check_debias, check_one_of
 from foregather.sampling.hetero.fanouts import Fanouts
@@ -23,6 +24,7 @@ from foregather.sampling.hetero.inputs import sample_by
 from foregather.sampling.hetero.kernel import Kernel, make_labor_kernel
 from foregather.sampling.kernel_cache import GraphCache
 from foregather.sampling.layerwise import Debias
+from foregather.sampling.links.excluded import Excluded
 
 __all__ = ["HeteroLabor"]
 
@@ -95,10 +97,12 @@ class HeteroLabor:
         threads: int = 0,
         rows: Mapping[str, Sequence[Array]] | None = None,
         times: Mapping[str, Sequence[Array]] | None = None,
+        exclude: Mapping[EdgeType, Excluded] | None = None,
     ) -> HeteroBulk:
         """Samples k minibatches at once; arguments and errors are those of `HeteroNeighbor`."""
         keys = (seed, epoch, first_batch, threads)
-        return sample_by(self._kernel, self, graph, (seeds, rows, times), keys)
+        given = (seeds, rows, times)
+        return sample_by(self._kernel, self, graph, given, keys, exclude=exclude)
 
     def _kernel(self, graph: HeteroGraph) -> Kernel:
         """The kernel of a graph."""

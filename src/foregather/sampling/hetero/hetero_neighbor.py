@@ -14,8 +14,13 @@ import numpy.typing as npt
 
 from foregather.errors import InputError
 from foregather.graph.hetero.graph import HeteroGraph
+from foregather.graph.hetero.names import EdgeType
 from foregather.sampling.bulk import Expand
-from foregather.sampling.hetero.bidirectional import add_reverse_edges, reverse_relations
+from foregather.sampling.hetero.bidirectional import (
+    add_reverse_edges,
+    leave_out,
+    reverse_relations,
+)
 from foregather.sampling.hetero.checks import check_one_of
 from foregather.sampling.hetero.fanouts import Fanouts
 from foregather.sampling.hetero.hetero_bulk import HeteroBulk
@@ -23,6 +28,7 @@ from foregather.sampling.hetero.inputs import sample_by
 from foregather.sampling.hetero.kernel import Kernel, make_kernel
 from foregather.sampling.hetero.relation_weights import RelationWeights
 from foregather.sampling.kernel_cache import GraphCache
+from foregather.sampling.links.excluded import Excluded
 
 __all__ = ["HeteroNeighbor", "SubgraphType", "TemporalStrategy", "TimeLevel"]
 
@@ -118,6 +124,7 @@ class HeteroNeighbor:
         threads: int = 0,
         rows: Mapping[str, Sequence[Array]] | None = None,
         times: Mapping[str, Sequence[Array]] | None = None,
+        exclude: Mapping[EdgeType, Excluded] | None = None,
     ) -> HeteroBulk:
         """Samples k minibatches at once.
 
@@ -133,6 +140,8 @@ class HeteroNeighbor:
                 they meet, so seeds of several types need different ones.
             times: by node type, for each seed the latest time its tree may see; only with `time`.
                 None: with time="node" the seeds' own times.
+            exclude: by edge type, edges that the minibatches (with `disjoint`, their trees) leave
+                out before anything is drawn, in whatever `subgraph_type`.
 
         Raises:
             InputError: a type that does not exist (the nearest is named), a seed that is not a
@@ -141,11 +150,15 @@ class HeteroNeighbor:
             StorageError: it cannot be read.
         """
         keys, layers = (seed, epoch, first_batch, threads), self.subgraph_type == "directional"
-        bulk = sample_by(self._kernel, self, graph, (seeds, rows, times), keys, layers)
+        given = (seeds, rows, times)
+        bulk = sample_by(self._kernel, self, graph, given, keys, layers, exclude)
         if self.subgraph_type != "bidirectional":
             return bulk
         reverse = reverse_relations(graph.edge_types)
-        return replace(bulk, samples=[add_reverse_edges(sample, reverse) for sample in bulk])
+        made = [add_reverse_edges(sample, reverse) for sample in bulk]
+        if exclude is not None:
+            made = [leave_out(sample, exclude, at) for at, sample in enumerate(made)]
+        return replace(bulk, samples=made)
 
     def _kernel(self, graph: HeteroGraph) -> Kernel:
         """The kernel of a graph."""

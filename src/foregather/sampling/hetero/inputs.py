@@ -8,10 +8,11 @@ import numpy.typing as npt
 
 from foregather.errors import InputError
 from foregather.graph.hetero.graph import HeteroGraph
-from foregather.graph.hetero.names import find_node_type
+from foregather.graph.hetero.names import EdgeType, find_node_type
 from foregather.sampling.bulk import Expand
 from foregather.sampling.hetero.hetero_bulk import HeteroBulk, to_hetero_samples
 from foregather.sampling.hetero.kernel import Kernel
+from foregather.sampling.links.excluded import Entries, Excluded, typed_entries
 from foregather.sampling.seeds import flatten
 
 __all__ = ["sample_by", "seed_groups"]
@@ -38,6 +39,7 @@ def sample_by(
     given: tuple[ByType, ByType | None, ByType | None],
     keys: tuple[int, int, int, int],
     layers: bool = True,
+    exclude: Mapping[EdgeType, Excluded] | None = None,
 ) -> HeteroBulk:
     """Samples minibatches by a kernel.
 
@@ -48,6 +50,7 @@ def sample_by(
         given: seeds, rows and times, by node type.
         keys: seed, epoch, number of the first minibatch, and threads.
         layers: whether edges have layers.
+        exclude: edges that the minibatches leave out, by edge type.
 
     Raises:
         InputError: what is given does not fit the graph, the sampler or each other.
@@ -56,7 +59,13 @@ def sample_by(
     """
     groups, count = seed_groups(rule, graph, *given)
     seed, epoch, first_batch, _ = keys
-    made = kernel(graph).sample(groups, count, *keys)
+    more: tuple[list[Entries | None], ...] = ()
+    if exclude is not None:
+        seeds = sum((np.diff(ptr) for _, _, ptr, *_ in groups), np.zeros(count, np.int64))
+        level: Any = rule.time
+        more = (typed_entries(exclude, graph, level, seeds, rule.disjoint),)
+    own: Any = kernel(graph)
+    made = own.sample(groups, count, *keys, *more)
     samples = to_hetero_samples(
         made, graph.node_types, graph.edge_types, first_batch, layers, rule.expand
     )

@@ -4,7 +4,7 @@ They are removed from a row before anything is drawn, so fan-outs stay full: wha
 would be drawn if these edges were not in the graph. An edge that is not there is left out already.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +12,19 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather.errors import InputError
+from foregather.graph.graph import Graph
+from foregather.graph.hetero.graph import HeteroGraph
+from foregather.graph.hetero.names import EdgeType, about, find_edge_type, show_edge_type
+from foregather.graph.hetero.relation import Level
+from foregather.sampling.kernel_cache import GraphCache
+from foregather.sampling.links.edge_places import EdgePlaces
+from foregather.sampling.seeds import flatten
 
-__all__ = ["Excluded"]
+__all__ = ["Entries", "Excluded", "RowOrder", "rows_of", "typed_entries"]
 
 Int = npt.NDArray[np.int64]
+#: (ptr, target, source, edge, tree, whether sources ascend in rows)
+Entries = tuple[Int, Int | None, Int | None, Int | None, Int | None, bool]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +61,9 @@ class Excluded:
         Raises:
             InputError: arrays that are not whole numbers, or not alike in length.
         """
-        target, ptr = _flat(targets, "targets")
-        source, _ = _flat(sources, "sources", ptr)
-        tree = None if trees is None else _flat(trees, "trees", ptr)[0]
+        target, ptr = flatten(targets, "targets")
+        source = _like(sources, "sources", ptr)
+        tree = None if trees is None else _like(trees, "trees", ptr)
         return Excluded(ptr, target, source, tree=tree)
 
     @staticmethod
@@ -67,26 +76,131 @@ class Excluded:
         Raises:
             InputError: arrays that are not whole numbers, or not alike in length.
         """
-        edge, ptr = _flat(edges, "edges")
-        tree = None if trees is None else _flat(trees, "trees", ptr)[0]
+        edge, ptr = flatten(edges, "edges")
+        tree = None if trees is None else _like(trees, "trees", ptr)
         return Excluded(ptr, edge=edge, tree=tree)
 
     def __len__(self) -> int:
         return len(self.ptr) - 1
 
+    def of(self, rows: "RowOrder", seeds: Int, trees: bool) -> Entries:
+        """The entries as kernels take them.
 
-def _flat(given: Sequence[Any], name: str, like: Int | None = None) -> tuple[Int, Int]:
-    """The arrays of all minibatches one after another, and where each begins."""
-    parts = []
-    for batch, values in enumerate(given):
-        array = np.asarray(values)
-        if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        Args:
+            rows: the relation they are of.
+            seeds: seeds of each minibatch, which are as many trees.
+            trees: whether minibatches are of disjoint trees.
+
+        Raises:
+            InputError: nodes, edges or trees that do not exist, or another number of minibatches.
+        """
+        if len(self) != len(seeds):
             raise InputError(
-                f"{name} of minibatch {batch} are {array.dtype} of shape {list(array.shape)}, "
-                "expected whole numbers"
+                f"exclude is for {len(self)} minibatches, but there are {len(seeds)}; pass entries "
+                "for each of them"
             )
-        parts.append(array.astype(np.int64))
-    ptr = np.cumsum([0, *map(len, parts)], dtype=np.int64)
-    if like is not None and not np.array_equal(ptr, like):
+        ptr, tree = self.ptr, self.tree
+        if (tree is None) == trees:
+            raise InputError(
+                "minibatches of disjoint trees need the tree of every entry of exclude; pass trees"
+                if trees
+                else "exclude names trees, but these minibatches are not of disjoint trees"
+            )
+        if tree is not None:
+            wrong = np.flatnonzero((tree < 0) | (tree >= np.repeat(seeds, np.diff(ptr))))
+            if len(wrong):
+                raise InputError(
+                    f"exclude names tree {tree[wrong[0]]}, but a tree is the number of a seed in "
+                    "its minibatch"
+                )
+        if self.target is not None and self.source is not None:
+            _check(self.target, rows.num_targets, "target")
+            _check(self.source, rows.num_sources, "source")
+            return ptr, self.target, self.source, None, tree, rows.ascending
+        assert self.edge is not None
+        places, counts = rows.places.find(self.edge)
+        if len(places) != len(self.edge):  # edges that are in the graph in both directions
+            ptr = np.concatenate([[0], np.cumsum(counts)])[ptr]
+            tree = None if tree is None else np.repeat(tree, counts)
+        return ptr, None, None, places, tree, rows.ascending
+
+
+@dataclass(frozen=True, eq=False)
+class RowOrder:
+    """What is known of the rows that entries are looked up in.
+
+    Attributes:
+        num_sources: nodes of the source type.
+        num_targets: nodes of the target type.
+        places: finds edges by their position in the caller's edge_index.
+        ascending: whether the sources of a row ascend.
+    """
+
+    num_sources: int
+    num_targets: int
+    places: EdgePlaces
+    ascending: bool
+
+
+def rows_of(graph: Graph) -> RowOrder:
+    """The rows of a plain graph."""
+    places = _PLAIN.get(graph, lambda own: EdgePlaces(own.edge_ids, own.num_edges))
+    return RowOrder(graph.num_nodes, graph.num_nodes, places, True)
+
+
+def typed_entries(
+    exclude: Mapping[EdgeType, Excluded],
+    graph: HeteroGraph,
+    time: Level | None,
+    seeds: Int,
+    trees: bool,
+) -> list[Entries | None]:
+    """The entries of each relation as kernels take them, None for those that leave out nothing.
+
+    Args:
+        exclude: by edge type.
+        graph: the graph.
+        time: by which rows are ordered.
+        seeds: seeds of each minibatch, of all types.
+        trees: whether minibatches are of disjoint trees.
+
+    Raises:
+        InputError: a relation that does not exist (the nearest is named), or see `Excluded.of`.
+    """
+    if not isinstance(exclude, Mapping):
+        raise InputError("exclude must be a mapping from edge types to what they leave out")
+    kept = _TYPED.get(graph, lambda _: {})
+    found = {find_edge_type(name, graph.edges): own for name, own in exclude.items()}
+    entries: list[Entries | None] = []
+    for name in graph.edge_types:
+        if name not in found:
+            entries.append(None)
+            continue
+        relation = graph.relation(name, time)
+        if (name, time) not in kept:
+            kept[name, time] = EdgePlaces(relation.edge_ids, relation.num_edges)
+        ends = (graph.nodes[name[0]].num_nodes, graph.nodes[name[2]].num_nodes)
+        rows = RowOrder(*ends, kept[name, time], relation.order == "source")
+        with about(f"relation {show_edge_type(name)}"):
+            entries.append(found[name].of(rows, seeds, trees))
+    return entries
+
+
+_PLAIN: GraphCache[EdgePlaces] = GraphCache(shared=True)
+_TYPED: GraphCache[dict[Any, EdgePlaces]] = GraphCache(shared=True)
+
+
+def _like(given: Sequence[Any], name: str, ptr: Int) -> Int:
+    values, cuts = flatten(given, name)
+    if not np.array_equal(cuts, ptr):
         raise InputError(f"{name} must hold one number for each entry of each minibatch")
-    return np.concatenate([*parts, np.empty(0, np.int64)]), ptr
+    return values
+
+
+def _check(ids: Int, count: int, end: str) -> None:
+    wrong = np.flatnonzero((ids < 0) | (ids >= count))
+    if len(wrong):
+        raise InputError(
+            f"exclude has {end} {ids[wrong[0]]}, but there are {count} such nodes (ids are 0 to "
+            "N-1)"
+        )

@@ -5,16 +5,17 @@ drawn twice and rejected: among the nodes early enough, by weight, and without k
 number is drawn exactly uniformly and stands for one node.
 """
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from foregather import _core
 from foregather.errors import InputError
 from foregather.sampling.links.candidates import Candidates
 from foregather.sampling.links.known_links import KnownLinks
 from foregather.sampling.links.negatives import Negatives
-from foregather.sampling.links.slow_draws import draw_negatives
 
 __all__ = ["NegativeSampler"]
 
@@ -180,13 +181,27 @@ class NegativeSampler:
             limits = _whole(times, "times", len(whole))
         elif self.src.time is not None or self.dst.time is not None:
             raise InputError("nodes have times, so every positive needs one; pass times")
-        made: tuple[Int, Int] = draw_negatives(
-            (self.src, self.dst, self.known),
-            (whole, ends, limits),
-            (ptr, cuts),
-            (seed, epoch, threads),
+        source, destination = np.empty((2, int(cuts[-1])), np.int64)
+        given = (whole, ends, limits, np.ascontiguousarray(ptr), np.ascontiguousarray(cuts))
+        self._kernel.draw(*given, seed, epoch, source, destination, threads)
+        return source, destination
+
+    @cached_property
+    def _kernel(self) -> _core.NegativeKernel32 | _core.NegativeKernel64:
+        """The core's draws from these tables."""
+        src, dst, known = self.src, self.dst, self.known
+        ends: tuple[Any, Any] = (
+            (src.count, src.upto, src.time, src.order),
+            (dst.count, dst.upto, dst.time, dst.order),
         )
-        return made
+        if known is None:
+            return _core.NegativeKernel32(*ends)
+        wide = known.rank.dtype == np.int64
+        kind = _core.NegativeKernel64 if wide else _core.NegativeKernel32
+        return kind(*ends, (known.indptr, known.rank, known.upto))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_kernel"}
 
     def _sources(self, given: Any, count: int) -> Int | None:
         if self.negatives.is_binary:

@@ -1,0 +1,1 @@
+"""Links: negatives and edges that are left out, against slow, obvious Python."""
