@@ -155,6 +155,7 @@ class Loader(EpochLoader):
         self.prefetch = count_ahead(prefetch, grid)
         pin = str(device).startswith("cuda")
         rule = make_sampler(num_neighbors, sampler, replace, expand, others.get("weight_attr"))
+        self._check_rule(rule)
         check_norm(held.norm, rule)
         check_leaves(held.leaves, graph, rule, held.norm)
         edges = has_edge_attr(graph, held.edge_attr)
@@ -192,6 +193,9 @@ class Loader(EpochLoader):
             self._source.adapts = prefetch == "auto"
         # loops under a budget, or over ranks, take turns; others share nothing
         self._turns = Turns(grid is not None) if made.turns else None
+
+    def _check_rule(self, rule: Sampler) -> None:
+        """Refuses samplers that cannot do what is asked of batches; of nodes nothing is."""
 
     def _seeds(self, graph: Graph, asked: Any, dealt: tuple[Any, Any, Any, Any]) -> Seeds:
         """What is asked about, and how it is dealt: batch_size, shuffle, drop_last and seed."""

@@ -16,6 +16,8 @@ from foregather.loader.links.hetero_link_recipe import HeteroLinkRecipe, LinkAss
 from foregather.loader.links.link_seeds import LinkSeeds
 from foregather.loader.links.typed_task import split_links, typed_task
 from foregather.loader.seeds import Seeds
+from foregather.sampling.hetero.hetero_labor import HeteroLabor
+from foregather.sampling.hetero.hetero_neighbor import HeteroNeighbor
 from foregather.sampling.links.negatives import Negatives
 
 __all__ = ["HeteroLinkLoader"]
@@ -100,6 +102,11 @@ class HeteroLinkLoader(HeteroLoader):
         check_rule(rule, graph, kind, how[1])
         left = None
         if task.leaves_out is not None:
+            if not isinstance(rule, HeteroNeighbor | HeteroLabor):
+                raise InputError(
+                    f"{type(rule).__name__} leaves no links out of what it samples; use "
+                    "num_neighbors, or exclude_seed_edges=False"
+                )
             left = HeteroLeftOut.of(graph, edge_type, task.leaves_out, rule.time == "edge")
         self._given = (None,) * 5  # read; arrays of the caller are not kept
         self._edge_type = edge_type

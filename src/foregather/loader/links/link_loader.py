@@ -20,7 +20,9 @@ from foregather.loader.links.link_seeds import LinkSeeds, LinkTask
 from foregather.loader.links.plain_task import plain_task
 from foregather.loader.loader import Loader
 from foregather.loader.seeds import Seeds
+from foregather.sampling.fused import check_excluding
 from foregather.sampling.links.negatives import Negatives
+from foregather.sampling.sampler import Sampler
 from foregather.units import format_bytes, parse_size
 
 __all__ = ["LinkLoader"]
@@ -98,6 +100,17 @@ class LinkLoader(Loader, metaclass=_Kind):
         self._task = plain_task(graph, *asked, negatives, exclude_seed_edges, disjoint)
         options |= {"disjoint": disjoint, "memory": _left(memory, self._task.nbytes)}
         super().__init__(graph, num_neighbors, None, batch_size, **options)
+
+    def _check_rule(self, rule: Sampler) -> None:
+        if self._task.leaves_out is None:
+            return
+        try:
+            check_excluding(rule)
+        except InputError:
+            raise InputError(
+                f"{type(rule).__name__} leaves no links out of what it samples; use num_neighbors, "
+                "or exclude_seed_edges=False"
+            ) from None
 
     def _seeds(self, graph: Graph, asked: Any, dealt: tuple[Any, Any, Any, Any]) -> Seeds:
         nothing = np.empty(0, np.int64)
