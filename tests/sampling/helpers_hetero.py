@@ -1,6 +1,6 @@
 """Helpers of the typed sampling tests: random typed graphs, inputs, and comparison."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,8 @@ from foregather.graph.hetero import EdgeType, HeteroGraph, NodeTable, Relation
 from foregather.loader.hetero.rule import HeteroSampler
 from foregather.sampling.hetero.hetero_bulk import HeteroBulk, HeteroSample
 from foregather.sampling.hetero.hetero_neighbor import HeteroNeighbor
-from tests.sampling.reference_hetero import Seed, sample_hetero
+from foregather.sampling.links.excluded import Excluded
+from tests.sampling.reference_hetero import LeftOut, Seed, sample_hetero
 
 TYPES = ("user", "item", "shop", "tag")
 
@@ -117,24 +118,40 @@ def by_type(dealt: list[list[Seed]], column: int) -> dict[str, list[Any]]:
 
 
 def sample_all(
-    rule: HeteroSampler, graph: HeteroGraph, dealt: list[list[Seed]], **keys: int
+    rule: HeteroSampler,
+    graph: HeteroGraph,
+    dealt: list[list[Seed]],
+    exclude: Mapping[EdgeType, Excluded] | None = None,
+    **keys: int,
 ) -> HeteroBulk:
     """The kernel's minibatches of such seeds."""
     more: dict[str, Any] = {"rows": by_type(dealt, 2)} if rule.disjoint else {}
     if rule.time is not None:
         more["times"] = by_type(dealt, 3)
+    if exclude is not None:
+        more["exclude"] = exclude
     return rule.sample_bulk(graph, by_type(dealt, 1), **more, **keys)  # type: ignore[arg-type]
 
 
 def sample_slowly(
-    rule: HeteroNeighbor, graph: HeteroGraph, dealt: list[list[Seed]], **keys: int
+    rule: HeteroNeighbor,
+    graph: HeteroGraph,
+    dealt: list[list[Seed]],
+    left_out: Sequence[LeftOut] = (),
+    **keys: int,
 ) -> list[HeteroSample]:
     """The reference's minibatches of such seeds."""
     first, seed, epoch = keys.get("first_batch", 0), keys["seed"], keys.get("epoch", 0)
     limited = rule.time is not None
     return [
         sample_hetero(
-            graph, rule, [s if limited else (*s[:3], None) for s in batch], seed, epoch, number
+            graph,
+            rule,
+            [s if limited else (*s[:3], None) for s in batch],
+            seed,
+            epoch,
+            number,
+            *left_out[number - first : number - first + 1],
         )
         for number, batch in enumerate(dealt, first)
     ]

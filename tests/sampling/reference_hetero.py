@@ -5,7 +5,7 @@ node to expand choose among the edges that its tree may see; each edge chosen gi
 next number of its type unless it has one there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -45,29 +45,43 @@ def rows_of(graph: HeteroGraph, name: EdgeType, level: str | None) -> list[list[
     return rows
 
 
-def choose_in_prefix(
-    key: int, weights: Sequence[float], seen: int, fanout: int, replace: bool
+def choose_in_part(
+    key: int,
+    weights: Sequence[float],
+    seen: int,
+    gaps: Set[int],
+    fanout: int,
+    replace: bool,
 ) -> list[int]:
-    """Picks by weight among the first `seen` entries of a row."""
-    there = [i for i in range(seen) if weights[i] > 0]
-    if seen == len(weights) or fanout < 0 or not there or (not replace and fanout >= len(there)):
-        return choose_weighted(key, weights, fanout, replace) if seen == len(weights) else there
-    if seen <= 32:
-        return choose_short(key, weights[:seen], fanout, replace)
+    """Picks by weight among the first `seen` entries of a row but for the gaps."""
+    if seen == len(weights) and not gaps:
+        return choose_weighted(key, weights, fanout, replace)
+    left = [i for i in range(seen) if i not in gaps]
+    there = [i for i in left if weights[i] > 0]
+    if fanout < 0 or not there or (not replace and fanout >= len(there)):
+        return there
+    if len(left) <= 32:
+        return [left[i] for i in choose_short(key, [weights[i] for i in left], fanout, replace)]
     cells, own = alias(weights), derive(key, MASK - 1)
     picks: list[int] = []
     for slot in range(6 * fanout + 16):
         at = draw_cell(key, slot, cells)
-        if len(picks) < fanout and at < seen and (replace or at not in picks):
+        if len(picks) < fanout and at in there and (replace or at not in picks):
             picks.append(at)
     if replace:
-        sums = np.cumsum(np.array(weights[:seen], np.float64))
+        sums = np.cumsum(
+            np.array([0 if i in gaps else weights[i] for i in range(seen)], np.float64)
+        )
         for slot in range(len(picks), fanout):
             found = int(np.searchsorted(sums, to_unit(draw(own, slot)) * sums[-1], "right"))
             picks.append(min(found, there[-1]))
         return sorted(picks)
     rest = sorted((exponential(draw(own, i)) / weights[i], i) for i in there if i not in picks)
     return sorted([*picks, *(i for _, i in rest[: fanout - len(picks)])])
+
+
+#: (relation, tree, target, position in its row, source) -> whether an edge is left out.
+LeftOut = Callable[[EdgeType, int, int, int, int], bool]
 
 
 def sample_hetero(
@@ -77,6 +91,7 @@ def sample_hetero(
     seed: int,
     epoch: int,
     batch: int,
+    left_out: LeftOut = lambda *_: False,
 ) -> HeteroSample:
     """One minibatch of a directional sampler."""
     fanouts = dict(zip(graph.edge_types, rule.num_neighbors.of(graph.edge_types), strict=True))
@@ -102,13 +117,15 @@ def sample_hetero(
                 seen = sum(limit is None or e[0] is None or e[0] <= limit for e in row)
                 key = derive(keys[tree], layer)
                 key = vertex_key(key if relation == 0 else derive(key, MASK - relation), v)
+                gaps = {p for p in range(seen) if left_out(link, tree, v, p, row[p][1])}
+                left = [p for p in range(seen) if p not in gaps]
                 if rule.temporal_strategy == "last" and row and row[0][0] is not None:
-                    picks = list(range(0 if fanout < 0 else max(seen - fanout, 0), seen))
+                    picks = left if fanout < 0 else left[max(len(left) - fanout, 0) :]
                 elif rule.weights is not None and row and row[0][2] is not None:
                     weights = [e[2] for e in row]
-                    picks = choose_in_prefix(key, weights, seen, fanout, rule.replace)
+                    picks = choose_in_part(key, weights, seen, gaps, fanout, rule.replace)
                 else:
-                    picks = choose(key, seen, fanout, rule.replace)
+                    picks = [left[p] for p in choose(key, len(left), fanout, rule.replace)]
                 begin = int(graph.edges[link].indptr[v])
                 for p in picks:
                     own = local[link[0]]

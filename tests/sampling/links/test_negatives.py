@@ -1,6 +1,7 @@
 """Negatives: equal to the reference, pure, never a known link, never from the future."""
 
 import pickle
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -115,7 +116,7 @@ def test_a_negative_depends_on_its_row_and_number_alone(weighted, timed, exclude
     assert np.array_equal(again.reshape(3, 6000).T, by_row[shuffle])
     ptr = np.array([0, 100, 100, 4000, 6000])
     _, parts = sampler.draw_bulk(rows, ptr, src=src, times=times, threads=2, **keys)
-    for first, last in zip(ptr, ptr[1:], strict=False):
+    for first, last in pairwise(ptr.tolist()):
         own = parts[3 * first : 3 * last].reshape(3, last - first).T
         assert np.array_equal(own, by_row[first:last])
     for other in ({"seed": 8, "epoch": 2}, {"seed": 7, "epoch": 3}):
@@ -228,7 +229,9 @@ def test_samplers_that_cannot_be():
 def test_draws_that_cannot_be():
     full = [[0, 0, 1], [0, 1, 0]]
     sampler = NegativeSampler(Negatives("triplet", exclude="positives"), 2, 2, positives=full)
-    with pytest.raises(InputError, match="input row 5 has no negative: source 0 is linked to every"):
+    with pytest.raises(
+        InputError, match="input row 5 has no negative: source 0 is linked to every"
+    ):
         sampler.draw([4, 5], src=[1, 0], seed=1)
     with pytest.raises(InputError, match="triplets keep the sources"):
         sampler.draw([4, 5], seed=1)
