@@ -132,7 +132,7 @@ class MLPDecoder(Decoder):
 
     def forward(self, left: Tensor, right: Tensor, relation: Tensor | None = None) -> Tensor:
         """Scores of pairs [...]."""
-        left, right = torch.broadcast_tensors(left, right)
+        left, right = torch.broadcast_tensors(left, right)  # type: ignore[no-untyped-call]
         rows = torch.cat([left, right, left * right], dim=-1)
         scores: Tensor = self.last(self.first(rows).relu())
         return scores.squeeze(-1)
