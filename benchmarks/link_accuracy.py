@@ -11,7 +11,7 @@ recall@20 of all items, average precision against one sampled target for each fu
 seeds. Epochs are as many as a few minutes on two shared cores allow, so published figures, which
 are from the papers and stand beside, are of longer trainings; the column `epochs` says how many.
 
-    FOREGATHER_DATA=folder python benchmarks/link_accuracy.py [--only NAME,...] [--keep FOLDER]
+    FOREGATHER_DATA=folder python benchmarks/link_accuracy.py [--only NAME] [--epochs 5] [--keep DIR]
 """
 
 import argparse
@@ -20,6 +20,7 @@ import statistics
 import tempfile
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 from beside.found import find_peers
@@ -59,8 +60,17 @@ class Kept:
         return result
 
 
-def measure(name: str, cell: Cell, kept: Kept, quick: bool, peers: bool) -> list[object]:
+def limited(cell: Cell, epochs: int, seeds: int) -> Cell:
+    """The same with fewer epochs and seeds; 0: as it is."""
+    most = cell.changes["train"]["epochs"]
+    train = {**cell.changes["train"], "epochs": min(most, epochs or most)}
+    changes = {**cell.changes, "train": train}
+    return replace(cell, changes=changes, seeds=min(cell.seeds, seeds or cell.seeds))
+
+
+def measure(name: str, cell: Cell, kept: Kept, peers: bool) -> list[object]:
     """A row of the table."""
+    epochs = cell.changes["train"]["epochs"]
     sides: dict[str, list[dict[str, float]]] = {"ours": [], "pyg": []}
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -72,18 +82,18 @@ def measure(name: str, cell: Cell, kept: Kept, quick: bool, peers: bool) -> list
                 cell.graph().save(made[0])
             return str(made[0])
 
-        for seed in range(1 if quick else cell.seeds):
+        for seed in range(cell.seeds):
             for side in ("ours", "pyg") if peers else ("ours",):
                 run = folder / f"{side}{seed}"
 
                 def make(side: str = side, run: Path = run, seed: int = seed) -> dict[str, float]:
-                    settings = cell.settings(graph(), str(run), seed, quick)
+                    settings = cell.settings(graph(), str(run), seed)
                     if side == "ours":
                         return run_ours(settings)
                     run.mkdir()
                     return run_peer(settings, cell.peer, run)
 
-                sides[side].append(kept.get(f"{name} {side} {seed}", make))
+                sides[side].append(kept.get(f"{name} {epochs} {side} {seed}", make))
                 print(name, side, seed, sides[side][-1], flush=True)
     ours, pyg = ([one["test"] for one in found] for found in sides.values())
     first = sides["ours"][0]
@@ -99,7 +109,7 @@ def measure(name: str, cell: Cell, kept: Kept, quick: bool, peers: bool) -> list
     return [
         name,
         cell.metric,
-        cell.changes["train"]["epochs"] if not quick else 1,
+        epochs,
         len(ours),
         f"{statistics.mean(ours):.4f} ± {spread(ours):.4f}",
         other,
@@ -116,6 +126,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="names of cells, with commas")
     parser.add_argument("--keep", type=Path, help="folder of results that are there")
+    parser.add_argument("--epochs", type=int, default=0, help="at most so many")
+    parser.add_argument("--seeds", type=int, default=0, help="at most so many")
     parser.add_argument("--quick", action="store_true", help="one epoch, one seed")
     args = parser.parse_args()
     warnings.filterwarnings("ignore")
@@ -124,8 +136,9 @@ def main() -> None:
     report = Report("link_accuracy", __doc__)
     for sentence in peers.missing:
         report.line(sentence)
+    most = (1, 1) if args.quick else (args.epochs, args.seeds)
     rows = [
-        measure(name, CELLS[name], Kept(args.keep), args.quick, peers.neighbor_loader)
+        measure(name, limited(CELLS[name], *most), Kept(args.keep), peers.neighbor_loader)
         for name in names
     ]
     head = ["graph and model", "metric", "epochs", "seeds", "foregather", "PyG", "verdict"]

@@ -39,7 +39,11 @@ class Decoder(nn.Module):
 
     def forward(self, left: Tensor, right: Tensor, relation: Tensor | None = None) -> Tensor:
         """Scores of pairs [...], from rows [..., width] that fit each other."""
-        return (self.queries(left, relation) * right).sum(-1)
+        queries = self.queries(left, relation)
+        if queries.ndim == 3 and right.ndim == 3 and queries.shape[1] == 1:
+            # one source and its targets: no array of all products is made
+            return torch.bmm(right, queries.transpose(1, 2)).squeeze(2)
+        return (queries * right).sum(-1)
 
     def against(self, left: Tensor, right: Tensor, relation: Tensor | None = None) -> Tensor:
         """Scores of each source with each target [m, n]."""

@@ -1,8 +1,8 @@
 """final_links: the scores of a run on links, with its best weights, next to the baseline.
 
 They use every edge: the rows of all nodes layer by layer, then the decoder over the candidates;
-with times, the two trees of each pair with every edge that they may see. Where that is not possible,
-neighbours are sampled as in training, and the result says so.
+with times, the two trees of each pair with every edge that they may see. Where that is not
+possible, neighbours are sampled as in training, and the result says so.
 """
 
 from typing import TYPE_CHECKING

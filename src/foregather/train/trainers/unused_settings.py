@@ -30,7 +30,8 @@ def unused_settings(settings: Settings, ranks: int, typed: bool = False) -> list
         typed: the graph has node types.
     """
     told: dict[str, str] = {}
-    for keys, why in (*_of_types(settings, typed), *_without_effect(settings, ranks)):
+    found = (*_of_links(settings), *_of_types(settings, typed), *_without_effect(settings, ranks))
+    for keys, why in found:
         for key in keys:
             given, usual = (_value(one, key) for one in (settings, Settings()))
             if given != usual:
@@ -66,6 +67,25 @@ def _without_effect(settings: Settings, ranks: int) -> list[tuple[tuple[str, ...
             found.append((("train.patience", "train.evaluate"), "without a split train.valid"))
     if ranks == 1:
         found.append((_of("grid", _RANKS), "on one rank"))
+    return found
+
+
+def _of_links(settings: Settings) -> list[tuple[tuple[str, ...], str]]:
+    """Keys without effect in a run on links."""
+    if settings.train.task != "link":
+        return []
+    found: list[tuple[tuple[str, ...], str]] = [
+        (("train.accelerate", "train.loss"), "in a run on links")
+    ]
+    if settings.model.kind in ("lightgcn", "distmult"):
+        why = f"with {settings.model.kind}, which samples nothing and is always scored exactly"
+        sampled = ("sampler.kind", "sampler.fanouts", "sampler.replace", "sampler.norm")
+        more = ("train.evaluate", "train.final", "model.dropout", "memory.bulk", "memory.prefetch")
+        found.append(((*sampled, *more, "memory.storage", "link.exclude_seed_edges"), why))
+        if settings.model.kind == "distmult":
+            found.append((("model.layers",), "with distmult, which has no layers"))
+    if settings.link.loss != "margin":
+        found.append((("link.margin",), "with a loss other than margin"))
     return found
 
 
