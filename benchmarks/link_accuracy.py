@@ -11,7 +11,7 @@ recall@20 of all items, average precision against one sampled target for each fu
 seeds. Epochs are as many as a few minutes on two shared cores allow, so published figures, which
 are from the papers and stand beside, are of longer trainings; the column `epochs` says how many.
 
-    FOREGATHER_DATA=folder python benchmarks/link_accuracy.py [--only NAME] [--epochs 5] [--keep DIR]
+    FOREGATHER_DATA=folder python benchmarks/link_accuracy.py [--only NAME] [--epochs N] [--keep D]
 """
 
 import argparse

@@ -163,3 +163,29 @@ def test_a_stopped_run_ends_with_the_same_weights(folders, tmp_path, graph, chan
         assert np.array_equal(values, second[name]), name
     for one, other in zip(records(tmp_path / "a"), records(tmp_path / "b"), strict=True):
         assert (one["loss"], one["valid"]) == (other["loss"], other["valid"])
+
+
+def test_from_disk_the_weights_are_the_same(folders, tmp_path):
+    for name, memory in (("a", {}), ("b", {"budget": "64MB", "storage": "disk"})):
+        train(link_settings(folders["plain"], tmp_path / name, memory=memory, train={"epochs": 2}))
+    first, second = (load_file(tmp_path / name / "model.safetensors") for name in "ab")
+    for name, values in first.items():
+        assert np.array_equal(values, second[name]), name
+    lines = records(tmp_path / "b")
+    assert lines[0]["bytes"] > 0
+
+
+def test_a_model_of_ones_own(folders, tmp_path):
+    pytest.importorskip("torch_geometric")
+    settings = link_settings(
+        folders["plain"],
+        tmp_path / "run",
+        model={"kind": "torch_geometric.nn:GCN"},
+        train={"epochs": 1},
+        link={"decoder": "bilinear", "loss": "margin", "mode": "triplet"},
+    )
+    assert train(settings)["scored"] == "exact"
+    settings = link_settings(
+        folders["plain"], tmp_path / "b", model={"kind": "gat"}, link={"mode": "binary"}
+    )
+    assert train(settings)["scored"] == "exact"

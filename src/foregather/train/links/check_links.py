@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from foregather.errors import ForegatherError, InputError
 from foregather.graph.hetero.graph import HeteroGraph
 from foregather.nn.hetero.schema import Schema
-from foregather.nn.links.encoders import PlainEncoder, TypedEncoder
+from foregather.nn.links.encoders import PlainEncoder
 from foregather.nn.links.lookup import Lookup
 from foregather.nn.links.model import LinkModel, links_of
 from foregather.train.hetero.describe_arrays import describe_arrays
@@ -153,10 +154,13 @@ def describe_run(trainer: "LinkTrainer") -> list[str]:
         found.append(f"{role:<9} compared with {rating.describe()}")
     model = trainer.training.model
     assert isinstance(model, LinkModel)
-    if (count := _learned(model)) > 0:
+    if learned := _learned(model):
+        count, size = (
+            sum(part) for part in zip(*((len(w), w.nbytes) for w in learned), strict=True)
+        )
         found.append(
-            f"{format_count(count)} nodes have learned rows ({format_bytes(_bytes(model))} with "
-            "the optimiser), so the model is transductive: it knows no other nodes"
+            f"{format_count(count)} nodes have learned rows ({format_bytes(4 * size)} with their "
+            "gradients and Adam's moments), so the model is transductive: it knows no other nodes"
         )
     if data.edge_type is not None and settings.model.kind == "sage":
         found.append("the graph has node types, so the model sage is hetero-sage")
@@ -164,29 +168,15 @@ def describe_run(trainer: "LinkTrainer") -> list[str]:
     return found
 
 
-def _learned(model: LinkModel) -> int:
-    """Nodes that have a row of weights of their own."""
+def _learned(model: LinkModel) -> list[Tensor]:
+    """The rows of weights that nodes have of their own."""
     encoder = model.encoder
     if isinstance(encoder, Lookup):
-        return sum(len(one) for one in encoder.weights())
+        return encoder.weights()
     if isinstance(encoder, PlainEncoder):
-        return 0 if encoder.learned is None else encoder.learned.num_embeddings
-    if isinstance(encoder, TypedEncoder):
-        return sum(one.num_nodes for one in encoder.schema.nodes if one.learned)
-    return 0
-
-
-def _bytes(model: LinkModel) -> int:
-    """Bytes of learned rows, their gradients and the two moments of Adam."""
-    encoder, width = model.encoder, 0
-    for weight in encoder.parameters():
-        if weight.ndim == 2:
-            width = max(width, weight.shape[1])
-    rows = [w for w in encoder.parameters() if w.ndim == 2 and len(w) >= 1]
-    learned = max((w.nbytes for w in rows), default=0)
-    if isinstance(encoder, Lookup):
-        learned = sum(w.nbytes for w in encoder.weights())
-    return 4 * learned
+        return [] if encoder.learned is None else [encoder.learned.weight]
+    tables = [getattr(one, "learned", None) for one in getattr(encoder, "encoders", ())]
+    return [one.weight for one in tables if one is not None]
 
 
 def _leaks(trainer: "LinkTrainer") -> list[str]:

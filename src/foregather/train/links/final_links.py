@@ -20,7 +20,7 @@ from foregather.train.trainer import Record
 if TYPE_CHECKING:
     from foregather.train.trainers.linking import LinkTrainer
 
-__all__ = ["final_links", "rate_split"]
+__all__ = ["check_exact_links", "final_links", "rate_split"]
 
 
 def rate_split(trainer: "LinkTrainer", role: str, exact: bool) -> float:
@@ -28,16 +28,29 @@ def rate_split(trainer: "LinkTrainer", role: str, exact: bool) -> float:
     return _rate(trainer, [role], exact)[role]
 
 
-def _rate(trainer: "LinkTrainer", roles: list[str], exact: bool) -> dict[str, float]:
-    data, settings = trainer.data, trainer.settings
+def check_exact_links(trainer: "LinkTrainer") -> None:
+    """Refuses, before training, exact scores that cannot be computed.
+
+    Raises:
+        BudgetError: the run's budget is too small; the message states the minimum.
+        InputError: the model cannot be computed in parts of the graph.
+    """
     model = trainer.training.model
     assert isinstance(model, LinkModel)
-    if settings.typed.time != "none" and not is_lookup(settings):
-        trees = TreeScores(model, data, settings, exact)
-        return {role: rate_pairs(trees.pairs, data, role, trainer.ratings[role]) for role in roles}
+    NodeRows(model, trainer.data, trainer.settings, trainer.folder).check()
+
+
+def _rate(trainer: "LinkTrainer", roles: list[str], exact: bool) -> dict[str, float]:
+    data, settings, ratings = trainer.data, trainer.settings, trainer.ratings
+    model = trainer.training.model
+    assert isinstance(model, LinkModel)
+    timed = settings.typed.time != "none" and not is_lookup(settings)
+    if timed or (not exact and all(ratings[role].kind != "all" for role in roles)):
+        trees = TreeScores(model, data, settings, exact)  # of the pairs alone
+        return {role: rate_pairs(trees.pairs, data, role, ratings[role]) for role in roles}
     made = NodeRows(model, data, settings, trainer.folder)
     rows: Rows = made.exact() if exact else made.sampled()
-    return {role: rate_rows(rows, data, role, trainer.ratings[role]) for role in roles}
+    return {role: rate_rows(rows, data, role, ratings[role]) for role in roles}
 
 
 def final_links(trainer: "LinkTrainer") -> Record:

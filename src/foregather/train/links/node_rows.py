@@ -29,7 +29,7 @@ from foregather.train.from_settings import budget_of, count_layers, infer_option
 from foregather.train.hetero.exact import whole_batch
 from foregather.train.hetero.layers import rows_by_layers
 from foregather.train.hetero.make import exact_sampler, make_typed_sampler
-from foregather.train.infer import infer
+from foregather.train.infer import check_infer, infer
 from foregather.train.links.link_data import LinkData, SplitLinks
 from foregather.train.links.make_links import pair_loader, relation_of
 from foregather.train.links.pair_scores import Rows
@@ -107,13 +107,24 @@ class NodeRows:
     def _hops(self) -> int:
         return count_layers(self.settings)
 
-    def _plain_exact(self, encoder: PlainEncoder) -> Tensor:
+    def check(self) -> None:
+        """Raises what `exact` would raise before it starts, where that is known."""
+        if isinstance(self.model.encoder, PlainEncoder):
+            graph, options = self._plain_input(self.model.encoder)
+            check_infer(self.model.encoder.model, graph, **options)
+
+    def _plain_input(self, encoder: PlainEncoder) -> tuple[Graph, dict[str, Any]]:
+        """The graph that rows start from, and how they are computed."""
         graph, options = self.data.graph, infer_options(self.settings)
         assert isinstance(graph, Graph)
         if encoder.learned is not None:
             weights = encoder.learned.weight.detach().cpu().numpy()
             graph = replace(graph, features=Features(weights))
             options |= {"memory": None, "storage": "memory"}
+        return graph, options
+
+    def _plain_exact(self, encoder: PlainEncoder) -> Tensor:
+        graph, options = self._plain_input(encoder)
         out = self.folder / "rows.npy"
         model = encoder.model
         device = _device(model)

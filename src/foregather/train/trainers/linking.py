@@ -27,7 +27,7 @@ from foregather.train.links.check_links import (
     describe_run,
     link_schema,
 )
-from foregather.train.links.final_links import final_links, rate_split
+from foregather.train.links.final_links import check_exact_links, final_links, rate_split
 from foregather.train.links.link_data import LinkData, SplitLinks, read_links
 from foregather.train.links.link_goal import LinkGoal, Linking, LinkScores, choose_link_metric
 from foregather.train.links.make_links import (
@@ -227,9 +227,15 @@ class LinkTrainer(ResumableEpochs):
         }
 
     def begin(self) -> None:
-        """Prepares validation: sampled, or with every edge."""
+        """Prepares validation: sampled, or with every edge.
+
+        Raises:
+            BudgetError, InputError: exact scores are requested but not possible.
+        """
         if "valid" in self.ratings:
             exact = self.settings.train.evaluate == "exact" or is_lookup(self.settings)
+            if exact:
+                check_exact_links(self)
             self._scored = "exact" if exact else "sampled"
             self.valid = lambda model: rate_split(self, "valid", exact)
 
@@ -238,9 +244,10 @@ class LinkTrainer(ResumableEpochs):
         self.check_graph()
         record = super().train_epoch(bar, after_step)
         meter = self.training.meter
-        if isinstance(meter, TypedMeter) and self.schema is not None:
+        if isinstance(meter, TypedMeter):
             counts = {name: record.pop(name) for name in list(record) if meter.is_count(name)}
-            record["typed"] = meter.by_name(counts)
+            if self.schema is not None:
+                record["typed"] = meter.by_name(counts)
         return record
 
     def check_graph(self) -> None:
