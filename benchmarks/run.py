@@ -95,6 +95,8 @@ SUITE = (
     Entry("typed", (), ("--quick",)),
     Entry("synth_billion"),  # skipped without --yes
     Entry("typed_accuracy", (), ("--quick", "--only", "acm,tennis")),
+    Entry("task_accuracy", (), ("--seeds", "1", "--epochs", "1", "--only", "tolokers")),
+    Entry("one_node", (), ("--nodes", "2000", "--calls", "20")),
     Entry("billion", (FOLDER,), ("--nodes", "200k", "--edges", "3M", "--batches", "4"), large=True),
 )
 
