@@ -74,7 +74,7 @@ class LinkTask:
         if self.sampler is None:
             return [Drawn(src[a:b], dst[a:b], b - a) for a, b in parts]
         times = None if self.links.time is None else self.links.time[flat]
-        given = {"seed": seed, "epoch": epoch, "src": src, "times": times}
+        given: dict[str, Any] = {"seed": seed, "epoch": epoch, "src": src, "times": times}
         others, drawn = self.sampler.draw_bulk(flat, ptr, **given)
         found = []
         for (a, b), (c, d) in zip(parts, pairwise(self.sampler.cuts(ptr).tolist()), strict=True):
