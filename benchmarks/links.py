@@ -12,7 +12,7 @@ many times as long as ours the other takes.
 
     FOREGATHER_PYG_LIB     a library with pyg-lib's sampler, where the package pyg_lib is not there
 
-    python benchmarks/links.py [--quick] [--only nodes small links] [--rounds 7] [--append] [--folder DIR]
+    python benchmarks/links.py [--quick] [--only nodes small links] [--rounds 7] [--append]
 """
 
 import argparse
@@ -57,7 +57,6 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="small graphs, two rounds, no report")
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS))
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--folder", type=Path, help="where the graph is kept; else a new one")
     parser.add_argument("--append", action="store_true", help="keep other sections of the report")
     given = parser.parse_args()
     rounds = 2 if given.quick else given.rounds
@@ -65,8 +64,7 @@ def main() -> int:
         parser.error(f"a report needs at least {LEAST_ROUNDS} rounds; --quick takes two")
     report = Report("links", __doc__)
     with tempfile.TemporaryDirectory() as made:
-        folder = given.folder or Path(made)
-        rows = [row for one in given.only for row in measure(one, folder, rounds, given.quick)]
+        rows = [row for one in given.only for row in measure(one, Path(made), rounds, given.quick)]
     if given.quick:
         print("Bars are for the sizes of a whole run, not for these.")
         return 0

@@ -52,6 +52,13 @@ class Asked:
         parts = self.drawn.source_link, self.drawn.target_link
         return np.concatenate(parts if sources_first else parts[::-1])
 
+    def links_of(self, trees: "Tensor", sources_first: bool = True) -> "Tensor":
+        """The links that these trees belong to: each to that of its seed."""
+        import torch
+
+        # by NumPy: threads of torch beside those that sample make both slower
+        return torch.from_numpy(self.link_of_tree(sources_first)[trees.numpy()])
+
     def labels(self) -> dict[str, Any]:
         """What a batch says about its links, under PyG's names."""
         return self._triplets() if self.triplet else self._pairs()

@@ -114,10 +114,9 @@ def mark_links(made: Any, edge_type: EdgeType, asked: Asked) -> None:
 
     source, _, target = edge_type
     made[edge_type].input_id = torch.from_numpy(np.array(asked.input_id))
-    if asked.keys is not None:  # a tree belongs to the link of its seed
-        links = torch.from_numpy(asked.link_of_tree(source <= target))
+    if asked.keys is not None:
         for name in made.node_types:
-            made[name].batch = links[made[name].batch]
+            made[name].batch = asked.links_of(made[name].batch, source <= target)
     told = asked.labels()
     if asked.triplet:
         made[source].src_index = told["src_index"]
