@@ -4,8 +4,9 @@
     python benchmarks/run.py --quick    # minutes; small sizes, no report
     python benchmarks/run.py --only loader sampling
 
-A script that fails does not stop the others; the exit code says whether one did. Files go to a
-temporary folder in `--folder`, which is removed.
+Each script says at its end how long it took. A script that fails does not stop the others: those
+that did are listed last, and the exit code is not 0. Files go to a temporary folder in `--folder`,
+which is removed.
 """
 
 import argparse
@@ -134,16 +135,20 @@ def main() -> int:
         for entry in SUITE
         if (entry.script in given.only if given.only else given.quick or not entry.large)
     ]
-    lines = []
+    lines, failed = [], []
     with tempfile.TemporaryDirectory(dir=given.folder, prefix=".foregather-bench-") as name:
         for number, entry in enumerate(chosen, 1):
             print(f"== {number}/{len(chosen)} {entry.script}", flush=True)
             outcome, seconds = run(entry, given.quick, Path(name).resolve())
-            lines.append(
-                f"{outcome:8} {seconds:7.1f} s  {' '.join((entry.script, *entry.whole[:1]))}"
-            )
-    print("\n".join(line.replace(FOLDER, "") for line in lines))
-    return int(any(line.startswith("failed") for line in lines))
+            called = " ".join((entry.script, *(p for p in entry.whole[:1] if p != FOLDER)))
+            lines.append(f"{outcome:8} {seconds:7.1f} s  {called}")
+            print(f"== {called} {outcome} after {seconds:.1f} s", flush=True)
+            if outcome == "failed":
+                failed.append(called)
+    print("\n".join(lines))
+    if failed:
+        print(f"failed: {', '.join(failed)}")
+    return int(bool(failed))
 
 
 if __name__ == "__main__":

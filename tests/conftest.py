@@ -1,5 +1,7 @@
 """Fixtures every test may use."""
 
+import gc
+import itertools
 import os
 import signal
 from pathlib import Path
@@ -23,6 +25,15 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_finish() -> None:
+    """What imports and collection made stays to the end: no collection of garbage walks it again.
+
+    A run ends each epoch with `gc.collect()`; over torch, PyG and thousands of tests that is 0.2 s.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
     """The folder of real graphs; tests that need it are skipped where it is not set."""
@@ -32,7 +43,14 @@ def data_folder() -> Path:
     return Path(folder)
 
 
+_caches = itertools.count()
+
+
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing a test stores reaches the user's own cache."""
-    monkeypatch.setenv("FOREGATHER_CACHE", str(tmp_path_factory.mktemp("cache")))
+    """Nothing a test stores reaches the user's own cache.
+
+    Its name is counted here: `mktemp` lists all folders there are to number a new one.
+    """
+    cache = tmp_path_factory.getbasetemp() / f"own_cache{next(_caches)}"
+    monkeypatch.setenv("FOREGATHER_CACHE", str(cache))

@@ -2,47 +2,42 @@
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator
 
 from tests.processes import ROOT
 
 CHECKS = {"raises", "warns", "fail", "fromstring"}
 
 
-def called(function: ast.AST) -> Iterator[str]:
+def look_at(function: ast.AST) -> tuple[bool, set[str]]:
+    """Whether something in it fails a test, and the names of all that it calls.
+
+    What fails is an assertion, a process that must end well, or a function that is known to.
+    """
+    checks, called = False, set()
     for node in ast.walk(function):
-        if isinstance(node, ast.Call):
-            yield ast.unparse(node.func).rpartition(".")[2]
-
-
-def checks_itself(function: ast.AST) -> bool:
-    """Whether something in it fails a test: an assertion, or a process that must end well."""
-    return any(
-        isinstance(node, ast.Assert)
-        or (
-            isinstance(node, ast.keyword)
-            and node.arg == "check"
-            and ast.unparse(node) == "check=True"
-        )
-        for node in ast.walk(function)
-    ) or any(name in CHECKS or name.startswith("assert_") for name in called(function))
+        if isinstance(node, ast.Assert):
+            checks = True
+        elif isinstance(node, ast.keyword) and node.arg == "check":
+            checks |= ast.unparse(node) == "check=True"
+        elif isinstance(node, ast.Call):
+            called.add(ast.unparse(node.func).rpartition(".")[2])
+    return checks or any(name in CHECKS or name.startswith("assert_") for name in called), called
 
 
 def unchecked(sources: dict[str, str]) -> list[str]:
     """Tests without a check, in themselves or in what they call of the tests' own functions."""
-    functions: dict[str, list[ast.FunctionDef]] = defaultdict(list)
+    called: dict[str, set[str]] = defaultdict(set)
+    good = set()
     for source in sources.values():
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.FunctionDef):
-                functions[node.name].append(node)
-    good = {name for name, made in functions.items() if any(map(checks_itself, made))}
-    while more := {
-        name
-        for name in functions.keys() - good
-        if any(good.intersection(called(one)) for one in functions[name])
-    }:
+                checks, names = look_at(node)
+                called[node.name] |= names
+                if checks:
+                    good.add(node.name)
+    while more := {name for name in called.keys() - good if good & called[name]}:
         good |= more
-    return sorted(name for name in functions.keys() - good if name.startswith("test_"))
+    return sorted(name for name in called.keys() - good if name.startswith("test_"))
 
 
 def test_every_test_checks_something():

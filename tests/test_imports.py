@@ -4,7 +4,11 @@ import ast
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+
+import pytest
 
 import foregather
 from foregather import _core
@@ -31,9 +35,21 @@ ALLOWED = {
 }
 
 
+@cache
+def parsed(path: Path) -> list[ast.AST]:
+    """All nodes of a file; three tests walk the same ones."""
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget() -> Iterator[None]:
+    yield
+    parsed.cache_clear()
+
+
 def imported_rooms(path: Path) -> set[str]:
     rooms = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in parsed(path):
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -62,15 +78,14 @@ def modules() -> dict[str, Path]:
 
 def imported_modules(path: Path, known: dict[str, Path]) -> set[str]:
     """Modules that a file imports, anywhere in it, but for those that only types need."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
     for_types = {
         id(inner)
-        for node in ast.walk(tree)
+        for node in parsed(path)
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
         for inner in ast.walk(node)
     }
     found = set()
-    for node in ast.walk(tree):
+    for node in parsed(path):
         if id(node) in for_types:
             continue
         if isinstance(node, ast.Import):

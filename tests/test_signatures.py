@@ -4,6 +4,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 SOURCES = Path(__file__).parent.parent / "src/foregather"
 
 #: Arguments beyond PyG's own; more belong together in a value.
@@ -52,8 +54,12 @@ def arguments(one: Function, names: set[str]) -> list[str]:
     return [name for name in every if name not in {"self", "cls", *names}]
 
 
-def test_no_signature_is_long():
-    found = list(functions())
+@pytest.fixture(scope="module")
+def found() -> list[tuple[str, Function, str | None]]:
+    return list(functions())
+
+
+def test_no_signature_is_long(found):
     assert len(found) > 1000 and {file for file, _, _ in found} > SEATS, "all were looked at"
     long = {
         f"{file}:{one.lineno} {one.name}": len(own)
@@ -63,10 +69,10 @@ def test_no_signature_is_long():
     assert long == {}
 
 
-def test_what_is_long_says_what_it_does():
+def test_what_is_long_says_what_it_does(found):
     bare = {
         f"{file}:{one.lineno} {one.name}"
-        for file, one, said in functions()
+        for file, one, said in found
         if (one.end_lineno or 0) - one.lineno + 1 > MOST_LINES and not said
     }
     assert bare == set()
