@@ -75,7 +75,7 @@ def entities(quick: bool) -> Task:
         batch_size=70,
         steps=4 if quick else 50,
         every=1,
-        hidden={"R-GCN": 16, "SAGE": 32},
+        hidden={"R-GCN": 16, "SAGE": 32, "HGT": 32},
         learnt=0.05,  # with 1.0 SAGE had 57 % full batch, far below a logistic regression
         seeds=2 if quick else 5,
     )

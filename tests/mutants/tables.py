@@ -6,6 +6,7 @@ _TYPED = "src/foregather/graph/convert/typed/"
 _STREAM = "graph/convert/test_typed_streaming.py graph/convert/test_typed.py"
 _KILLED = "graph/convert/test_typed_killed.py"
 _BASES = "graph/convert/test_databases.py"
+_KEYS = "graph/convert/test_databases_keys.py"
 
 TABLES = [
     *mutants(
@@ -172,6 +173,43 @@ TABLES = [
             "databases: commas in keys of several columns",
             'for sign in ("\\\\", ","):',
             "for sign in ():",
+        ),
+    ),
+    *mutants(
+        _TYPED + "databases/catalogue.py",
+        _KEYS,
+        (
+            "keys of databases: here decides how keys are compared",
+            'f"named.{quoted(there)} = {quoted(table)}.{quoted(here)}"',
+            'f"{quoted(table)}.{quoted(here)} = named.{quoted(there)}"',
+        ),
+        (
+            "keys of databases: one that points nowhere has no value",
+            'f"COALESCE(({found}), {quoted(table)}.{quoted(own)})"',
+            'f"({found})"',
+        ),
+    ),
+    *mutants(
+        _TYPED + "databases/plan.py",
+        _KEYS,
+        (
+            "keys of databases: columns in any order are the primary key",
+            "if other == there.primary:",
+            "if set(other) == set(there.primary):",
+        ),
+    ),
+    *mutants(
+        _TYPED + "values.py",
+        _KEYS,
+        ("dates: the row is that of the other kind", "row = max(_longest", "row = min(_longest"),
+    ),
+    *mutants(
+        _TYPED + "space.py",
+        _KEYS,
+        (
+            "space: what is on the way is not counted",
+            "need += max((spooled",
+            "need += min((0 * spooled",
         ),
     ),
 ]

@@ -72,6 +72,7 @@ class TypedWorker {
  private:
   static constexpr std::int64_t kAhead = 24;  // rows ahead whose indptr is asked for
   static constexpr std::int64_t kAsk = 24;    // rows ahead that a Draw is asked for
+  static constexpr std::int64_t kTouch = 32;  // rows whose pages are looked up at once
 
   struct Span {
     std::int64_t first = 0, last = 0;
@@ -107,6 +108,8 @@ class TypedWorker {
   template <typename Draw>
   std::int64_t find_rows(TypedStep<Id>& step, Span rows, const Draw& draw,
                          const TypeArrays<Id>& target);
+  [[gnu::always_inline]] static void touch_block(const TypedStep<Id>& step, std::int64_t i,
+                                                 Span rows);
   void cut_to_times(TypedStep<Id>& step, Span rows, const TypeArrays<Id>& target);
   template <bool kTrees>
   void make_room(TypedStep<Id>& step, std::int64_t nodes, std::int64_t drawn, std::int64_t filled,

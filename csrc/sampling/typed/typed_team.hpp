@@ -122,6 +122,7 @@ void TypedWorker<Id>::draw_share(TypedStep<Id>& step, const Share& share, Draw& 
   for (std::int64_t i = share.rows.first; i < share.rows.first + kAsk; ++i) ask(i);
   for (std::int64_t i = share.rows.first; i < share.rows.last; ++i) {
     ask(i + kAsk);
+    touch_block(step, i, share.rows);
     at = draw_row<kTrees>(step, i, at, draw, edges, target);
     const std::int64_t to_read = drawn_rows.push(at);
     read_ids<kTrees, false>(step, {read, to_read}, edges, target);

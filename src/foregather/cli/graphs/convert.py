@@ -80,6 +80,8 @@ class Convert:
     """Divide the labelled nodes by time: valid from the first time on, test from the second."""
     strict: bool = False
     """Refuse foreign keys that point nowhere, instead of counting them (several types)."""
+    skip_columns: tuple[str, ...] = ()
+    """Columns of a database that are left out, each as table.column."""
     overwrite: bool = False
     """Replace an existing graph folder."""
     threads: int = 0
@@ -101,6 +103,7 @@ class Convert:
             header=_said(self.header),
             table=self._table(),
             strict=self.strict,
+            skip_columns=self.skip_columns,
         )
         return convert(
             self.src,

@@ -96,6 +96,9 @@ def _table(path: Path, asked: ReadOptions) -> Source:
         asked.only("Parquet", "ids", "num_nodes", "columns", "weight", "table")
         source = ParquetSource(path, columns=asked.columns, ids=asked.ids, weight=asked.weight)
     else:
+        asked.only(
+            "an edge list", "ids", "num_nodes", "columns", "weight", "header", "table"
+        )  # the others are for several types
         source = TextSource(
             path,
             columns=asked.columns,

@@ -7,7 +7,11 @@ from foregather.graph.convert.nodes.node_options import NodeFile
 
 __all__ = ["ReadOptions"]
 
-_FLAGS = {"num_nodes": "nodes", "table": "node-table"}  # where the command line has another name
+_FLAGS = {
+    "num_nodes": "nodes",
+    "table": "node-table",
+    "skip_columns": "skip-columns",
+}  # where the command line has another name
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,7 @@ class ReadOptions:
         table: a table of nodes that belongs to the edges.
         strict: refuse foreign keys of tables of several types that point nowhere, which are
             otherwise counted and left out.
+        skip_columns: columns of a database that are left out, each as "table.column".
     """
 
     ids: str = "auto"
@@ -34,6 +39,7 @@ class ReadOptions:
     header: bool | None = None
     table: NodeFile | None = None
     strict: bool = False
+    skip_columns: tuple[str, ...] = ()
 
     def only(self, what: str, *allowed: str) -> None:
         """Refuses every option that is given and that such a source has no use for.

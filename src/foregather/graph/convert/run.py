@@ -101,6 +101,7 @@ def convert(
             memory=memory,
             splits=splits,
             strict=asked.strict,
+            skip_columns=asked.skip_columns,
             overwrite=overwrite,
             threads=threads,
         )
@@ -193,7 +194,7 @@ def _only_plain(
     ):
         if given:
             raise InputError(f"--{name} does not apply to {what}; leave it out")
-    asked.only(what, "strict")
+    asked.only(what, "strict", "skip_columns")
 
 
 def _check_space(

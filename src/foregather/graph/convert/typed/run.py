@@ -7,6 +7,7 @@ complete, or not at all. After a kill, the same command goes on after the last f
 
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from foregather.graph.convert.typed.description.spec import Spec, read_spec
 from foregather.graph.convert.typed.journal import LEFT, Journal
 from foregather.graph.convert.typed.nodes import naming_columns, write_type
 from foregather.graph.convert.typed.reader import Reader
+from foregather.graph.convert.typed.space import check_space
 from foregather.graph.convert.typed.splits import labelled_type, write_splits
 from foregather.graph.convert.typed.steps import made_of, relations_of, write_relations
 from foregather.graph.convert.typed.tables import Table, arrow
@@ -41,6 +43,7 @@ def convert_typed(
     memory: str | int = "2GB",
     splits: bool | SplitRule = True,
     strict: bool = False,
+    skip_columns: Sequence[str] = (),
     overwrite: bool = False,
     threads: int = 0,
 ) -> dict[str, Any]:
@@ -54,6 +57,7 @@ def convert_typed(
         splits: False leaves the splits out; a `SplitRule` divides the nodes of the one type that
             has labels.
         strict: refuse foreign keys that point nowhere.
+        skip_columns: columns of a database that are left out, each as "table.column".
         overwrite: replace an existing graph folder.
         threads: threads of the kernels, 0 for all; the result does not depend on it.
 
@@ -64,19 +68,20 @@ def convert_typed(
         InputError: the description or a table breaks a rule; names where.
         FormatError: a file is damaged.
         BudgetError: `memory` is below the least that this needs.
-        StorageError: a file is missing, or `dst` exists.
+        StorageError: a file is missing, `dst` exists, or the disk is too small.
     """
     started = time.perf_counter()
     arrow()  # before the budget is counted
     budget = parse_size(memory)
     work = working_memory(budget)  # before a database is looked through
-    spec = _with_splits(read_spec(Path(src)), splits)
+    spec = _with_splits(read_spec(Path(src), skip_columns), splits)
     bases = [one.file.engine for one in spec.nodes if isinstance(one.file, DatabaseTable)]
     if "duckdb" in bases:
         work = working_memory(budget, MEMORY)
     _check_files(spec)
     spec = replace(spec, strict=spec.strict or strict)
     with FolderWriter(dst, overwrite, TYPED, LEFT) as writer:
+        check_space(writer.folder, spec)
         known = _types(spec)
         numbers = {name: place for place, name in enumerate(sorted(one.name for one in known))}
         building = Building(writer, Reader(work // 8), Journal(writer), work, threads, numbers)

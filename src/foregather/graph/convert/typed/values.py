@@ -62,12 +62,14 @@ def times_of(column: Any, where: str, start: int) -> npt.NDArray[np.int64]:
         try:
             column = column.cast(pa.timestamp("s", getattr(kind, "tz", None)))
         except pa.ArrowInvalid as error:
+            row = _longest(column, pa.timestamp("s", getattr(kind, "tz", None)))
             raise InputError(
-                f"{where} holds {kind} with fractions of a second; store whole numbers in one unit"
+                f"{where} holds {kind} with fractions of a second, first in row "
+                f"{start + row + 1}; store whole numbers in one unit"
             ) from error
         column = column.cast(pa.int64())
     elif is_text(column):
-        column = _dates(column, where).cast(pa.int64())
+        column = _dates(column, where, start).cast(pa.int64())
     elif not pa.types.is_integer(kind):
         raise InputError(f"{where} holds {kind}, expected whole numbers or dates: a time is int64")
     try:
@@ -77,7 +79,7 @@ def times_of(column: Any, where: str, start: int) -> npt.NDArray[np.int64]:
     return values
 
 
-def _dates(column: Any, where: str) -> Any:
+def _dates(column: Any, where: str, start: int) -> Any:
     """Dates written as in ISO 8601, with or without a time zone."""
     pa = arrow()
     for zone in (None, "UTC"):
@@ -85,9 +87,25 @@ def _dates(column: Any, where: str) -> Any:
             return column.cast(pa.timestamp("s", zone))
         except pa.ArrowInvalid:
             continue
+    # The first row that is neither kind of date, or of the other kind than those before.
+    row = max(_longest(column, pa.timestamp("s", zone)) for zone in (None, "UTC"))
     raise InputError(
-        f"{where} holds {column.type}, expected whole numbers or dates such as 2013-01-31 06:00:00"
+        f"{where} holds {column[row].as_py()!r:.80} in row {start + row + 1}, expected whole "
+        "numbers or dates such as 2013-01-31 06:00:00, all with a time zone or all without"
     )
+
+
+def _longest(column: Any, kind: Any) -> int:
+    """How many of the first rows can be cast."""
+    good, bad = 0, len(column)
+    while bad - good > 1:
+        half = (good + bad) // 2
+        try:
+            column[good:half].cast(kind)
+            good = half
+        except arrow().ArrowInvalid:
+            bad = half
+    return good
 
 
 def numbers_of(column: Any, where: str, start: int = 0) -> npt.NDArray[np.float32]:

@@ -3,7 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Catalogue", "Column", "ForeignKey", "TableEntry", "distinct_texts", "listed", "quoted"]
+__all__ = [
+    "Catalogue",
+    "Column",
+    "ForeignKey",
+    "TableEntry",
+    "distinct_texts",
+    "listed",
+    "quoted",
+    "spelled_as",
+]
 
 
 @dataclass(frozen=True)
@@ -38,7 +47,18 @@ class ForeignKey:
 
 @dataclass(frozen=True)
 class TableEntry:
-    """A table; rows are read in the order of `order`, an SQL expression, or as they are stored."""
+    """A table.
+
+    Attributes:
+        name: of the table.
+        rows: how many it has.
+        columns: in their order.
+        primary: the columns of the primary key.
+        foreign: the foreign keys.
+        order: what rows are read by, an SQL expression; empty: as they are stored.
+        collated: columns of keys whose texts the database compares without case (NOCASE) or
+            trailing blanks (RTRIM).
+    """
 
     name: str
     rows: int
@@ -46,6 +66,7 @@ class TableEntry:
     primary: tuple[str, ...] = ()
     foreign: tuple[ForeignKey, ...] = ()
     order: str = ""
+    collated: tuple[str, ...] = ()
 
     def names(self) -> list[str]:
         """The columns in their order."""
@@ -72,6 +93,28 @@ def distinct_texts(table: str, column: str, most: int) -> str:
         f"SELECT COUNT(*) FROM (SELECT DISTINCT {name} FROM {quoted(table)} "
         f"WHERE {name} IS NOT NULL LIMIT {most + 1})"
     )
+
+
+def spelled_as(
+    table: str, own: str, other_table: str, other: str, keys: tuple[Sequence[str], Sequence[str]]
+) -> str:
+    """A column of a foreign key as the row that it names spells it, in SQL.
+
+    The names on the left of a comparison decide how it is made: those of the named table.
+
+    Args:
+        table: that has the key.
+        own: a column of the key.
+        other_table: the table that is named.
+        other: the column there.
+        keys: all columns of the key, here and there.
+    """
+    met = " AND ".join(
+        f"named.{quoted(there)} = {quoted(table)}.{quoted(here)}"
+        for here, there in zip(*keys, strict=True)
+    )
+    found = f"SELECT named.{quoted(other)} FROM {quoted(other_table)} AS named WHERE {met} LIMIT 1"
+    return f"COALESCE(({found}), {quoted(table)}.{quoted(own)})"
 
 
 def listed(names: Sequence[str]) -> str:

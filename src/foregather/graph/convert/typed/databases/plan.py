@@ -6,8 +6,7 @@ is named.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
+from dataclasses import replace
 from pathlib import Path
 
 from foregather.errors import InputError
@@ -17,50 +16,34 @@ from foregather.graph.convert.typed.databases.catalogue import (
     Column,
     ForeignKey,
     TableEntry,
+    spelled_as,
 )
 from foregather.graph.convert.typed.databases.table import DatabaseTable, joined
+from foregather.graph.convert.typed.databases.wishes import (
+    TableWishes,
+    check_names,
+    nearest,
+    skipping,
+)
 from foregather.graph.convert.typed.description.kind import database_kind
 from foregather.graph.convert.typed.description.node_spec import Foreign, NodeSpec
 from foregather.graph.hetero.columns import BATCH_NAMES
 from foregather.graph.hetero.names import check_name
 
-__all__ = ["TableWishes", "plan_database"]
+__all__ = ["plan_database"]
 
 MOST_CATEGORIES = 1000  # different texts; a column with more is left out unless it is named
 
 
-@dataclass(frozen=True)
-class TableWishes:
-    """What a description says about a table of a database; None where it says nothing.
-
-    Attributes:
-        time: a column; "" for none.
-        features: the columns of numbers; None takes all of them.
-        categories: the columns of text; None takes those of few different values.
-        leave_out: columns that are not taken; True leaves out the table.
-        ids: "text" takes the primary key as text, and so the keys that name it.
-    """
-
-    time: str | None = None
-    labels: str | None = None
-    split: str | None = None
-    features: tuple[str, ...] | None = None
-    categories: tuple[str, ...] | None = None
-    leave_out: tuple[str, ...] | bool = ()
-    arrays: Mapping[str, Path] = field(default_factory=dict)
-    ids: str = "auto"
-
-    def named(self) -> list[str]:
-        """Every column that is named."""
-        found = [one for one in (self.time, self.labels, self.split) if one]
-        found += [*(self.features or ()), *(self.categories or ())]
-        return found + (list(self.leave_out) if isinstance(self.leave_out, tuple) else [])
-
-
 def plan_database(
-    path: Path, wishes: Mapping[str, TableWishes]
+    path: Path, wishes: Mapping[str, TableWishes], skip_columns: Sequence[str] = ()
 ) -> tuple[list[NodeSpec], list[str]]:
     """The node types of a database, and sentences about what was chosen.
+
+    Args:
+        path: the database.
+        wishes: what is said about tables, by their names.
+        skip_columns: columns that are left out, each as "table.column".
 
     Raises:
         InputError: something is named that is not there, or a key cannot be followed.
@@ -71,7 +54,8 @@ def plan_database(
     engine = database_kind(path) or "sqlite"
     read = duck.read_catalogue if engine == "duckdb" else sqlite.read_catalogue
     catalogue = read(path, MOST_CATEGORIES)
-    _check_names(path, catalogue, wishes)
+    wishes = skipping(path, catalogue, wishes, skip_columns)
+    check_names(path, catalogue, wishes)
     kept = {
         one.name: one
         for one in catalogue.tables
@@ -132,31 +116,6 @@ def _with_keys(node: NodeSpec, several: set[tuple[str, tuple[str, ...]]]) -> Nod
     return replace(node, file=replace(table, keys=keys))
 
 
-def _check_names(path: Path, catalogue: Catalogue, wishes: Mapping[str, TableWishes]) -> None:
-    tables = {one.name: one for one in catalogue.tables}
-    for name, wish in wishes.items():
-        if name in catalogue.views:
-            raise InputError(
-                f"{name!r} of {path.name} is a view, whose rows have no order of their own; make a "
-                "table of it"
-            )
-        if name not in tables:
-            raise InputError(
-                f"{path.name} has no table {name!r:.80}; {_nearest(name, list(tables))}"
-            )
-        for column in wish.named():
-            if column not in tables[name].names():
-                raise InputError(
-                    f"table {name!r} of {path.name} has no column {column!r:.80}; "
-                    f"{_nearest(column, tables[name].names())}"
-                )
-
-
-def _nearest(asked: str, known: Sequence[str]) -> str:
-    near = get_close_matches(asked, known, 1, 0.5)
-    return f"the nearest is {near[0]!r}" if near else f"there are: {', '.join(known):.300}"
-
-
 class _TablePlan:
     """What one table becomes."""
 
@@ -174,6 +133,7 @@ class _TablePlan:
         self._columns = {one.name: one for one in table.columns}
         self._gone: list[str] = []  # columns left out, each with the reason
         self.asked: set[tuple[str, tuple[str, ...]]] = set()  # keys of several columns elsewhere
+        self.spelled: dict[str, str] = {}  # columns that are read by another expression
         out = set(wish.leave_out) if isinstance(wish.leave_out, tuple) else set()
         keys = [*table.primary] if len(table.primary) == 1 and wish.ids != "text" else []
         self._check_kinds([*keys, *(one for one in wish.named() if one not in out)])
@@ -226,7 +186,8 @@ class _TablePlan:
                 raise InputError(
                     f"column {column.name!r} of table {self._table.name!r} holds "
                     f"{column.declared or 'values'} of several kinds or neither numbers nor text; "
-                    f"repair it, or leave it out{hint}"
+                    f"repair it, or leave it out{hint}, such as by --skip-columns "
+                    f"{self._table.name}.{column.name}"
                 )
 
     def _follow(
@@ -243,7 +204,7 @@ class _TablePlan:
         if there is None:
             raise InputError(
                 f"{where} names table {key.table!r}, which {self._path.name} does not have; "
-                f"{_nearest(key.table, [one.name for one in catalogue.tables])}, or leave the "
+                f"{nearest(key.table, [one.name for one in catalogue.tables])}, or leave the "
                 "column out with leave_out"
             )
         if there.name not in kept:
@@ -265,11 +226,28 @@ class _TablePlan:
         ids = {one.name: one.kind for one in there.columns}
         text = len(own) > 1 or ids[other[0]] == "text" or self._as_text(there, other)
         self._check_kinds([] if text else [*own])
-        if set(other) == set(there.primary):  # in the order of the primary key
-            own = tuple(own[other.index(one)] for one in there.primary)
+        self._respell(key, there, other)
+        if other == there.primary:
             return own, Foreign(check_name(joined(own), "relation"), there.name)
         self.asked |= {(there.name, other)} if len(other) > 1 else set()
         return own, Foreign(check_name(joined(own), "relation"), there.name, joined(other))
+
+    def _respell(self, key: ForeignKey, there: TableEntry, other: tuple[str, ...]) -> None:
+        """Lets keys that the database takes for equal, but that are spelled otherwise, be read.
+
+        Raises:
+            InputError: the column is needed as it is spelled.
+        """
+        if not set(other) & set(there.collated):
+            return
+        for own, column in zip(key.columns, other, strict=True):
+            said = spelled_as(self._table.name, own, there.name, column, (key.columns, other))
+            if own in self._table.primary or self.spelled.setdefault(own, said) != said:
+                raise InputError(
+                    f"column {own!r} of table {self._table.name!r} refers to {there.name!r}, which "
+                    "compares keys without case or trailing blanks (COLLATE), and is also part of "
+                    "another key; leave the column out"
+                )
 
     def _as_text(self, table: TableEntry, key: tuple[str, ...]) -> bool:
         """Whether the description takes the ids of a table as text."""
@@ -328,7 +306,7 @@ class _TablePlan:
         keys = tuple(sorted(set(several)))
         return NodeSpec(
             table.name,
-            DatabaseTable(self._path, engine, table, keys),
+            DatabaseTable(self._path, engine, table, keys, tuple(self.spelled.items())),
             None,
             joined(table.primary) if table.primary else None,
             self._wish.ids,

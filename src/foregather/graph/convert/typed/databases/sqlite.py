@@ -6,7 +6,7 @@ One that a program is writing to, or left half-written, is refused.
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -102,7 +102,26 @@ def _table(database: sqlite3.Connection, name: str, most: int) -> TableEntry:
         links.append(ForeignKey(own, parts[0][3], others))
     rows, columns = _columns(database, name, [(row[1], row[2]) for row in described], most)
     order = _order(database, name, [row[1] for row in described], primary)
-    return TableEntry(name, rows, columns, primary, tuple(dict.fromkeys(links)), order)
+    collated = _collated(database, name)
+    return TableEntry(name, rows, columns, primary, tuple(dict.fromkeys(links)), order, collated)
+
+
+def _collated(database: sqlite3.Connection, name: str) -> tuple[str, ...]:
+    """Columns of unique keys that are compared by NOCASE or RTRIM.
+
+    Only the index of a key says so; a column without one cannot be what a foreign key names.
+    Collations that programs bring themselves cannot be used here, so such keys match as they are.
+    """
+    found: dict[str, None] = {}
+    for _, index, unique, _, partial in database.execute(f"PRAGMA index_list({quoted(name)})"):
+        if not unique or partial:
+            continue
+        for _, _, column, _, collation, key in database.execute(
+            f"PRAGMA index_xinfo({quoted(index)})"
+        ):
+            if key and column and collation.upper() in ("NOCASE", "RTRIM"):
+                found[column] = None
+    return tuple(found)
 
 
 def _order(
@@ -168,14 +187,23 @@ def _kind(held: list[int], declared: str) -> tuple[str, str]:
 
 
 def read_rows(
-    path: Path, table: TableEntry, columns: Sequence[str], text: Sequence[str], rows: int
+    path: Path,
+    table: TableEntry,
+    columns: Sequence[str],
+    text: Sequence[str],
+    rows: int,
+    spelled: Mapping[str, str],
 ) -> Iterator[list[tuple[Any, ...]]]:
-    """Columns of a table, so many rows at a time.
+    """Columns of a table, so many rows at a time; some by an expression, as `spelled` says.
 
     Raises:
         FormatError: the file is damaged.
     """
-    asked = [f"CAST({quoted(one)} AS TEXT)" if one in text else quoted(one) for one in columns]
+    asked = [spelled.get(one, quoted(one)) for one in columns]
+    asked = [
+        f"CAST({said} AS TEXT)" if one in text else said
+        for one, said in zip(columns, asked, strict=True)
+    ]
     order = f" ORDER BY {table.order}" if table.order else ""
     with _open(path) as database:
         cursor = database.execute(f"SELECT {', '.join(asked)} FROM {quoted(table.name)}{order}")

@@ -34,12 +34,15 @@ class DatabaseTable:
         engine: "sqlite" or "duckdb".
         entry: what the catalogue says about it.
         keys: those of several columns.
+        spelled: columns that are read by an SQL expression, which SQLite has for keys of other
+            spelling.
     """
 
     path: Path
     engine: str
     entry: TableEntry
     keys: tuple[tuple[str, ...], ...] = ()
+    spelled: tuple[tuple[str, str], ...] = ()
 
     def __fspath__(self) -> str:
         return str(self.path)
@@ -96,7 +99,7 @@ class DatabaseTable:
                     for name in columns
                 }
             return
-        for found in read_rows(self.path, self.entry, columns, text, rows):
+        for found in read_rows(self.path, self.entry, columns, text, rows, dict(self.spelled)):
             made = {}
             for name, values in zip(columns, zip(*found, strict=True), strict=True):
                 kind = _KINDS.get("text" if name in text else kinds[name])

@@ -5,7 +5,7 @@ name is there. Files are named relative to the TOML file; they are opened by oth
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -13,7 +13,8 @@ from typing import Any
 
 from foregather.errors import FormatError, InputError
 from foregather.files import read_regular
-from foregather.graph.convert.typed.databases.plan import TableWishes, plan_database
+from foregather.graph.convert.typed.databases.plan import plan_database
+from foregather.graph.convert.typed.databases.wishes import TableWishes
 from foregather.graph.convert.typed.description.kind import database_kind
 from foregather.graph.convert.typed.description.node_spec import Foreign, NodeSpec, foreign_types
 from foregather.graph.hetero.columns import BATCH_NAMES
@@ -69,8 +70,12 @@ class Spec:
     notes: tuple[str, ...] = ()  # what was chosen for the user, in whole sentences
 
 
-def read_spec(path: Path) -> Spec:
+def read_spec(path: Path, skip_columns: Sequence[str] = ()) -> Spec:
     """Reads and checks a description, or makes one of the catalogue of a database.
+
+    Args:
+        path: the description or the database.
+        skip_columns: columns of the database that are left out, each as "table.column".
 
     Raises:
         FormatError: it is not TOML, or a database is damaged.
@@ -78,13 +83,18 @@ def read_spec(path: Path) -> Spec:
         StorageError: it cannot be read.
     """
     if database_kind(path) is not None:
-        nodes, notes = plan_database(path, {})
+        nodes, notes = plan_database(path, {}, skip_columns)
         return _checked(Spec(path.name, tuple(nodes), (), None, notes=tuple(notes)))
     try:
         text = tomllib.loads(read_regular(path, _MOST_BYTES).decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         why = str(error).splitlines()[0] if str(error) else "unknown"
         raise FormatError(f"{path.name} is not TOML: {why}") from error
+    if skip_columns:
+        raise InputError(
+            f"--skip-columns names columns of a database, and {path.name} is a description; leave "
+            "columns out there, with leave_out"
+        )
     _known(text, ("nodes", "edges", "triples", "strict", "database"), path.name)
     folder = path.parent
     entries = text.get("nodes", {})
