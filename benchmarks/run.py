@@ -96,6 +96,8 @@ SUITE = (
     Entry("synth_billion"),  # skipped without --yes
     Entry("typed_accuracy", (), ("--quick", "--only", "acm,tennis")),
     Entry("link_accuracy", (), ("--quick", "--only", "codex_s distmult,bitcoin_otc sage")),
+    Entry("task_accuracy", (), ("--seeds", "1", "--epochs", "1", "--only", "tolokers")),
+    Entry("one_node", (), ("--nodes", "2000", "--calls", "20")),
     Entry("billion", (FOLDER,), ("--nodes", "200k", "--edges", "3M", "--batches", "4"), large=True),
 )
 

@@ -97,7 +97,7 @@ def test_contents_and_transform_are_as_in_loops(folder):
 def test_bad_input(folder):
     graph = Graph.open(folder)
     loader = Loader(graph, [2], "train", 4)
-    for nodes, words in (([], "nodes is empty"), ([300], "300"), ([0.5], "")):
+    for nodes, words in (([], "nodes is empty"), ([300], "300"), ([0.5], "whole|integer")):
         with pytest.raises(InputError, match=words):
             loader.one(nodes)
     with pytest.raises(InputError, match="epoch"):

@@ -308,7 +308,7 @@ def _epochs(records: Sequence[Mapping[str, Any]]) -> str:
     columns: list[tuple[str, str, Callable[[Mapping[str, Any]], str]]] = [
         ("epoch", "epoch", lambda r: str(r["epoch"])),
         ("loss", "loss", lambda r: f"{r['loss']:.4f}"),
-        ("train", f"train {rated} (sampled)", lambda r: f"{r['train']:.4f}"),
+        ("train", f"{rated}, train (sampled)", lambda r: f"{r['train']:.4f}"),
         ("valid", f"{rated}, {_valid_title(records)}", lambda r: f"{r['valid']:.4f}"),
         ("seconds", "seconds", lambda r: f"{r['seconds']:.2f}"),
         ("waited", "waiting", lambda r: f"{r['waited']:.2f}"),

@@ -57,9 +57,7 @@ def test_a_run_is_one_folder_and_learns(folder, tmp_path, kind):
     assert [record["epoch"] for record in made] == list(range(1, 11))
     assert facts["scored"] == "exact" and facts["metric"] == "accuracy"
     assert facts["test"] > 0.65 > facts["baseline"]["test"] + 0.1
-    assert said[0] == (
-        "classifying 'user' (3 classes), the only node type with labels and a split 'train'"
-    )
+    assert said[0] == ("the target is 'user', the only node type with labels and a split 'train'")
     assert any("the graph has times, which are not looked at" in text for text in said)
     environment = json.loads((tmp_path / "r" / "environment.json").read_text())
     assert environment["graph"]["digest"] == HeteroGraph.open(folder).digest
