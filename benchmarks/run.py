@@ -73,6 +73,7 @@ SUITE = (
     Entry("fused_leaves", (), ("--quick",)),
     Entry("gather", (), ("--matrix", "64MiB", "--rounds", "3")),
     Entry("layerwise", (), (*_SMALL, "--rounds", "2")),
+    Entry("links", (), ("--quick",)),
     Entry("loader", (), (*_SMALL, "--rounds", "2", "--batches", "8", "--dry")),
     Entry("out_of_core", (FOLDER,), ("--nodes", "200k", "--quick")),
     Entry("peers", ("--folder", FOLDER), ("--quick",)),

@@ -19,11 +19,10 @@ sets LABOR and the layer-wise samplers beside neighbour sampling.
 
 import argparse
 import sys
-from pathlib import Path
 
 import numpy as np
 from beside.found import find_peers
-from beside.rounds import HEAD, Row
+from beside.rounds import HEAD, Row, keep
 from beside.typed import TypedCase, measure_rules, measure_typed
 from common.report import Report
 from common.typed_graphs import load_flights, synthetic_types
@@ -91,16 +90,6 @@ def measure(section: str, rounds: int, quick: bool) -> list[Row]:
     return measure_typed(section, case, peers, rounds)
 
 
-def keep(rows: list[Row], path: Path) -> list[Row]:
-    """The rows of an earlier part of this report that were not measured again, then these."""
-    again = {row[0] for row in rows}
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    old = [one for one in cells if len(one) == len(HEAD) and one[0] not in (*again, HEAD[0], "---")]
-    order = {name: at for at, name in enumerate(SECTIONS)}
-    return sorted([*old, *rows], key=lambda row: order[row[0].split(",")[0]])
-
-
 def main() -> int:
     """Measures what was asked for, and writes the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -118,7 +107,7 @@ def main() -> int:
         print("Bars are for the sizes of a whole run, not for these.")
         return 0
     report.line(f"{rounds} rounds after one that warms up; peers: {find_peers(False).versions()}.")
-    report.table(HEAD, keep(rows, report.path) if given.append else rows)
+    report.table(HEAD, keep(rows, report.path, SECTIONS) if given.append else rows)
     report.write()
     return 0
 

@@ -19,10 +19,19 @@ from .graphs import Case
 from .loading import WORKERS, as_data, epochs
 from .rounds import Bar, Cell, Row, Work, compare
 
-__all__ = ["FANOUTS", "measure_links", "measure_nodes"]
+__all__ = ["measure_links", "measure_nodes", "measure_small"]
 
-FANOUTS, EXACT = [15, 10], {"amount": 1, "exclude": "positives"}
-OURS, NODES = "LinkLoader, exact negatives, links left out", "Loader, the same seeds"
+FANOUTS = [15, 10]
+EXACT: dict[str, Any] = {"amount": 1, "exclude": "positives"}
+OURS = "LinkLoader, exact negatives, links left out"
+LINKS, NODES = "LinkLoader", "Loader"
+EXACTLY = "negatives that are no links, links left out"
+WAYS: dict[str, dict[str, Any]] = {
+    EXACTLY: {"negatives": EXACT},
+    "triplets, links left out": {"negatives": Negatives("triplet", exclude="positives")},
+    "any negatives": {"negatives": "binary", "exclude_seed_edges": False},
+    "disjoint trees, as the first": {"negatives": EXACT, "disjoint": True},
+}
 Pairs = npt.NDArray[np.int64]
 
 
@@ -30,7 +39,9 @@ def some_links(case: Case, count: int) -> Pairs:
     """Edges of the graph, drawn without repeats."""
     graph = case.graph
     at = np.random.default_rng(3).choice(graph.num_edges, count, replace=False)
-    return np.stack([graph.indices[at].astype(np.int64), np.searchsorted(graph.indptr, at, "right") - 1])
+    return np.stack(
+        [graph.indices[at].astype(np.int64), np.searchsorted(graph.indptr, at, "right") - 1]
+    )
 
 
 def link_loader(case: Case, links: Pairs, size: int, **options: Any) -> Any:
@@ -45,32 +56,40 @@ def same_seeds(loader: Any) -> tuple[Pairs, int]:
     batches = [batch.seed_id.numpy() for batch in loader]
     size = min(map(len, batches[:-1] or batches))
     rng = np.random.default_rng(4)
-    return np.concatenate([rng.permutation(one)[:size] for one in batches if len(one) >= size]), size
+    return np.concatenate(
+        [rng.permutation(one)[:size] for one in batches if len(one) >= size]
+    ), size
+
+
+def beside_nodes(
+    case: Case, links: Pairs, size: int, fanouts: list[int], threads: int, **options: Any
+) -> dict[str, Work]:
+    """Batches of links, and of nodes with the same seeds."""
+    made = LinkLoader(case.graph, fanouts, links, size, threads=threads, **options)
+    nodes, seeds = same_seeds(made)
+    how = {"threads": threads, "disjoint": options.get("disjoint", False)}
+    other = Loader(case.graph, fanouts, nodes, seeds, **how)
+    return {LINKS: epochs(made, threads), NODES: epochs(other, threads)}
 
 
 def measure_nodes(case: Case, rounds: int, batches: int, size: int) -> list[Row]:
     """Batches of links beside batches of nodes with as many seeds, by what links ask for."""
     links, rows = some_links(case, batches * size), []
-    ways: dict[str, dict[str, Any]] = {
-        "negatives that are no links, links left out": {"negatives": EXACT},
-        "triplets of 1, links left out": {"negatives": Negatives("triplet", exclude="positives")},
-        "any negatives": {"negatives": "binary", "exclude_seed_edges": False},
-        "no negatives": {"exclude_seed_edges": False},
-        "disjoint trees, exact negatives, links left out": {"negatives": EXACT, "disjoint": True},
-    }
     for threads in (1, 2):
-        for name, options in ways.items():
-            made = link_loader(case, links, size, threads=threads, **options)
-            nodes, seeds = same_seeds(made)
-            how = {"threads": threads, "disjoint": options.get("disjoint", False)}
-            works: dict[str, Work] = {
-                "LinkLoader": epochs(made, threads),
-                "Loader": epochs(Loader(case.graph, FANOUTS, nodes, seeds, **how), threads),
-            }
-            bars = [Bar("Loader", 1.3, "most")] if "any" not in name and "no neg" not in name else []
+        for name, options in WAYS.items():
+            works = beside_nodes(case, links, size, FANOUTS, threads, **options)
+            bars = [Bar(NODES, 1.3, "most")]
             label = f"{case.name}, {size} links, {threads} thread{'s' * (threads > 1)}: {name}"
-            rows += compare(Cell("nodes", label, "LinkLoader", works, bars), rounds)
+            rows += compare(Cell("nodes", label, LINKS, works, bars), rounds)
     return rows
+
+
+def measure_small(case: Case, rounds: int, size: int) -> list[Row]:
+    """The same for batches of a few links of a small graph; there is no bar for it."""
+    links = some_links(case, 50 * size)
+    works = beside_nodes(case, links, size, [10, 10], 2, negatives=EXACT)
+    label = f"{case.name}, {size} links, fan-outs 10, 10, 2 threads: {EXACTLY}"
+    return compare(Cell("small", label, LINKS, works, [], 1e6), rounds)
 
 
 def pyg_loader(data: Data, links: Pairs, size: int, workers: int, mode: str) -> Iterable[Any]:

@@ -8,6 +8,7 @@ import random
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Turn",
     "Work",
     "compare",
+    "keep",
     "spread_of",
     "take_turns",
 ]
@@ -159,6 +161,16 @@ def compare(cell: Cell, rounds: int) -> list[Row]:
         )
     show(rows)
     return rows
+
+
+def keep(rows: list[Row], path: Path, sections: Sequence[str]) -> list[Row]:
+    """The rows of an earlier part of a report that were not measured again, then these."""
+    again = {row[0] for row in rows}
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    old = [one for one in cells if len(one) == len(HEAD) and one[0] not in (*again, HEAD[0], "---")]
+    order = {name: at for at, name in enumerate(sections)}
+    return sorted([*old, *rows], key=lambda row: order[row[0].split(",")[0]])
 
 
 def show(rows: list[Row]) -> None:

@@ -34,7 +34,8 @@ def link_loader(graph: Graph, negatives: Negatives | None, out: bool, **options:
     if out:  # edges of the graph, which would be seen
         ends = np.repeat(np.arange(NODES), np.diff(graph.indptr))
         links = np.stack([np.asarray(graph.indices, np.int64), ends])[:, ::40]
-    how = {"negatives": negatives, "exclude_seed_edges": out, "shuffle": True, "seed": 5}
+    how: dict[str, Any] = {"negatives": negatives, "exclude_seed_edges": out, "seed": 5}
+    how["shuffle"] = True
     return LinkLoader(graph, [4, 3], links, 7, bulk=3, **how, **options)
 
 

@@ -98,7 +98,7 @@ class BatchRecipe:
     def deal(self, epoch: int, start: int, count: int) -> Dealt:
         """Returns the seeds of `count` batches from `start` on, or of those left."""
         end = min(start + count, len(self.seeds))
-        return [self.seeds.batch(epoch, number) for number in range(start, end)]
+        return self.seeds.deal(epoch, start, end)
 
     def sample(
         self, dealt: Dealt, epoch: int, start: int, topology: DiskTopology | None = None

@@ -105,6 +105,10 @@ class Seeds:
         """
         return self.at(self.positions(epoch, number))
 
+    def deal(self, epoch: int, first: int, last: int) -> list[tuple[Ids, Ids]]:
+        """Returns the same of batches `first` to `last` - 1."""
+        return [self.batch(epoch, number) for number in range(first, last)]
+
     def positions(self, epoch: int, number: int) -> Ids:
         """Returns which of the input nodes are in batch `number` of an epoch.
 

@@ -37,7 +37,7 @@ class LinkSeat(TypedSeat, HeteroLinkLoader):
         return replaced(made, output=output)
 
     def _made_at(self, maker: Any, position: Ids) -> Any:
-        asked = maker.asked(position, self.epoch)
+        (asked,) = maker.asked([position], self.epoch)
         number = _core.xxh64(np.ascontiguousarray(position).view(np.uint8)) >> 16
         sampled = maker.sample([asked], self.epoch, number)
         return maker.assembler.batch(sampled[0], maker.node_type, asked)

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from foregather.graph.hetero.names import EdgeType
 from foregather.loader.hetero.input_rows import Dealt
 from foregather.loader.links.asked import Asked
@@ -36,13 +34,12 @@ class LinkOutput:
         """The output, with PyG's metadata of links."""
         source, _, target = self.edge_type
         out = self.inner(sample, source, Dealt(asked.placed.source_seeds, asked.input_id, None))
-        if asked.keys is not None:  # a tree belongs to the link of its seed
-            links = torch.from_numpy(asked.link_of_tree(source <= target))
-            trees = out.batch
+        if asked.keys is not None:
+            trees, first = out.batch, source <= target
             out.batch = (
-                {name: links[own] for name, own in trees.items()}
+                {name: asked.links_of(own, first) for name, own in trees.items()}
                 if isinstance(trees, dict)
-                else links[trees]
+                else asked.links_of(trees, first)
             )
         if self.seeds_only:
             _forget_hops(out)

@@ -6,16 +6,20 @@ those of `Assembler.batch`. Only plain batches are made this way: uniform or wei
 rows and classes from memory, no weights of edges.
 """
 
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
 from foregather.loader.batches.assemble import Assembler
 from foregather.loader.batches.batch import Batch
-from foregather.loader.seeds import Seeds
+from foregather.loader.links.asked import LinkRows
+from foregather.loader.links.left_out import left_out
+from foregather.loader.links.link_batch import with_links
+from foregather.loader.links.link_seeds import LinkSeeds
 from foregather.observe.trace import span
 from foregather.sampling.fused import FusedSampler
+from foregather.sampling.seeds import flatten
 
 if TYPE_CHECKING:
     from foregather.loader.batch_recipe import BatchRecipe
@@ -37,7 +41,6 @@ def can_join(recipe: "BatchRecipe") -> bool:
         and recipe.edge_index == "tensor"
         and recipe.budget is None
         and not recipe.disjoint
-        and type(recipe.seeds) is Seeds  # links have more to say about a batch
         and recipe.seeds.drawn is None
         and assembler.norm is None
         and assembler.leaves == "rows"
@@ -57,18 +60,40 @@ def join_batches(recipe: "BatchRecipe", epoch: int, start: int, count: int) -> l
     """Samples and assembles the batches from `start` on, up to `count` of them."""
     sampler, seeds = recipe.sampler, recipe.seeds
     assert isinstance(sampler, FusedSampler)
+    key, links = (seeds.seed, epoch, start, recipe.threads), None
     with span("sample"):
-        nodes, input_id, ptr = seeds.run(epoch, start, count)
-        key = (seeds.seed, epoch, start, recipe.threads)
-        made = sampler.sample_joined(recipe.graph, nodes, ptr, *key)
-    if input_id is nodes:  # two tensors must not share memory
-        input_id = nodes.copy()
+        if isinstance(seeds, LinkSeeds):
+            links = recipe.deal(epoch, start, count)
+            nodes, ptr = flatten([own for own, _ in links])
+            made = sampler.sample_joined(recipe.graph, nodes, ptr, *key, left_out(links))
+        else:
+            nodes, input_id, ptr = seeds.run(epoch, start, count)
+            made = sampler.sample_joined(recipe.graph, nodes, ptr, *key)
+    cuts = ptr.tolist()
+    if links is not None:
+        inputs = [own.copy() for _, own in links]
+    else:
+        if input_id is nodes:  # two tensors must not share memory
+            input_id = nodes.copy()
+        inputs = [input_id[a:b] for a, b in pairwise(cuts)]
     with span("assemble"):
-        return _cut(recipe.assembler, start, made, nodes, input_id, ptr.tolist())
+        batches = _cut(recipe.assembler, start, made, nodes, inputs, cuts)
+        if links is None:
+            return batches
+        return [
+            with_links(batch, rows.asked)
+            for batch, rows in zip(batches, links, strict=True)
+            if isinstance(rows, LinkRows)
+        ]
 
 
 def _cut(
-    assembler: Assembler, first: int, made: Any, nodes: Array, input_id: Array, cuts: list[int]
+    assembler: Assembler,
+    first: int,
+    made: Any,
+    nodes: Array,
+    inputs: list[Array],
+    cuts: list[int],
 ) -> list[Batch]:
     """The batches of joined samples."""
     from torch import from_numpy, int64, tensor
@@ -96,7 +121,7 @@ def _cut(
                 y=None if classes is None else from_numpy(classes[a:last]),
                 edge_index=from_numpy(ends[2 * m : 2 * e].reshape(2, e - m)),
                 e_id=from_numpy(edge[m:e]),
-                input_id=from_numpy(input_id[given]),
+                input_id=from_numpy(inputs[i]),
                 seed_id=from_numpy(nodes[given]),
                 num_sampled_nodes=counts,
                 num_sampled_edges=drawn[i],

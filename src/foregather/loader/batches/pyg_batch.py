@@ -39,7 +39,8 @@ def to_pyg(batch: Batch) -> Any:
     Fields that are None are left out, as in PyG; `num_nodes` is always set. With
     `expand="per-layer"` there is `layers` and no `edge_index`.
     """
-    names = _names(type(batch))
+    kind: Any = type(batch)
+    names = _names(kind)
     held = {name: value for name in names if (value := getattr(batch, name)) is not None}
     held["num_nodes"] = batch.num_nodes
     if batch.layers is not None:

@@ -52,6 +52,13 @@ class Asked:
         parts = self.drawn.source_link, self.drawn.target_link
         return np.concatenate(parts if sources_first else parts[::-1])
 
+    def links_of(self, trees: "Tensor", sources_first: bool = True) -> "Tensor":
+        """The links that these trees belong to: each to that of its seed."""
+        import torch
+
+        # by NumPy: threads of torch beside those that sample make both slower
+        return torch.from_numpy(self.link_of_tree(sources_first)[trees.numpy()])
+
     def labels(self) -> dict[str, Any]:
         """What a batch says about its links, under PyG's names."""
         return self._triplets() if self.triplet else self._pairs()
@@ -61,12 +68,17 @@ class Asked:
 
         drawn, placed = self.drawn, self.placed
         label, missing = self.label, drawn.source.size - drawn.count
-        if missing:
-            label = torch.ones(drawn.count) if label is None else label
+        if missing and label is None:
+            known = np.zeros(drawn.source.size, np.float32)
+            known[: drawn.count] = 1
+            label = torch.from_numpy(known)
+        elif missing and label is not None:
             label = torch.cat([label, label.new_zeros((missing, *label.shape[1:]))])
         time = None if self.time is None else _long(self.time[drawn.source_link])
-        both = _long(np.stack([placed.source, placed.target]))
-        return {"edge_label_index": both, "edge_label": label, "edge_label_time": time}
+        both = np.empty((2, drawn.source.size), np.int64)
+        both[0], both[1] = placed.source, placed.target
+        index = torch.from_numpy(both)
+        return {"edge_label_index": index, "edge_label": label, "edge_label_time": time}
 
     def _triplets(self) -> dict[str, Any]:
         count, target = self.drawn.count, self.placed.target

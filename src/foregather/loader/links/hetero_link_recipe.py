@@ -35,15 +35,13 @@ class HeteroLinkRecipe(HeteroRecipe):
     def deal(self, epoch: int, start: int, count: int) -> list[Any]:
         """Returns the links of `count` batches from `start` on, or of those left."""
         end = min(start + count, len(self.seeds))
-        return [
-            self.asked(self.seeds.positions(epoch, number), epoch) for number in range(start, end)
-        ]
+        return self.asked([self.seeds.positions(epoch, n) for n in range(start, end)], epoch)
 
-    def asked(self, position: Ids, epoch: int) -> Asked:
+    def asked(self, positions: list[Ids], epoch: int) -> list[Asked]:
         """Returns the links at these positions, with the negatives that they have in an epoch."""
         seeds = self.seeds
         assert isinstance(seeds, LinkSeeds)
-        return seeds.task.asked(position, seeds.seed, epoch)
+        return seeds.task.asked(positions, seeds.seed, epoch)
 
     def sample(self, dealt: list[Any], epoch: int, start: int) -> HeteroBulk:
         """Samples these batches; trees are keyed by link and end."""
@@ -116,10 +114,9 @@ def mark_links(made: Any, edge_type: EdgeType, asked: Asked) -> None:
 
     source, _, target = edge_type
     made[edge_type].input_id = torch.from_numpy(np.array(asked.input_id))
-    if asked.keys is not None:  # a tree belongs to the link of its seed
-        links = torch.from_numpy(asked.link_of_tree(source <= target))
+    if asked.keys is not None:
         for name in made.node_types:
-            made[name].batch = links[made[name].batch]
+            made[name].batch = asked.links_of(made[name].batch, source <= target)
     told = asked.labels()
     if asked.triplet:
         made[source].src_index = told["src_index"]

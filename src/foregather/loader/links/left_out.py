@@ -23,19 +23,26 @@ def left_out(dealt: Sequence[Any]) -> Excluded | None:
     rows = [one.asked for one in dealt if isinstance(one, LinkRows)]
     if not rows or rows[0].leaves_out is None:
         return None
-    sources, targets, trees = zip(*map(_both_ways, rows), strict=True)
-    return Excluded.pairs(targets, sources, None if trees[0] is None else trees)
+    if rows[0].keys is None:
+        return _of_batches(rows)
+    sources, targets, trees = zip(*map(_of_trees, rows), strict=True)
+    return Excluded.pairs(targets, sources, trees)
 
 
-def _both_ways(asked: Asked) -> tuple[Ids, Ids, Ids | None]:
-    """Sources and targets of the links and of their reverses, and the trees they are for."""
-    count = asked.num_links
-    src, dst = asked.drawn.source[:count], asked.drawn.target[:count]
-    if asked.keys is None:
-        return np.concatenate((src, dst)), np.concatenate((dst, src)), None
+def _of_batches(rows: Sequence[Asked]) -> Excluded:
+    """Links of batches in both directions: sources and targets, then targets and sources."""
+    ends = [(one.drawn.source[: one.num_links], one.drawn.target[: one.num_links]) for one in rows]
+    ptr = np.cumsum([0, *(2 * one.num_links for one in rows)], dtype=np.int64)
+    source = np.concatenate([part for src, dst in ends for part in (src, dst)])
+    target = np.concatenate([part for src, dst in ends for part in (dst, src)])
+    return Excluded(ptr, target, source)
+
+
+def _of_trees(asked: Asked) -> tuple[Ids, Ids, Ids]:
+    """Sources and targets of the link of each tree and of its reverse, and the trees."""
     link = asked.link_of_tree()
     tree = np.arange(link.size)
-    src, dst = src[link], dst[link]
+    src, dst = asked.drawn.source[link], asked.drawn.target[link]  # links come first
     both = (np.concatenate(ends) for ends in ((src, dst), (dst, src), (tree, tree)))
     sources, targets, trees = both
     return sources, targets, trees

@@ -47,10 +47,8 @@ _OF_LINKS = tuple(one.name for one in fields(LinkBatch) if one.name not in _OF_B
 
 def with_links(batch: Batch, asked: Asked) -> LinkBatch:
     """Adds positions and labels of its links to a batch."""
-    import torch
-
     held = {name: getattr(batch, name) for name in _OF_BATCH}
-    if batch.batch is not None:  # a tree belongs to the link of its seed
-        held["batch"] = torch.from_numpy(asked.link_of_tree())[batch.batch]
+    if batch.batch is not None:
+        held["batch"] = asked.links_of(batch.batch)
     told = asked.labels()
     return LinkBatch(**held, **{name: told[name] for name in _OF_LINKS if name in told})

@@ -5,8 +5,10 @@ a batch's links and negatives are its seeds.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as replaced
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,33 +65,46 @@ class LinkTask:
         arrays = [value for part in parts if part is not None for value in vars(part).values()]
         return self.links.nbytes + sum(getattr(value, "nbytes", 0) for value in arrays)
 
-    def draw(self, position: Ids, seed: int, epoch: int) -> Drawn:
-        """The ends of the links at these positions, and of their negatives."""
-        src, dst = self.links.ends.at(position)
+    def draw(self, positions: Sequence[Ids], seed: int, epoch: int) -> list[Drawn]:
+        """The ends of the links of batches, and of their negatives."""
+        flat = np.concatenate(positions)
+        ptr = np.cumsum([0, *(part.size for part in positions)], dtype=np.int64)
+        src, dst = self.links.ends.at(flat)
+        parts = list(pairwise(ptr.tolist()))
         if self.sampler is None:
-            return Drawn(src, dst, src.size)
-        times = None if self.links.time is None else self.links.time[position]
-        others, drawn = self.sampler.draw(position, seed=seed, epoch=epoch, src=src, times=times)
-        source = src if self.triplet else np.concatenate((src, others))
-        return Drawn(source, np.concatenate((dst, drawn)), src.size)
+            return [Drawn(src[a:b], dst[a:b], b - a) for a, b in parts]
+        times = None if self.links.time is None else self.links.time[flat]
+        given: dict[str, Any] = {"seed": seed, "epoch": epoch, "src": src, "times": times}
+        others, drawn = self.sampler.draw_bulk(flat, ptr, **given)
+        found = []
+        for (a, b), (c, d) in zip(parts, pairwise(self.sampler.cuts(ptr).tolist()), strict=True):
+            source = src[a:b] if self.triplet else np.concatenate((src[a:b], others[c:d]))
+            found.append(Drawn(source, np.concatenate((dst[a:b], drawn[c:d])), b - a))
+        return found
 
-    def asked(self, position: Ids, seed: int, epoch: int) -> Asked:
-        """The batch of the links at these positions."""
+    def asked(self, positions: Sequence[Ids], seed: int, epoch: int) -> list[Asked]:
+        """The batches of the links at these positions."""
         import torch
 
-        drawn = self.draw(position, seed, epoch)
+        if not positions:
+            return []
+        drawn = self.draw(positions, seed, epoch)
+        placed = place(drawn, self.one_type, self.disjoint)
         label, time = self.links.label, self.links.time
-        return Asked(
-            input_id=position,
-            drawn=drawn,
-            placed=place(drawn, self.one_type, self.disjoint),
-            triplet=self.triplet,
-            label=None if label is None else label[torch.from_numpy(position)],
-            time=None if time is None else time[position],
-            keys=self._keys(position, drawn) if self.disjoint else None,
-            leaves_out=self.leaves_out,
-            edge=self.links.ends.edges(position),
-        )
+        return [
+            Asked(
+                input_id=position,
+                drawn=ends,
+                placed=seeds,
+                triplet=self.triplet,
+                label=None if label is None else label[torch.from_numpy(position)],
+                time=None if time is None else time[position],
+                keys=self._keys(position, ends) if self.disjoint else None,
+                leaves_out=self.leaves_out,
+                edge=self.links.ends.edges(position),
+            )
+            for position, ends, seeds in zip(positions, drawn, placed, strict=True)
+        ]
 
     def _keys(self, position: Ids, drawn: Drawn) -> tuple[Ids, Ids]:
         most = 0 if self.sampler is None else math.ceil(self.sampler.negatives.amount)
@@ -129,11 +144,12 @@ class LinkSeeds(Seeds):
         Raises:
             InputError: the epoch has no such batch.
         """
-        return self.rows(self.positions(epoch, number), epoch)
+        return self.deal(epoch, number, number + 1)[0]
 
-    def rows(self, position: Ids, epoch: int) -> LinkRows:
-        """Returns the links at these positions, with the negatives that they have in an epoch."""
-        return LinkRows(self.task.asked(position, self.seed, epoch))
+    def deal(self, epoch: int, first: int, last: int) -> list[tuple[Ids, Ids]]:
+        """Returns the same of batches `first` to `last` - 1, made together."""
+        positions = [self.positions(epoch, number) for number in range(first, last)]
+        return [LinkRows(one) for one in self.task.asked(positions, self.seed, epoch)]
 
     def at(self, position: Ids) -> tuple[Ids, Ids]:
         """Returns sources and positions of links, without negatives."""

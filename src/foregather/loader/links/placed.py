@@ -1,10 +1,11 @@
-"""placed: the ends of a batch's links and negatives as seeds, and where each of them is.
+"""placed: the ends of links and negatives as seeds, and where each of them is, batch by batch.
 
-Sources and targets of the P links come first, then those of the negatives: number q = j P + i is
-negative j of link i. Without disjoint trees every node is a seed once, in ascending order; with
-them every end has a tree of its own.
+Sources and targets of the P links of a batch come first, then those of its negatives: number
+q = j P + i is negative j of link i. Without disjoint trees every node is a seed once, in ascending
+order; with them every end has a tree of its own.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,26 +58,45 @@ class Placed:
     target: Ids
 
 
-def place(drawn: Drawn, one_type: bool, disjoint: bool) -> Placed:
-    """Makes seeds of the ends of links and negatives.
+def place(drawn: Sequence[Drawn], one_type: bool, disjoint: bool) -> list[Placed]:
+    """Makes seeds of the ends of links and negatives of some batches.
 
     Args:
-        drawn: the ends.
+        drawn: the ends, by batch.
         one_type: sources and targets are nodes of one type.
         disjoint: every end has its own tree.
     """
-    source, target = drawn.source, drawn.target
-    if one_type:
-        both = np.concatenate((source, target))
-        at = np.arange(both.size)
-        if not disjoint:
-            both, at = np.unique(both, return_inverse=True)
-        return Placed(both, None, at[: source.size], at[source.size :])
+    if not one_type:
+        sources = _distinct([one.source for one in drawn], disjoint)
+        targets = _distinct([one.target for one in drawn], disjoint)
+        both = zip(sources, targets, strict=True)
+        return [Placed(a, b, source, target) for (a, source), (b, target) in both]
+    ends = _distinct([part for one in drawn for part in (one.source, one.target)], disjoint, 2)
+    return [
+        Placed(seeds, None, at[: one.source.size], at[one.source.size :])
+        for one, (seeds, at) in zip(drawn, ends, strict=True)
+    ]
+
+
+def _distinct(parts: list[Ids], disjoint: bool, each: int = 1) -> list[tuple[Ids, Ids]]:
+    """For each batch, of `each` parts, its distinct nodes and where its ends are among them."""
+    sizes = np.array([part.size for part in parts], np.int64).reshape(-1, each).sum(1)
+    flat = np.concatenate(parts)
+    cuts = np.cumsum(sizes) - sizes
     if disjoint:
-        return Placed(source, target, np.arange(source.size), np.arange(target.size))
-    sources, source_at = np.unique(source, return_inverse=True)
-    targets, target_at = np.unique(target, return_inverse=True)
-    return Placed(sources, targets, source_at, target_at)
+        return [
+            (flat[a : a + n], np.arange(n))
+            for a, n in zip(cuts.tolist(), sizes.tolist(), strict=True)
+        ]
+    # one sort for all batches: the numbers of a batch are above those of the one before
+    nodes = int(flat.max(initial=0)) + 1
+    above = np.arange(sizes.size) * nodes
+    seeds, at = np.unique(flat + np.repeat(above, sizes), return_inverse=True)
+    begin = np.searchsorted(seeds, np.append(above, sizes.size * nodes))
+    seeds -= np.repeat(above, np.diff(begin))
+    at = at - np.repeat(begin[:-1], sizes)
+    first, ends = begin.tolist(), [*cuts.tolist(), flat.size]
+    return [(seeds[first[i] : first[i + 1]], at[ends[i] : ends[i + 1]]) for i in range(sizes.size)]
 
 
 def tree_keys(input_id: Ids, drawn: Drawn, negatives: int, both: bool) -> tuple[Ids, Ids]:
