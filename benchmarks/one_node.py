@@ -6,7 +6,8 @@ forward pass. Nodes are drawn by chance and differ from call to call. *Memory*: 
 *Disk*: neighbour lists and feature rows are read from their files for each call, within a budget of
 64 MB; the files were just written, so the operating system may have them in its cache. *Sampled* is
 `Loader.one([node])` with fan-outs 10 and 5 alone, without a model. Times are of a process that is
-up: the start of Python and torch is not in them.
+up: the start of Python and torch is not in them. The synthetic graph has hubs, and a node next to
+one has thousands of nodes within two hops: exact predictions of these are the 99th percentile.
 
     python benchmarks/one_node.py --nodes 100000
 """

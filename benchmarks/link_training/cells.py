@@ -39,7 +39,7 @@ class Cell:
         made = Settings(
             graph=folder,
             run=run,
-            train=TrainSettings(task="link", metric=self.metric, seed=seed, threads=2),
+            train=TrainSettings(task="link", metric=self.metric, seed=seed, threads=1),
             checkpoint=CheckpointSettings(minutes=0, keep=1, epochs=1000),
             watch=WatchSettings(trace=False),
         )

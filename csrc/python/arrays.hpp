@@ -90,6 +90,7 @@ void bind_repack(nb::module_& m);
 void bind_row_sample(nb::module_& m);
 void bind_sample(nb::module_& m, nb::module_& testing);
 void bind_spool(nb::module_& m);
+void bind_pair_dots(nb::module_& m);
 void bind_sum_rows(nb::module_& m);
 void bind_sweep(nb::module_& m, nb::module_& testing);
 void bind_synth(nb::module_& m);

@@ -77,6 +77,7 @@ NB_MODULE(_core, m) {
   python::bind_row_sample(m);
   python::bind_sample(m, testing);
   python::bind_spool(m);
+  python::bind_pair_dots(m);
   python::bind_sum_rows(m);
   python::bind_sweep(m, testing);
   python::bind_synth(m);

@@ -42,7 +42,7 @@ CORE = [
         ),
         (
             "typed: last takes the first",
-            "      step.start[at] += step.degree[at] - step.cut;\n",
+            "      step.start[at] += passed;\n",
             "",
         ),
     ),
@@ -61,15 +61,19 @@ CORE = [
         ("typed: trees share nodes", "return tree * nodes_ + ", "return (tree & ~1u) * nodes_ + "),
     ),
     *mutants(
-        "csrc/sampling/typed/prefix_draw.hpp",
+        "csrc/sampling/picking/part_pick.hpp",
         _TYPED,
-        ("typed: draws that come to a later edge stay", "if (at >= length) continue;", ""),
+        ("typed: draws that come to a later edge stay", "at >= part.length || ", ""),
         (
             "typed: a node drawn before is drawn again",
-            "if (!fanout.replace && (taken[at / 64] & bit) != 0) continue;",
+            "if (!replace) refused[at / 64] |= bit;",
             "",
         ),
-        ("typed: a short prefix is drawn from as its row", "length <= kShortRow", "length == 0"),
+        (
+            "typed: a short prefix is drawn from as its row",
+            "part.length - part.gaps.size() <= kShortRow",
+            "part.length == 0",
+        ),
     ),
     *mutants(
         "csrc/sampling/typed/typed_sample.cpp",
@@ -88,7 +92,11 @@ CORE = [
     *mutants(
         "csrc/base/random.hpp",
         "sampling/test_saint.py sampling/test_edges_of_draws.py",
-        ("random: rejection left out", "if (low < range) {", "if (false) {"),
+        (
+            "random: rejection left out",
+            "uint32_t>(product);\n  if (low < range) {",
+            "uint32_t>(product);\n  if (false) {",
+        ),
         ("random: unit from 52 bits", "(bits >> 11) * 0x1.0p-53", "(bits >> 12) * 0x1.0p-52"),
     ),
     *mutants(

@@ -19,12 +19,13 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.mutants.bringing import BRINGING
 from tests.mutants.core import CORE
+from tests.mutants.links import LINKS
 from tests.mutants.mutant import Mutant
 from tests.mutants.python import PYTHON
 from tests.mutants.tables import TABLES
 from tests.project_copy import ProjectCopy
 
-ALL = [*CORE, *PYTHON, *BRINGING, *TABLES]
+ALL = [*CORE, *PYTHON, *BRINGING, *TABLES, *LINKS]
 
 
 class Garden(ProjectCopy):

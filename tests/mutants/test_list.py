@@ -4,11 +4,12 @@ import pytest
 
 from tests.mutants.bringing import BRINGING
 from tests.mutants.core import CORE
+from tests.mutants.links import LINKS
 from tests.mutants.mutant import ROOT
 from tests.mutants.python import PYTHON
 from tests.mutants.tables import TABLES
 
-ALL = [*CORE, *PYTHON, *BRINGING, *TABLES]
+ALL = [*CORE, *PYTHON, *BRINGING, *TABLES, *LINKS]
 
 
 @pytest.mark.parametrize("mutant", ALL, ids=lambda mutant: mutant.name)

@@ -892,6 +892,13 @@ def gather_slices(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), orde
     """Concatenates slices of a byte array."""
 
 @overload
+def pair_dots(a: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], b: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], threads: int = 0) -> None: ...
+
+@overload
+def pair_dots(a: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], b: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], threads: int = 0) -> None:
+    """Products of the rows of a and the columns of b; see pair_dots.hpp."""
+
+@overload
 def sum_rows(data: numpy.typing.NDArray[Any], node: numpy.typing.NDArray[numpy.uint32] | None, place: numpy.typing.NDArray[numpy.uint32], starts: numpy.typing.NDArray[numpy.int64], weight: numpy.typing.NDArray[numpy.float32] | None, scale: numpy.typing.NDArray[numpy.float32] | None, out: numpy.typing.NDArray[Any], threads: int = 0) -> None: ...
 
 @overload

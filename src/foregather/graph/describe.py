@@ -17,6 +17,7 @@ from foregather import _core
 from foregather.graph.chunks import edge_pieces, row_pieces
 from foregather.graph.graph import Graph
 from foregather.graph.labels import label_facts
+from foregather.graph.links.check import link_facts_of
 from foregather.graph.mapped import fetch
 from foregather.graph.original_ids import id_facts
 from foregather.observe.plots import new_figure, save_figure
@@ -53,6 +54,7 @@ def describe(graph: Graph) -> dict[str, Any]:
         "features": _feature_facts(graph),
         "labels": _label_facts(graph),
         "splits": {name: int(ids.size) for name, ids in graph.splits.items()},
+        "links": {name: link_facts_of(one) for name, one in graph.links.items()},
         "arrays": {
             name: {
                 "dtype": values.dtype.name,

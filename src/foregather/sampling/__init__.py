@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from foregather.sampling.hetero.hgt import Hgt
     from foregather.sampling.labor import Labor
     from foregather.sampling.layerwise import FastGCN, Ladies
+    from foregather.sampling.links.excluded import Excluded
+    from foregather.sampling.links.negative_sampler import NegativeSampler
+    from foregather.sampling.links.negatives import Negatives
     from foregather.sampling.matrix import MatrixSampler
     from foregather.sampling.neighbor import Neighbor
     from foregather.sampling.rows import Columns, Picks, Rows
@@ -50,6 +53,9 @@ __all__ = [
     "Hgt",
     "HeteroSample",
     "HeteroBulk",
+    "Negatives",
+    "NegativeSampler",
+    "Excluded",
     "induced_subgraphs",
     "random_walks",
 ]
@@ -78,6 +84,9 @@ _HOME = {
     "Hgt": "hetero.hgt",
     "HeteroSample": "hetero.hetero_bulk",
     "HeteroBulk": "hetero.hetero_bulk",
+    "Negatives": "links.negatives",
+    "NegativeSampler": "links.negative_sampler",
+    "Excluded": "links.excluded",
     "induced_subgraphs": "subgraphs.subgraph",
     "random_walks": "subgraphs.walk",
 }

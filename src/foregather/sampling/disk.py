@@ -25,6 +25,7 @@ from foregather.graph.on_disk.npy import ALIGN, file_bytes, read_file_header
 from foregather.observe.buffer import aligned_buffer
 from foregather.observe.calibration import Calibration, load_calibration
 from foregather.sampling.bulk import Bulk, to_samples
+from foregather.sampling.links.excluded import Excluded, refuse_excluding
 from foregather.sampling.neighbor import Neighbor
 from foregather.sampling.sampler import Sampler
 from foregather.sampling.seeds import flatten
@@ -115,6 +116,7 @@ class DiskTopology:
         epoch: int = 0,
         first_batch: int = 0,
         threads: int = 0,
+        exclude: Excluded | None = None,
     ) -> Bulk:
         """Returns the same bulk as `sampler.sample_bulk(graph, seeds, ...)`, bit for bit.
 
@@ -125,6 +127,7 @@ class DiskTopology:
             epoch: number of the epoch.
             first_batch: number of the first of these minibatches in the epoch.
             threads: threads to use, 0 for all; one more reads.
+            exclude: must be None: edges are not left out of a topology on disk yet.
 
         Raises:
             InputError: the sampler needs its topology in memory, or a seed is not a node.
@@ -133,6 +136,7 @@ class DiskTopology:
             FormatError: a block that was read does not match its checksum, or the file names a
                 node that does not exist.
         """
+        refuse_excluding(exclude, "a topology on disk")
         rule = _uniform_rule(sampler)
         kernel = self._open_kernel()
         flat, ptr = flatten(seeds)

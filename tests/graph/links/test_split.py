@@ -183,7 +183,6 @@ BAD = {
     "types": (dict(fractions=(0.8, 0.1, 0.1), relation=BUYS, undirected=True), "two node types"),
     "undirected": (dict(fractions=(0.8, 0.1, 0.1), undirected=True), "no reverse"),
     "plain": (dict(fractions=(0.8, 0.1, 0.1), relation=("a", "b", "c")), "no types"),
-    "which": (dict(fractions=(0.8, 0.1, 0.1), relation=None), "there are 2"),
 }
 
 
@@ -191,7 +190,7 @@ BAD = {
 def test_bad_input_is_one_sentence(name):
     options, words = BAD[name]
     relation = options.get("relation")
-    typed_graph = name == "which" or (relation is not None and name != "plain")
+    typed_graph = relation is not None and name != "plain"
     graph = typed() if typed_graph else some_graph(0)[0]
     with pytest.raises(InputError, match=words):
         split_links(
@@ -226,3 +225,12 @@ def test_damaged_ids_are_refused(tmp_path):
         file.write(b"\xff" * 4)
     with pytest.raises(FormatError, match="4294967295"):
         split_links(Graph.open(folder), (0.6, 0.2, 0.2))
+
+
+def test_the_only_relation_needs_no_name():
+    graph = typed()
+    made = split_links(graph, (0.6, 0.2, 0.2))  # its way back does not count
+    assert list(made.links) == [BUYS]
+    edges = {**graph.edges, ("user", "sees", "item"): graph.edges[BUYS]}
+    with pytest.raises(InputError, match="there are 2: .user, buys, item., .user, sees, item."):
+        split_links(HeteroGraph(graph.nodes, edges), (0.6, 0.2, 0.2))

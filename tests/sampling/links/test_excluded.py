@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from foregather import Graph
 from foregather.errors import InputError
-from foregather.sampling import Labor, Ladies, Neighbor
+from foregather.sampling import DiskTopology, Labor, Ladies, Neighbor
 from foregather.sampling.bulk import Sample
 from foregather.sampling.fused import check_excluding
 from foregather.sampling.links.excluded import Excluded
@@ -277,6 +277,16 @@ def test_what_cannot_be_left_out(made, words):
     graph = skewed_graph(0, 10, 40)
     with pytest.raises(InputError, match=words):
         Neighbor([2]).sample_bulk(graph, [[0]], seed=0, exclude=made())
+
+
+def test_a_topology_on_disk_refuses(tmp_path):
+    skewed_graph(0, 10, 40).save(tmp_path / "g.fg")
+    exclude = Excluded.edges([[0]])
+    with (
+        DiskTopology(tmp_path / "g.fg", "16MB") as topology,
+        pytest.raises(InputError, match="a topology on disk .* is not there yet"),
+    ):
+        topology.sample_bulk(Neighbor([2]), [[0]], seed=0, exclude=exclude)
 
 
 def test_trees_that_do_not_exist():

@@ -166,7 +166,7 @@ def test_a_stopped_run_ends_with_the_same_weights(folders, tmp_path, graph, chan
 
 
 def test_from_disk_the_weights_are_the_same(folders, tmp_path):
-    for name, memory in (("a", {}), ("b", {"budget": "64MB", "storage": "disk"})):
+    for name, memory in (("a", {}), ("b", {"budget": "64MB", "storage": "features"})):
         train(link_settings(folders["plain"], tmp_path / name, memory=memory, train={"epochs": 2}))
     first, second = (load_file(tmp_path / name / "model.safetensors") for name in "ab")
     for name, values in first.items():

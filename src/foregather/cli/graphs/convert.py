@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from foregather.cli.graphs.typed_info import show_converted
+from foregather.cli.graphs.typed_info import made_links, show_converted
 from foregather.errors import InputError
 from foregather.units import format_bytes, format_count, parse_count
 
@@ -78,6 +78,21 @@ class Convert:
     """Seed of --split."""
     split_time: tuple[str, str] | None = None
     """Divide the labelled nodes by time: valid from the first time on, test from the second."""
+    split_links: tuple[float, float, float] | None = None
+    """Divide the edges into links train, valid and test, such as 0.8 0.1 0.1; only training links
+    stay edges."""
+    split_links_by: Literal["chance", "time"] = "chance"
+    """Whether --split-links goes by chance, or by time: the earliest edges are train."""
+    split_links_time: tuple[str, str] | None = None
+    """Divide the edges by time: valid links from the first time on, test links from the second."""
+    split_links_seed: int = 0
+    """Seed of --split-links by chance."""
+    split_links_relation: tuple[str, str, str] | None = None
+    """The relation whose edges are divided: source type, relation, target type; None: the only
+    one."""
+    links: tuple[str, ...] | None = None
+    """Links that are divided already: train=train.csv valid=valid.csv test=test.csv, and
+    valid_negatives=FILE for pairs that are no links."""
     strict: bool = False
     """Refuse foreign keys that point nowhere, instead of counting them (several types)."""
     skip_columns: tuple[str, ...] = ()
@@ -145,6 +160,14 @@ class Convert:
     def _splits(self) -> Any:
         from foregather.graph.convert import SplitRule
 
+        rule = self._link_rule()
+        if rule is not None:
+            if self.split is not None or self.split_time is not None:
+                raise InputError(
+                    "splits of nodes and links are made one at a time; leave out --split and "
+                    "--split-time, or the division of links"
+                )
+            return rule
         if self.split is None and self.split_seed:
             raise InputError("--split-seed has no effect without --split; leave it out")
         if self.split is None and self.split_time is None:
@@ -152,6 +175,34 @@ class Convert:
         if not self.splits:
             raise InputError("--no-splits and --split exclude each other; pass one of them")
         return SplitRule(fractions=self.split, seed=self.split_seed, times=self.split_time)
+
+    def _link_rule(self) -> Any:
+        from foregather.graph.convert.link_files import LinkFiles
+        from foregather.graph.links.rule import LinkSplit
+
+        divided = self.split_links is not None or self.split_links_time is not None
+        if self.links is not None:
+            if divided:
+                raise InputError("--links and --split-links exclude each other; pass one of them")
+            return LinkFiles.of(self.links, self.split_links_relation)
+        if divided:
+            return LinkSplit(
+                self.split_links,
+                self.split_links_time,
+                by_time=self.split_links_by == "time",
+                seed=self.split_links_seed,
+                relation=self.split_links_relation,
+            )
+        for name, given in (
+            ("by", self.split_links_by != "chance"),
+            ("seed", self.split_links_seed != 0),
+            ("relation", self.split_links_relation is not None),
+        ):
+            if given:
+                raise InputError(
+                    f"--split-links-{name} has no effect without --split-links; leave it out"
+                )
+        return None
 
     def show(self, facts: dict[str, Any]) -> str:
         """Returns the summary as text."""
@@ -177,6 +228,7 @@ class Convert:
         if "splits" in facts:
             sizes = ", ".join(f"{name} {format_count(n)}" for name, n in facts["splits"].items())
             lines.append(f"  splits: {sizes}")
+        lines += made_links(facts)
         lines += [f"  {note}" for note in facts["notes"]]
         lines.append(
             f"  {format_bytes(facts['bytes'])} in {facts['seconds']:.1f} s, "

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from foregather.cli.graphs.typed_info import typed_facts, typed_lines
+from foregather.cli.graphs.typed_info import links_text, typed_facts, typed_lines
 from foregather.graph.describe import describe, plot_degrees
 from foregather.graph.graph import Graph
 from foregather.graph.hetero.graph import is_typed_folder
@@ -105,6 +105,8 @@ def _node_lines(facts: dict[str, Any]) -> list[str]:
             lines.append(f"    class {shown:<14} {format_count(count)}")
     for name, count in facts["splits"].items():
         lines.append(f"  split        {name}: {format_count(count)}")
+    for name, entry in facts["links"].items():
+        lines.append(f"  links        {name}: {links_text(entry)}")
     return lines
 
 

@@ -8,7 +8,7 @@ from foregather.graph.hetero.graph import HeteroGraph
 from foregather.graph.hetero.names import show_edge_type
 from foregather.units import format_bytes, format_count, format_number
 
-__all__ = ["show_converted", "typed_facts", "typed_lines"]
+__all__ = ["links_text", "made_links", "show_converted", "typed_facts", "typed_lines"]
 
 
 def typed_facts(path: Path, verify: bool, plot: bool) -> dict[str, Any]:
@@ -45,7 +45,24 @@ def typed_lines(facts: dict[str, Any]) -> list[str]:
         lines += [f"    {text}" for text in _of_type(entry)]
     for entry in facts["edges"]:
         lines.append(f"  relation     {show_edge_type(tuple(entry['type']))}: {_of_edges(entry)}")
+    for entry in facts["links"]:
+        of = show_edge_type(tuple(entry["type"]))
+        lines.append(f"  links        {entry['name']} of {of}: {links_text(entry)}")
     return lines
+
+
+def links_text(entry: dict[str, Any]) -> str:
+    """What there is about one list of links."""
+    parts = [format_number(entry["num_links"], "link")]
+    if entry["labels"] is not None:
+        parts.append(f"labels {entry['labels']}")
+    if entry["time"]:
+        parts.append("times")
+    if entry["negatives"] is not None:
+        parts.append(f"{format_number(entry['negatives'], 'negative')} for all")
+    if entry["candidates"] is not None:
+        parts.append(f"{format_number(entry['candidates'], 'candidate')} each")
+    return ", ".join(parts)
 
 
 def _shape(shape: list[int]) -> str:
@@ -89,6 +106,18 @@ def _of_edges(entry: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
+def made_links(facts: dict[str, Any]) -> list[str]:
+    """What a conversion says about links that it made."""
+    if "links" not in facts:
+        return []
+    sizes = ", ".join(f"{name} {format_count(count)}" for name, count in facts["links"].items())
+    of = (
+        f" of {show_edge_type(tuple(facts['links_relation']))}" if "links_relation" in facts else ""
+    )
+    once = "; an edge and its reverse are one link" if facts.get("links_undirected") else ""
+    return [f"  links{of}: {sizes}{once}"]
+
+
 def show_converted(facts: dict[str, Any], dst: Path) -> str:
     """What `foregather convert` says about a typed graph."""
     lines = [
@@ -101,6 +130,7 @@ def show_converted(facts: dict[str, Any], dst: Path) -> str:
         lines.append(f"  ({source}, {name}, {target}): {format_count(count)} edges")
     if len(facts["relations"]) > 20:
         lines.append(f"  and {len(facts['relations']) - 20} relations more")
+    lines += made_links(facts)
     for name, count in facts["dropped"].items():
         lines.append(f"  {format_count(count)} rows of {name} were left out: an end is no node")
     lines += [f"  {note}" for note in facts["notes"]]

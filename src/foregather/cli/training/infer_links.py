@@ -73,8 +73,12 @@ class AskedLinks:
 def infer_links(asked: AskedLinks) -> dict[str, Any]:
     """Infers with the model of a run on links; what was asked is checked."""
     from foregather.observe.progress import peak_memory
-    from foregather.train.links.infer_links import infer_embeddings, infer_pairs, infer_top_k
-    from foregather.train.links.load_links import load_links
+    from foregather.train.links.inference.infer_links import (
+        infer_embeddings,
+        infer_pairs,
+        infer_top_k,
+    )
+    from foregather.train.links.inference.load_links import load_links
 
     assert asked.out is not None
     run = load_links(asked.run_folder, asked.graph, asked.trust_code)

@@ -27,6 +27,7 @@ from foregather.loader.rank_options import Mode
 from foregather.sampling.bulk import Bulk
 from foregather.sampling.identity import values_of
 from foregather.sampling.layerwise import FastGCN
+from foregather.sampling.links.excluded import Excluded, refuse_excluding
 from foregather.sampling.matrix import LayerGraph, MatrixSampler, keeps_verbs
 from foregather.sampling.sampler import Sampler
 from foregather.sampling.seeds import distinct_seeds
@@ -94,6 +95,7 @@ class DistSampler:
         epoch: int = 0,
         first_batch: int = 0,
         step: int = 1,
+        exclude: Excluded | None = None,
     ) -> Bulk:
         """Samples this rank's minibatches; a collective call, possibly with none on some ranks.
 
@@ -103,11 +105,13 @@ class DistSampler:
             epoch: number of the epoch, the same on all ranks.
             first_batch: number of this rank's first minibatch in the epoch.
             step: its minibatches have the numbers first_batch, first_batch + step, ...
+            exclude: must be None: edges are not left out over ranks yet.
 
         Raises:
             InputError: a seed is not a node of the graph.
             RankError: a rank died or stalled.
         """
+        refuse_excluding(exclude, "a topology that is sampled over ranks")
         pending = self.sample_bulk_async(
             seeds, seed=seed, epoch=epoch, first_batch=first_batch, step=step
         )

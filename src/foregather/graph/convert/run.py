@@ -15,6 +15,8 @@ import numpy as np
 
 from foregather.errors import InputError, StorageError
 from foregather.graph.convert.detect import open_features, open_source
+from foregather.graph.convert.link_files import LinkFiles
+from foregather.graph.convert.linked import convert_linked, link_wishes
 from foregather.graph.convert.nodes.join import NodeJoin
 from foregather.graph.convert.nodes.node_options import SplitRule
 from foregather.graph.convert.nodes.node_rows import NodeReader
@@ -38,6 +40,7 @@ from foregather.graph.convert.topology import (
 from foregather.graph.convert.typed.description.kind import typed_source
 from foregather.graph.convert.typed.run import convert_typed
 from foregather.graph.convert.working_memory import working_memory as _working_memory
+from foregather.graph.links.rule import LinkSplit
 from foregather.graph.on_disk.writer import FolderWriter
 from foregather.observe.progress import Progress, peak_memory
 from foregather.old_spellings import from_old_arguments, refuse_unknown
@@ -57,7 +60,7 @@ def convert(
     dtype: str = "auto",
     reading: ReadOptions | None = None,
     features: str | os.PathLike[str] | None = None,
-    splits: bool | SplitRule = True,
+    splits: bool | SplitRule | LinkSplit | LinkFiles = True,
     overwrite: bool = False,
     threads: int = 0,
     **others: Any,
@@ -80,7 +83,9 @@ def convert(
         reading: how the source is read where it does not say so: ids, number of nodes, columns,
             weights, header.
         features: a file with the node features; those of the source are left out.
-        splits: False leaves the splits out; a `SplitRule` makes new ones of the labelled nodes.
+        splits: False leaves the splits out; a `SplitRule` makes new ones of the labelled nodes; a
+            `LinkSplit` divides edges into links, only the training ones of which stay edges;
+            `LinkFiles` adds links that come divided already.
         overwrite: replace an existing graph folder.
         threads: threads of the kernels, 0 for all.
         others: fields of `reading`, which release 0.1 had as arguments; with a warning.
@@ -93,6 +98,34 @@ def convert(
     """
     asked = from_old_arguments(reading, others, ReadOptions(), "reading", "convert")
     refuse_unknown(others, convert, *(one.name for one in fields(ReadOptions)))
+    wanted, nodes = link_wishes(src, splits)
+    changes = (undirected, self_loops, dedup)
+
+    def make(folder: str | os.PathLike[str], anew: bool) -> dict[str, Any]:
+        return _convert(src, folder, memory, changes, dtype, asked, features, nodes, anew, threads)
+
+    if wanted is None:
+        return make(dst, overwrite)
+    work = _working_memory(parse_size(memory))
+    return convert_linked(
+        lambda whole: make(whole, False), src, dst, wanted, asked, work, overwrite
+    )
+
+
+def _convert(
+    src: Any,
+    dst: str | os.PathLike[str],
+    memory: str | int,
+    changes: tuple[bool | None, bool, bool],
+    dtype: str,
+    asked: ReadOptions,
+    features: str | os.PathLike[str] | None,
+    splits: bool | SplitRule,
+    overwrite: bool,
+    threads: int,
+) -> dict[str, Any]:
+    """Converts without links; `changes` are the options undirected, self_loops and dedup."""
+    undirected, self_loops, dedup = changes
     if isinstance(src, (str, os.PathLike)) and (kind := typed_source(Path(src))) is not None:
         _only_plain(kind, undirected, self_loops, dedup, dtype, asked, features)
         return convert_typed(

@@ -16,6 +16,7 @@ from foregather.graph.hetero.node_table import NodeTable
 from foregather.graph.hetero.relation import Relation
 from foregather.graph.hetero.text_ids import TextIds
 from foregather.graph.hetero.value import HeteroValue
+from foregather.graph.links.check import link_facts_of
 from foregather.graph.mapped import fetch
 
 __all__ = ["describe_typed"]
@@ -39,6 +40,11 @@ def describe_typed(graph: HeteroValue) -> dict[str, Any]:
         "edges": [
             {"type": list(name), **_of_relation(relation, graph.nodes[name[0]].num_nodes)}
             for name, relation in graph.edges.items()
+        ],
+        "links": [
+            {"type": list(name), "name": one, **link_facts_of(links)}
+            for name, lists in graph.links.items()
+            for one, links in lists.items()
         ],
         "arrays": {
             name: {

@@ -139,14 +139,15 @@ class HeteroValue:
         return find_links(name, self.links.get(edge_type, {}), of)
 
     def linked_relation(self, relation: EdgeType | None = None) -> EdgeType:
-        """The relation that links are of: the one given, or the only one.
+        """The relation that links are of: the one given, or the only one besides ways back.
 
         Raises:
             InputError: there is no such relation, or more than one to choose from.
         """
         if relation is not None:
             return find_edge_type(relation, self.edges)
-        choice = list(self.links) or list(self.edges)
+        ways_back = {(end, f"rev_{name}", start) for start, name, end in self.edges}
+        choice = list(self.links) or [one for one in self.edges if one not in ways_back]
         if len(choice) != 1:
             shown = ", ".join(show_edge_type(one) for one in choice[:8])
             more = ", ..." if len(choice) > 8 else ""

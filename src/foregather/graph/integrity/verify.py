@@ -20,6 +20,7 @@ from foregather.graph.chunks import edge_pieces, row_pieces
 from foregather.graph.graph_value import GraphValue
 from foregather.graph.integrity.check_topology import check_indptr
 from foregather.graph.integrity.file_checks import check_files
+from foregather.graph.links.check import check_links
 from foregather.graph.on_disk.folder import open_graph
 from foregather.graph.on_disk.meta import read_meta
 from foregather.observe.progress import Progress
@@ -94,6 +95,8 @@ def verify(graph: GraphValue | str | os.PathLike[str], threads: int = 0) -> Repo
     negative = _check_weights(graph)
     for name, ids in graph.splits.items():
         _check_split(name, ids, graph.num_nodes)
+    for name, links in graph.links.items():
+        check_links(f"links {name!r}", links, graph.num_nodes, graph.num_nodes)
     bad = {
         name: count
         for name, values in arrays.items()

@@ -66,8 +66,8 @@ def divide_rows(
     step: int,
     *,
     turned: bool = False,
-) -> None:
-    """Puts the edges that stay: indptr, indices and the columns.
+) -> int:
+    """Puts the edges that stay: indptr, indices and the columns; returns how many they are.
 
     Args:
         rows: the edges.
@@ -92,6 +92,7 @@ def divide_rows(
         for name, values in columns.items():
             put(name, fetch(values[piece.start : piece.end])[kept])
         base += int(before[-1])
+    return base
 
 
 def link_columns(

@@ -54,7 +54,7 @@ class LinkSplit:
                 "undirected is for a division by chance; by time every edge goes by its own time, "
                 "so leave it out"
             )
-        if not isinstance(self.seed, int) or not 0 <= self.seed < 1 << 64:
+        if type(self.seed) is not int or not 0 <= self.seed < 1 << 64:
             raise InputError(f"the seed is {self.seed!r:.40}, expected 0 to 2^64 - 1")
         if self.in_time and self.seed:
             raise InputError("a seed has no effect on a division by time; leave it out")

@@ -27,7 +27,7 @@ from foregather.graph.links.links import Links
 from foregather.graph.links.rule import NAMES, LinkSplit
 from foregather.graph.on_disk.folder import facts_of
 
-__all__ = ["back_of", "kept_columns", "split_links", "treated_undirected"]
+__all__ = ["back_of", "both_ways", "kept_columns", "split_links", "treated_undirected"]
 
 Array = npt.NDArray[Any]
 
@@ -111,10 +111,15 @@ def treated_undirected(graph: Graph, rule: LinkSplit) -> bool:
     """
     if rule.in_time or rule.undirected is False:
         return False
-    return _both_ways(graph, rule, graph.meta.get("undirected") is True)
+    return both_ways(graph, rule, graph.meta.get("undirected") is True)
 
 
-def _both_ways(rows: Any, rule: LinkSplit, said: bool) -> bool:
+def both_ways(rows: Any, rule: LinkSplit, said: bool) -> bool:
+    """Whether every edge has its reverse: `said` so, or found.
+
+    Raises:
+        InputError: that is asked for, and some edge has none.
+    """
     if said or is_symmetric(rows):
         return True
     if rule.undirected:
@@ -198,7 +203,7 @@ def _split_typed(graph: HeteroGraph, rule: LinkSplit) -> HeteroGraph:
         undirected = same and not rule.in_time and rule.undirected is not False
         if rule.undirected and not same:
             raise InputError("undirected is true, but the relation is between two node types")
-        cut = decide(own, times, rule, undirected and _both_ways(own, rule, False), STEP)
+        cut = decide(own, times, rule, undirected and both_ways(own, rule, False), STEP)
         links = Collected()
         columns = kept_columns(own.weights, own.features)
         columns |= {} if times is None else {"time": times}

@@ -71,7 +71,7 @@ class _Recipe:
         import torch
 
         task, position = self.seeds.task, self.seeds.positions(epoch, number)
-        drawn = task.draw(position, self.seeds.seed, epoch)
+        drawn = task.draw([position], self.seeds.seed, epoch)[0]
         head, tail = (
             torch.from_numpy(np.array(drawn.source)),
             torch.from_numpy(np.array(drawn.target)),

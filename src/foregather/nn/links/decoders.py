@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from foregather.errors import InputError
 
-__all__ = ["DECODERS", "Decoder", "MLPDecoder", "ProductDecoder", "make_decoder"]
+__all__ = ["DECODERS", "DECODER_LINES", "Decoder", "MLPDecoder", "ProductDecoder", "make_decoder"]
 
 _PAIRS = 1 << 18  # pairs that an MLP scores at once
 
@@ -163,6 +163,15 @@ DECODERS: dict[str, Callable[[int, int], Decoder]] = {
     "bilinear": BilinearDecoder,
     "distmult": DistMultDecoder,
     "mlp": MLPDecoder,
+}
+
+
+#: What they compute, a line each.
+DECODER_LINES = {
+    "dot": "the inner product of both rows",
+    "bilinear": "a matrix between them, so directions may differ",
+    "distmult": "a learned row for each relation between them",
+    "mlp": "two layers over both rows and their product",
 }
 
 

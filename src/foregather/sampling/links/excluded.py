@@ -20,7 +20,7 @@ from foregather.sampling.kernel_cache import GraphCache
 from foregather.sampling.links.edge_places import EdgePlaces
 from foregather.sampling.seeds import flatten
 
-__all__ = ["Entries", "Excluded", "RowOrder", "rows_of", "typed_entries"]
+__all__ = ["Entries", "Excluded", "RowOrder", "refuse_excluding", "rows_of", "typed_entries"]
 
 Int = npt.NDArray[np.int64]
 #: (ptr, target, source, edge, tree, whether sources ascend in rows)
@@ -140,6 +140,15 @@ class RowOrder:
     num_targets: int
     places: EdgePlaces
     ascending: bool
+
+
+def refuse_excluding(exclude: Excluded | None, where: str) -> None:
+    """Raises InputError where something is to be left out, and this is not done there yet."""
+    if exclude is not None:
+        raise InputError(
+            f"leaving edges out of {where} (exclude_seed_edges) is not there yet; keep the "
+            "neighbour lists in the memory of one rank, or leave it out"
+        )
 
 
 def rows_of(graph: Graph) -> RowOrder:

@@ -1,8 +1,7 @@
 """blocks: how much is computed at a time when sources meet targets, within a budget.
 
-Scores are computed in tiles of one size whatever the budget, so that their bits do not depend on
-it. The budget decides how many sources are held while all targets pass by, and with that how often
-the targets are read.
+The budget decides how many sources are held while all targets pass by, and with that how often the
+targets are read. Scores are computed in tiles of one size.
 """
 
 from dataclasses import dataclass

@@ -155,9 +155,7 @@ def describe_run(trainer: "LinkTrainer") -> list[str]:
     model = trainer.training.model
     assert isinstance(model, LinkModel)
     if learned := _learned(model):
-        count, size = (
-            sum(part) for part in zip(*((len(w), w.nbytes) for w in learned), strict=True)
-        )
+        count, size = sum(len(rows) for rows in learned), sum(rows.nbytes for rows in learned)
         found.append(
             f"{format_count(count)} nodes have learned rows ({format_bytes(4 * size)} with their "
             "gradients and Adam's moments), so the model is transductive: it knows no other nodes"

@@ -34,10 +34,21 @@ from foregather.train.samplers import make_sampler
 from foregather.train.settings import Settings
 from foregather.units import parse_count
 
-__all__ = ["LOOKUPS", "is_lookup", "make_link_loader", "make_link_model", "pair_loader"]
+__all__ = [
+    "LINK_MODELS",
+    "LOOKUPS",
+    "is_lookup",
+    "make_link_loader",
+    "make_link_model",
+    "pair_loader",
+]
 
-#: Models of learned rows alone, which need no neighbours.
-LOOKUPS = ("lightgcn", "distmult")
+#: Models of learned rows alone, which need no neighbours, with a line for people.
+LINK_MODELS = {
+    "lightgcn": "links: learned rows, averaged over a convolution without weights; layers (3)",
+    "distmult": "links: learned rows of nodes and relations, without messages",
+}
+LOOKUPS = tuple(LINK_MODELS)
 _BULK = 8
 
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from foregather import _core
 from foregather.errors import InputError, NumericError
 from foregather.graph.arrays import to_array, to_ids
 from foregather.graph.links.known import KnownLinks
@@ -90,7 +91,8 @@ def top_k_parts(
 ) -> Iterator[TopK]:
     """The k best targets of every source, some sources at a time, in order.
 
-    The result is exact, and the same for any budget: scores are computed in tiles of one size.
+    The result is exact, and with "dot" the same bits for any budget and number of threads: the
+    products of a pair are added in the order of the columns, whatever else is computed.
 
     Args:
         src_embeddings: [sources, D] array (which may be mapped) or tensor.
@@ -169,11 +171,12 @@ def _one_pass(
     scores = np.full((len(mine), k), -np.inf, dtype)
     targets = np.full((len(mine), k), -1, np.int64)
     for first in range(0, len(others), TILE_TARGETS):
-        block = _tile(fetch(others[first : first + TILE_TARGETS]), TILE_TARGETS, dtype)
-        count = min(TILE_TARGETS, len(others) - first)
+        block = np.ascontiguousarray(fetch(others[first : first + TILE_TARGETS]), dtype)
+        count = len(block)
+        turned = np.ascontiguousarray(block.T) if score == "dot" else block
         for begin in range(0, len(mine), TILE_SOURCES):
             part = slice(begin, min(begin + TILE_SOURCES, len(mine)))
-            found = _scores(rows[part], block, count, score, dtype)
+            found = _scores(rows[part], turned, count, score, dtype)
             if exclude is not None:
                 at, known = exclude.of_sources(mine[part])
                 here = (known >= first) & (known < first + count)
@@ -183,28 +186,21 @@ def _one_pass(
     return TopK(mine, targets, scores)
 
 
-def _tile(rows: Array, size: int, dtype: np.dtype[Any]) -> Tensor:
-    """Rows in a new array of a fixed size, so that every product has the same shape."""
-    made = np.zeros((size, rows.shape[1]), dtype)
-    made[: len(rows)] = rows
-    return torch.from_numpy(made)
-
-
-def _scores(rows: Array, block: Tensor, count: int, score: Score, dtype: np.dtype[Any]) -> Array:
+def _scores(rows: Array, block: Array, count: int, score: Score, dtype: np.dtype[Any]) -> Array:
+    """Scores of all pairs; for "dot" the columns of `block` are the targets, else its rows."""
+    given = np.ascontiguousarray(rows, dtype)
+    made: Array = np.empty((len(rows), count), dtype)
     if score == "dot":
-        found = _tile(rows, TILE_SOURCES, dtype) @ block.T
-        found = found[: len(rows), :count]
+        _core.pair_dots(given, block, made)
     else:
-        assert callable(score)
         with torch.no_grad():
-            given = torch.from_numpy(np.ascontiguousarray(rows, dtype))
-            found = score(given, block[:count]).detach().cpu()
-        if found.shape != (len(rows), count):
+            found = score(torch.from_numpy(given), torch.from_numpy(block)).detach().cpu()
+        if found.shape != made.shape:
             raise InputError(
                 f"the score function gave {list(found.shape)} for {len(rows)} sources and {count} "
                 "targets, expected a score for each pair"
             )
-    made = np.array(found.numpy(), dtype)
+        made[:] = found.numpy()
     if np.isnan(made).any():
         raise NumericError(
             "a score is NaN, which has no place in a list; the model has diverged or divides by "

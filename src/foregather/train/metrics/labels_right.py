@@ -98,7 +98,7 @@ def _macro(found: LabelCounts) -> float:
     return math.fsum(shown) / len(shown)
 
 
-_TASKS = ("classification", "multilabel", "link")
+_TASKS = ("classification", "multilabel")
 
 ACCURACY = Metric(
     "accuracy",

@@ -15,6 +15,7 @@ from foregather.graph.hetero.text_ids import TextIds
 from foregather.graph.hetero.value import HeteroValue
 from foregather.graph.integrity.file_checks import check_files
 from foregather.graph.integrity.verify import Report, count_nonfinite
+from foregather.graph.links.check import check_links
 from foregather.graph.mapped import fetch
 from foregather.graph.on_disk.meta import read_meta
 
@@ -47,6 +48,11 @@ def verify_typed(graph: HeteroValue, threads: int = 0) -> Report:
                 f"relation ({', '.join(edge_type)}): {negative} weights are negative, which "
                 "sampling by weight refuses"
             )
+    for edge_type, lists in graph.links.items():
+        ends = (graph.nodes[edge_type[end]].num_nodes for end in (0, 2))
+        sources, targets = ends
+        for name, links in lists.items():
+            check_links(f"links {name!r} of ({', '.join(edge_type)})", links, sources, targets)
     bad = _nonfinite(graph)
     warnings = [f"{name} holds {count} NaN or infinite numbers" for name, count in bad.items()] + (
         warnings

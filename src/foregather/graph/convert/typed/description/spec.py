@@ -19,13 +19,14 @@ from foregather.graph.convert.typed.description.kind import database_kind
 from foregather.graph.convert.typed.description.node_spec import Foreign, NodeSpec, foreign_types
 from foregather.graph.hetero.columns import BATCH_NAMES
 from foregather.graph.hetero.names import EdgeType, check_edge_type, check_name, find_node_type
+from foregather.graph.links.rule import LinkSplit
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-__all__ = ["EdgeSpec", "Spec", "TripleSpec", "read_spec"]
+__all__ = ["EdgeSpec", "Spec", "TripleSpec", "read_links", "read_spec"]
 
 _MOST_BYTES = 16 << 20
 
@@ -85,17 +86,13 @@ def read_spec(path: Path, skip_columns: Sequence[str] = ()) -> Spec:
     if database_kind(path) is not None:
         nodes, notes = plan_database(path, {}, skip_columns)
         return _checked(Spec(path.name, tuple(nodes), (), None, notes=tuple(notes)))
-    try:
-        text = tomllib.loads(read_regular(path, _MOST_BYTES).decode("utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        why = str(error).splitlines()[0] if str(error) else "unknown"
-        raise FormatError(f"{path.name} is not TOML: {why}") from error
+    text = _load(path)
     if skip_columns:
         raise InputError(
             f"--skip-columns names columns of a database, and {path.name} is a description; leave "
             "columns out there, with leave_out"
         )
-    _known(text, ("nodes", "edges", "triples", "strict", "database"), path.name)
+    _known(text, ("nodes", "edges", "triples", "strict", "database", "links"), path.name)
     folder = path.parent
     entries = text.get("nodes", {})
     edges = text.get("edges", [])
@@ -119,6 +116,47 @@ def read_spec(path: Path, skip_columns: Sequence[str] = ()) -> Spec:
     triples = _triples(text["triples"], folder) if "triples" in text else None
     strict = _flag(text, "strict", path.name)
     return _checked(Spec(path.name, tuple(found), made, triples, strict, tuple(chosen)))
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        return dict(tomllib.loads(read_regular(path, _MOST_BYTES).decode("utf-8-sig")))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        why = str(error).splitlines()[0] if str(error) else "unknown"
+        raise FormatError(f"{path.name} is not TOML: {why}") from error
+
+
+def read_links(path: Path) -> LinkSplit | None:
+    """How a description divides a relation into links; None where it does not.
+
+    Raises:
+        FormatError: it is not TOML.
+        InputError: something in [links] is unknown, missing or contradictory.
+        StorageError: it cannot be read.
+    """
+    entry = _load(path).get("links")
+    if entry is None:
+        return None
+    where = "[links]"
+    if not isinstance(entry, dict):
+        raise InputError(f"{where} is {entry!r:.80}, expected a table")
+    _known(entry, ("type", "split", "times", "by", "seed", "undirected"), where)
+    name, way = entry.get("type"), entry.get("by", "chance")
+    if way not in ("chance", "time"):
+        raise InputError(f"by of {where} is {way!r:.80}, expected 'chance' or 'time'")
+    for key in ("split", "times"):
+        if not isinstance(entry.get(key, []), list):
+            raise InputError(f"{key} of {where} is {entry[key]!r:.80}, expected a list")
+    return LinkSplit(
+        tuple(entry["split"]) if "split" in entry else None,
+        tuple(entry["times"]) if "times" in entry else None,
+        by_time=way == "time" and "split" in entry,
+        seed=entry.get("seed", 0),
+        relation=None
+        if name is None
+        else check_edge_type(tuple(name) if isinstance(name, list) else name),
+        undirected=_flag(entry, "undirected", where) if "undirected" in entry else None,
+    )
 
 
 def _checked(spec: Spec) -> Spec:

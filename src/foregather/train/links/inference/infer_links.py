@@ -15,9 +15,9 @@ import numpy.typing as npt
 from foregather.errors import InputError
 from foregather.graph.hetero.names import show_edge_type
 from foregather.targets import check_file
-from foregather.train.links.link_files import Table, check_form, read_pairs, write_table
-from foregather.train.links.link_ids import end_ids, find_relation
-from foregather.train.links.load_links import LinkRun
+from foregather.train.links.inference.link_files import Table, check_form, read_pairs, write_table
+from foregather.train.links.inference.link_ids import end_ids, find_relation
+from foregather.train.links.inference.load_links import LinkRun
 from foregather.train.links.make_links import is_lookup
 from foregather.train.links.node_rows import NodeRows, TreeScores
 from foregather.train.links.pair_scores import Rows, check_finite
@@ -161,7 +161,7 @@ def infer_embeddings(run: LinkRun, out: Path, overwrite: bool = False) -> dict[s
         InputError: every link has its own view of the graph.
         StorageError: a file exists or cannot be written.
     """
-    from foregather.train.links.link_files import write_rows_with_ids
+    from foregather.train.links.inference.link_files import write_rows_with_ids
 
     if _timed(run):
         raise InputError(

@@ -15,7 +15,7 @@ from foregather.graph.original_ids import write_id_lines
 from foregather.observe.progress import Progress
 from foregather.targets import check_replaced
 from foregather.train.exact.write import write_rows
-from foregather.train.links.link_ids import EndIds
+from foregather.train.links.inference.link_ids import EndIds
 
 __all__ = ["Table", "check_form", "read_pairs", "write_rows_with_ids", "write_table"]
 
