@@ -5,6 +5,8 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check -q
 CPP := $(wildcard csrc/*/*.[ch]pp csrc/*/*/*.[ch]pp)
 CORE := CMakeLists.txt $(CPP)
+# Tests start hundreds of processes: modules are compiled once, also where the environment says no.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help quickstart test test-slow lint format sanitize coverage bench docs stubs clean
 help:
@@ -36,7 +38,7 @@ test: $(VENV)/.dev
 
 # Enumerations, limits of memory and whole runs that take longer; CI runs them too.
 test-slow: $(VENV)/.dev
-	$(PY) -m pytest -n auto --dist worksteal -m slow
+	$(PY) -m pytest -n $(WORKERS) --dist worksteal -m slow
 
 # ---- the rest -----------------------------------------------------------------------------------
 lint: $(VENV)/.dev
