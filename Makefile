@@ -61,9 +61,13 @@ sanitize: $(VENV)/.tools
 	  $(VENV)/bin/ctest --test-dir build/sanitize-$$kind --output-on-failure || exit 1; \
 	done
 
-# Lines that tests run: of Python by the Python tests, of the core by its C++ tests.
+# Lines that tests run: of Python by the Python tests, of the core by its C++ tests. Processes that
+# tests start and ranks that they fork count, too; those that are killed leave nothing.
+COVERED ?= tests
 coverage: $(VENV)/.dev
-	$(PY) -m pytest -q -n auto --cov=foregather --cov-report=term:skip-covered --cov-report=html:build/coverage/python
+	mkdir -p build/coverage
+	COVERAGE_FILE=$(CURDIR)/build/coverage/python.data $(PY) -m pytest -q -n $(WORKERS) --dist worksteal \
+	  --cov --cov-report=term:skip-covered --cov-report=html:build/coverage/python $(COVERED)
 	$(PY) -m cmake -S . -B build/coverage/core -G Ninja -DFOREGATHER_TESTS=ON -DCMAKE_BUILD_TYPE=Debug \
 	  -DCMAKE_CXX_FLAGS="--coverage -O0" -DCMAKE_MAKE_PROGRAM="$$(realpath -s $(VENV)/bin/ninja)" >/dev/null
 	$(PY) -m cmake --build build/coverage/core
