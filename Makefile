@@ -5,6 +5,8 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check -q
 CPP := $(wildcard csrc/*/*.[ch]pp csrc/*/*/*.[ch]pp)
 CORE := CMakeLists.txt $(CPP)
+# Tests start hundreds of processes: modules are compiled once, also where the environment says no.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help quickstart test test-slow lint format sanitize coverage bench docs stubs clean
 help:
@@ -36,7 +38,7 @@ test: $(VENV)/.dev
 
 # Enumerations, limits of memory and whole runs that take longer; CI runs them too.
 test-slow: $(VENV)/.dev
-	$(PY) -m pytest -n auto --dist worksteal -m slow
+	$(PY) -m pytest -n $(WORKERS) --dist worksteal -m slow
 
 # ---- the rest -----------------------------------------------------------------------------------
 lint: $(VENV)/.dev
@@ -59,9 +61,13 @@ sanitize: $(VENV)/.tools
 	  $(VENV)/bin/ctest --test-dir build/sanitize-$$kind --output-on-failure || exit 1; \
 	done
 
-# Lines that tests run: of Python by the Python tests, of the core by its C++ tests.
+# Lines that tests run: of Python by the Python tests, of the core by its C++ tests. Processes that
+# tests start and ranks that they fork count, too; those that are killed leave nothing.
+COVERED ?= tests
 coverage: $(VENV)/.dev
-	$(PY) -m pytest -q -n auto --cov=foregather --cov-report=term:skip-covered --cov-report=html:build/coverage/python
+	mkdir -p build/coverage
+	COVERAGE_FILE=$(CURDIR)/build/coverage/python.data $(PY) -m pytest -q -n $(WORKERS) --dist worksteal \
+	  --cov --cov-report=term:skip-covered --cov-report=html:build/coverage/python $(COVERED)
 	$(PY) -m cmake -S . -B build/coverage/core -G Ninja -DFOREGATHER_TESTS=ON -DCMAKE_BUILD_TYPE=Debug \
 	  -DCMAKE_CXX_FLAGS="--coverage -O0" -DCMAKE_MAKE_PROGRAM="$$(realpath -s $(VENV)/bin/ninja)" >/dev/null
 	$(PY) -m cmake --build build/coverage/core

@@ -1,5 +1,6 @@
 """What one rank of a test world does with the command line; the functions are tasks of rank.py."""
 
+import contextlib
 import json
 import os
 import signal
@@ -8,8 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import torch._dynamo  # what the first optimiser would import
-import torch.distributed.fsdp  # noqa: F401 - imported before the forks
+import torch.distributed.fsdp  # imported before the forks
+import torch_geometric.data  # noqa: F401
 from torch import Tensor
+
+with contextlib.suppress(ImportError):  # what the first checkpoint would; absent in older torch
+    import torch.distributed.checkpoint.hf_storage  # noqa: F401
 
 from foregather.cli.main import main
 from foregather.dist.rank_batches import RankBatches

@@ -121,6 +121,7 @@ def test_the_budget_holds_with_sums_in_place_of_leaf_rows(folder):
     assert ended == [0, 0] and told[-1][-1] == "repack"
 
 
+@pytest.mark.slow
 def test_the_limit_can_be_exceeded(folder):
     """A budget of 50 % does not fit where 10 % are allowed: the test above can fail."""
     case = (percent(50), percent(10) + CONSTANT, "any", 750)

@@ -17,9 +17,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.distributed.checkpoint.api import CheckpointException
-from torch.distributed.checkpoint.state_dict_loader import load
-from torch.distributed.checkpoint.state_dict_saver import save
 
 from foregather.errors import FormatError, InputError, StorageError
 from foregather.files import (
@@ -84,7 +81,10 @@ def write_together(path: Path, shared: State, own: State, together: Together, li
         StorageError: on all ranks, if one of them cannot write or read back; existing checkpoints
             are kept.
     """
+    # here, as below: the import takes half as long as that of torch, and one rank needs none of it
+    from torch.distributed.checkpoint.api import CheckpointException
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
+    from torch.distributed.checkpoint.state_dict_saver import save
 
     unnamed = path.with_name(f"{path.name}.partial")
 
@@ -247,6 +247,7 @@ def _check_plain(path: Path) -> None:
 def _read(path: Path, rank: int, like: Like) -> tuple[dict[str, Any], dict[str, Any]]:
     """Reads shared and own state, without other ranks."""
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+    from torch.distributed.checkpoint.state_dict_loader import load
 
     _check_plain(path)
     shared, key = read_checkpoint(path / _SHARED), _key(rank)
