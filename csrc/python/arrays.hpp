@@ -97,6 +97,7 @@ void bind_synth(nb::module_& m);
 void bind_table(nb::module_& m);
 void bind_text(nb::module_& m);
 void bind_typed_layerwise(nb::module_& m);
+void bind_hgt_sample(nb::module_& m);
 void bind_typed_sample(nb::module_& m);
 void bind_varint(nb::module_& m);
 void bind_walk(nb::module_& m);

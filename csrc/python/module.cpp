@@ -84,6 +84,7 @@ NB_MODULE(_core, m) {
   python::bind_table(m);
   python::bind_text(m);
   python::bind_typed_layerwise(m);
+  python::bind_hgt_sample(m);
   python::bind_typed_sample(m);
   python::bind_varint(m);
   python::bind_walk(m);

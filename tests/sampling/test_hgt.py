@@ -19,6 +19,7 @@ from tests.sampling.helpers_hetero import (
     drawn_seeds,
     random_graph,
 )
+from tests.sampling.reference_budgets import sample_by_budgets
 from tests.sampling.reference_hgt import sample_hgt
 from tests.some import some
 
@@ -50,6 +51,32 @@ def test_it_equals_a_slow_one(data):
     )
     got = rule.sample_bulk(graph, seeds, seed=seed, epoch=epoch, first_batch=first)
     assert_same_samples(got, slowly(graph, rule, seeds, seed, epoch, first))
+
+
+@pytest.mark.parametrize("numbers", [[40, 30, 20], [300, 300], [-1, 5], [0, 9]])
+@pytest.mark.parametrize("wide", [False, True])
+def test_it_equals_numpy_where_rows_are_long(numbers, wide):
+    graph = random_graph(8, 4, 9, most_nodes=900, most_edges=20_000, wide=wide)
+    rng = np.random.default_rng(1)
+    seeds = {
+        name: [rng.integers(0, graph.nodes[name].num_nodes, size) for size in (30, 0, 7)]
+        for name in ("item", "user")
+        if name in graph.node_types
+    }
+    rule = Hgt(numbers)
+    for epoch in range(3):  # tables are used again
+        got = rule.sample_bulk(graph, seeds, seed=2**63 + 5, epoch=epoch, first_batch=4)
+        expected = sample_by_budgets(graph, rule, seeds, 2**63 + 5, epoch, 4)
+        assert_same_samples(got, expected)
+        assert sum(len(one.edges[name].row) for one in got for name in graph.edge_types) > 0
+
+
+def test_a_kernel_is_of_its_graph_and_rule():
+    one, other = (random_graph(k, types=3, relations=6, most_nodes=90) for k in (3, 4))
+    rule, seeds = Hgt([5, 5]), {"user": [np.arange(4)]}
+    for graph in (one, other, one):
+        got = rule.sample_bulk(graph, seeds, seed=1)
+        assert_same_samples(got, sample_by_budgets(graph, rule, seeds, 1))
 
 
 def test_bulk_and_threads_change_nothing():

@@ -1080,6 +1080,38 @@ class TypedLayerwise64:
     def table_bytes(self) -> int:
         """Bytes kept for all threads."""
 
+class HgtKernel32:
+    """The sampler of the Heterogeneous Graph Transformer over one graph."""
+
+    def __init__(self, num_nodes: Sequence[int], numbers: Sequence[Sequence[int]]) -> None:
+        """Numbers of nodes by type and layer."""
+
+    def add(self, source: int, target: int, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+        """Adds the next relation; types are numbers."""
+
+    def sample(self, groups: Sequence[tuple[int, Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None]], count: int, seed: int, epoch: int, first_batch: int, threads: int = 0) -> list[tuple[Any, ...]]:
+        """Minibatches as those of TypedKernel32; edges have no layers."""
+
+    @property
+    def table_bytes(self) -> int:
+        """Bytes kept for all threads."""
+
+class HgtKernel64:
+    """The sampler of the Heterogeneous Graph Transformer over one graph."""
+
+    def __init__(self, num_nodes: Sequence[int], numbers: Sequence[Sequence[int]]) -> None:
+        """Numbers of nodes by type and layer."""
+
+    def add(self, source: int, target: int, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+        """Adds the next relation; types are numbers."""
+
+    def sample(self, groups: Sequence[tuple[int, Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None]], count: int, seed: int, epoch: int, first_batch: int, threads: int = 0) -> list[tuple[Any, ...]]:
+        """Minibatches as those of TypedKernel32; edges have no layers."""
+
+    @property
+    def table_bytes(self) -> int:
+        """Bytes kept for all threads."""
+
 class TypedKernel32:
     """Bulk neighbour sampling over one graph with types."""
 

@@ -6,7 +6,7 @@ they are added up does not matter, and threads and bulk size change nothing.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,10 @@ from foregather.errors import InputError
 from foregather.graph.hetero.graph import HeteroGraph
 from foregather.graph.hetero.names import find_node_type
 from foregather.sampling.bulk import Expand
-from foregather.sampling.hetero.budgets import Budgets
 from foregather.sampling.hetero.hetero_bulk import HeteroBulk
-from foregather.sampling.hetero.inputs import seed_groups
+from foregather.sampling.hetero.inputs import sample_by
+from foregather.sampling.hetero.kernel import Kernel, make_hgt_kernel
+from foregather.sampling.kernel_cache import GraphCache
 
 __all__ = ["Hgt"]
 
@@ -45,6 +46,9 @@ class Hgt:
     """
 
     num_samples: Any
+    _kept: GraphCache[Kernel] = field(
+        default_factory=GraphCache, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         given = self.num_samples
@@ -130,12 +134,17 @@ class Hgt:
             FormatError: the graph is damaged.
             StorageError: it cannot be read.
         """
-        numbers = self.of(graph.node_types)
-        groups, count = seed_groups(self, graph, seeds, rows, times)
-        made = Budgets(graph, groups, count, threads)
-        for layer in range(self.num_layers):
-            made.take(seed, epoch, first_batch, layer, [own[layer] for own in numbers])
-        return HeteroBulk(made.samples(first_batch), seed, epoch, first_batch)
+        keys = (seed & (2**64 - 1), epoch, first_batch, threads)
+        bulk = sample_by(self._kernel, self, graph, (seeds, rows, times), keys, layers=False)
+        return replace(bulk, seed=seed)
+
+    def _kernel(self, graph: HeteroGraph) -> Kernel:
+        """The kernel of a graph."""
+
+        def make(graph: HeteroGraph) -> Kernel:
+            return make_hgt_kernel(graph, self.of(graph.node_types))
+
+        return self._kept.get(graph, make)
 
 
 def _numbers(given: Any, where: str) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ kernel walks relations as `HeteroGraph.relation` gives them: checked, in memory,
 time where times count.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,12 +20,19 @@ from foregather.sampling.hetero.fanouts import Fanouts
 from foregather.sampling.hetero.relation_weights import RelationWeights
 from foregather.sampling.layerwise import Debias
 
-__all__ = ["Kernel", "make_kernel", "make_labor_kernel", "make_layerwise_kernel"]
+__all__ = [
+    "Kernel",
+    "make_hgt_kernel",
+    "make_kernel",
+    "make_labor_kernel",
+    "make_layerwise_kernel",
+]
 
 Array = npt.NDArray[Any]
 _NodeWise: TypeAlias = _core.TypedKernel32 | _core.TypedKernel64
 _LayerWise: TypeAlias = _core.TypedLayerwise32 | _core.TypedLayerwise64
-Kernel: TypeAlias = _NodeWise | _LayerWise
+_Hgt: TypeAlias = _core.HgtKernel32 | _core.HgtKernel64
+Kernel: TypeAlias = _NodeWise | _LayerWise | _Hgt
 
 
 def make_kernel(
@@ -110,6 +117,34 @@ def make_layerwise_kernel(
         _counts(graph), sizes.num_layers, DEBIAS.index(debias), all_rows
     )
     _add_relations(kernel, graph, sizes, wide, None, _own_weights)
+    return kernel
+
+
+def make_hgt_kernel(graph: HeteroGraph, numbers: Sequence[Sequence[int]]) -> Kernel:
+    """Makes the kernel of the Heterogeneous Graph Transformer's sampler.
+
+    Args:
+        graph: the graph.
+        numbers: nodes of each type, by layer.
+
+    Raises:
+        FormatError: the graph is damaged.
+        StorageError: it cannot be read.
+    """
+    wide = _wide(graph)
+    kernel: _Hgt = (_core.HgtKernel64 if wide else _core.HgtKernel32)(
+        _counts(graph), [list(own) for own in numbers]
+    )
+    place = {name: at for at, name in enumerate(graph.node_types)}
+    for edge_type in graph.edge_types:
+        relation = graph.relation(edge_type)
+        with about(f"relation {show_edge_type(edge_type)}"):
+            kernel.add(
+                place[edge_type[0]],
+                place[edge_type[2]],
+                np.ascontiguousarray(relation.indptr),
+                np.ascontiguousarray(relation.indices, np.int64 if wide else np.uint32),
+            )
     return kernel
 
 

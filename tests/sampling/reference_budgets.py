@@ -1,4 +1,4 @@
-"""budgets: how well nodes are connected to those a minibatch already has, and draws by it.
+"""The sampler of the Heterogeneous Graph Transformer in NumPy: what its kernel must equal.
 
 k minibatches are worked on together. A node of type t in minibatch b is the number b * N_t + id, so
 sorted numbers are grouped by minibatch. A budget counts units of 2^-40: the sum of whole numbers
@@ -17,9 +17,10 @@ from foregather.errors import InputError
 from foregather.graph.hetero.graph import HeteroGraph
 from foregather.graph.hetero.relation import Relation
 from foregather.sampling.hetero.hetero_bulk import EdgeSample, HeteroSample, NodeSample
+from foregather.sampling.hetero.inputs import seed_groups
 from foregather.sampling.rows import pointer
 
-__all__ = ["Budgets"]
+__all__ = ["sample_by_budgets"]
 
 Array = npt.NDArray[Any]
 Int = npt.NDArray[np.int64]
@@ -27,6 +28,18 @@ Int = npt.NDArray[np.int64]
 _UNIT = 40  # bits of a budget of 1
 _MOST_ROWS = 1 << 22  # of a minibatch: no row adds more than 1 to a budget, so sums fit 62 bits
 _NONE = np.empty(0, np.int64)
+
+
+def sample_by_budgets(
+    graph: HeteroGraph, rule: Any, seeds: Any, seed: int, epoch: int = 0, first_batch: int = 0
+) -> list[HeteroSample]:
+    """The minibatches of `rule.sample_bulk`."""
+    groups, count = seed_groups(rule, graph, seeds, None, None)
+    numbers = rule.of(graph.node_types)
+    made = Budgets(graph, groups, count, 1)
+    for layer in range(rule.num_layers):
+        made.take(seed, epoch, first_batch, layer, [own[layer] for own in numbers])
+    return made.samples(first_batch)
 
 
 class _Type:
