@@ -46,14 +46,15 @@ struct Rows {
   [[gnu::always_inline]] static void run(const Job<T, Index>& job, std::int64_t first,
                                          std::int64_t last) {
     const std::int64_t heads = job.x.heads, width = job.x.width, values = heads * width;
+    const std::int64_t stride = job.x.stride();
     const std::int64_t* const ptr = job.lists.ptr;
     const Index* const index = job.lists.index;
     const auto row = [=](std::int64_t k) {
-      return job.x.data + static_cast<std::int64_t>(index[k]) * values;
+      return job.x.data + static_cast<std::int64_t>(index[k]) * stride;
     };
     const std::int64_t over = ptr[last];
     for (std::int64_t k = ptr[first]; k < std::min(ptr[first] + kAhead, over); ++k) {
-      prefetch_row(row(k), values);
+      prefetch_row(row(k), stride);
     }
     for (std::int64_t t = first; t < last; ++t) {
       const std::int64_t begin = ptr[t], end = ptr[t + 1];
@@ -61,12 +62,12 @@ struct Rows {
       const std::int32_t* const winner = kChosen ? job.winner + t * values : nullptr;
       const auto size = static_cast<Sum<T>>(job.mean ? end - begin : 1);
       for (std::int64_t k = begin; k < end; ++k) {
-        if (k + kAhead < over) prefetch_row(row(k + kAhead), values);
+        if (k + kAhead < over) prefetch_row(row(k + kAhead), stride);
         for (std::int64_t head = 0; head < heads; ++head) {
           const std::int64_t at = head * width;
           job.out[k * heads + head] =
-              dot<kChosen>(row(k) + at, grad + at, width, kChosen ? winner + at : nullptr,
-                           static_cast<std::int32_t>(k - begin)) /
+              dot<kChosen>(row(k) + job.x.start(head), grad + at, width,
+                           kChosen ? winner + at : nullptr, static_cast<std::int32_t>(k - begin)) /
               size;
         }
       }

@@ -2,6 +2,7 @@
 //
 //     out[k, h] = sum over c of x[source[k], h, c] * grad[t, h, c]   for k in the list of t
 //
+// (x[source[k], c] where all heads read one row),
 // which is the gradient of a weighted sum by its weights; divided by the length of the list where
 // the sum was a mean, and over those columns only whose largest value came from edge k where it was
 // a maximum. Products are added in eight lanes and the lanes in a fixed order, so the bits depend

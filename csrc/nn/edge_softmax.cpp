@@ -45,32 +45,68 @@ template <typename A, typename L>
   x = sum * low * high;
 }
 
+// Logits as they were given.
 template <typename T>
+struct Stored {
+  const T* z;
+  std::int64_t heads;
+
+  [[gnu::always_inline]] Sum<T> operator()(std::int64_t k, std::int64_t, std::int64_t h) const {
+    return widen(z[k * heads + h]);
+  }
+};
+
+// Sums of what the ends of edge k, which leads to t, have.
+template <typename T, typename Index>
+struct Ends {
+  const Index* source;
+  EndValues<T> ends;
+  std::int64_t heads;
+
+  [[gnu::always_inline]] Sum<T> sum(std::int64_t k, std::int64_t t, std::int64_t h) const {
+    const auto from = static_cast<std::int64_t>(source[k]);
+    return widen(ends.given[from * heads + h]) + widen(ends.taken[t * heads + h]);
+  }
+  [[gnu::always_inline]] Sum<T> slope(Sum<T> sum) const {
+    return sum > 0 ? Sum<T>{1} : static_cast<Sum<T>>(ends.slope);
+  }
+  [[gnu::always_inline]] Sum<T> operator()(std::int64_t k, std::int64_t t, std::int64_t h) const {
+    const Sum<T> value = sum(k, t, h);
+    return value > 0 ? value : value * static_cast<Sum<T>>(ends.slope);
+  }
+};
+
+template <typename T, typename Logit>
 struct Job {
   const std::int64_t* ptr;
   std::int64_t heads;
-  const T* z;     // or y, on the way back
+  Logit logit;
+  const T* y;     // on the way back
   const T* grad;  // on the way back
   T* out;
+  T* to_taken;  // on the way back, from ends
 };
 
-template <typename T>
+template <typename T, typename Logit>
 struct Forward {
-  [[gnu::always_inline]] static void list(const Job<T>& job, std::int64_t begin, std::int64_t end,
-                                          Sum<T>* most, Sum<T>* sums, std::vector<Sum<T>>& values) {
-    const std::int64_t heads = job.heads, count = (end - begin) * heads;
-    const T* const z = job.z + begin * heads;
+  [[gnu::always_inline]] static void list(const Job<T, Logit>& job, std::int64_t row, Sum<T>* most,
+                                          Sum<T>* sums, std::vector<Sum<T>>& values) {
+    const std::int64_t begin = job.ptr[row], heads = job.heads;
+    const std::int64_t count = (job.ptr[row + 1] - begin) * heads;
     T* const out = job.out + begin * heads;
     values.resize(static_cast<std::size_t>(count + kLanes));  // lanes may reach beyond the last
-    for (std::int64_t h = 0; h < heads; ++h) most[h] = widen(z[h]), sums[h] = 0;
+    for (std::int64_t k = 0, at = begin; k < count; k += heads, ++at) {
+      for (std::int64_t h = 0; h < heads; ++h) values[k + h] = job.logit(at, row, h);
+    }
+    for (std::int64_t h = 0; h < heads; ++h) most[h] = values[h], sums[h] = 0;
     for (std::int64_t k = 0; k < count; k += heads) {
       for (std::int64_t h = 0; h < heads; ++h) {
-        const Sum<T> value = widen(z[k + h]);
+        const Sum<T> value = values[k + h];
         most[h] = value > most[h] || value != value ? value : most[h];
       }
     }
     for (std::int64_t k = 0; k < count; k += heads) {
-      for (std::int64_t h = 0; h < heads; ++h) values[k + h] = widen(z[k + h]) - most[h];
+      for (std::int64_t h = 0; h < heads; ++h) values[k + h] -= most[h];
     }
     for (std::int64_t k = count; k < count + kLanes; ++k) values[k] = 0;
     for (std::int64_t k = 0; k < count; k += kLanes) {
@@ -87,32 +123,44 @@ struct Forward {
     }
   }
 
-  [[gnu::always_inline]] static void run(const Job<T>& job, std::int64_t first, std::int64_t last) {
+  [[gnu::always_inline]] static void run(const Job<T, Logit>& job, std::int64_t first,
+                                         std::int64_t last) {
     std::vector<Sum<T>> scratch(static_cast<std::size_t>(2 * job.heads)), values;
     for (std::int64_t row = first; row < last; ++row) {
       if (job.ptr[row] == job.ptr[row + 1]) continue;
-      list(job, job.ptr[row], job.ptr[row + 1], scratch.data(), scratch.data() + job.heads, values);
+      list(job, row, scratch.data(), scratch.data() + job.heads, values);
     }
   }
 };
 
-template <typename T>
+template <bool kEnds, typename T, typename Logit>
 struct Backward {
-  [[gnu::always_inline]] static void run(const Job<T>& job, std::int64_t first, std::int64_t last) {
+  [[gnu::always_inline]] static void run(const Job<T, Logit>& job, std::int64_t first,
+                                         std::int64_t last) {
     const std::int64_t heads = job.heads;
-    std::vector<Sum<T>> sums(static_cast<std::size_t>(heads));
+    std::vector<Sum<T>> sums(static_cast<std::size_t>(heads)), totals(sums);
     for (std::int64_t row = first; row < last; ++row) {
       std::fill(sums.begin(), sums.end(), Sum<T>{0});
-      const std::int64_t begin = job.ptr[row] * heads, end = job.ptr[row + 1] * heads;
-      for (std::int64_t k = begin; k < end; k += heads) {
+      std::fill(totals.begin(), totals.end(), Sum<T>{0});
+      const std::int64_t begin = job.ptr[row], end = job.ptr[row + 1];
+      for (std::int64_t k = begin * heads; k < end * heads; k += heads) {
         for (std::int64_t h = 0; h < heads; ++h) {
-          sums[h] += widen(job.z[k + h]) * widen(job.grad[k + h]);
+          sums[h] += widen(job.y[k + h]) * widen(job.grad[k + h]);
         }
       }
-      for (std::int64_t k = begin; k < end; k += heads) {
+      for (std::int64_t at = begin; at < end; ++at) {
         for (std::int64_t h = 0; h < heads; ++h) {
-          narrow(widen(job.z[k + h]) * (widen(job.grad[k + h]) - sums[h]), job.out[k + h]);
+          const std::int64_t k = at * heads + h;
+          Sum<T> value = widen(job.y[k]) * (widen(job.grad[k]) - sums[h]);
+          if constexpr (kEnds) {
+            value *= job.logit.slope(job.logit.sum(at, row, h));
+            totals[h] += value;
+          }
+          narrow(value, job.out[k]);
         }
+      }
+      if constexpr (kEnds) {
+        for (std::int64_t h = 0; h < heads; ++h) narrow(totals[h], job.to_taken[row * heads + h]);
       }
     }
   }
@@ -124,9 +172,9 @@ template <typename T>
 void edge_softmax(const std::int64_t* ptr, std::int64_t rows, std::int64_t heads, const T* z, T* y,
                   int threads) {
   if (heads == 0) return;
-  const Job<T> job{ptr, heads, z, nullptr, y};
+  const Job<T, Stored<T>> job{ptr, heads, {z, heads}, nullptr, nullptr, y, nullptr};
   each_block(ptr, rows, heads * 8, threads, [&](std::int64_t first, std::int64_t last) {
-    on_this_processor<Forward<T>>(job, first, last);
+    on_this_processor<Forward<T, Stored<T>>>(job, first, last);
   });
 }
 
@@ -134,9 +182,33 @@ template <typename T>
 void edge_softmax_gradient(const std::int64_t* ptr, std::int64_t rows, std::int64_t heads,
                            const T* y, const T* grad, T* out, int threads) {
   if (heads == 0) return;
-  const Job<T> job{ptr, heads, y, grad, out};
+  const Job<T, Stored<T>> job{ptr, heads, {nullptr, heads}, y, grad, out, nullptr};
   each_block(ptr, rows, heads * 2, threads, [&](std::int64_t first, std::int64_t last) {
-    on_this_processor<Backward<T>>(job, first, last);
+    on_this_processor<Backward<false, T, Stored<T>>>(job, first, last);
+  });
+}
+
+template <typename T, typename Index>
+void edge_attention(const Lists<Index>& lists, const EndValues<T>& ends, std::int64_t heads, T* y,
+                    int threads) {
+  if (heads == 0) return;
+  using Logit = Ends<T, Index>;
+  const Job<T, Logit> job{lists.ptr, heads,  {lists.index, ends, heads}, nullptr, nullptr,
+                          y,         nullptr};
+  each_block(lists.ptr, lists.rows, heads * 8, threads, [&](std::int64_t first, std::int64_t last) {
+    on_this_processor<Forward<T, Logit>>(job, first, last);
+  });
+}
+
+template <typename T, typename Index>
+void edge_attention_gradient(const Lists<Index>& lists, const EndValues<T>& ends,
+                             std::int64_t heads, const T* y, const T* grad, T* to_sum, T* to_taken,
+                             int threads) {
+  if (heads == 0) return;
+  using Logit = Ends<T, Index>;
+  const Job<T, Logit> job{lists.ptr, heads, {lists.index, ends, heads}, y, grad, to_sum, to_taken};
+  each_block(lists.ptr, lists.rows, heads * 4, threads, [&](std::int64_t first, std::int64_t last) {
+    on_this_processor<Backward<true, T, Logit>>(job, first, last);
   });
 }
 
@@ -148,5 +220,11 @@ FOREGATHER_SOFTMAX(float)
 FOREGATHER_SOFTMAX(double)
 FOREGATHER_SOFTMAX(Bfloat16)
 FOREGATHER_SOFTMAX(Float16)
+
+#define FOREGATHER_ATTENTION(T, INDEX)                                                           \
+  template void edge_attention(const Lists<INDEX>&, const EndValues<T>&, std::int64_t, T*, int); \
+  template void edge_attention_gradient(const Lists<INDEX>&, const EndValues<T>&, std::int64_t,  \
+                                        const T*, const T*, T*, T*, int);
+FOREGATHER_EACH_NUMBER(FOREGATHER_ATTENTION)
 
 }  // namespace foregather::nn

@@ -30,8 +30,7 @@ struct Pass {
     if (k >= last) return;
     const std::int64_t row = job.lists.index[k];
     if (row >= job.lists.limit) return;
-    const std::int64_t values = job.x.heads * job.x.width;
-    prefetch_row(job.x.data + row * values, values);
+    prefetch_row(job.x.data + row * job.x.stride(), job.x.stride());
   }
 
   [[gnu::always_inline]] Sum<T> weight(std::int64_t k, std::int64_t head) const {
@@ -50,11 +49,11 @@ struct Pass {
                                       std::int64_t begin, std::int64_t end, std::int64_t head,
                                       std::int64_t column, bool asking) const {
     Lanes<T> sums[sizeof...(V)] = {};
-    const std::int64_t values = job.x.heads * job.x.width;
-    const T* const x = job.x.data + column;
+    const std::int64_t stride = job.x.stride();
+    const T* const x = job.x.data + job.x.start(head) + column;
     for (std::int64_t k = begin; k < end; ++k) {
       if (asking) ask(k + kAhead);
-      const T* const from = x + static_cast<std::int64_t>(job.lists.index[k]) * values;
+      const T* const from = x + static_cast<std::int64_t>(job.lists.index[k]) * stride;
       Lanes<T> value[sizeof...(V)];
       (load(from + V * kLanes, value[V]), ...);
       if constexpr (kWeighted) {
@@ -67,24 +66,24 @@ struct Pass {
       const auto size = static_cast<Sum<T>>(end - begin);
       ((sums[V] /= size), ...);
     }
-    T* const to = job.out + row * values + column;
+    T* const to = job.out + (row * job.x.heads + head) * job.x.width + column;
     (store<T>(sums[V], to + V * kLanes), ...);
   }
 
   // Fewer columns than lanes.
   [[gnu::always_inline]] void few(std::int64_t row, std::int64_t begin, std::int64_t end,
                                   std::int64_t head, bool asking) const {
-    const std::int64_t width = job.x.width, values = job.x.heads * width;
+    const std::int64_t width = job.x.width;
     Sum<T> sums[kLanes] = {};
     for (std::int64_t k = begin; k < end; ++k) {
       if (asking) ask(k + kAhead);
-      const T* const from = job.x.data + job.lists.index[k] * values + head * width;
+      const T* const from = job.x.data + job.lists.index[k] * job.x.stride() + job.x.start(head);
       const Sum<T> w = kWeighted ? weight(k, head) : Sum<T>{1};
       for (std::int64_t j = 0; j < width; ++j) {
         sums[j] += kWeighted ? widen(from[j]) * w : widen(from[j]);
       }
     }
-    T* const to = job.out + row * values + head * width;
+    T* const to = job.out + (row * job.x.heads + head) * width;
     const auto size = static_cast<Sum<T>>(job.mean && end > begin ? end - begin : 1);
     for (std::int64_t j = 0; j < width; ++j) narrow(sums[j] / size, to[j]);
   }
@@ -99,7 +98,7 @@ struct Pass {
                       if constexpr (decltype(lanes)::size() == 0) {
                         few(row, begin, end, head, asking);
                       } else {
-                        columns(lanes, row, begin, end, head, head * job.x.width + column, asking);
+                        columns(lanes, row, begin, end, head, column, asking);
                       }
                     });
   }

@@ -9,6 +9,7 @@
 //                    w(k, h) * x[index[k], h, c],   divided by the length of the list for a mean
 //     w(k, h) = weight[edge[k], h] / size[index[k]]
 //
+// where x has the row of a source once for each head, or once for all of them (x[index[k], c]);
 // without a weight, edge or sizes: 1 for the first and the last, k for edge[k]. Products and sums
 // are formed in Sum<T>, in the order of the list, and rounded to T once. A list that is empty sums
 // to 0. The bits depend neither on threads nor on the processor.
@@ -33,12 +34,17 @@ struct Lists {
   std::int64_t limit;  ///< entries whose index is not below it are left out
 };
 
-/// A matrix of rows of `heads` times `width` values; a view.
+/// A matrix of rows of `heads` times `width` values, or of `width` values that every head reads; a
+/// view.
 template <typename T>
 struct Heads {
   T* data;
   std::int64_t heads;
   std::int64_t width;
+  bool shared = false;
+
+  std::int64_t stride() const { return shared ? width : heads * width; }
+  std::int64_t start(std::int64_t head) const { return shared ? 0 : head * width; }
 };
 
 /// Weights of edges; views.

@@ -114,33 +114,33 @@ void bind_sums(nb::module_& m) {
   m.def(
       "sum_lists",
       [](const EdgeLists& lists, int number, Address x, std::int64_t heads, std::int64_t width,
-         Address weight, Address sizes, bool mean, Address out, int threads) {
+         bool shared, Address weight, Address sizes, bool mean, Address out, int threads) {
         with_types(number, lists, [&](auto value, auto index) {
           using T = decltype(value);
           using Index = decltype(index);
-          nn::sum_lists<T, Index>(lists.as<Index>(), {at<const T>(x), heads, width},
+          nn::sum_lists<T, Index>(lists.as<Index>(), {at<const T>(x), heads, width, shared},
                                   {at<const nn::Sum<T>>(weight), at<const std::int64_t>(sizes)},
                                   mean, at<T>(out), threads);
         });
       },
       nb::arg("lists"), nb::arg("number"), nb::arg("x"), nb::arg("heads"), nb::arg("width"),
-      nb::arg("weight"), nb::arg("sizes"), nb::arg("mean"), nb::arg("out"), nb::arg("threads"),
-      "Sums of the rows of x over lists, weighted and divided as asked.");
+      nb::arg("shared"), nb::arg("weight"), nb::arg("sizes"), nb::arg("mean"), nb::arg("out"),
+      nb::arg("threads"), "Sums of the rows of x over lists, weighted and divided as asked.");
   m.def(
       "edge_dots",
       [](const EdgeLists& lists, int number, Address x, std::int64_t heads, std::int64_t width,
-         Address grad, bool mean, Address winner, Address out, int threads) {
+         bool shared, Address grad, bool mean, Address winner, Address out, int threads) {
         with_types(number, lists, [&](auto value, auto index) {
           using T = decltype(value);
           using Index = decltype(index);
-          nn::edge_dots<T, Index>(lists.as<Index>(), {at<const T>(x), heads, width},
+          nn::edge_dots<T, Index>(lists.as<Index>(), {at<const T>(x), heads, width, shared},
                                   at<const T>(grad), mean, at<const std::int32_t>(winner),
                                   at<nn::Sum<T>>(out), threads);
         });
       },
       nb::arg("lists"), nb::arg("number"), nb::arg("x"), nb::arg("heads"), nb::arg("width"),
-      nb::arg("grad"), nb::arg("mean"), nb::arg("winner"), nb::arg("out"), nb::arg("threads"),
-      "Products of the rows of x and grad at the two ends of each edge.");
+      nb::arg("shared"), nb::arg("grad"), nb::arg("mean"), nb::arg("winner"), nb::arg("out"),
+      nb::arg("threads"), "Products of the rows of x and grad at the two ends of each edge.");
 }
 
 void bind_max(nb::module_& m) {
@@ -205,6 +205,39 @@ void bind_softmax(nb::module_& m) {
       nb::arg("grad"), nb::arg("out"), nb::arg("threads"), "The gradient of edge_softmax.");
 }
 
+void bind_attention(nb::module_& m) {
+  m.def(
+      "edge_attention",
+      [](const EdgeLists& lists, int number, std::int64_t heads, Address given, Address taken,
+         double slope, Address y, int threads) {
+        with_types(number, lists, [&](auto value, auto index) {
+          using T = decltype(value);
+          using Index = decltype(index);
+          nn::edge_attention<T, Index>(lists.as<Index>(),
+                                       {at<const T>(given), at<const T>(taken), slope}, heads,
+                                       at<T>(y), threads);
+        });
+      },
+      nb::arg("lists"), nb::arg("number"), nb::arg("heads"), nb::arg("given"), nb::arg("taken"),
+      nb::arg("slope"), nb::arg("y"), nb::arg("threads"),
+      "Softmax over the edges of each target of what their two ends have.");
+  m.def(
+      "edge_attention_gradient",
+      [](const EdgeLists& lists, int number, std::int64_t heads, Address given, Address taken,
+         double slope, Address y, Address grad, Address to_sum, Address to_taken, int threads) {
+        with_types(number, lists, [&](auto value, auto index) {
+          using T = decltype(value);
+          using Index = decltype(index);
+          nn::edge_attention_gradient<T, Index>(
+              lists.as<Index>(), {at<const T>(given), at<const T>(taken), slope}, heads,
+              at<const T>(y), at<const T>(grad), at<T>(to_sum), at<T>(to_taken), threads);
+        });
+      },
+      nb::arg("lists"), nb::arg("number"), nb::arg("heads"), nb::arg("given"), nb::arg("taken"),
+      nb::arg("slope"), nb::arg("y"), nb::arg("grad"), nb::arg("to_sum"), nb::arg("to_taken"),
+      nb::arg("threads"), "The gradient of edge_attention, at edges and at targets.");
+}
+
 }  // namespace
 
 void bind_aggregate(nb::module_& m, nb::module_& testing) {
@@ -223,6 +256,7 @@ void bind_aggregate(nb::module_& m, nb::module_& testing) {
   bind_sums(m);
   bind_max(m);
   bind_softmax(m);
+  bind_attention(m);
 }
 
 }  // namespace foregather::python

@@ -30,10 +30,10 @@ def lists_by_target(from_: int, to: int, edges: int, num_sources: int, num_targe
 def lists_by_source(indptr: int, num_targets: int, source: int, edges: int, num_sources: int, ptr: int, edge: int, target: int, wide: bool, threads: int) -> None:
     """Writes the lists by source of edges whose lists by target are given."""
 
-def sum_lists(lists: EdgeLists, number: int, x: int, heads: int, width: int, weight: int, sizes: int, mean: bool, out: int, threads: int) -> None:
+def sum_lists(lists: EdgeLists, number: int, x: int, heads: int, width: int, shared: bool, weight: int, sizes: int, mean: bool, out: int, threads: int) -> None:
     """Sums of the rows of x over lists, weighted and divided as asked."""
 
-def edge_dots(lists: EdgeLists, number: int, x: int, heads: int, width: int, grad: int, mean: bool, winner: int, out: int, threads: int) -> None:
+def edge_dots(lists: EdgeLists, number: int, x: int, heads: int, width: int, shared: bool, grad: int, mean: bool, winner: int, out: int, threads: int) -> None:
     """Products of the rows of x and grad at the two ends of each edge."""
 
 def max_lists(lists: EdgeLists, number: int, x: int, width: int, weight: int, out: int, winner: int, threads: int) -> None:
@@ -47,6 +47,12 @@ def edge_softmax(ptr: int, rows: int, number: int, heads: int, z: int, y: int, t
 
 def edge_softmax_gradient(ptr: int, rows: int, number: int, heads: int, y: int, grad: int, out: int, threads: int) -> None:
     """The gradient of edge_softmax."""
+
+def edge_attention(lists: EdgeLists, number: int, heads: int, given: int, taken: int, slope: float, y: int, threads: int) -> None:
+    """Softmax over the edges of each target of what their two ends have."""
+
+def edge_attention_gradient(lists: EdgeLists, number: int, heads: int, given: int, taken: int, slope: float, y: int, grad: int, to_sum: int, to_taken: int, threads: int) -> None:
+    """The gradient of edge_attention, at edges and at targets."""
 
 @overload
 def widen_ids(node: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], row: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], col: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], edge: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], n_id: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], edge_index: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu')], e_id: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int = 0) -> None: ...

@@ -18,6 +18,8 @@ from foregather import _core
 
 __all__ = [
     "NUMBERS",
+    "edge_attention",
+    "edge_attention_gradient",
     "edge_dots",
     "edge_softmax",
     "edge_softmax_gradient",
@@ -82,6 +84,11 @@ def _kernel(schema: str, shape: Callable[..., Any]) -> Callable[..., Any]:
     return wrap
 
 
+def _shared_heads(x: Tensor, weight: Tensor | None) -> tuple[int, ...]:
+    """The number of heads whose weights share one row of x; empty if each has a row of its own."""
+    return tuple(weight.shape[1:]) if weight is not None and x.dim() == 2 else ()
+
+
 def _lists(ptr: Tensor, index: Tensor, edge: Tensor | None, limit: int) -> _core.EdgeLists:
     return _core.EdgeLists(
         ptr.data_ptr(),
@@ -125,7 +132,9 @@ def lists_by_source(
 @_kernel(
     "(Tensor x, Tensor ptr, Tensor index, Tensor? edge, SymInt limit, Tensor? weight, "
     "Tensor? sizes, bool mean) -> Tensor",
-    lambda x, ptr, *_: x.new_empty(ptr.shape[0] - 1, *x.shape[1:]),
+    lambda x, ptr, index, edge, limit, weight, *_: x.new_empty(
+        ptr.shape[0] - 1, *_shared_heads(x, weight), *x.shape[1:]
+    ),
 )
 def sum_lists(
     x: Tensor,
@@ -137,18 +146,22 @@ def sum_lists(
     sizes: Tensor | None,
     mean: bool,
 ) -> Tensor:
-    """Sums of rows [lists, ...] over lists; x is [rows, columns] or [rows, heads, columns]."""
+    """Sums of rows [lists, ...] over lists; x is [rows, columns] or [rows, heads, columns].
+
+    Weights are [edges] or [edges, heads]; with the latter, x without heads is read by each of them.
+    """
     x = x.contiguous()
-    shape = x.shape
-    out = x.new_empty((ptr.shape[0] - 1, *shape[1:]))
+    shape, shared = x.shape, _shared_heads(x, weight)
+    out = x.new_empty((ptr.shape[0] - 1, *shared, *shape[1:]))
     if weight is not None:
         weight = weight.contiguous()
     _core.sum_lists(
         _lists(ptr, index, edge, limit),
         NUMBERS[x.dtype],
         x.data_ptr(),
-        shape[1] if len(shape) == 3 else 1,
+        *(shared or shape[1:-1] or (1,)),
         shape[-1],
+        bool(shared),
         _address(weight),
         _address(sizes),
         mean,
@@ -161,22 +174,26 @@ def sum_lists(
 @_kernel(
     "(Tensor x, Tensor grad, Tensor indptr, Tensor source, bool mean, Tensor? winner) -> Tensor",
     lambda x, grad, indptr, source, *_: x.new_empty(
-        (source.shape[0], *x.shape[1:-1]), dtype=sum_dtype(x.dtype)
+        (source.shape[0], *grad.shape[1:-1]), dtype=sum_dtype(x.dtype)
     ),
 )
 def edge_dots(
     x: Tensor, grad: Tensor, indptr: Tensor, source: Tensor, mean: bool, winner: Tensor | None
 ) -> Tensor:
-    """Products of rows at both ends of each edge, [edges] or [edges, heads], in `sum_dtype`."""
+    """Products of rows at both ends of each edge, [edges] or [edges, heads], in `sum_dtype`.
+
+    `grad` is [targets, columns] or [targets, heads, columns]; x may be without heads, read by each.
+    """
     x, grad = x.contiguous(), grad.contiguous()
-    shape = x.shape
-    out = x.new_empty((source.shape[0], *shape[1:-1]), dtype=sum_dtype(x.dtype))
+    heads = grad.shape[1:-1]
+    out = x.new_empty((source.shape[0], *heads), dtype=sum_dtype(x.dtype))
     _core.edge_dots(
-        _lists(indptr, source, None, shape[0]),
+        _lists(indptr, source, None, x.shape[0]),
         NUMBERS[x.dtype],
         x.data_ptr(),
-        shape[1] if len(shape) == 3 else 1,
-        shape[-1],
+        *(heads or (1,)),
+        x.shape[-1],
+        x.dim() < grad.dim(),
         grad.data_ptr(),
         mean,
         _address(winner),
@@ -286,3 +303,62 @@ def edge_softmax_gradient(y: Tensor, grad: Tensor, indptr: Tensor) -> Tensor:
         torch.get_num_threads(),
     )
     return out
+
+
+@_kernel(
+    "(Tensor given, Tensor taken, Tensor indptr, Tensor source, float slope) -> Tensor",
+    lambda given, taken, indptr, source, slope: given.new_empty(source.shape[0], given.shape[1]),
+)
+def edge_attention(
+    given: Tensor, taken: Tensor, indptr: Tensor, source: Tensor, slope: float
+) -> Tensor:
+    """Softmax [edges, heads] over each target of leaky sums of `given` there and `taken` here."""
+    given, taken = given.contiguous(), taken.contiguous()
+    out = given.new_empty(source.shape[0], given.shape[1])
+    _core.edge_attention(
+        _lists(indptr, source, None, given.shape[0]),
+        NUMBERS[given.dtype],
+        given.shape[1],
+        given.data_ptr(),
+        taken.data_ptr(),
+        slope,
+        out.data_ptr(),
+        torch.get_num_threads(),
+    )
+    return out
+
+
+@_kernel(
+    "(Tensor given, Tensor taken, Tensor indptr, Tensor source, float slope, Tensor y, "
+    "Tensor grad) -> (Tensor, Tensor)",
+    lambda given, taken, indptr, source, slope, y, grad: (
+        y.new_empty(y.shape),
+        taken.new_empty(taken.shape),
+    ),
+)
+def edge_attention_gradient(
+    given: Tensor,
+    taken: Tensor,
+    indptr: Tensor,
+    source: Tensor,
+    slope: float,
+    y: Tensor,
+    grad: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """From the softmax and its gradient, those of the sum at each edge and of `taken`."""
+    given, taken, grad = given.contiguous(), taken.contiguous(), grad.contiguous()
+    to_sum, to_taken = torch.empty_like(y), torch.empty_like(taken)
+    _core.edge_attention_gradient(
+        _lists(indptr, source, None, given.shape[0]),
+        NUMBERS[given.dtype],
+        given.shape[1],
+        given.data_ptr(),
+        taken.data_ptr(),
+        slope,
+        y.data_ptr(),
+        grad.data_ptr(),
+        to_sum.data_ptr(),
+        to_taken.data_ptr(),
+        torch.get_num_threads(),
+    )
+    return to_sum, to_taken

@@ -12,9 +12,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from foregather.nn.accelerated.heads import (
+    edge_attention,
+    head_products,
+    mapped_twice,
+    shared_sums,
+    sums_come_first,
+)
 from foregather.nn.accelerated.hops import Hops
 from foregather.nn.accelerated.products import edge_products
-from foregather.nn.accelerated.rules import Call, add_rule
+from foregather.nn.accelerated.rules import Call, add_rule, is_linear
 from foregather.nn.aggregate import Neighborhoods, aggregate_heads, edge_softmax
 
 __all__: list[str] = []
@@ -63,6 +70,59 @@ def _finished(conv: Any, out: Tensor, x: Tensor) -> Tensor:
 
 
 def _gat(conv: Any, call: Call) -> Tensor:
+    if not _by_vectors(conv, call):
+        return _gat_by_rows(conv, call)
+    x, heads = call.x, conv.heads
+    weight = (conv.lin_src if conv.lin is None else conv.lin).weight
+    weight = weight.view(heads, conv.out_channels, -1)
+    source = _vectors(weight, conv.att_src)
+    apart = call.is_pair or conv.lin is None  # targets have rows, or a map, of their own
+    if apart:
+        map_own = (conv.lin_dst if conv.lin is None else conv.lin).weight
+        target = _vectors(map_own.view(heads, conv.out_channels, -1), conv.att_dst)
+        taken, few = call.own @ target.t(), source
+    else:
+        few = torch.cat((source, _vectors(weight, conv.att_dst)))
+    _, _, near = _edges(conv, call)
+    counts = call.sources, call.targets, near.num_edges
+    x_grad = x.requires_grad and torch.is_grad_enabled()
+    rows = None
+    if call.hops.sums_come_first(
+        sums_come_first(counts, heads, (x.shape[1], conv.out_channels), x_grad)
+    ):
+        logits = x @ few.t()
+    else:
+        rows, logits = mapped_twice(x, weight.flatten(0, 1), few)
+    if not apart:
+        taken = logits[: call.targets, heads:]
+    alpha = edge_attention(logits[:, :heads], taken, conv.negative_slope, near)
+    alpha = functional.dropout(alpha, p=conv.dropout, training=conv.training)
+    if rows is None:
+        out = head_products(shared_sums(x, alpha, near), weight)
+    else:
+        out = aggregate_heads(rows.view(-1, heads, conv.out_channels), near, alpha)
+    return _finished(conv, out.flatten(1) if conv.concat else out.mean(dim=1), call.own)
+
+
+def _vectors(weight: Tensor, att: Tensor) -> Tensor:
+    """The product of a row and the vector of a head is that of its mapped row and `att`."""
+    return torch.bmm(att.transpose(0, 1), weight).squeeze(1)
+
+
+def _by_vectors(conv: Any, call: Call) -> bool:
+    """Whether both maps are plain ones of full precision, on the CPU."""
+    maps = (conv.lin_src, conv.lin_dst) if conv.lin is None else (conv.lin,)
+    return not torch.is_autocast_enabled("cpu") and all(
+        is_linear(one)
+        and one.bias is None
+        and one.weight.device.type == "cpu"
+        and one.weight.dtype in (torch.float32, torch.float64)
+        and one.weight.dtype == call.x.dtype == call.own.dtype == conv.att_src.dtype
+        for one in maps
+    )
+
+
+def _gat_by_rows(conv: Any, call: Call) -> Tensor:
     shape = (-1, conv.heads, conv.out_channels)
     rows = (conv.lin_src if conv.lin is None else conv.lin)(call.x).view(shape)
     own = rows[: call.targets]

@@ -7,7 +7,7 @@ edges it is given; nothing else is assumed, so batches of other loaders may be u
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -33,10 +33,21 @@ class Order:
     Attributes:
         typed: it is of a batch, or of one relation of it, with types.
         sums: what stands for the rows of leaves, if the batch has none.
+        order: whether linear maps come after sums wherever they may, or before; None: where they
+            cost less. Only the proof, which must see both, says so.
     """
 
     typed = False
     sums: FirstSums | None = None
+    order: Literal["sums first", "maps first"] | None = None
+
+    def sums_come_first(self, cheaper: bool) -> bool:
+        """Whether rows are summed before they are mapped, where both give the same."""
+        return cheaper if self.order is None else self.order == "sums first"
+
+    def set_order(self, order: Literal["sums first", "maps first"] | None) -> None:
+        """Sets the order of sums and maps, of all relations if there are any."""
+        self.order = order
 
     @property
     def depth(self) -> int:

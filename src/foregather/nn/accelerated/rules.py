@@ -298,7 +298,8 @@ def _goes_last(call: Call, weight: Tensor) -> bool:
     wide, narrow = weight.shape[1], weight.shape[0]
     moved = 16 * call.edges  # a value moved along an edge costs like some products
     after = moved * wide + call.targets * wide * narrow
-    return after <= moved * narrow + call.sources * wide * narrow
+    before = moved * narrow + call.sources * wide * narrow
+    return call.hops.sums_come_first(after <= before)
 
 
 def _normalized(

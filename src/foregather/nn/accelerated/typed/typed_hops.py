@@ -8,7 +8,7 @@ before the result are the first N_t,h of each type, however the layers mix the r
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -182,6 +182,12 @@ class TypedHops(Order):
         if count == 0:
             return value.shape[0] == 2 and not value.is_floating_point()
         return self.relation_of(value) == name
+
+    def set_order(self, order: Literal["sums first", "maps first"] | None) -> None:
+        """Sets the order of sums and maps, of all relations."""
+        super().set_order(order)
+        for one in self.relations.values():
+            one.set_order(order)
 
     def made_once(self, key: Any, make: Any) -> Any:
         """What `make` gives, made once for the batch."""
