@@ -7,17 +7,19 @@ the whole difference (bar: at most 1.3 times); `small` does the same where batch
 Python is most of the work. Section `links` sets it beside PyG's LinkNeighborLoader with pyg-lib and
 no, one or two workers (bar: 8 times, by the best of these); ours draws negatives that are no links
 and leaves the links of a batch out of its edges, which PyG does not do; rows without both are
-beside it. Times and ratios are medians (least to most) over rounds, ratios paired by round: how
-many times as long as ours the other takes.
+beside it. `bare` is the same without feature rows, as where nodes have embeddings. Times and ratios
+are medians (least to most) over rounds, ratios paired by round: how many times as long as ours the
+other takes.
 
     FOREGATHER_PYG_LIB     a library with pyg-lib's sampler, where the package pyg_lib is not there
 
-    python benchmarks/links.py [--quick] [--only nodes small links] [--rounds 7] [--append]
+    python benchmarks/links.py [--quick] [--only nodes small links bare] [--rounds 7] [--append]
 """
 
 import argparse
 import sys
 import tempfile
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -27,7 +29,7 @@ from beside.links import measure_links, measure_nodes, measure_small
 from beside.rounds import HEAD, Row, keep
 from common.report import Report
 
-SECTIONS = ("nodes", "small", "links")
+SECTIONS = ("nodes", "small", "links", "bare")
 LEAST_ROUNDS = 5  # fewer make no report
 
 made_once = cache(make_case)
@@ -48,7 +50,9 @@ def measure(section: str, folder: Path, rounds: int, quick: bool) -> list[Row]:
     for sentence in peers.missing:
         if sentence.startswith("pyg-lib"):
             print(f"left out: {sentence}", flush=True)
-    return measure_links(case, peers, rounds, batches, size)
+    if section == "bare":
+        case = replace(case, name=f"{name}, no features", features=False)
+    return measure_links(section, case, peers, rounds, batches, size)
 
 
 def main() -> int:

@@ -109,12 +109,14 @@ def pyg_loader(data: Data, links: Pairs, size: int, workers: int, mode: str) -> 
     )
 
 
-def measure_links(case: Case, peers: Peers, rounds: int, batches: int, size: int) -> list[Row]:
+def measure_links(
+    what: str, case: Case, peers: Peers, rounds: int, batches: int, size: int
+) -> list[Row]:
     """Batches of links beside PyG's."""
     from foregather.interop.pyg import LinkNeighborLoader
 
     links, rows = some_links(case, batches * size), []
-    data = as_data(case)
+    data = as_data(case, None if case.features else torch.empty((case.nodes, 0)))
     for mode in ("binary", "triplet"):
         exact = Negatives(mode, exclude="positives")  # type: ignore[arg-type]
         how = {"shuffle": True, "threads": 2}
@@ -132,5 +134,5 @@ def measure_links(case: Case, peers: Peers, rounds: int, batches: int, size: int
             loader = pyg_loader(data, links, size, count, mode)
             works[f"PyG LinkNeighborLoader, {count} workers"] = epochs(loader, 2)
         label = f"{case.name}, {size} links, {mode}, 2 threads"
-        rows += compare(Cell("links", label, OURS, works, [Bar("PyG", 8)]), rounds)
+        rows += compare(Cell(what, label, OURS, works, [Bar("PyG", 8)]), rounds)
     return rows

@@ -3,13 +3,13 @@
     python tests/peers/run_pyg.py FOLDER [--table]
 
 FOLDER is a checkout of PyG (or what `git archive TAG test` makes); nothing of it is in this
-repository. The tests are imported with PyG's `NeighborLoader`, `HGTLoader` and `NeighborSampler`
-replaced and with PyG's marks of pyg-lib and torch-sparse lifted, since ours need neither; not a
-line of them is changed. Where torch-sparse is not installed, tests look edges up in a stand-in for
-its SparseTensor. A test passes, or is refused (the error that ended it is one of ours: its sentence
-is in the table), or fails; "no data" is one whose dataset could not be downloaded. Tests whose code
-names none of the three are counted and not run. Nothing else here knows one test from another. The
-exit code is 1 if one fails.
+repository. The tests are imported with PyG's `NeighborLoader`, `LinkNeighborLoader`, `HGTLoader`
+and `NeighborSampler` replaced and with PyG's marks of pyg-lib and torch-sparse lifted, since ours
+need neither; not a line of them is changed. Where torch-sparse is not installed, tests look edges
+up in a stand-in for its SparseTensor. A test passes, or is refused (the error that ended it is one
+of ours: its sentence is in the table), or fails; "no data" is one whose dataset could not be
+downloaded. Tests whose code names none of the four are counted and not run. Nothing else here knows
+one test from another. The exit code is 1 if one fails.
 """
 
 import argparse

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, from_numpy
 
-from foregather.gather.memory import gather
+from foregather.gather.memory import gather, gathered_dtype
 from foregather.graph.features import Features
 from foregather.interop.attributes import Attributes, Role, rows_of
 from foregather.interop.finish import version_of
+from foregather.loader.batches.array_pool import ArrayPool, shared_pool
 
 __all__ = ["Ahead", "Found", "Looked"]
 
@@ -66,6 +67,7 @@ class Ahead:
     ) -> None:
         self._stores = {key: own.store for key, own in attributes.items()}
         self._ids = ids
+        self._pool = shared_pool()  # memory of earlier batches, where it is free again
         self._columns: dict[tuple[Any, str], list[_Column]] = {}
         for key, own in attributes.items():
             for name, value, role, dim in own.steady():
@@ -80,7 +82,7 @@ class Ahead:
             if given is None:
                 continue
             index = self._index(place, given)
-            rows = {one.name: _rows(one, index, threads) for one in columns}
+            rows = {one.name: _rows(one, index, threads, self._pool) for one in columns}
             found[place] = Found(given, version_of(given), index, rows)
         return found
 
@@ -106,11 +108,13 @@ class Ahead:
         }
 
 
-def _rows(column: _Column, index: Tensor, threads: int) -> Tensor:
+def _rows(column: _Column, index: Tensor, threads: int, pool: ArrayPool) -> Tensor:
     value = column.value.detach()  # a gradient that came later is the loop's
     plain = type(value) is Tensor and value.ndim == 2 and value.numel() and column.dim == 0
     plain = plain and value.is_contiguous()
     if plain and value.dtype.is_floating_point and value.element_size() in (4, 8):
-        return gather(Features(value.numpy()), np.ascontiguousarray(index.numpy()), threads=threads)
+        ids, features = np.ascontiguousarray(index.numpy()), Features(value.numpy())
+        out = pool.empty((ids.size, features.width), gathered_dtype(features))
+        return gather(features, ids, from_numpy(out), threads=threads)
     rows: Tensor = rows_of(value, index, column.dim)
     return rows
