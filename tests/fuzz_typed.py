@@ -1,16 +1,18 @@
 """Readers of typed graph folders, verified or used as they are, for the fuzzer."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from foregather import convert
+from foregather import Graph, convert
 from foregather.graph.hetero import HeteroGraph
 from tests.fuzz_case import Case
 from tests.fuzz_files import with_digest
 from tests.graph.hetero.typed_graphs import typed_graph
+from tests.graph.links.linked_graphs import linked, typed_linked
 
 __all__ = ["typed_cases"]
 
@@ -29,6 +31,7 @@ def _use(folder: Path) -> None:
 def typed_cases(folder: Path) -> dict[str, Case]:
     """meta.json with and without its digest mended, and every array without block checksums."""
     graph = typed_graph().save(folder / "typed")
+    links = _linked_cases(folder)
     (graph / "checks.json").unlink()
     meta = graph / "meta.json"
     files = sorted(path.relative_to(graph) for path in graph.rglob("*.npy"))
@@ -40,7 +43,26 @@ def typed_cases(folder: Path) -> dict[str, Case]:
         ),
         **{f"typed, {file}": Case(graph / file, lambda: _use(graph), 6) for file in files},
         **_table_cases(folder / "tables"),
+        **links,
     }
+
+
+def _linked_cases(folder: Path) -> dict[str, Case]:
+    """Folders with links, plain and typed: meta.json and every array of links."""
+    found = {}
+    both: dict[str, Graph | HeteroGraph] = {"plain": linked(), "typed": typed_linked()}
+    for name, made in both.items():
+        graph = made.save(folder / f"linked-{name}")
+        (graph / "checks.json").unlink()
+
+        def read(graph: Path = graph, made: Any = made) -> None:
+            made.open(graph).verify()
+
+        meta = graph / "meta.json"
+        found[f"links, {name}, meta.json"] = Case(meta, read, 30, mend=with_digest)
+        for file in sorted(path.relative_to(graph) for path in (graph / "links").rglob("*.npy")):
+            found[f"links, {name}, {file}"] = Case(graph / file, read, 4)
+    return found
 
 
 def _table_cases(folder: Path) -> dict[str, Case]:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from foregather.errors import InputError, MissingDependencyError
 from foregather.graph.graph import Graph
 from foregather.graph.mapped import fetch, take
-from foregather.graph.on_disk.folder import facts_of
+from foregather.graph.on_disk.folder import facts_of, link_facts, version_of
 from foregather.graph.on_disk.writer import FolderWriter
 from foregather.graph.original_ids import write_original_ids
 from foregather.sampling.rows import pointer
@@ -88,7 +88,7 @@ def renumber(
     place[order] = np.arange(nodes)
     if (place < 0).any():
         raise InputError(f"order lacks node {int(place.argmin())}, expected a permutation")
-    with FolderWriter(dst, overwrite) as writer:
+    with FolderWriter(dst, overwrite, version_of(graph)) as writer:
         edges = _write_edges(writer, graph, order, place)
         for name, values in graph.stored_arrays().items():
             if name in ("indptr", "indices", "edge_weight") or name in edges:
@@ -97,6 +97,9 @@ def renumber(
                 continue
             if name.startswith("splits/"):
                 writer.put(name, np.sort(place[fetch(values)]))
+            elif name.startswith("links/"):
+                ids = not name.endswith(("/labels", "/time"))
+                writer.put(name, place[fetch(values)].astype(values.dtype) if ids else values)
             elif name.endswith("_scale") or len(values) != nodes:
                 writer.put(name, fetch(values))
             else:
@@ -108,7 +111,7 @@ def renumber(
             "row_starts": row_starts.tolist(),
             "source_digest": graph.digest,
         }
-        return writer.finish(nodes, graph.num_edges, **facts)
+        return writer.finish(nodes, graph.num_edges, **facts, **link_facts(graph))
 
 
 def _write_rows(writer: FolderWriter, name: str, values: Array, order: Int) -> None:

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from foregather.errors import InputError
 from foregather.graph.links.known import KnownLinks, known_links
-from tests.graph.links.test_links import linked, typed_linked
-from tests.graph.links.test_split import BUYS, edges_of, pairs_of
+from tests.graph.links.linked_graphs import BUYS, edges_of, linked, pairs_of, typed_linked
 
 PAIR = st.tuples(st.integers(0, 5), st.integers(0, 7))
 

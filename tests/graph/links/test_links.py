@@ -8,22 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from foregather import Graph, HeteroGraph
+from foregather import Graph, HeteroGraph, convert
+from foregather.dist.renumber import renumber
 from foregather.errors import FormatError, InputError
 from foregather.graph.links.links import Links
 from tests.fuzz_files import with_digest
-from tests.graph.links.test_split import BUYS, some_graph, typed
-
-
-def linked():
-    graph, _ = some_graph(0)
-    graph = graph.with_links("valid", [[1, 2], [3, 4]], labels=[5, 6], negatives=[[7], [8]])
-    return graph.with_links("test", np.array([[0], [29]]), candidates=[[3, 4, 5]])
-
-
-def typed_linked():
-    graph = typed().with_links("train", [[1, 2], [3, 4]], relation=BUYS, time=[5, 6])
-    return graph.with_links("test", [[11], [6]], time=[9])
+from tests.graph.links.linked_graphs import BUYS, linked, some_graph, typed, typed_linked
 
 
 def same(one, two):
@@ -210,3 +200,26 @@ def test_ids_that_are_no_nodes_are_found_without_checksums():
     both = typed()
     with pytest.raises(FormatError, match="links 'far' of .user, buys, item.: targets"):
         HeteroGraph(both.nodes, both.edges, links={BUYS: {"far": far}}).verify()
+
+
+def test_a_partition_renumbers_links(tmp_path):
+    graph = linked()
+    order = np.random.default_rng(0).permutation(30)
+    renumber(graph, order, np.array([0, 30]), tmp_path / "p", how="test")
+    made = Graph.open(tmp_path / "p")
+    made.verify()
+    for name in graph.links:
+        for mine, theirs in (
+            (made.links[name].index, graph.links[name].index),
+            (made.links[name].negatives, graph.links[name].negatives),
+            (made.links[name].candidates, graph.links[name].candidates),
+        ):
+            assert (mine is None) == (theirs is None)
+            if mine is not None:
+                np.testing.assert_array_equal(order[mine], theirs)
+
+
+def test_a_conversion_does_not_drop_links(tmp_path):
+    folder = linked().save(tmp_path / "g")
+    with pytest.raises(InputError, match=r"has links \(test, valid\), which a conversion"):
+        convert(folder, tmp_path / "h", undirected=True)

@@ -7,27 +7,11 @@ from hypothesis import strategies as st
 
 from foregather import Graph, HeteroGraph
 from foregather.errors import FormatError, InputError
-from foregather.graph.hetero import NodeTable, Relation
 from foregather.graph.links.borders import as_keys, keys_at, pair_keys
 from foregather.graph.links.split import split_links
+from tests.graph.links.linked_graphs import BACK, BUYS, edges_of, pairs_of, some_graph, typed
 
 PARTS = ("train", "valid", "test")
-
-
-def edges_of(graph):
-    """(source, target) of each stored edge."""
-    targets = np.repeat(np.arange(len(graph.indptr) - 1), np.diff(graph.indptr))
-    return list(zip(graph.indices.tolist(), targets.tolist(), strict=True))
-
-
-def pairs_of(links):
-    return list(zip(*links.index.tolist(), strict=True))
-
-
-def some_graph(seed, nodes=30, edges=200, **options):
-    rng = np.random.default_rng(seed)
-    pairs = rng.integers(0, nodes, (2, edges))
-    return Graph.from_edge_index(pairs, nodes, **options), pairs
 
 
 @given(st.integers(0, 50), st.sampled_from([40, 111, 1 << 20]), st.booleans())
@@ -92,21 +76,6 @@ def test_it_is_fair():
             counts[pair] += 1
     found = np.array(list(counts.values())) / 200
     assert abs(found.mean() - 0.25) < 0.01 and found.min() > 0.1 and found.max() < 0.4
-
-
-def typed(seed=0, reverse=True, order="source", time=True):
-    rng = np.random.default_rng(seed)
-    pairs = np.stack([rng.integers(0, 12, 90), rng.integers(0, 7, 90)])
-    times = rng.integers(0, 50, 90) if time else None
-    nodes = {"user": NodeTable.of(12, ids=[f"u{n}" for n in range(12)]), "item": NodeTable.of(7)}
-    relation = Relation.of(
-        pairs, 12, 7, time=times, weights=np.arange(90), features=np.eye(90), order=order
-    )
-    graph = HeteroGraph(nodes, {("user", "buys", "item"): relation})
-    return graph.with_reverse() if reverse else graph
-
-
-BUYS, BACK = ("user", "buys", "item"), ("item", "rev_buys", "user")
 
 
 @pytest.mark.parametrize("order", ["source", "time"])

@@ -14,7 +14,7 @@ from foregather.train.links.baselines import common_neighbours, popularity
 from foregather.train.links.blocks import plan_blocks
 from foregather.train.links.lists import LIST_METRICS, ListMeter
 from foregather.train.links.topk import score_pairs, top_k, top_k_parts
-from tests.graph.links.test_split import edges_of, some_graph
+from tests.graph.links.linked_graphs import edges_of, some_graph
 
 
 def slow_top(scores, k, known):

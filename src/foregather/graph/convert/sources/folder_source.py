@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from foregather.errors import InputError
 from foregather.graph.chunks import row_of
 from foregather.graph.convert.source import EdgeChunk, Ids, Rows, Small
 from foregather.graph.features import Features
@@ -38,6 +39,11 @@ class FolderSource:
     ids: Ids = "dense"
 
     def __init__(self, graph: Graph) -> None:
+        if graph.links:
+            raise InputError(
+                f"the graph has links ({', '.join(graph.links)}), which a conversion of it would "
+                "leave out; convert first, and divide the result into links"
+            )
         self.graph = graph
         self.name = graph.path.name if graph.path else "graph"
         self.num_nodes: int | None = graph.num_nodes
