@@ -71,7 +71,7 @@ _KNOWLEDGE = {"relation": "*", "decoder": "distmult", "both_ends": True, "loss":
 _TIMED = {
     "sampler": {"fanouts": (10,)},
     "model": {"kind": "hetero-sage", "hidden": 64, "dropout": 0.1},
-    "optimizer": {"lr": 0.003},
+    "optimizer": {"lr": 0.01},
     "typed": {"time": "edge", "temporal_strategy": "last"},
     "link": {"decoder": "mlp", "negatives": 1, "sampled": 1, "filtered": False},
 }

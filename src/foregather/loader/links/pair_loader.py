@@ -52,7 +52,7 @@ class PairBatch:
     def to(self, device: Any, non_blocking: bool = False) -> "PairBatch":
         """The same on a device."""
         held = {one.name: getattr(self, one.name) for one in fields(self)}
-        moved = {
+        moved: dict[str, Any] = {
             name: None if value is None else value.to(device, non_blocking=non_blocking)
             for name, value in held.items()
         }

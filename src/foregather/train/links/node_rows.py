@@ -100,7 +100,8 @@ class NodeRows:
             left = encoder.give(encoder.source, found)
             return left, encoder.give(encoder.schema.place, found)
         assert isinstance(encoder, OwnTypedEncoder)
-        batch = whole_batch(graph, _Ends(graph, encoder.ends[1]), self.settings, self._hops())
+        target: Any = _Ends(graph, encoder.ends[1])
+        batch = whole_batch(graph, target, self.settings, self._hops())
         made: tuple[Tensor, Tensor] = encoder(batch.to(_device(encoder)))
         return made
 

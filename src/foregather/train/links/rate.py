@@ -167,10 +167,10 @@ def rate_rows(rows: Rows, data: LinkData, role: str, rating: Rating) -> float:
 def rate_pairs(score: Score, data: LinkData, role: str, rating: Rating) -> float:
     """The metric of a split against given or drawn negatives; arguments as of `rate_rows`."""
     links = data.splits[role]
-    positive = score(*links.index, links.relation, links.time)
+    positive = score(links.index[0], links.index[1], links.relation, links.time)
     if rating.kind == "pool":
         assert links.pool is not None
-        negative = score(*links.pool, None, None)
+        negative = score(links.pool[0], links.pool[1], None, None)
     else:
         others = links.candidates if rating.kind == "given" else draw(data, links, rating)
         assert others is not None

@@ -1,6 +1,7 @@
 """linking: the trainer for links, of plain and typed graphs, on one rank."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +151,10 @@ class LinkTrainer(ResumableEpochs):
         optimizer, scheduler = make_optimizer(
             model.parameters(), settings.optimizer, settings.train.epochs
         )
-        goal = LinkGoal(Linking(settings.model.hidden, settings.link), self._metric)
+        link = settings.link
+        if settings.model.kind == "distmult":  # which has its own
+            link = replace(link, decoder="distmult")
+        goal = LinkGoal(Linking(settings.model.hidden, link), self._metric)
         training = LinkTraining(
             model,
             loader,
