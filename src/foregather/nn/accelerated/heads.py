@@ -111,7 +111,7 @@ class _SharedSums(torch.autograd.Function):
 
 
 def head_products(x: Tensor, weight: Tensor) -> Tensor:
-    """x [rows, heads, columns] mapped by `weight` [heads, channels, columns], head by head."""
+    """X [rows, heads, columns] mapped by `weight` [heads, channels, columns], head by head."""
     out: Tensor = _HeadProducts.apply(x, weight)  # type: ignore[no-untyped-call]
     return out
 
@@ -142,7 +142,7 @@ class _HeadProducts(torch.autograd.Function):
 
 
 def mapped_twice(x: Tensor, weight: Tensor, few: Tensor) -> tuple[Tensor, Tensor]:
-    """x mapped by a weight and by another of few rows, whose gradients of x are one sum."""
+    """X mapped by a weight and by another of few rows, whose gradients of x are one sum."""
     out: tuple[Tensor, Tensor] = _MappedTwice.apply(x, weight, few)  # type: ignore[no-untyped-call]
     return out
 
