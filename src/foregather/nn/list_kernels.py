@@ -159,7 +159,7 @@ def sum_lists(
         _lists(ptr, index, edge, limit),
         NUMBERS[x.dtype],
         x.data_ptr(),
-        *(shared or shape[1:-1] or (1,)),
+        (*shared, *shape[1:-1], 1)[0],  # heads
         shape[-1],
         bool(shared),
         _address(weight),
@@ -191,7 +191,7 @@ def edge_dots(
         _lists(indptr, source, None, x.shape[0]),
         NUMBERS[x.dtype],
         x.data_ptr(),
-        *(heads or (1,)),
+        (*heads, 1)[0],
         x.shape[-1],
         x.dim() < grad.dim(),
         grad.data_ptr(),

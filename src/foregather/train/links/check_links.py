@@ -162,7 +162,7 @@ def describe_run(trainer: "LinkTrainer") -> list[str]:
         )
     if data.edge_type is not None and settings.model.kind == "sage":
         found.append("the graph has node types, so the model sage is hetero-sage")
-    graph = data.graph
+    graph: Any = data.graph  # links by name, or by relation and name
     lists = (
         [graph.links.get(one, {}) for one in data.relations] if data.relations else [graph.links]
     )
