@@ -28,7 +28,7 @@ def folders(tmp_path_factory):
     ("graph", "changes", "expected"),
     [
         ("none", {"link": {"relation": "user, bought, item"}}, "none that are held out"),
-        ("none", {}, "link.relation is not given, and there are 2"),
+        ("none", {}, "has no links .train. and none that are held out"),
         ("shop", {"link": {"relation": "user, sold, item"}}, "link.relation: "),
         ("plain", {"link": {"relation": "a, b, c"}}, "the graph is plain and has one kind"),
         ("shop", {"link": {"both_ends": True}}, "for links between nodes of one type"),

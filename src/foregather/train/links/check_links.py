@@ -162,14 +162,19 @@ def describe_run(trainer: "LinkTrainer") -> list[str]:
         )
     if data.edge_type is not None and settings.model.kind == "sage":
         found.append("the graph has node types, so the model sage is hetero-sage")
-    graph: Any = data.graph  # links by name, or by relation and name
-    lists = (
-        [graph.links.get(one, {}) for one in data.relations] if data.relations else [graph.links]
-    )
-    if any(getattr(one, "labels", None) is not None for part in lists for one in part.values()):
+    if _labelled(data):
         found.append("the links have labels, which are not used: whether they exist is learned")
     found += _leaks(trainer)
     return found
+
+
+def _labelled(data: LinkData) -> bool:
+    """Whether links have labels."""
+    if isinstance(data.graph, HeteroGraph):
+        lists = [data.graph.links[one] for one in data.relations if one in data.graph.links]
+    else:
+        lists = [data.graph.links]
+    return any(one.labels is not None for part in lists for one in part.values())
 
 
 def _learned(model: LinkModel) -> list[Tensor]:
