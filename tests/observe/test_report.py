@@ -44,14 +44,14 @@ def test_the_page_has_everything_and_asks_for_nothing(run):
     page = (run / "report.html").read_text(encoding="utf-8")
     assert len(page) < 2_000_000
     for title in (
-        "Loss", "Accuracy", "Where the training thread was", "Reads against the lower bound",
+        "Loss", "accuracy", "Where the training thread was", "Reads against the lower bound",
         "Miss curve: reads per batch by cache size", "Pipeline of the first batches",
     ):  # fmt: skip
         assert f'aria-label="{title}"' in page
     assert "default-src 'none'" in page and "<script" not in page
     assert not re.search(r"""(src|href|url)\s*[=(]\s*["']?""", page.split("<pre>")[0])
     names = {path.name for path in (run / "plots").iterdir()}
-    assert {"loss.svg", "accuracy.svg", "stages.svg", "curve.svg", "timeline.svg"} <= names
+    assert {"loss.svg", "scores.svg", "stages.svg", "curve.svg", "timeline.svg"} <= names
     for path in (run / "plots").iterdir():
         ElementTree.fromstring(path.read_text(encoding="utf-8"))  # well-formed on its own
 

@@ -10,7 +10,7 @@ from foregather.train.run import Run
 from foregather.train.run_loop import conduct
 from tests.train.runs import records, settings_of, small_folder, train
 
-NAMES = ("loss", "train", "valid", "seconds", "waited", "bytes")
+NAMES = ("loss", "accuracy/train", "accuracy/valid", "seconds", "waited", "bytes")
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,9 @@ def shown(run):
 
 def expected(run):
     return {
-        name: [(record["epoch"], pytest.approx(record[name])) for record in records(run)]
+        name: [
+            (record["epoch"], pytest.approx(record[name.split("/")[-1]])) for record in records(run)
+        ]
         for name in NAMES
     }
 

@@ -31,4 +31,5 @@ def test_several_classes_at_the_same_time(tmp_path):
     labels = np.eye(3, dtype=np.int8)[shop().nodes["user"].labels]
     path = shop_folder(tmp_path / "g.fg", labels=labels)
     facts = train_typed(typed_settings(path, tmp_path / "r"))
-    assert facts["scored"] == "exact" and 0.5 < facts["baseline"]["test"] < 0.8
+    assert facts["scored"] == "exact" and facts["metric"] == "micro_f1"
+    assert facts["baseline"]["test"] == 0.5  # all three to everyone: one of them is right

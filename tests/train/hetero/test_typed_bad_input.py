@@ -64,7 +64,7 @@ def test_settings_that_do_not_fit_the_graph(folder, tmp_path, typed, words):
         ({"splits": {}}, {}, "'user' has labels, but no such split"),
         ({"splits": {"train": []}}, {}, "the split 'train' has no nodes"),
         ({"labels": np.full(240, -1)}, {}, "every label is missing"),
-        ({"labels": np.zeros(240, np.float32)}, {}, "labels are float32, expected classes"),
+        ({"labels": np.full(240, np.nan, np.float32)}, {}, "a label that is missing"),
         ({"time": None}, {"time": "edge"}, "'user' has no times, so nothing says what its seeds"),
     ],
 )
