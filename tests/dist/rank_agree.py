@@ -186,7 +186,10 @@ def settings(odd: bool, grid: Grid) -> dict[str, str]:
             old = replace(old, time="node")  # they are refused without
         other: Any = {section: replace(old, **{key: other_value(name, value)})}
         usual: Any = {section: old}
-        made = replace(Settings(), **(other if odd else usual))
+        rest: Any = {}
+        if section == "link":
+            rest["train"] = replace(Settings().train, task="link")  # they are refused without
+        made = replace(Settings(), **rest, **(other if odd else usual))
         found[name] = refused(partial(together.agree, shared_facts(made)))
     return found
 

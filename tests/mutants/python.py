@@ -98,8 +98,8 @@ PYTHON = [
         "interop/test_disjoint.py",
         (
             "trees: keyed from the first row of the batch on",
-            "rows = [input_id for _, input_id in dealt]",
-            "rows = [input_id - input_id[:1] for _, input_id in dealt]",
+            "rows = [tree_rows(one) for one in dealt]",
+            "rows = [tree_rows(one) - tree_rows(one)[:1] for one in dealt]",
         ),
     ),
     *mutants(

@@ -333,7 +333,7 @@ def test_models_of_the_user_and_of_pyg(folder, tmp_path):
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (ModelSettings("sagee"), "expected sage, mlp or module:Class"),
+        (ModelSettings("sagee"), "'sagee', expected one of sage, gcn, gat"),
         (ModelSettings("no_such_module:A"), "there is no module no_such_module"),
         (ModelSettings("torch.nn:Lineare"), "torch.nn has no Lineare"),
         (ModelSettings("torch.nn:Linear", options={"a": 1}), "cannot be made with"),
@@ -349,8 +349,9 @@ def test_models_that_are_refused(folder, tmp_path, model, words):
 
 def test_batches_that_the_model_cannot_take(folder, tmp_path):
     layers = SamplerSettings("full", (1, 1), options={"expand": "per-layer"})
+    own = ModelSettings("torch_geometric.nn:GCN")  # models by name take batches in layers
     with pytest.raises(InputError, match="no edge_index"):
-        Run.create(settings_of(folder, tmp_path / "r", sampler=layers))
+        Run.create(settings_of(folder, tmp_path / "r", sampler=layers, model=own))
     unknown = SamplerSettings("full", (1, 1), options={"expnad": "once"})
     with pytest.raises(InputError, match="sampler.options has expnad, but full takes"):
         Run.create(settings_of(folder, tmp_path / "r", sampler=unknown))

@@ -195,7 +195,7 @@ def test_edges_to_nowhere_are_refused_or_counted(shop, tmp_path):
         ({"items": {**ITEMS, "sku": [7, None, 8]}}, "has no id in row 2"),
         ({"users": {**USERS, "since": [1.5, 2, 3]}}, "holds double, expected whole numbers"),
         ({"users": {**USERS, "since": [1, None, 3]}}, "has no time in row 2"),
-        ({"users": {**USERS, "since": ["x", "y", "z"]}}, "holds string, expected whole numbers"),
+        ({"users": {**USERS, "since": ["x", "y", "z"]}}, "holds 'x' in row 1, expected whole"),
         ({"users": {**USERS, "age": ["x", "y", "z"]}}, "holds string, expected numbers"),
         ({"bought": {**BOUGHT, "what": ["p", "q", "r"]}}, "the ids of its node type are integers"),
         ({"bought": {**BOUGHT, "w": [1.0, None, 2.0]}}, "edge 1 has weight nan, expected a finite"),

@@ -12,15 +12,15 @@ from foregather.nn.hetero.encode import TypeEncoder
 from foregather.nn.hetero.model import TypedModel
 from foregather.nn.hetero.schema import ArraySchema, Schema, TypeSchema
 from foregather.train.hetero.describe_arrays import check_schema, describe_arrays, set_numbers
-from foregather.train.hetero.task import Task
 from tests.some import some
 from tests.train.hetero.shop import shop
+from tests.train.hetero.tasks import classes_of
 
 
 def of(nodes, meta=None, **options):
     graph = HeteroGraph(nodes, {}, meta or {})
     name = next(iter(graph.nodes))
-    task = Task(name, graph.nodes[name], 2, None)
+    task = classes_of(graph, name, 2)
     schema = describe_arrays(graph, task, **options)
     model = TypedModel(schema, [], 5, 0.0).double()
     set_numbers(model, graph)
@@ -110,7 +110,7 @@ def test_relative_time_tells_how_long_ago():
 
 def test_a_schema_survives_json():
     graph = shop()
-    schema = describe_arrays(graph, Task("user", graph.nodes["user"], 3, None), "asked", True)
+    schema = describe_arrays(graph, classes_of(graph, "user", 3), "asked", True)
     assert Schema.from_dict(schema.as_dict()) == schema
     assert Schema.from_dict(json.loads(json.dumps(schema.as_dict()))) == schema
     for broken in some(

@@ -11,14 +11,14 @@ from foregather.nn.hetero.by_name import TYPED_MODELS, make_typed_model
 from foregather.nn.hetero.hops import Hops
 from foregather.nn.hetero.schema import Schema, TypeSchema
 from foregather.train.hetero.describe_arrays import describe_arrays, set_numbers
-from foregather.train.hetero.task import Task
 from tests.some import some
 from tests.train.hetero.shop import shop
+from tests.train.hetero.tasks import classes_of
 
 
 def made(kind, layers=2, graph=None, **options):
     graph = graph or shop()
-    task = Task("user", graph.nodes["user"], 3, None)
+    task = classes_of(graph, "user", 3)
     schema = describe_arrays(graph, task)
     torch.manual_seed(1)
     model = make_typed_model(kind, schema, 8, layers, options=options).double().eval()
@@ -159,7 +159,7 @@ def test_names_of_any_kind_are_no_problem():
         ("x.y", "type", "a"): Relation.of([[0, 1], [2, 3]], 2, 4),
     }
     graph = HeteroGraph(nodes, edges)
-    task = Task("a", graph.nodes["a"], 3, None)
+    task = classes_of(graph, "a", 3)
     for kind in some(TYPED_MODELS):
         model = make_typed_model(kind, describe_arrays(graph, task), 8, 2)
         batch = next(iter(HeteroLoader(graph, [-1, -1], "a", 4)))
