@@ -1,5 +1,7 @@
 #include "nn/edge_dots.hpp"
 
+#include <type_traits>
+
 #include "nn/processor.hpp"
 #include "nn/row_split.hpp"
 
@@ -16,29 +18,35 @@ struct Job {
   Sum<T>* out;
 };
 
-// The product of one head of two rows; with kChosen over the columns that `place` won.
-template <bool kChosen, typename T>
-[[gnu::always_inline]] inline Sum<T> dot(const T* x, const T* grad, std::int64_t width,
-                                         const std::int32_t* winner, std::int32_t place) {
-  Lanes<T> sums = {};
+// The products of kHeads heads of two rows, side by side so that no addition waits for the one
+// before; x goes on by `step` from head to head. With kChosen over the columns that `place` won.
+template <int kHeads, bool kChosen, typename T>
+[[gnu::always_inline]] inline void dots(const T* x, std::int64_t step, const T* grad,
+                                        std::int64_t width, const std::int32_t* winner,
+                                        std::int32_t place, Sum<T>* out) {
+  Lanes<T> sums[kHeads] = {};
   std::int64_t j = 0;
   for (; j + kLanes <= width; j += kLanes) {
-    Lanes<T> a, b;
-    load(x + j, a);
-    load(grad + j, b);
-    a *= b;
-    if constexpr (kChosen) {
-      detail::Ints won;
-      std::memcpy(&won, winner + j, sizeof won);
-      a = __builtin_convertvector(won == place, Mask<T>) ? a : Lanes<T>{};
+    for (int h = 0; h < kHeads; ++h) {
+      Lanes<T> a, b;
+      load(x + h * step + j, a);
+      load(grad + h * width + j, b);
+      a *= b;
+      if constexpr (kChosen) {
+        detail::Ints won;
+        std::memcpy(&won, winner + h * width + j, sizeof won);
+        a = __builtin_convertvector(won == place, Mask<T>) ? a : Lanes<T>{};
+      }
+      sums[h] += a;
     }
-    sums += a;
   }
-  Sum<T> sum = sum_lanes(sums);
+  for (int h = 0; h < kHeads; ++h) out[h] = sum_lanes(sums[h]);
   for (; j < width; ++j) {
-    if (!kChosen || winner[j] == place) sum += widen(x[j]) * widen(grad[j]);
+    for (int h = 0; h < kHeads; ++h) {
+      if (kChosen && winner[h * width + j] != place) continue;
+      out[h] += widen(x[h * step + j]) * widen(grad[h * width + j]);
+    }
   }
-  return sum;
 }
 
 template <bool kChosen, typename T, typename Index>
@@ -60,16 +68,21 @@ struct Rows {
       const std::int64_t begin = ptr[t], end = ptr[t + 1];
       const T* const grad = job.grad + t * values;
       const std::int32_t* const winner = kChosen ? job.winner + t * values : nullptr;
-      const auto size = static_cast<Sum<T>>(job.mean ? end - begin : 1);
+      const auto size = static_cast<Sum<T>>(end - begin);
+      const std::int64_t step = job.x.start(1);
       for (std::int64_t k = begin; k < end; ++k) {
         if (k + kAhead < over) prefetch_row(row(k + kAhead), stride);
-        for (std::int64_t head = 0; head < heads; ++head) {
+        const auto place = static_cast<std::int32_t>(k - begin);
+        Sum<T>* const out = job.out + k * heads;
+        const auto some = [&](auto count, std::int64_t head) {
           const std::int64_t at = head * width;
-          job.out[k * heads + head] =
-              dot<kChosen>(row(k) + job.x.start(head), grad + at, width,
-                           kChosen ? winner + at : nullptr, static_cast<std::int32_t>(k - begin)) /
-              size;
-        }
+          dots<decltype(count)::value, kChosen>(row(k) + job.x.start(head), step, grad + at, width,
+                                                kChosen ? winner + at : nullptr, place, out + head);
+        };
+        std::int64_t head = 0;
+        for (; head + 4 <= heads; head += 4) some(std::integral_constant<int, 4>{}, head);
+        for (; head < heads; ++head) some(std::integral_constant<int, 1>{}, head);
+        for (head = 0; head < heads && job.mean; ++head) out[head] /= size;
       }
     }
   }

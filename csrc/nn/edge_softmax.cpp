@@ -87,11 +87,12 @@ struct Job {
   T* to_taken;  // on the way back, from ends
 };
 
-template <typename T, typename Logit>
+// kHeads is the number of heads where that is known, so that their loops need not be; or 0.
+template <int kHeads, typename T, typename Logit>
 struct Forward {
   [[gnu::always_inline]] static void list(const Job<T, Logit>& job, std::int64_t row, Sum<T>* most,
                                           Sum<T>* sums, std::vector<Sum<T>>& values) {
-    const std::int64_t begin = job.ptr[row], heads = job.heads;
+    const std::int64_t begin = job.ptr[row], heads = kHeads > 0 ? kHeads : job.heads;
     const std::int64_t count = (job.ptr[row + 1] - begin) * heads;
     T* const out = job.out + begin * heads;
     values.resize(static_cast<std::size_t>(count + kLanes));  // lanes may reach beyond the last
@@ -133,11 +134,11 @@ struct Forward {
   }
 };
 
-template <bool kEnds, typename T, typename Logit>
+template <int kHeads, bool kEnds, typename T, typename Logit>
 struct Backward {
   [[gnu::always_inline]] static void run(const Job<T, Logit>& job, std::int64_t first,
                                          std::int64_t last) {
-    const std::int64_t heads = job.heads;
+    const std::int64_t heads = kHeads > 0 ? kHeads : job.heads;
     std::vector<Sum<T>> sums(static_cast<std::size_t>(heads)), totals(sums);
     for (std::int64_t row = first; row < last; ++row) {
       std::fill(sums.begin(), sums.end(), Sum<T>{0});
@@ -174,7 +175,7 @@ void edge_softmax(const std::int64_t* ptr, std::int64_t rows, std::int64_t heads
   if (heads == 0) return;
   const Job<T, Stored<T>> job{ptr, heads, {z, heads}, nullptr, nullptr, y, nullptr};
   each_block(ptr, rows, heads * 8, threads, [&](std::int64_t first, std::int64_t last) {
-    on_this_processor<Forward<T, Stored<T>>>(job, first, last);
+    on_this_processor<Forward<0, T, Stored<T>>>(job, first, last);
   });
 }
 
@@ -184,7 +185,7 @@ void edge_softmax_gradient(const std::int64_t* ptr, std::int64_t rows, std::int6
   if (heads == 0) return;
   const Job<T, Stored<T>> job{ptr, heads, {nullptr, heads}, y, grad, out, nullptr};
   each_block(ptr, rows, heads * 2, threads, [&](std::int64_t first, std::int64_t last) {
-    on_this_processor<Backward<false, T, Stored<T>>>(job, first, last);
+    on_this_processor<Backward<0, false, T, Stored<T>>>(job, first, last);
   });
 }
 
@@ -196,7 +197,9 @@ void edge_attention(const Lists<Index>& lists, const EndValues<T>& ends, std::in
   const Job<T, Logit> job{lists.ptr, heads,  {lists.index, ends, heads}, nullptr, nullptr,
                           y,         nullptr};
   each_block(lists.ptr, lists.rows, heads * 8, threads, [&](std::int64_t first, std::int64_t last) {
-    on_this_processor<Forward<T, Logit>>(job, first, last);
+    if (heads == 4) return on_this_processor<Forward<4, T, Logit>>(job, first, last);
+    if (heads == 8) return on_this_processor<Forward<8, T, Logit>>(job, first, last);
+    on_this_processor<Forward<0, T, Logit>>(job, first, last);
   });
 }
 
@@ -208,7 +211,9 @@ void edge_attention_gradient(const Lists<Index>& lists, const EndValues<T>& ends
   using Logit = Ends<T, Index>;
   const Job<T, Logit> job{lists.ptr, heads, {lists.index, ends, heads}, y, grad, to_sum, to_taken};
   each_block(lists.ptr, lists.rows, heads * 4, threads, [&](std::int64_t first, std::int64_t last) {
-    on_this_processor<Backward<true, T, Logit>>(job, first, last);
+    if (heads == 4) return on_this_processor<Backward<4, true, T, Logit>>(job, first, last);
+    if (heads == 8) return on_this_processor<Backward<8, true, T, Logit>>(job, first, last);
+    on_this_processor<Backward<0, true, T, Logit>>(job, first, last);
   });
 }
 

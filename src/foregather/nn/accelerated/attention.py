@@ -84,12 +84,10 @@ def _gat(conv: Any, call: Call) -> Tensor:
     else:
         few = torch.cat((source, _vectors(weight, conv.att_dst)))
     _, _, near = _edges(conv, call)
-    counts = call.sources, call.targets, near.num_edges
-    x_grad = x.requires_grad and torch.is_grad_enabled()
+    counts, widths = (call.sources, call.targets, near.num_edges), (x.shape[1], conv.out_channels)
+    grads = torch.is_grad_enabled(), torch.is_grad_enabled() and x.requires_grad
     rows = None
-    if call.hops.sums_come_first(
-        sums_come_first(counts, heads, (x.shape[1], conv.out_channels), x_grad)
-    ):
+    if call.hops.sums_come_first(sums_come_first(counts, heads, widths, grads)):
         logits = x @ few.t()
     else:
         rows, logits = mapped_twice(x, weight.flatten(0, 1), few)

@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from foregather.loader.batches.first_sums import FirstSums
 from foregather.nn.accelerated.hops import Hops
+from foregather.nn.accelerated.own import aggregate_and_own
 from foregather.nn.accelerated.plan import Ended, Role, parts_of
 from foregather.nn.aggregate import Neighborhoods, aggregate
 from foregather.nn.sage import SAGEConv as OwnSAGEConv
@@ -92,6 +93,12 @@ class Call:
         if sums is None or sums.unfit(self.given.get("x")) is not None:
             return None
         return sums
+
+    def aggregate_and_own(self, reduce: str, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Rows of the sources reduced over the edges of each target, and those of the targets."""
+        if self.is_pair or self.sums is not None:
+            return self.aggregate(self.x, reduce, weight), self.own
+        return aggregate_and_own(self.x, self.neighborhoods, reduce, weight)
 
     def aggregate(self, rows: Tensor, reduce: str, weight: Tensor | None = None) -> Tensor:
         """Rows reduced over the edges of each target."""
@@ -214,18 +221,20 @@ def _reduction(conv: Any) -> str | None:
 
 
 def _sage(conv: Any, call: Call) -> Tensor:
-    x = call.x
-    sources = conv.lin(x).relu() if conv.project else x
-    out: Tensor = conv.lin_l(call.aggregate(sources, _reduction(conv) or ""))
+    how = _reduction(conv) or ""
+    if conv.project:
+        total, own = call.aggregate(conv.lin(call.x).relu(), how), call.own
+    else:
+        total, own = call.aggregate_and_own(how)
+    out: Tensor = conv.lin_l(total)
     if conv.root_weight:
-        out = out + conv.lin_r(call.own)
+        out = out + conv.lin_r(own)
     return functional.normalize(out, p=2.0, dim=-1) if conv.normalize else out
 
 
 def _own_sage(conv: OwnSAGEConv, call: Call) -> Tensor:
-    x = call.x
-    own = conv.own(x[: call.targets])
-    return torch.add(own, conv.neighbour(call.aggregate(x, "mean")))
+    total, own = call.aggregate_and_own("mean")
+    return torch.add(conv.own(own), conv.neighbour(total))
 
 
 # ---- GraphConv, GIN -------------------------------------------------------------------------
@@ -240,18 +249,23 @@ def _graph(conv: Any, call: Call) -> Tensor:
     x, near = call.x, call.neighborhoods
     weight, how = call.weight(x.dtype), _reduction(conv) or ""
     if weight is None or how == "sum":
-        total = call.aggregate(x, how, weight)
+        total, own = call.aggregate_and_own(how, weight)
     else:  # a mean of weighted rows, over their number
         count = near.indptr.diff().clamp(min=1).to(x.dtype)
-        total = call.aggregate(x, "sum", weight) / count.unsqueeze(1)
-    out: Tensor = conv.lin_rel(total) + conv.lin_root(call.own)
+        total, own = call.aggregate_and_own("sum", weight)
+        total = total / count.unsqueeze(1)
+    out: Tensor = conv.lin_rel(total) + conv.lin_root(own)
     return out
 
 
 def _gin(conv: Any, call: Call) -> Tensor:
-    x = call.x
-    total = call.aggregate(x, _reduction(conv) or "")
-    out: Tensor = conv.nn(total + (1 + conv.eps) * call.own)
+    total, own = call.aggregate_and_own(_reduction(conv) or "")
+    factor = 1 + conv.eps
+    if factor.requires_grad or factor.device.type != "cpu" or factor.dtype != total.dtype:
+        total = total + factor * own
+    else:
+        total = torch.add(total, own, alpha=factor.item())
+    out: Tensor = conv.nn(total)
     return out
 
 
