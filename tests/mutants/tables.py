@@ -157,7 +157,7 @@ TABLES = [
     ),
     *mutants(
         _TYPED + "databases/plan.py",
-        _BASES,
+        f"{_BASES} {_KEYS}",
         ("databases: any key is the primary one", "there.name, joined(other))", "there.name)"),
         (
             "databases: one of several dates is the time",

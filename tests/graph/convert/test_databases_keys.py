@@ -186,3 +186,14 @@ def test_a_disk_that_is_too_small_is_said_before_the_work(tmp_path, monkeypatch)
     assert not (tmp_path / "g").exists()
     room["free"] += 1
     assert convert(tmp_path / "k.sqlite", tmp_path / "g", memory="1GB")["num_nodes"] == 100
+
+
+def test_one_of_several_dates_is_not_chosen(tmp_path):
+    script = """
+    CREATE TABLE a(id INTEGER PRIMARY KEY, made DATE, sold DATE);
+    INSERT INTO a VALUES (1, '2024-01-01', '2024-02-01'), (2, '2024-01-02', '2024-02-02');
+    """
+    facts, graph = converted(tmp_path, script)
+    assert graph.nodes["a"].time is None
+    assert "made (one of 2 dates; name the time)" in facts["notes"][0]
+    assert "sold (one of 2 dates; name the time)" in facts["notes"][0]
