@@ -62,7 +62,7 @@ def pairs(graph, name):
 def test_rows_are_nodes_and_foreign_keys_relations(tmp_path, name):
     path = ENGINES[name](tmp_path / name)
     before = path.read_bytes()
-    facts = convert(path, tmp_path / "g", memory="1GB")
+    facts = convert(path, tmp_path / "g", memory="4GB")
     graph = HeteroGraph.open(tmp_path / "g")
     graph.verify()
     assert path.read_bytes() == before
@@ -90,7 +90,7 @@ def test_rows_are_nodes_and_foreign_keys_relations(tmp_path, name):
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_what_was_chosen_is_said(tmp_path, name):
-    facts = convert(ENGINES[name](tmp_path / name), tmp_path / "g", memory="1GB")
+    facts = convert(ENGINES[name](tmp_path / name), tmp_path / "g", memory="4GB")
     said = "\n".join(facts["notes"])
     for words in some(
         [
@@ -125,7 +125,7 @@ def test_a_description_overrides_the_choice(tmp_path, name):
         leave_out = true
         """
     )
-    facts = convert(tmp_path / "d.toml", tmp_path / "g", memory="1GB")
+    facts = convert(tmp_path / "d.toml", tmp_path / "g", memory="4GB")
     graph = HeteroGraph.open(tmp_path / "g")
     assert graph.node_types == ("orders", "users") and graph.nodes["users"].time is None
     assert list(graph.nodes["users"].features) == ["x"]
@@ -321,7 +321,7 @@ def test_a_damaged_duckdb_file_is_refused(tmp_path):
 def test_both_engines_give_the_same_arrays(tmp_path):
     made = {}
     for name, make in some(ENGINES.items()):
-        convert(make(tmp_path / name), tmp_path / f"{name}.fg", memory="1GB")
+        convert(make(tmp_path / name), tmp_path / f"{name}.fg", memory="4GB")
         opened = HeteroGraph.open(tmp_path / f"{name}.fg")
         made[name] = HeteroGraph(opened.nodes, opened.edges).digest
     assert len(set(made.values())) == 1

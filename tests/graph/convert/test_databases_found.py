@@ -23,11 +23,11 @@ INSERT INTO ord VALUES (1, 'a'), (2, ''), (3, NULL), (4, 'b'), (5, '');
 
 def test_an_empty_key_of_a_database_points_nowhere_and_null_is_no_key(tmp_path):
     path = make_sqlite(tmp_path / "k.sqlite", KEYS)
-    facts = convert(path, tmp_path / "g", memory="1GB")
+    facts = convert(path, tmp_path / "g", memory="4GB")
     assert facts["dropped"] == {"(ord, f2p_cust, cust)": 2}
     assert pairs(HeteroGraph.open(tmp_path / "g"), ("ord", "f2p_cust", "cust")) == [(0, 0), (3, 1)]
     with pytest.raises(InputError, match="column 'cust' .* has '' in row 2, which is no node"):
-        convert(path, tmp_path / "s", memory="1GB", reading=ReadOptions(strict=True))
+        convert(path, tmp_path / "s", memory="4GB", reading=ReadOptions(strict=True))
     assert not (tmp_path / "s").exists()
 
 
@@ -39,7 +39,7 @@ def test_an_empty_cell_of_a_file_is_no_key(tmp_path):
         '[nodes.ord]\nfile = "ord.csv"\nforeign = { cust = "cust" }\n'
     )
     options = ReadOptions(strict=True)
-    facts = convert(tmp_path / "x.toml", tmp_path / "g", memory="1GB", reading=options)
+    facts = convert(tmp_path / "x.toml", tmp_path / "g", memory="4GB", reading=options)
     assert facts["dropped"] == {}
 
 
@@ -54,13 +54,13 @@ INSERT INTO b VALUES (1, '2024-01-01');
 def test_times_of_two_units_are_not_chosen_in_silence(tmp_path):
     path = make_sqlite(tmp_path / "u.sqlite", UNITS)
     with pytest.raises(InputError, match="times of table 'a' are whole numbers and those of 'b'"):
-        convert(path, tmp_path / "g", memory="1GB")
+        convert(path, tmp_path / "g", memory="4GB")
     spec = tmp_path / "u.toml"
     spec.write_text('database = "u.sqlite"\n[nodes.a]\ntime = "at"\n[nodes.b]\ntime = "at"\n')
-    notes = convert(spec, tmp_path / "g", memory="1GB")["notes"]
+    notes = convert(spec, tmp_path / "g", memory="4GB")["notes"]
     assert any("Times of a are whole numbers, which are compared with" in note for note in notes)
     spec.write_text('database = "u.sqlite"\n[nodes.a]\ntime = ""\n')
-    convert(spec, tmp_path / "h", memory="1GB")
+    convert(spec, tmp_path / "h", memory="4GB")
     assert HeteroGraph.open(tmp_path / "h").nodes["a"].time is None
 
 
@@ -72,7 +72,7 @@ INSERT INTO c VALUES (1, 'noon', 'yes', 'p', 'k'), (2, 'night', 'no', 'q', 'l');
 
 def test_columns_called_as_something_else_in_a_batch_are_left_out_by_name(tmp_path):
     path = make_sqlite(tmp_path / "n.sqlite", NAMES)
-    notes = " ".join(convert(path, tmp_path / "g", memory="1GB")["notes"])
+    notes = " ".join(convert(path, tmp_path / "g", memory="4GB")["notes"])
     for name in ("time", "y", "num_nodes"):
         assert f"{name} (batches call something else so; rename it)" in notes
     graph = HeteroGraph.open(tmp_path / "g")
@@ -82,7 +82,7 @@ def test_columns_called_as_something_else_in_a_batch_are_left_out_by_name(tmp_pa
     (tmp_path / "t.csv").write_text("y\na\nb\n")
     (tmp_path / "t.toml").write_text('[nodes.c]\nfile = "t.csv"\ncategories = ["y"]\n')
     with pytest.raises(InputError, match="has a feature called 'y', as something else in a batch"):
-        convert(tmp_path / "t.toml", tmp_path / "t", memory="1GB")
+        convert(tmp_path / "t.toml", tmp_path / "t", memory="4GB")
 
 
 @pytest.mark.parametrize("name", ["y", "time", "num_nodes"])
@@ -96,9 +96,9 @@ def test_numbers_beyond_float32_are_refused_and_large_whole_ones_rounded(tmp_pat
     text = "CREATE TABLE p(id INTEGER PRIMARY KEY, v {}); INSERT INTO p VALUES (1, 0), (2, {});"
     path = make_sqlite(tmp_path / "r.sqlite", text.format("REAL", "1e300"))
     with pytest.raises(InputError, match="'v' .* 1e\\+300 in row 2, a number beyond float32"):
-        convert(path, tmp_path / "g", memory="1GB")
+        convert(path, tmp_path / "g", memory="4GB")
     path = make_sqlite(tmp_path / "i.sqlite", text.format("INTEGER", 2**53 + 1))
-    convert(path, tmp_path / "g", memory="1GB")
+    convert(path, tmp_path / "g", memory="4GB")
     x = HeteroGraph.open(tmp_path / "g").nodes["p"].features["x"]
     assert x.tolist() == [[0.0], [float(np.float32(2**53 + 1))]]
 
@@ -123,7 +123,7 @@ def test_a_file_that_changed_under_its_old_times_is_read_again(tmp_path):
     before = os.stat(file)
     file.write_text(file.read_text().replace("\n7,1\n", "\n7,5\n"))
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert convert(tmp_path / "x.toml", tmp_path / "g", memory="1GB")["reused"] == 0
+    assert convert(tmp_path / "x.toml", tmp_path / "g", memory="4GB")["reused"] == 0
     assert HeteroGraph.open(tmp_path / "g").nodes["u"].labels[7] == 5
 
 

@@ -15,7 +15,7 @@ STRICT = ReadOptions(strict=True)
 
 def converted(tmp_path, script, **options):
     path = make_sqlite(tmp_path / "k.sqlite", script)
-    facts = convert(path, tmp_path / "g", memory="1GB", **options)
+    facts = convert(path, tmp_path / "g", memory="4GB", **options)
     return facts, HeteroGraph.open(tmp_path / "g")
 
 
@@ -185,7 +185,7 @@ def test_a_disk_that_is_too_small_is_said_before_the_work(tmp_path, monkeypatch)
         converted(tmp_path, script)
     assert not (tmp_path / "g").exists()
     room["free"] += 1
-    assert convert(tmp_path / "k.sqlite", tmp_path / "g", memory="1GB")["num_nodes"] == 100
+    assert convert(tmp_path / "k.sqlite", tmp_path / "g", memory="4GB")["num_nodes"] == 100
 
 
 def test_one_of_several_dates_is_not_chosen(tmp_path):

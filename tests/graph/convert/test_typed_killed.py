@@ -34,7 +34,7 @@ def counted(path, text):
     append(path, text)
 
 journal._append = counted
-convert(sys.argv[1], sys.argv[2], memory="1GB")
+convert(sys.argv[1], sys.argv[2], memory="4GB")
 """
 STEPS = 11  # types, names of facts, and relations
 
@@ -60,11 +60,11 @@ def test_the_same_command_goes_on_after_a_kill(tables, tmp_path, line, how):
     before = {one.name: one.read_bytes() for one in some(path.parent.iterdir())}
     killed(path, tmp_path / "g", line, how)
     assert left(tmp_path) == ["g.partial"]  # nothing that could be taken for a graph
-    facts = convert(path, tmp_path / "g", memory="1GB")
+    facts = convert(path, tmp_path / "g", memory="4GB")
     assert facts["reused"] == line - 1
     assert (f"{line - 1} finished steps" in "\n".join(facts["notes"])) == (line > 1)
     assert facts["dropped"] == made.dropped
-    convert(path, tmp_path / "h", memory="1GB")
+    convert(path, tmp_path / "h", memory="4GB")
     found = [
         {
             str(one.relative_to(tmp_path / name)): one.read_bytes()
@@ -84,7 +84,7 @@ def test_a_finished_step_is_not_done_again(tables, tmp_path, monkeypatch):
     killed(path, tmp_path / "g", 6)
     done = []
     monkeypatch.setattr(run, "write_type", lambda *given: done.append(given[1].name))
-    convert(path, tmp_path / "g", memory="1GB")
+    convert(path, tmp_path / "g", memory="4GB")
     assert done == []
 
 
@@ -93,7 +93,7 @@ def test_a_table_that_changed_since_the_kill_is_read_again(tables, tmp_path):
     killed(path, tmp_path / "g", 9)
     other = random_tables(6, 120, True)
     other.write(tmp_path / "in")
-    facts = convert(path, tmp_path / "g", memory="1GB")
+    facts = convert(path, tmp_path / "g", memory="4GB")
     assert facts["reused"] == 0
     assert HeteroGraph.open(tmp_path / "g").digest == other.graph.digest != made.graph.digest
 
@@ -103,8 +103,8 @@ def test_another_description_of_the_same_tables_is_not_mixed_up(tables, tmp_path
     killed(path, tmp_path / "g", 11)
     text = path.read_text()
     path.write_text(text.replace('features = ["age"]\n', "", 1))
-    convert(path, tmp_path / "g", memory="1GB")
-    convert(path, tmp_path / "h", memory="1GB")
+    convert(path, tmp_path / "g", memory="4GB")
+    convert(path, tmp_path / "h", memory="4GB")
     first, second = (HeteroGraph.open(tmp_path / name) for name in ("g", "h"))
     assert first.digest == second.digest != made.graph.digest
     assert list(first.nodes["user"].features) == ["kind"]
@@ -128,7 +128,7 @@ def test_what_was_damaged_since_the_kill_is_made_again(tables, tmp_path, where):
         data[4096] ^= 1  # the first byte after the header
         file.write_bytes(data)
     (partial / "graph/stray.npy").write_bytes(b"no array of ours")
-    facts = convert(path, tmp_path / "g", memory="1GB")
+    facts = convert(path, tmp_path / "g", memory="4GB")
     assert facts["reused"] == (0 if where == "journal" else 8)
     graph = HeteroGraph.open(tmp_path / "g")
     graph.verify()
@@ -144,7 +144,7 @@ def test_an_interrupt_leaves_nothing(tables, tmp_path, monkeypatch):
 
     monkeypatch.setattr(writing._Columns, "finish", stop)
     with pytest.raises(KeyboardInterrupt):
-        convert(path, tmp_path / "g", memory="1GB")
+        convert(path, tmp_path / "g", memory="4GB")
     assert left(tmp_path) == []
 
 
@@ -159,5 +159,5 @@ def test_a_table_that_changes_while_it_is_read_is_refused(tables, tmp_path, monk
 
     monkeypatch.setattr(writing._Columns, "add", and_change)
     with pytest.raises(InputError, match=r"item\.parquet changed while it was read; convert it"):
-        convert(path, tmp_path / "g", memory="1GB")
+        convert(path, tmp_path / "g", memory="4GB")
     assert left(tmp_path) == []

@@ -23,7 +23,7 @@ from pathlib import Path
 from foregather.graph.convert import convert
 group, folder, budget = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 (group / "cgroup.procs").write_text(str(os.getpid()))
-convert(folder / "small/d.toml", folder / "first", memory="1GB", threads=1)
+convert(folder / "small/d.toml", folder / "first", memory="4GB", threads=1)
 with open("/proc/self/statm") as file:
     resident = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 used = int((group / "memory.usage_in_bytes").read_text())

@@ -33,7 +33,7 @@ def test_the_division_is_that_of_plain_graphs(tmp_path_factory, count, seed, mem
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "working_memory", lambda _: max(memory, 2 * count))
         patch.setattr(os, "fsync", lambda _: None)
-        convert(path, folder / "g", splits=rule, memory="1GB")
+        convert(path, folder / "g", splits=rule, memory="4GB")
     there = np.array([k for k, y in enumerate(labels) if y != ""], np.int64)
     splits = HeteroGraph.open(folder / "g").nodes["a"].splits
     expected = divide_by_chance(rule, there)

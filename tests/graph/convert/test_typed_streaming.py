@@ -36,7 +36,7 @@ def test_any_budget_gives_the_graph_of_the_arrays(tmp_path_factory, seed, size, 
     made = random_tables(seed, size, text)
     path = made.write(folder, end)
     facts = convert(path, folder / "small", memory=memory, threads=1)
-    convert(path, folder / "large", memory="1GB", threads=2)
+    convert(path, folder / "large", memory="4GB", threads=2)
     small, large = HeteroGraph.open(folder / "small"), HeteroGraph.open(folder / "large")
     assert small.verify().num_edges == made.graph.num_edges
     assert facts["dropped"] == made.dropped
