@@ -34,6 +34,7 @@ BAD = {
     "dst_weight holds 3 numbers, but": {"negatives": {"dst_weight": np.ones(3)}},
     "exclude_seed_edges is 1.5": {"exclude_seed_edges": 1.5},
     "links are edge_label_index": {"input_nodes": "train"},
+    "neg_sampling is an argument of PyG": {"neg_sampling": "binary"},
     "batch_size is 0": {"batch_size": 0},
     "has no effect in triplet": {"negatives": {"mode": "triplet", "src_weight": np.ones(120)}},
 }

@@ -1,5 +1,7 @@
 """Bad input of runs on links: one sentence each, before anything is made."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -93,3 +95,9 @@ def test_negatives_that_cannot_exist(tmp_path):
     saved(graph, tmp_path / "full")
     with pytest.raises(InputError):
         train(link_settings(tmp_path / "full", tmp_path / "run", link={"exclude": "positives"}))
+
+
+def test_a_graph_of_links_alone_is_told_their_task(tmp_path):
+    graph = saved(replace(plain_graph(), features=None), tmp_path / "g")
+    with pytest.raises(InputError, match="no features; .*; to predict its links, set train.task"):
+        train(Settings(graph=str(graph), run=str(tmp_path / "r")))

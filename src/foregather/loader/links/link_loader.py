@@ -96,6 +96,12 @@ class LinkLoader(Loader, metaclass=_Kind):
         check_engine(graph, options.get("threads", 0), None, None)
         if "input_nodes" in options:
             raise InputError("input_nodes is an argument of Loader; links are edge_label_index")
+        for name in ("neg_sampling", "neg_sampling_ratio"):
+            if name in options:
+                raise InputError(
+                    f"{name} is an argument of PyG's LinkNeighborLoader; pass negatives, or use "
+                    "foregather.interop.pyg.LinkNeighborLoader"
+                )
         asked = (edge_label_index, edge_label, edge_label_time)
         self._task = plain_task(graph, *asked, negatives, exclude_seed_edges, disjoint)
         options |= {"disjoint": disjoint, "memory": _left(memory, self._task.nbytes)}

@@ -137,7 +137,10 @@ class SampledTrainer(ResumableEpochs):
             check_used(settings)
         graph = Graph.open(settings.graph)
         if graph.features is None:
-            raise InputError("the graph has no features; convert it with them to train on it")
+            more = "; to predict its links, set train.task to link" if graph.links else ""
+            raise InputError(
+                f"the graph has no features; convert it with them to train on it{more}"
+            )
         self.sampler = make_sampler(graph, settings)
         self.device = find_device(settings.train.device)
         check_precision(settings.train.precision, self.device)
