@@ -82,7 +82,7 @@ void test_lists() {
 
   Edges wrong = edges;
   wrong.to[70000] = 0;
-  wrong.from[170000] = 5000;
+  wrong.from[150000] = 5000;
   for (int threads : {1, 3}) {
     try {
       Both<Index> lists(wrong, threads);
