@@ -30,7 +30,7 @@ ALLOWED = {
     **{room: BASE | set(FLOW[:place]) for place, room in enumerate(FLOW)},
     "interop": BASE | set(FLOW),
     "cli": BASE | set(FLOW),
-    "__init__": {"errors", "graph", "sampling", "loader", "train", "renamed"},
+    "__init__": {"errors", "graph", "sampling", "loader", "train", "observe", "renamed"},
     "__main__": {"cli"},
 }
 

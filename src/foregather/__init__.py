@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from foregather.loader.loader import Loader
     from foregather.loader.options import BatchContents
     from foregather.loader.rank_options import RankOptions
+    from foregather.observe.freed_memory import keep_freed_memory
     from foregather.sampling.links.negatives import Negatives
     from foregather.train.fit import Training, evaluate, fit
     from foregather.train.infer import infer
@@ -63,6 +64,7 @@ __all__ = [
     "Links",
     "LinkSplit",
     "split_links",
+    "keep_freed_memory",
     "ForegatherError",
     "InputError",
     "FormatError",
@@ -96,6 +98,7 @@ _HOME = {
     "Links": "foregather.graph.links.links",
     "LinkSplit": "foregather.graph.links.rule",
     "split_links": "foregather.graph.links.split",
+    "keep_freed_memory": "foregather.observe.freed_memory",
     **dict.fromkeys(__all__[__all__.index("ForegatherError") : -1], "foregather.errors"),
 }
 

@@ -10,6 +10,7 @@ import tyro
 
 from foregather.cli.training.train_ranks import count_ranks, restarted_run, train_over_ranks
 from foregather.errors import InputError
+from foregather.observe.freed_memory import keep_freed_memory
 from foregather.observe.progress import write_above
 from foregather.observe.report import NOT_SCORED
 from foregather.observe.scores import show_score
@@ -59,6 +60,8 @@ class Train:
             )
         if self.resume is not None and self.said is not None:
             check_code(settings, self.resume, self.trust_code, self.said)
+        if settings.memory.budget == "none" and settings.train.method == "sampled":
+            keep_freed_memory()
         if count_ranks() > 1:
             return train_over_ranks(lambda grid: self._begin(settings, grid), settings, self.json)
         with self._begin(settings, None) as run:
