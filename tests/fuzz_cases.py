@@ -14,9 +14,9 @@ from foregather.observe.trace import Trace
 from foregather.pipeline.state import load_state, save_state
 from foregather.sampling import Bulk, HeteroBulk, HeteroNeighbor, Neighbor
 from foregather.train.checkpoints.checkpoint import _checksum, read_checkpoint, write_checkpoint
-from foregather.train.from_settings import make_model
-from foregather.train.run_folder import load_model
+from foregather.train.runs.run_folder import load_model
 from foregather.train.settings import Settings, read_settings, write_settings
+from foregather.train.settings.from_settings import make_model
 from tests.fuzz_case import Case
 from tests.fuzz_files import in_archive, with_checksum
 from tests.fuzz_folders import check_cases, folder_cases, use_cases, write_folder

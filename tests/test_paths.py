@@ -14,8 +14,8 @@ from foregather.graph.on_disk.workspace import Workspace
 from foregather.graph.synthetic import synthesize
 from foregather.nn import SAGE
 from foregather.sampling import DiskTopology, Neighbor
-from foregather.train.run import Run
-from foregather.train.run_loop import conduct
+from foregather.train.runs.run import Run
+from foregather.train.runs.run_loop import conduct
 from foregather.train.settings import Settings, TrainSettings, read_settings
 
 CHECKS = (".crc", "checks.json")

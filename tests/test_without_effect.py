@@ -21,9 +21,8 @@ from foregather.nn import SAGE, resgcn_layers
 from foregather.pipeline import FullGraph, Meter, Techniques
 from foregather.sampling import Labor, Neighbor
 from foregather.train.fit import Training, fit
-from foregather.train.from_settings import check_used
 from foregather.train.infer import infer
-from foregather.train.run import Run
+from foregather.train.runs.run import Run
 from foregather.train.settings import (
     FullGraphSettings,
     GridSettings,
@@ -32,6 +31,7 @@ from foregather.train.settings import (
     Settings,
     TrainSettings,
 )
+from foregather.train.settings.from_settings import check_used
 from foregather.train.trainers.unused_settings import check_named_splits, unused_settings
 from tests.loader.graphs import small_graph
 from tests.some import some

@@ -24,11 +24,11 @@ from foregather.train.links.make_links import training_links
 from foregather.train.links.pair_scores import Rows
 from foregather.train.links.rate import rate_rows
 from foregather.train.rank_agreement import Together
-from foregather.train.run import Run
-from foregather.train.run_loop import conduct
+from foregather.train.runs.run import Run
+from foregather.train.runs.run_loop import conduct
 from foregather.train.settings import Settings
-from foregather.train.trainer import run_epochs
 from foregather.train.trainers.linking import LinkTrainer
+from foregather.train.trainers.trainer import run_epochs
 
 __all__ = ["run_ours", "run_peer"]
 

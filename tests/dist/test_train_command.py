@@ -24,7 +24,7 @@ from foregather.sampling import Neighbor
 from foregather.train.checkpoints.checkpoint import list_checkpoints
 from foregather.train.checkpoints.ranks import _read, is_too_old
 from foregather.train.metrics import loss_of
-from foregather.train.run import Run
+from foregather.train.runs.run import Run
 from foregather.train.settings import (
     CheckpointSettings,
     GridSettings,

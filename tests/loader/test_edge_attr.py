@@ -15,9 +15,9 @@ from foregather.cli.main import main
 from foregather.errors import BudgetError, InputError
 from foregather.sampling import FastGCN, Full, Labor, Ladies, Neighbor, RandomWalk
 from foregather.train.checkpoints.checkpoint import list_checkpoints
-from foregather.train.run import Run
-from foregather.train.run_folder import load_model
-from foregather.train.run_loop import conduct
+from foregather.train.runs.run import Run
+from foregather.train.runs.run_folder import load_model
+from foregather.train.runs.run_loop import conduct
 from foregather.train.settings import (
     MemorySettings,
     ModelSettings,

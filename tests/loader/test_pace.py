@@ -9,7 +9,7 @@ from foregather.loader import source
 from foregather.loader.batch_recipe import BatchRecipe
 from foregather.loader.pace import Pace
 from foregather.loader.source import MemorySource
-from foregather.train.run import Run
+from foregather.train.runs.run import Run
 from foregather.train.trainers.sampled import SampledTrainer
 from tests.loader.graphs import same_batch, small_graph
 from tests.some import some

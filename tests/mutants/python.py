@@ -324,7 +324,7 @@ PYTHON = [
         ("resume: the oldest checkpoint", "sorted(names, reverse=True)]", "sorted(names)]"),
     ),
     *mutants(
-        _FG + "train/run.py",
+        _FG + "train/runs/run.py",
         "dist/test_train_command.py",
         ("ranks: all drop the same values out", "_BETWEEN_RANKS = 1_000_003", "_BETWEEN_RANKS = 0"),
     ),

@@ -7,8 +7,8 @@ import torch
 
 from foregather.errors import FormatError
 from foregather.pipeline.state import load_state
-from foregather.train.run import Run
-from foregather.train.run_folder import load_model
+from foregather.train.runs.run import Run
+from foregather.train.runs.run_folder import load_model
 from tests.fuzz_cases import make_cases
 
 

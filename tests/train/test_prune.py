@@ -8,7 +8,7 @@ import pytest
 from foregather.errors import StorageError
 from foregather.train.checkpoints import checkpoint
 from foregather.train.checkpoints.checkpoint import list_checkpoints, read_checkpoint
-from foregather.train.run import Run
+from foregather.train.runs.run import Run
 from tests.train.runs import settings_of, small_folder
 
 

@@ -1,1 +1,1 @@
-"""train: uses the batches: Loader, fit, evaluate, inference, checkpoint."""
+"""train: uses the batches: runs, their settings, fit, evaluate, inference, checkpoints."""

@@ -20,7 +20,7 @@ from foregather.observe.trace import span
 from foregather.train.metrics import Accumulator, Metric, forward, has_labels
 from foregather.train.rank_agreement import Together
 from foregather.train.tasks.goal import Goal
-from foregather.train.trainer import Record, run_epochs
+from foregather.train.trainers.trainer import Record, run_epochs
 from foregather.train.training import Training, usual_goal
 
 __all__ = ["SampledEpochs", "Training", "evaluate", "fit"]

@@ -18,10 +18,10 @@ from foregather.train.checkpoints.checkpoint import is_sharded
 from foregather.train.device import in_precision
 from foregather.train.metrics import Accumulator, forward, plan_facts
 from foregather.train.rank_agreement import Together
-from foregather.train.run_counters import Meter
+from foregather.train.runs.run_counters import Meter
 from foregather.train.tasks.find import find_task
 from foregather.train.tasks.goal import Goal, choose_metric
-from foregather.train.trainer import Record, epochs_without_gain
+from foregather.train.trainers.trainer import Record, epochs_without_gain
 
 __all__ = ["Training", "usual_goal"]
 

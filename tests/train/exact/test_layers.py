@@ -14,7 +14,7 @@ from foregather.train import infer as module
 from foregather.train.exact.layers import Order, lay_out
 from foregather.train.exact.steps import layer_steps
 from foregather.train.infer import check_infer
-from foregather.train.run_folder import load_model
+from foregather.train.runs.run_folder import load_model
 
 NODES, WIDTH, DEGREE = 4000, 64, 2000
 

@@ -12,7 +12,7 @@ from torch_geometric.nn.models.basic_gnn import BasicGNN
 from foregather import Graph, infer
 from foregather.errors import InputError
 from foregather.nn import SAGEConv
-from foregather.train.run_folder import load_model
+from foregather.train.runs.run_folder import load_model
 from foregather.train.settings import ModelSettings, SamplerSettings
 from tests.train.runs import settings_of, train
 

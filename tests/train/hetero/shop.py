@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from foregather.graph.hetero import EdgeType, HeteroGraph, NodeTable, Relation
-from foregather.train.run import Run
-from foregather.train.run_loop import conduct
+from foregather.train.runs.run import Run
+from foregather.train.runs.run_loop import conduct
 from foregather.train.settings import (
     CheckpointSettings,
     ModelSettings,

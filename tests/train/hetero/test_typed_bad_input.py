@@ -10,7 +10,7 @@ from foregather.graph.hetero import HeteroGraph, NodeTable
 from foregather.graph.synthetic import synthesize
 from foregather.loader.batches import pyg_batch
 from foregather.train.hetero.make import check_offered
-from foregather.train.run import Run
+from foregather.train.runs.run import Run
 from foregather.train.settings import (
     GridSettings,
     MemorySettings,

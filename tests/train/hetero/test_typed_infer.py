@@ -17,7 +17,7 @@ from foregather.nn.hetero.by_name import TYPED_MODELS
 from foregather.train.hetero import exact, layers
 from foregather.train.hetero.exact import choose_way, exact_scores, predict_edges
 from foregather.train.hetero.load import load_typed
-from foregather.train.run_folder import load_model
+from foregather.train.runs.run_folder import load_model
 from tests.some import some
 from tests.train.hetero.shop import shop, shop_folder, train_typed, typed_settings
 from tests.train.runs import settings_of, train

@@ -15,8 +15,8 @@ from foregather.cli.main import main
 from foregather.errors import FormatError, InputError
 from foregather.graph.hetero import HeteroGraph
 from foregather.nn.hetero.by_name import TYPED_MODELS
-from foregather.train.run import Run
-from foregather.train.run_loop import conduct
+from foregather.train.runs.run import Run
+from foregather.train.runs.run_loop import conduct
 from foregather.train.settings import CheckpointSettings, ModelSettings, write_settings
 from tests.some import some
 from tests.train.hetero.shop import shop, shop_folder, train_typed, typed_settings

@@ -7,9 +7,9 @@ import pytest
 from safetensors.numpy import load_file
 
 from foregather.errors import InputError
-from foregather.train.run import Run
-from foregather.train.run_loop import conduct
-from foregather.train.trainer import run_epochs
+from foregather.train.runs.run import Run
+from foregather.train.runs.run_loop import conduct
+from foregather.train.trainers.trainer import run_epochs
 from tests.train.links.small_links import (
     knowledge_graph,
     link_settings,

@@ -10,8 +10,8 @@ from foregather import Graph
 from foregather.cli.main import main
 from foregather.graph.synthetic import synthesize
 from foregather.train.metrics import METRICS
-from foregather.train.run import Run
-from foregather.train.run_loop import conduct
+from foregather.train.runs.run import Run
+from foregather.train.runs.run_loop import conduct
 from foregather.train.settings import MemorySettings
 from tests.train.runs import records, settings_of, train
 
@@ -93,7 +93,7 @@ def test_an_interrupted_epoch_counts_every_row_once(folders, tmp_path, monkeypat
             raise KeyboardInterrupt
 
     with run, pytest.raises(KeyboardInterrupt):
-        from foregather.train.trainer import run_epochs
+        from foregather.train.trainers.trainer import run_epochs
 
         run.trainer.begin()
         run_epochs(run.trainer, 2, after_step=stop)

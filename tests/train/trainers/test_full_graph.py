@@ -21,9 +21,9 @@ from foregather.graph.synthetic import synthesize
 from foregather.pipeline import FullGraph, Meter, save_state
 from foregather.pipeline.engine import Engine
 from foregather.train.checkpoints.checkpoint import list_checkpoints, read_checkpoint
-from foregather.train.run import Run
-from foregather.train.run_folder import load_model
-from foregather.train.run_loop import conduct
+from foregather.train.runs.run import Run
+from foregather.train.runs.run_folder import load_model
+from foregather.train.runs.run_loop import conduct
 from foregather.train.settings import (
     CheckpointSettings,
     FullGraphSettings,

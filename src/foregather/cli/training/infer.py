@@ -66,10 +66,10 @@ class Infer:
         from foregather.graph.on_disk.npy import map_array
         from foregather.graph.original_ids import id_kind, write_ids
         from foregather.observe.progress import peak_memory
-        from foregather.train.from_settings import infer_options
         from foregather.train.hetero.load import check_same_kind
         from foregather.train.infer import infer
-        from foregather.train.run_folder import load_goal, load_model, read_environment
+        from foregather.train.runs.run_folder import load_goal, load_model, read_environment
+        from foregather.train.settings.from_settings import infer_options
 
         environment = read_environment(self.run_folder)
         about = AskedLinks(**{one: getattr(self, one) for one in AskedLinks.__dataclass_fields__})

@@ -68,9 +68,9 @@ def _npy(rows: npt.NDArray[np.float32]) -> bytes:
 def _plain(asked: Asked) -> "tuple[Any, Task, float]":
     from foregather.graph.graph import Graph
     from foregather.observe.usable_memory import usable_memory
-    from foregather.train.from_settings import infer_options
     from foregather.train.predict import Predictor
-    from foregather.train.run_folder import load_goal, load_model
+    from foregather.train.runs.run_folder import load_goal, load_model
+    from foregather.train.settings.from_settings import infer_options
 
     model, settings = load_model(asked.run_folder, asked.trust_code)
     graph = Graph.open(asked.graph)

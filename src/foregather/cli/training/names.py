@@ -10,7 +10,7 @@ def describe_names() -> str:
     from foregather.nn.links.decoders import DECODER_LINES
     from foregather.train.links.make_links import LINK_MODELS
     from foregather.train.metrics.by_name import FAMILIES, METRICS
-    from foregather.train.samplers import SAMPLERS
+    from foregather.train.settings.samplers import SAMPLERS
     from foregather.train.tasks.find import TASKS
 
     every = METRICS | {f"{name}@K": make(20) for name, make in FAMILIES.items()}

@@ -79,8 +79,8 @@ class Report:
         """Plans some batches with caches of several sizes; the result is kept in the run folder."""
         from foregather.graph.graph import Graph
         from foregather.loader.disk.epoch_plan import epoch_curve
-        from foregather.train.from_settings import make_loader
         from foregather.train.settings import code_names, read_settings
+        from foregather.train.settings.from_settings import make_loader
 
         settings = read_settings(self.run_folder / "config.toml", inside=True)
         if (code := code_names(settings).get("sampler.kind")) is not None:

@@ -19,7 +19,7 @@ from foregather.units import format_bytes, format_number
 
 if TYPE_CHECKING:
     from foregather.train.rank_agreement import RunGrid
-    from foregather.train.run import Run
+    from foregather.train.runs.run import Run
 
 __all__ = ["Train", "say_nothing", "settings_default"]
 
@@ -50,8 +50,8 @@ class Train:
 
     def run(self) -> dict[str, Any]:
         """Trains to the end."""
-        from foregather.train.run_folder import check_code
-        from foregather.train.run_loop import conduct
+        from foregather.train.runs.run_folder import check_code
+        from foregather.train.runs.run_loop import conduct
 
         settings = with_options(self.settings, self.options)
         if self.resume is None and not settings.graph:
@@ -68,7 +68,7 @@ class Train:
             return conduct(run)
 
     def _begin(self, settings: Settings, grid: "RunGrid | None") -> "Run":
-        from foregather.train.run import Run
+        from foregather.train.runs.run import Run
 
         silent = self.json or (grid is not None and grid.rank > 0)
         say = say_nothing if silent else write_above

@@ -35,7 +35,7 @@ from foregather.units import format_bytes, format_number, parse_size
 
 if TYPE_CHECKING:
     from foregather.train.rank_agreement import RunGrid
-    from foregather.train.run import Run
+    from foregather.train.runs.run import Run
     from foregather.train.trainers.full_graph import FullGraphTrainer
 
 __all__ = ["TrainFull", "full_default"]
@@ -112,7 +112,7 @@ class TrainFull:
 
     def run(self) -> dict[str, Any]:
         """Trains; returns facts on the first rank, nothing on the others."""
-        from foregather.train.run_loop import conduct
+        from foregather.train.runs.run_loop import conduct
 
         self._check()
         settings = self.settings()
@@ -181,8 +181,8 @@ class TrainFull:
         )
 
     def _begin(self, settings: Settings, grid: "RunGrid | None") -> "Run":
-        from foregather.train.run import Run
-        from foregather.train.run_folder import check_code
+        from foregather.train.runs.run import Run
+        from foregather.train.runs.run_folder import check_code
 
         say = say_nothing if self.json or (grid is not None and grid.rank > 0) else write_above
         if self.resume is not None and _is_run(self.resume):

@@ -20,7 +20,7 @@ from foregather.train.settings import Settings
 if TYPE_CHECKING:
     from foregather.dist import Grid
     from foregather.train.rank_agreement import RunGrid
-    from foregather.train.run import Run
+    from foregather.train.runs.run import Run
 
 __all__ = ["count_ranks", "restarted_run", "train_over_ranks"]
 
@@ -63,7 +63,7 @@ def train_over_ranks(
     """
     from foregather.dist import Grid
     from foregather.train.rank_agreement import SaidElsewhereError
-    from foregather.train.run_loop import conduct
+    from foregather.train.runs.run_loop import conduct
 
     rank = int(os.environ.get("RANK", "0"))
     try:

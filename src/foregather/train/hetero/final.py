@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather.errors import InputError
-from foregather.train.final_scores import best_weights, scored_splits
 from foregather.train.hetero.exact import MOST_EDGES, choose_way, predict_edges
-from foregather.train.trainer import Record
+from foregather.train.runs.final_scores import best_weights, scored_splits
+from foregather.train.trainers.trainer import Record
 from foregather.units import format_count
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from foregather.train.hetero.call import check_call
 from foregather.train.hetero.describe_arrays import check_schema, describe_arrays
 from foregather.train.hetero.make import make_typed, make_typed_sampler
 from foregather.train.hetero.task import TypedTask, seed_times
-from foregather.train.run_folder import read_finished
+from foregather.train.runs.run_folder import read_finished
 from foregather.train.settings import Settings
 from foregather.train.tasks.goal import goal_of_run
 

@@ -14,9 +14,9 @@ from foregather.loader.hetero.hetero_loader import HeteroLoader
 from foregather.nn.hetero.by_name import TYPED_MODELS, make_typed_model
 from foregather.nn.hetero.schema import Schema
 from foregather.sampling.hetero.hetero_neighbor import HeteroNeighbor
-from foregather.train.from_settings import own_model
 from foregather.train.hetero.task import TypedTask
 from foregather.train.settings import Settings
+from foregather.train.settings.from_settings import own_model
 from foregather.units import parse_count
 
 __all__ = [

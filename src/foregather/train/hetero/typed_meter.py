@@ -9,7 +9,7 @@ from typing import Any
 
 from foregather.graph.hetero.names import show_edge_type
 from foregather.nn.hetero.schema import Schema
-from foregather.train.run_counters import Meter
+from foregather.train.runs.run_counters import Meter
 
 __all__ = ["TypedMeter", "add_counts"]
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from foregather.errors import BudgetError, InputError, StorageError
 from foregather.nn.links.model import LinkModel
-from foregather.train.final_scores import best_weights
 from foregather.train.links.make_links import is_lookup
 from foregather.train.links.node_rows import NodeRows, TreeScores
 from foregather.train.links.pair_scores import Rows
 from foregather.train.links.popularity import rate_baseline
 from foregather.train.links.rate import rate_pairs, rate_rows
-from foregather.train.trainer import Record
+from foregather.train.runs.final_scores import best_weights
+from foregather.train.trainers.trainer import Record
 
 if TYPE_CHECKING:
     from foregather.train.trainers.linking import LinkTrainer

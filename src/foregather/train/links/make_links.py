@@ -21,17 +21,17 @@ from foregather.nn.links.decoders import make_decoder
 from foregather.nn.links.encoders import OwnTypedEncoder, PlainEncoder, TypedEncoder
 from foregather.nn.links.lookup import LightGCN, Lookup
 from foregather.nn.links.model import LinkModel
-from foregather.train.from_settings import (
+from foregather.train.hetero.make import make_typed, make_typed_sampler, model_kind
+from foregather.train.links.link_data import LinkData, SplitLinks
+from foregather.train.settings import Settings
+from foregather.train.settings.from_settings import (
     budget_of,
     count_layers,
     make_model,
     norm_of,
     share_threads,
 )
-from foregather.train.hetero.make import make_typed, make_typed_sampler, model_kind
-from foregather.train.links.link_data import LinkData, SplitLinks
-from foregather.train.samplers import make_sampler
-from foregather.train.settings import Settings
+from foregather.train.settings.samplers import make_sampler
 from foregather.units import parse_count
 
 __all__ = [

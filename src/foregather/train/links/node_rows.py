@@ -25,7 +25,6 @@ from foregather.nn.links.encoders import OwnTypedEncoder, PlainEncoder, TypedEnc
 from foregather.nn.links.lookup import Lookup
 from foregather.nn.links.model import LinkModel, links_of
 from foregather.observe.progress import Progress
-from foregather.train.from_settings import budget_of, count_layers, infer_options, norm_of
 from foregather.train.hetero.exact import whole_batch
 from foregather.train.hetero.layers import rows_by_layers
 from foregather.train.hetero.make import exact_sampler, make_typed_sampler
@@ -33,8 +32,9 @@ from foregather.train.infer import check_infer, infer
 from foregather.train.links.link_data import LinkData, SplitLinks
 from foregather.train.links.make_links import pair_loader, relation_of
 from foregather.train.links.pair_scores import Rows
-from foregather.train.samplers import make_sampler
 from foregather.train.settings import Settings
+from foregather.train.settings.from_settings import budget_of, count_layers, infer_options, norm_of
+from foregather.train.settings.samplers import make_sampler
 
 __all__ = ["NodeRows", "TreeScores"]
 

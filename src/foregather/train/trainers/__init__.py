@@ -1,1 +1,1 @@
-"""trainers: the two ways to train: on sampled batches, or on the full graph."""
+"""trainers: what one epoch is: of sampled batches, the full graph, typed graphs or links."""

@@ -23,16 +23,16 @@ from foregather.observe.progress import Progress, peak_memory
 from foregather.observe.trace import span
 from foregather.pipeline import FullGraph
 from foregather.train.device import find_device
-from foregather.train.final_scores import split_nodes
-from foregather.train.from_settings import make_optimizer
 from foregather.train.metrics import Metric, check_valid
 from foregather.train.parallel_model import model_facts, whole_weights
 from foregather.train.rank_agreement import Together
+from foregather.train.runs.final_scores import split_nodes
 from foregather.train.settings import Settings
+from foregather.train.settings.from_settings import make_optimizer
 from foregather.train.tasks.goal import choose_goal
-from foregather.train.trainer import Record
 from foregather.train.trainers.chosen_plan import choose_plan
 from foregather.train.trainers.layers import make_layers
+from foregather.train.trainers.trainer import Record
 from foregather.train.trainers.unused_settings import check_named_splits
 from foregather.units import format_bytes
 

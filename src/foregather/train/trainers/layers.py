@@ -9,9 +9,9 @@ from torch import nn
 
 from foregather.errors import InputError
 from foregather.nn import gcn_layers, gcnii_layers, resgcn_layers, sage_layers
-from foregather.train.from_settings import count_layers
-from foregather.train.import_name import import_name
 from foregather.train.settings import Settings
+from foregather.train.settings.from_settings import count_layers
+from foregather.train.settings.import_name import import_name
 
 __all__ = ["make_layers"]
 

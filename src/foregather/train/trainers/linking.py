@@ -19,7 +19,6 @@ from foregather.observe.progress import Progress
 from foregather.observe.usable_memory import trim_memory
 from foregather.train.device import check_precision, find_device, in_precision
 from foregather.train.fit import Training
-from foregather.train.from_settings import check_used, count_layers, make_optimizer
 from foregather.train.hetero.describe_arrays import set_numbers
 from foregather.train.hetero.typed_meter import TypedMeter, add_counts
 from foregather.train.links.check_links import (
@@ -40,10 +39,11 @@ from foregather.train.links.make_links import (
 )
 from foregather.train.links.rate import Rating, choose_rating
 from foregather.train.rank_agreement import Together
-from foregather.train.run_counters import Meter
+from foregather.train.runs.run_counters import Meter
 from foregather.train.settings import Settings
-from foregather.train.trainer import Record
+from foregather.train.settings.from_settings import check_used, count_layers, make_optimizer
 from foregather.train.trainers.resumable import ResumableEpochs
+from foregather.train.trainers.trainer import Record
 
 __all__ = ["LinkTrainer"]
 

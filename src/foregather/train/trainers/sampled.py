@@ -20,24 +20,24 @@ from foregather.nn.by_name import NORMED
 from foregather.observe.usable_memory import trim_memory
 from foregather.sampling.subgraphs.subgraph import SubgraphSampler
 from foregather.train.device import check_precision, find_device
-from foregather.train.final_scores import check_exact, exact_scores, final_scores, split_nodes
 from foregather.train.fit import Training, evaluate
-from foregather.train.from_settings import (
+from foregather.train.metrics import check_classes, check_split, check_valid, wants_edge_attr
+from foregather.train.parallel_model import model_facts, spread
+from foregather.train.rank_agreement import Together
+from foregather.train.runs.final_scores import check_exact, exact_scores, final_scores, split_nodes
+from foregather.train.runs.run_counters import Meter
+from foregather.train.settings import Settings
+from foregather.train.settings.from_settings import (
     check_used,
     choose_topology,
     make_loader,
     make_optimizer,
     make_trained,
 )
-from foregather.train.metrics import check_classes, check_split, check_valid, wants_edge_attr
-from foregather.train.parallel_model import model_facts, spread
-from foregather.train.rank_agreement import Together
-from foregather.train.run_counters import Meter
-from foregather.train.samplers import make_sampler
-from foregather.train.settings import Settings
+from foregather.train.settings.samplers import make_sampler
 from foregather.train.tasks.goal import choose_goal
-from foregather.train.trainer import Record
 from foregather.train.trainers.resumable import ResumableEpochs
+from foregather.train.trainers.trainer import Record
 from foregather.train.trainers.unused_settings import check_named_splits
 
 __all__ = ["SampledTrainer"]

@@ -19,9 +19,7 @@ from foregather.nn.hetero.model import TypedModel
 from foregather.observe.progress import Progress
 from foregather.observe.usable_memory import trim_memory
 from foregather.train.device import check_precision, find_device, in_precision
-from foregather.train.final_scores import split_nodes
 from foregather.train.fit import Training
-from foregather.train.from_settings import check_used, make_optimizer
 from foregather.train.hetero.call import (
     check_call,
     prove_call,
@@ -43,9 +41,11 @@ from foregather.train.hetero.make import (
 from foregather.train.hetero.task import find_typed_task
 from foregather.train.hetero.typed_meter import TypedMeter, add_counts
 from foregather.train.rank_agreement import Together
+from foregather.train.runs.final_scores import split_nodes
 from foregather.train.settings import Settings
-from foregather.train.trainer import Record
+from foregather.train.settings.from_settings import check_used, make_optimizer
 from foregather.train.trainers.resumable import ResumableEpochs
+from foregather.train.trainers.trainer import Record
 
 __all__ = ["TypedTrainer"]
 

@@ -20,7 +20,7 @@ from foregather.train.hetero.load import check_same_kind
 from foregather.train.links.check_links import check_call, link_schema
 from foregather.train.links.link_data import LinkData, read_links
 from foregather.train.links.make_links import make_link_loader, make_link_model
-from foregather.train.run_folder import read_finished
+from foregather.train.runs.run_folder import read_finished
 from foregather.train.settings import Settings
 
 __all__ = ["LinkRun", "load_links"]

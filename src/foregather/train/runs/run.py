@@ -42,15 +42,15 @@ from foregather.train.checkpoints.ranks import (
     read_all,
     write_together,
 )
-from foregather.train.from_settings import board_writer
 from foregather.train.hetero.make import check_plain
 from foregather.train.rank_agreement import RunGrid, Together
-from foregather.train.run_folder import check_resumed, check_seen, choose_folder, lock_folder
+from foregather.train.runs.run_folder import check_resumed, check_seen, choose_folder, lock_folder
 from foregather.train.settings import Settings, shared_facts, write_settings
-from foregather.train.trainer import Record, Trainer
+from foregather.train.settings.from_settings import board_writer
 from foregather.train.trainers.full_graph import FullGraphTrainer
 from foregather.train.trainers.linking import LinkTrainer
 from foregather.train.trainers.sampled import SampledTrainer
+from foregather.train.trainers.trainer import Record, Trainer
 from foregather.train.trainers.typed import TypedTrainer
 from foregather.train.trainers.unused_settings import unused_settings
 

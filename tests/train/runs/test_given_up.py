@@ -13,8 +13,8 @@ from safetensors.torch import load_file
 from foregather.errors import AccelerateWarning
 from foregather.train.checkpoints.checkpoint import list_checkpoints, read_checkpoint
 from foregather.train.checkpoints.checkpoint import write_checkpoint as write
-from foregather.train.run import Run
-from foregather.train.run_loop import conduct
+from foregather.train.runs.run import Run
+from foregather.train.runs.run_loop import conduct
 from foregather.train.settings import CheckpointSettings, ModelSettings, Settings, TrainSettings
 from foregather.train.trainers.sampled import SampledTrainer
 from tests.some import some

@@ -18,13 +18,13 @@ from torch import nn
 from foregather.errors import BudgetError, InputError, StorageError
 from foregather.graph.on_disk.npy import map_array
 from foregather.train.fit import Training, evaluate
-from foregather.train.from_settings import infer_options, make_model
 from foregather.train.infer import check_infer, infer
 from foregather.train.metrics import Labelled, has_labels
 from foregather.train.parallel_model import whole_weights
 from foregather.train.settings import TrainSettings
+from foregather.train.settings.from_settings import infer_options, make_model
 from foregather.train.tasks.goal import Goal
-from foregather.train.trainer import Record
+from foregather.train.trainers.trainer import Record
 
 if TYPE_CHECKING:
     from foregather.train.trainers.sampled import SampledTrainer

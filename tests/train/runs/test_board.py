@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from foregather.errors import MissingDependencyError
-from foregather.train.run import Run
-from foregather.train.run_loop import conduct
+from foregather.train.runs.run import Run
+from foregather.train.runs.run_loop import conduct
 from tests.train.runs import records, settings_of, small_folder, train
 
 NAMES = ("loss", "accuracy/train", "accuracy/valid", "seconds", "waited", "bytes")

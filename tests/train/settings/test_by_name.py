@@ -13,12 +13,12 @@ from foregather.graph.synthetic import synthesize
 from foregather.loader.options import BatchContents
 from foregather.nn.by_name import PLAIN_MODELS
 from foregather.sampling import Full
-from foregather.train.from_settings import infer_options
 from foregather.train.infer import infer
 from foregather.train.predict import Predictor
-from foregather.train.run_folder import load_model
-from foregather.train.samplers import SAMPLERS
+from foregather.train.runs.run_folder import load_model
 from foregather.train.settings import MemorySettings, ModelSettings, SamplerSettings
+from foregather.train.settings.from_settings import infer_options
+from foregather.train.settings.samplers import SAMPLERS
 from tests.train.runs import settings_of, train
 
 

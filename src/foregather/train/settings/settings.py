@@ -16,10 +16,10 @@ from typing import Any, Literal
 from foregather.errors import InputError, StorageError
 from foregather.files import read_regular
 from foregather.loader.rank_options import Mode, WireFormat
-from foregather.train.full_graph_settings import FullGraphSettings, check_full_graph
 from foregather.train.hetero.typed_settings import TypedSettings, check_typed
 from foregather.train.links.link_settings import LinkSettings, check_link
-from foregather.train.toml_values import make_value, to_toml
+from foregather.train.settings.full_graph_settings import FullGraphSettings, check_full_graph
+from foregather.train.settings.toml_values import make_value, to_toml
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -21,10 +21,10 @@ from foregather.errors import FormatError
 from foregather.files import make_inside, write_safely
 from foregather.observe.report import read_run, save_charts
 from foregather.observe.trace import Trace, span
-from foregather.train.from_settings import board_writer
-from foregather.train.run import Run
+from foregather.train.runs.run import Run
 from foregather.train.settings import WatchSettings, code_names
-from foregather.train.trainer import Record, best_record, run_epochs
+from foregather.train.settings.from_settings import board_writer
+from foregather.train.trainers.trainer import Record, best_record, run_epochs
 from foregather.units import format_bytes
 
 __all__ = ["conduct", "epoch_line"]

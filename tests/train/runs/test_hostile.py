@@ -12,7 +12,7 @@ import pytest
 
 from foregather.cli.main import main
 from foregather.errors import StorageError
-from foregather.train.run import Run
+from foregather.train.runs.run import Run
 from foregather.train.settings import MemorySettings
 from tests.train.runs import settings_of, small_folder, train
 

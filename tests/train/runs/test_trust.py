@@ -8,8 +8,8 @@ import pytest
 
 from foregather.cli.main import main
 from foregather.errors import InputError
-from foregather.train.run import Run
-from foregather.train.run_folder import load_model
+from foregather.train.runs.run import Run
+from foregather.train.runs.run_folder import load_model
 from foregather.train.settings import ModelSettings, SamplerSettings, write_settings
 from tests.train.runs import settings_of, small_folder, train
 

@@ -13,8 +13,8 @@ from foregather.errors import InputError
 from foregather.nn import SAGE as SAGEModel
 from foregather.train import device
 from foregather.train.fit import Training
-from foregather.train.run import Run
-from foregather.train.run_loop import conduct
+from foregather.train.runs.run import Run
+from foregather.train.runs.run_loop import conduct
 from foregather.train.settings import ModelSettings, TrainSettings
 from tests.some import some
 from tests.train.runs import records, settings_of, small_folder, train

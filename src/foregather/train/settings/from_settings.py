@@ -23,9 +23,9 @@ from foregather.loader.rank_options import GridOfRanks, RankOptions, Topology
 from foregather.nn.by_name import NORMED, ModelShape, make_plain_model
 from foregather.observe.usable_memory import usable_memory
 from foregather.sampling import Cluster, Sampler
-from foregather.train.import_name import call_class, import_name
-from foregather.train.samplers import check_sampler, make_sampler
 from foregather.train.settings import ModelSettings, OptimizerSettings, Settings
+from foregather.train.settings.import_name import call_class, import_name
+from foregather.train.settings.samplers import check_sampler, make_sampler
 from foregather.units import parse_count, parse_size
 
 __all__ = [

@@ -7,7 +7,7 @@ from foregather.errors import InputError
 from foregather.units import parse_size
 
 if TYPE_CHECKING:
-    from foregather.train.settings import Settings
+    from foregather.train.settings.settings import Settings
 
 __all__ = ["FullGraphSettings", "check_full_graph"]
 

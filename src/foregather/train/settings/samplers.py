@@ -20,8 +20,8 @@ from foregather.sampling import (
     Saint,
     Sampler,
 )
-from foregather.train.import_name import call_class, import_name
 from foregather.train.settings import Settings
+from foregather.train.settings.import_name import call_class, import_name
 
 __all__ = ["SAMPLERS", "check_sampler", "make_sampler"]
 

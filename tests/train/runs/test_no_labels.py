@@ -102,7 +102,7 @@ def test_an_epoch_without_a_labelled_seed(training, folders):
 
 
 def test_a_record_without_a_share_is_reported(folders, tmp_path, capsys):
-    from foregather.train.run_loop import epoch_line
+    from foregather.train.runs.run_loop import epoch_line
 
     train(settings_of(folders["test"], tmp_path / "r"))
     kept = records(tmp_path / "r")

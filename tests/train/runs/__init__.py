@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from foregather.graph.synthetic import synthesize
-from foregather.train.run import Run
-from foregather.train.run_loop import conduct
+from foregather.train.runs.run import Run
+from foregather.train.runs.run_loop import conduct
 from foregather.train.settings import (
     CheckpointSettings,
     ModelSettings,

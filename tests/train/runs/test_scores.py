@@ -14,11 +14,11 @@ from foregather import BatchContents, Graph, Loader
 from foregather.cli.main import main
 from foregather.nn import SAGE
 from foregather.sampling import Full
-from foregather.train import final_scores as final
 from foregather.train.checkpoints.checkpoint import list_checkpoints
 from foregather.train.metrics import METRICS, accuracy, loss_of
-from foregather.train.run import Run
-from foregather.train.run_loop import conduct
+from foregather.train.runs import final_scores as final
+from foregather.train.runs.run import Run
+from foregather.train.runs.run_loop import conduct
 from foregather.train.settings import MemorySettings, ModelSettings, SamplerSettings, write_settings
 from tests.train.runs import records, settings_of, small_folder, train
 

@@ -12,8 +12,8 @@ from foregather.cli.main import main
 from foregather.errors import InputError, NumericError
 from foregather.train.checkpoints.checkpoint import latest_checkpoint, list_checkpoints
 from foregather.train.metrics import check_split, count_classes
-from foregather.train.run import Run
-from foregather.train.run_loop import conduct
+from foregather.train.runs.run import Run
+from foregather.train.runs.run_loop import conduct
 from tests.train.runs import settings_of, small_folder
 
 

@@ -19,8 +19,8 @@ from foregather.errors import FormatError, InputError, StorageError
 from foregather.graph.synthetic import synthesize
 from foregather.nn import SAGE
 from foregather.train.checkpoints.checkpoint import list_checkpoints, read_checkpoint
-from foregather.train.run import Run
-from foregather.train.run_loop import conduct
+from foregather.train.runs.run import Run
+from foregather.train.runs.run_loop import conduct
 from foregather.train.settings import (
     CheckpointSettings,
     MemorySettings,
@@ -31,7 +31,7 @@ from foregather.train.settings import (
 )
 from tests.train.runs import records, settings_of, small_folder, train
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parent.parent
 
 
 @pytest.fixture(scope="module")

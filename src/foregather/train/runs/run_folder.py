@@ -16,9 +16,9 @@ from torch import nn
 from foregather.errors import FormatError, InputError, StorageError
 from foregather.files import check_inside, is_there, read_regular, storage_error
 from foregather.train.checkpoints.checkpoint import read_tensors
-from foregather.train.from_settings import make_model
 from foregather.train.metrics import Labelled
 from foregather.train.settings import Settings, code_names, difference, read_settings
+from foregather.train.settings.from_settings import make_model
 from foregather.train.tasks.goal import Goal, goal_of_run
 
 __all__ = [

@@ -1,0 +1,43 @@
+"""settings: what a run is told, in TOML, and the model, sampler and loader made from it."""
+
+from foregather.train.settings.settings import (
+    CheckpointSettings,
+    FullGraphSettings,
+    GridSettings,
+    LinkSettings,
+    MemorySettings,
+    ModelSettings,
+    OptimizerSettings,
+    SamplerSettings,
+    Settings,
+    TrainSettings,
+    TypedSettings,
+    WatchSettings,
+    code_names,
+    difference,
+    read_settings,
+    shared_facts,
+    with_options,
+    write_settings,
+)
+
+__all__ = [
+    "CheckpointSettings",
+    "FullGraphSettings",
+    "GridSettings",
+    "LinkSettings",
+    "MemorySettings",
+    "ModelSettings",
+    "OptimizerSettings",
+    "SamplerSettings",
+    "Settings",
+    "TrainSettings",
+    "TypedSettings",
+    "WatchSettings",
+    "code_names",
+    "difference",
+    "read_settings",
+    "shared_facts",
+    "with_options",
+    "write_settings",
+]
