@@ -18,6 +18,11 @@ Peers are found, not installed; what is missing is named and left out:
 A whole run takes hours. `--keep DIR` puts the rows of every graph of a section into a file of its
 own as soon as they are measured, with the load average before them; the report has all that are
 kept there, also those of earlier runs, so sections can be measured one by one.
+
+`--freed kept` lets all systems of this process keep memory that they free, as `foregather train`
+does and as a user of PyG can have it by the environment or another allocator; without it glibc
+gives large tensors back to the system after each step. What it does to an allocator cannot be
+undone in a process, so the two are two runs, and a bar counts in both.
 """
 
 import argparse
@@ -39,6 +44,8 @@ from beside.rounds import HEAD, Row
 from beside.sampling import measure_sampling, measure_weighted
 from common.report import Report
 from common.skip import need_disk
+
+from foregather import keep_freed_memory
 
 SECTIONS = (
     "sampling",
@@ -135,10 +142,15 @@ def say(text: str) -> None:
 
 
 class Kept:
-    """Rows by section and graph, each in a file where a folder is given."""
+    """Rows by section and graph, each in a file where a folder is given.
 
-    def __init__(self, folder: Path | None) -> None:
-        self.folder = folder
+    Args:
+        folder: of the files.
+        marked: what is said of every case of this run.
+    """
+
+    def __init__(self, folder: Path | None, marked: str = "") -> None:
+        self.folder, self.marked = folder, marked
         self.rows: dict[str, tuple[str, list[Row]]] = {}
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
@@ -179,6 +191,9 @@ def measure(
             except RuntimeError as error:  # the others are measured all the same
                 say(f"failed: {section} on {case.name}: {error}")
                 rows = [[section, case.name, "failed", "", str(error).split("\n")[0], "", "", ""]]
+            if kept.marked:
+                rows = [[row[0], f"{row[1]}, {kept.marked}", *row[2:]] for row in rows]
+                key = f"{key}_{kept.marked.replace(' ', '_')}"
             kept.put(key, load, rows)
             if name == "10M":  # too large to be kept beside the others
                 cases.drop(name)
@@ -197,6 +212,7 @@ def main() -> int:
     )
     parser.add_argument("--folder", type=Path, help="where graphs may be written (5 GB)")
     parser.add_argument("--keep", type=Path, help="where rows are kept from run to run")
+    parser.add_argument("--freed", choices=("given-back", "kept"), default="given-back")
     given = parser.parse_args()
     rounds = 2 if given.quick else given.rounds
     if rounds < LEAST_ROUNDS and not given.quick:
@@ -205,7 +221,10 @@ def main() -> int:
     peers = find_peers(wants_dgl=given.only != ["disk"])
     for sentence in peers.missing:
         say(f"left out: {sentence}")
-    kept = Kept(given.keep)
+    marked = ""
+    if given.freed == "kept" and keep_freed_memory():
+        marked = "memory kept"
+    kept = Kept(given.keep, marked)
     with tempfile.TemporaryDirectory(dir=given.folder, prefix="peers-") as name:
         try:
             if not given.quick:

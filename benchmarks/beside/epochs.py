@@ -3,9 +3,7 @@
 The same unmodified model of PyG on both sides, from the same weights, with the same optimiser,
 input nodes, fan-outs and batch size. PyG's loader has as many workers as were fastest in two
 epochs with the trimmed model. Losses of ours are those of the same batches, so trimmed and
-accelerated must agree. From memory every work is done twice: with memory that goes back to the
-system when it is freed, and with memory that is kept; ours is the kept one, as `foregather train`
-has it, and a bar counts against the better of the two.
+accelerated must agree.
 """
 
 from collections.abc import Sequence
@@ -18,7 +16,6 @@ from foregather import BatchContents, BudgetError, Loader
 from foregather.units import format_bytes
 
 from .found import Peers
-from .freed import KEPT, both_ways
 from .graphs import Case
 from .loading import WORKERS, as_data, pyg_loader
 from .mapped import MappedPyG
@@ -102,13 +99,11 @@ def measure_epoch(
             for way in ("plain", "trimmed"):
                 works[f"PyG, {way}"] = Trainer(setting, columns, way).on(loader)
                 notes[f"PyG, {way}"] = note
+        works |= dgl_epoch(case, peers, setting)
         if setting.dense:
             counted = Trainer(setting, columns, "trimmed")
             counted.on(Loader(case.graph, list(setting.fanouts), *input_nodes(case, setting)))(0)
             works["dense products alone"] = Dense(setting, columns, counted)
-        works = both_ways(works)
-        works |= dgl_epoch(case, peers, setting)
-        notes = {name: notes[one] for name in works if (one := name.rpartition(", ")[0]) in notes}
         rows += finish(
             "epoch", case, setting, works, bars_of(setting, setting.dense), notes, rounds
         )
@@ -119,8 +114,7 @@ def finish(
     what: str, case: Case, setting: Setting, works: dict[str, Work], bars: list[Bar],
     notes: dict[str, str], rounds: int,
 ) -> list[Row]:  # fmt: skip
-    names = [f"{name}{way}" for name in (ACCELERATED, TRIMMED) for way in (f", {KEPT}", "")]
-    ours = next(name for name in names if name in works)
+    ours = ACCELERATED if ACCELERATED in works else TRIMMED
     cell = Cell(what, f"{case.name}, {setting.title}", ours, works, bars, notes=notes)
     return compare(cell, rounds)
 
