@@ -62,12 +62,13 @@ sanitize: $(VENV)/.tools
 	done
 
 # Lines that tests run: of Python by the Python tests, of the core by its C++ tests. Processes that
-# tests start and ranks that they fork count, too; those that are killed leave nothing.
+# tests start and ranks that they fork count, too; those that are killed leave nothing. Without the
+# slow tests: some of them fork a process for every line that they stop at.
 COVERED ?= tests
 coverage: $(VENV)/.dev
 	mkdir -p build/coverage
 	COVERAGE_FILE=$(CURDIR)/build/coverage/python.data $(PY) -m pytest -q -n $(WORKERS) --dist worksteal \
-	  --cov --cov-report=term:skip-covered --cov-report=html:build/coverage/python $(COVERED)
+	  -m "not slow" --cov --cov-report=term:skip-covered --cov-report=html:build/coverage/python $(COVERED)
 	$(PY) -m cmake -S . -B build/coverage/core -G Ninja -DFOREGATHER_TESTS=ON -DCMAKE_BUILD_TYPE=Debug \
 	  -DCMAKE_CXX_FLAGS="--coverage -O0" -DCMAKE_MAKE_PROGRAM="$$(realpath -s $(VENV)/bin/ninja)" >/dev/null
 	$(PY) -m cmake --build build/coverage/core

@@ -1,6 +1,6 @@
 """write_behind: jobs run in order, errors reach the caller, no interrupt leaves a thread."""
 
-import ctypes
+import signal
 import sys
 import threading
 
@@ -39,7 +39,7 @@ def test_the_first_error_is_raised_and_stops_what_follows():
 
 def test_an_interrupt_at_every_line_ends_the_thread():
     """An interrupt in `submit`, `drain` and the end of the block, each line in turn."""
-    reached = 0
+    reached, usual = 0, sys.gettrace()  # usual: of coverage, if it is measured
     for line in range(1, 200):
         count, before = 0, threading.active_count()
 
@@ -60,10 +60,10 @@ def test_an_interrupt_at_every_line_ends_the_thread():
                 for _ in range(4):
                     behind.submit(int)
                 behind.drain()
-            sys.settrace(None)
+            sys.settrace(usual)
             break
         except KeyboardInterrupt:
-            sys.settrace(None)
+            sys.settrace(usual)
             reached += 1
         if behind is not None and behind._thread.ident is not None:
             behind._jobs.put(None)  # where the very end of the block was interrupted
@@ -73,31 +73,34 @@ def test_an_interrupt_at_every_line_ends_the_thread():
     assert reached > 20
 
 
-def test_an_interrupt_while_waiting_ends_the_thread():
-    """Raised from outside while the caller waits for room, as a signal's handler would."""
-    for _ in range(20):
-        gate, waiting, ended = threading.Event(), threading.Event(), []
+def test_a_signal_while_waiting_ends_the_thread():
+    """A handler that raises while the caller waits for room."""
 
-        def caller(gate=gate, waiting=waiting, ended=ended):
-            try:
-                with WriteBehind() as behind:
-                    behind.submit(gate.wait)
-                    for number in range(DEPTH + 2):
-                        if number == DEPTH:
-                            waiting.set()
-                        behind.submit(int)
-            except KeyboardInterrupt:
-                ended.append("interrupted")
+    def interrupt(number, frame):
+        raise KeyboardInterrupt
 
-        thread = threading.Thread(target=caller)
-        thread.start()
-        waiting.wait()
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(
-            ctypes.c_ulong(thread.ident), ctypes.py_object(KeyboardInterrupt)
-        )
-        gate.set()
-        thread.join(600)
-        assert not thread.is_alive() and ended == ["interrupted"]
+    before, usual = threading.active_count(), signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        for _ in range(20):
+            gate, waiting = threading.Event(), threading.Event()
+
+            def send(gate=gate, waiting=waiting):
+                waiting.wait()
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+                gate.set()
+
+            sender = threading.Thread(target=send)
+            sender.start()
+            with pytest.raises(KeyboardInterrupt), WriteBehind() as behind:
+                behind.submit(gate.wait)
+                for number in range(DEPTH + 2):
+                    if number == DEPTH:
+                        waiting.set()
+                    behind.submit(int)
+            sender.join()
+            assert threading.active_count() == before
+    finally:
+        signal.signal(signal.SIGUSR1, usual)
 
 
 def test_buffers_take_turns():

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from foregather.graph.convert.reading.npz import ZipArrays
 from foregather.targets import check_target
 from foregather.units import format_bytes, format_number
 
-__all__ = ["Bulk", "Expand", "Sample", "to_samples"]
+__all__ = ["Bulk", "Expand", "Minibatches", "Sample", "to_samples"]
 
 Array = npt.NDArray[Any]
 
@@ -82,8 +82,16 @@ class Sample:
         return sum(array.nbytes for array in arrays if array is not None)
 
 
+class _Sized(Protocol):
+    @property
+    def nbytes(self) -> int: ...
+
+
+Made = TypeVar("Made", bound=_Sized)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Bulk:
+class Minibatches(Generic[Made]):
     """Minibatches `first_batch` to `first_batch + len - 1` of an epoch, sampled together.
 
     Attributes:
@@ -93,7 +101,7 @@ class Bulk:
         first_batch: number of the first minibatch.
     """
 
-    samples: Sequence[Sample]
+    samples: Sequence[Made]
     seed: int
     epoch: int
     first_batch: int
@@ -101,16 +109,28 @@ class Bulk:
     def __len__(self) -> int:
         return len(self.samples)
 
-    def __iter__(self) -> Iterator[Sample]:
+    def __iter__(self) -> Iterator[Made]:
         return iter(self.samples)
 
-    def __getitem__(self, index: int) -> Sample:
+    def __getitem__(self, index: int) -> Made:
         return self.samples[index]
 
     @property
     def nbytes(self) -> int:
         """Bytes of all minibatches."""
         return sum(sample.nbytes for sample in self.samples)
+
+    def _title(self) -> str:
+        last = self.first_batch + len(self) - 1
+        return (
+            f"bulk of {format_number(len(self), 'minibatch')}: {self.first_batch} to {last} of "
+            f"epoch {self.epoch}, seed {self.seed}"
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bulk(Minibatches[Sample]):
+    """Minibatches of a graph with one type of nodes; attributes as of `Minibatches`."""
 
     @property
     def digest(self) -> str:
@@ -135,12 +155,9 @@ class Bulk:
         edges = [len(sample.row) for sample in self.samples]
         distinct = len(np.unique(np.concatenate([s.node for s in self.samples] or [_NONE])))
         rows = max(1, sum(nodes))
-        last = self.first_batch + len(self) - 1
         return "\n".join(
             [
-                f"bulk of {format_number(len(self), 'minibatch')}: "
-                f"{self.first_batch} to {last} of epoch "
-                f"{self.epoch}, seed {self.seed}",
+                self._title(),
                 f"  nodes    {_spread(nodes)} each; {distinct:,} distinct of {sum(nodes):,} "
                 f"({1 - distinct / rows:.0%} repeats)",
                 f"  edges    {_spread(edges)} each",

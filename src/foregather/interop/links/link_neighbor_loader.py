@@ -16,10 +16,8 @@ from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.graph.hetero.graph import HeteroGraph
 from foregather.graph.hetero.names import PLAIN_RELATION
-from foregather.interop.drawn import Drawn
 from foregather.interop.links.link_seat import LinkSeat
-from foregather.interop.seat import is_torch, kind_of
-from foregather.interop.typed.source import source_of
+from foregather.interop.seat import kind_of
 from foregather.sampling.links.negatives import Negatives
 
 __all__ = ["LinkNeighborLoader"]
@@ -110,24 +108,17 @@ class LinkNeighborLoader(LinkSeat, pyg_loader.LinkNeighborLoader):  # type: igno
         self._begin(data, filter_per_worker, options)
         self._index, self.neg_sampling = edge_label_index, neg_sampling
         kind: Any = kind_of(subgraph_type, directed)
-        rule = None if is_torch(sampler) else sampler
-        self._drawn = Drawn.of(None if rule is sampler else sampler, batch_sampler, options)
+        rule = self._take_sampler(sampler, batch_sampler, options)
         self._rule = _negatives(neg_sampling, neg_sampling_ratio)
-        graph, self._from = data, None
-        chosen: dict[str, Any] = {"time_attr": time_attr, "weight_attr": weight_attr}
         if not isinstance(data, HeteroGraph):
             _check_times(edge_label_time, time_attr)
-            whole = num_neighbors if rule is None and weight_attr and not replace else None
-            self._from = source_of(_with_edges(data), time_attr, weight_attr, whole)
-            graph, level = self._from.graph, self._from.level
-            if self._from.plain:
-                edge_label_index = (PLAIN_RELATION, edge_label_index)
-            weights = None if weight_attr is None else "edge_weight"  # their name in the graph
-            chosen = {"time": level if rule is None else None, "weight_attr": weights}
-            self._back = self._from.plain and kind == "bidirectional"
+        given = _with_edges(data)
+        chosen = self._convert(given, rule, kind, num_neighbors, replace, time_attr, weight_attr)
+        if self._from is not None and self._from.plain:
+            edge_label_index = (PLAIN_RELATION, edge_label_index)
         self._seeds_only = isinstance(num_neighbors, list | tuple) and len(num_neighbors) == 0
         super().__init__(
-            graph,
+            data if self._from is None else self._from.graph,
             [0] if self._seeds_only else num_neighbors,
             edge_label_index,
             edge_label=edge_label,

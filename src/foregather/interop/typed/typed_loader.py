@@ -10,10 +10,7 @@ import torch
 from torch_geometric import loader as pyg_loader
 
 from foregather.errors import InputError
-from foregather.graph.hetero.graph import HeteroGraph
-from foregather.interop.drawn import Drawn
-from foregather.interop.seat import is_torch, kind_of
-from foregather.interop.typed.source import source_of
+from foregather.interop.seat import kind_of
 from foregather.interop.typed.typed_seat import TypedSeat
 
 __all__ = ["TypedNeighborLoader"]
@@ -56,26 +53,17 @@ class TypedNeighborLoader(TypedSeat, pyg_loader.NeighborLoader):  # type: ignore
     ) -> None:
         self._begin(data, filter_per_worker, options)
         kind: Any = kind_of(subgraph_type, directed)
-        rule = None if is_torch(sampler) else sampler
-        self._drawn = Drawn.of(None if rule is sampler else sampler, batch_sampler, options)
-        graph, self._from = data, None
-        chosen: dict[str, Any] = {"time_attr": time_attr, "weight_attr": weight_attr}
-        if not isinstance(data, HeteroGraph):
-            whole = num_neighbors if rule is None and weight_attr and not replace else None
-            self._from = source_of(data, time_attr, weight_attr, whole)
-            graph, level = self._from.graph, self._from.level
+        rule = self._take_sampler(sampler, batch_sampler, options)
+        chosen = self._convert(data, rule, kind, num_neighbors, replace, time_attr, weight_attr)
+        if self._from is not None:
             if isinstance(input_nodes, str) and self._from.plain:
                 raise InputError(
                     f"input_nodes is {input_nodes!r:.80}, expected node ids, a mask or None: a "
                     "Data has one type of nodes"
                 )
-            _check_times(input_time, time_attr, level, rule)
-            weights = None if weight_attr is None else "edge_weight"  # their name in the graph
-            chosen = {"time": level if rule is None else None, "weight_attr": weights}
-            # the edges that are added to a Data keep the ids of those they come from
-            self._back = self._from.plain and kind == "bidirectional"
+            _check_times(input_time, time_attr, self._from.level, rule)
         super().__init__(
-            graph,
+            data if self._from is None else self._from.graph,
             num_neighbors,
             input_nodes,
             input_time=input_time,

@@ -9,9 +9,10 @@ import numpy as np
 from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.hetero.graph import HeteroGraph
-from foregather.interop.seat import NOT_NEEDED, Ids, Seat
+from foregather.interop.drawn import Drawn
+from foregather.interop.seat import NOT_NEEDED, Ids, Seat, is_torch
 from foregather.interop.typed.raw import RawAssembler, plain_output, typed_output
-from foregather.interop.typed.source import DataSource
+from foregather.interop.typed.source import DataSource, source_of
 from foregather.loader.hetero.hetero_batch import HeteroAssembler
 from foregather.loader.hetero.hetero_loader import HeteroLoader
 
@@ -33,6 +34,42 @@ class TypedSeat(Seat, HeteroLoader):
             setattr(self, name, options.pop(name, usual))
         self.filter_per_worker = bool(filter_per_worker)
         self._data, self._class = data, options.pop("custom_cls", None)
+
+    def _take_sampler(self, sampler: Any, batch_sampler: Any, options: dict[str, Any]) -> Any:
+        """Takes note of what yields positions; returns the sampler if it draws neighbours."""
+        yields = is_torch(sampler)
+        self._drawn = Drawn.of(sampler if yields else None, batch_sampler, options)
+        return None if yields else sampler
+
+    def _convert(
+        self,
+        data: Any,
+        rule: Any,
+        kind: str,
+        num_neighbors: Any,
+        replace: bool,
+        time_attr: str | None,
+        weight_attr: str | None,
+    ) -> dict[str, Any]:
+        """Makes the graph of PyG's data, unless it is a HeteroGraph already.
+
+        Returns:
+            The arguments by which a loader finds times and weights in the graph.
+
+        Raises:
+            InputError: edges, times or weights that cannot be used; names the type or relation.
+        """
+        self._from = None
+        if isinstance(data, HeteroGraph):
+            return {"time_attr": time_attr, "weight_attr": weight_attr}
+        whole = num_neighbors if rule is None and weight_attr and not replace else None
+        self._from = source_of(data, time_attr, weight_attr, whole)
+        # the edges that are added to a Data keep the ids of those they come from
+        self._back = self._from.plain and kind == "bidirectional"
+        return {
+            "time": self._from.level if rule is None else None,
+            "weight_attr": None if weight_attr is None else "edge_weight",  # its name in the graph
+        }
 
     def _seated(
         self,

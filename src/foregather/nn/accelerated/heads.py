@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from foregather.nn import list_kernels as kernels
+from foregather.nn.accelerated.products import with_lists
 from foregather.nn.aggregate import Neighborhoods, refuse_second
 
 __all__ = ["edge_attention", "head_products", "mapped_twice", "shared_sums", "sums_come_first"]
@@ -85,10 +86,7 @@ class _Attention(torch.autograd.Function):
 
 def shared_sums(x: Tensor, weight: Tensor, near: Neighborhoods) -> Tensor:
     """Sums [targets, heads, columns] of x [sources, columns] by `weight` [edges, heads]."""
-    lists: tuple[Tensor | None, ...] = (None, None, None)
-    if x.requires_grad and torch.is_grad_enabled():
-        lists = near.by_source.ptr, near.by_source.edge, near.by_source.target
-    given = (x, weight, near.indptr, near.source, *lists)
+    given = with_lists(near, x, x, weight)
     out: Tensor = _SharedSums.apply(*given)  # type: ignore[no-untyped-call]
     return out
 

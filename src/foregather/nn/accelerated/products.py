@@ -11,7 +11,7 @@ from torch import Tensor
 from foregather.nn import list_kernels as kernels
 from foregather.nn.aggregate import Neighborhoods, refuse_second
 
-__all__ = ["edge_products"]
+__all__ = ["edge_products", "with_lists"]
 
 
 def edge_products(query: Tensor, key: Tensor, near: Neighborhoods) -> Tensor:
@@ -23,12 +23,17 @@ def edge_products(query: Tensor, key: Tensor, near: Neighborhoods) -> Tensor:
         source = near.source.long()
         target = torch.repeat_interleave(near.indptr.diff(), output_size=near.num_edges)
         return (query.index_select(0, target) * key.index_select(0, source)).sum(dim=-1)
-    lists: tuple[Tensor | None, ...] = (None, None, None)
-    if key.requires_grad and torch.is_grad_enabled():
-        lists = near.by_source.ptr, near.by_source.edge, near.by_source.target
-    given = (query, key, near.indptr, near.source, *lists)
+    given = with_lists(near, key, query, key)
     out: Tensor = _Products.apply(*given)  # type: ignore[no-untyped-call]
     return out
+
+
+def with_lists(near: Neighborhoods, x: Tensor, *rows: Tensor) -> tuple[Tensor | None, ...]:
+    """The rows, the edges by target and, where `x` has a gradient, also the edges by source."""
+    lists: tuple[Tensor | None, ...] = (None, None, None)
+    if x.requires_grad and torch.is_grad_enabled():
+        lists = near.by_source.ptr, near.by_source.edge, near.by_source.target
+    return (*rows, near.indptr, near.source, *lists)
 
 
 class _Products(torch.autograd.Function):

@@ -24,9 +24,9 @@ from foregather.errors import FormatError, InputError
 from foregather.files import write_safely
 from foregather.graph.convert.reading.npz import ZipArrays
 from foregather.graph.hetero.names import EdgeType, check_edge_type, check_name, show_edge_type
-from foregather.sampling.bulk import Expand
+from foregather.sampling.bulk import Expand, Minibatches
 from foregather.targets import check_target
-from foregather.units import format_bytes, format_number
+from foregather.units import format_bytes
 
 __all__ = ["EdgeSample", "HeteroBulk", "HeteroSample", "NodeSample", "to_hetero_samples"]
 
@@ -106,34 +106,8 @@ class HeteroSample:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HeteroBulk:
-    """Minibatches `first_batch` to `first_batch + len - 1` of an epoch, sampled together.
-
-    Attributes:
-        samples: the minibatches, in order.
-        seed: seed of the run.
-        epoch: number of the epoch.
-        first_batch: number of the first minibatch.
-    """
-
-    samples: Sequence[HeteroSample]
-    seed: int
-    epoch: int
-    first_batch: int
-
-    def __len__(self) -> int:
-        return len(self.samples)
-
-    def __iter__(self) -> Iterator[HeteroSample]:
-        return iter(self.samples)
-
-    def __getitem__(self, index: int) -> HeteroSample:
-        return self.samples[index]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all minibatches."""
-        return sum(sample.nbytes for sample in self.samples)
+class HeteroBulk(Minibatches[HeteroSample]):
+    """Minibatches of a graph with types; attributes as of `Minibatches`."""
 
     @property
     def digest(self) -> str:
@@ -149,11 +123,7 @@ class HeteroBulk:
 
     def summary(self) -> str:
         """A readable summary of the bulk."""
-        last = self.first_batch + len(self) - 1
-        lines = [
-            f"bulk of {format_number(len(self), 'minibatch')}: {self.first_batch} to {last} of "
-            f"epoch {self.epoch}, seed {self.seed}"
-        ]
+        lines = [self._title()]
         first = self.samples[0] if self.samples else HeteroSample({}, {}, self.first_batch)
         for node_type in first.nodes:
             counts = [len(sample.nodes[node_type].node) for sample in self.samples]
