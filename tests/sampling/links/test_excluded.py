@@ -314,9 +314,7 @@ def test_from_disk_as_from_memory(tmp_path, rule, block, wide):
     for memory, threads in (("3MB", 1), ("64MB", 2)):
         with DiskTopology(tmp_path / "g.fg", memory, block=block) as topology:
             for _ in range(2):  # from the file, and from the cache
-                got = topology.sample_bulk(
-                    rule, seeds, exclude=made, threads=threads, **options
-                )
+                got = topology.sample_bulk(rule, seeds, exclude=made, threads=threads, **options)
                 assert_same(list(got), list(want))
             counted = topology.counters()
             assert counted["picks"] == 2 * sum(len(sample.edge) for sample in want)

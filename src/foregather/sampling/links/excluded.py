@@ -124,7 +124,6 @@ class Excluded:
             tree = None if tree is None else np.repeat(tree, counts)
         return ptr, None, None, places, tree, rows.ascending
 
-
     def by_ends(self, num_nodes: int, batches: int, where: str) -> tuple[Int, Int, Int]:
         """(ptr, target, source), for neighbour lists that are elsewhere: on disk, or with a rank.
 
