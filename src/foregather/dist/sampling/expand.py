@@ -4,8 +4,8 @@ Picks that depend on one row alone are made by its owner: `Neighbor`, uniform or
 `Labor`. All other matrix programs, including subclasses that override verbs, fetch whole rows and
 run their verbs here.
 
-Where minibatches leave edges out (left_out.py), uniform `Neighbor` draws here from the rows that do,
-and `Labor` fetches whole rows.
+Where minibatches leave edges out (left_out.py), uniform `Neighbor` draws here from the rows that
+do, and `Labor` fetches whole rows.
 """
 
 from collections.abc import Callable
