@@ -19,6 +19,7 @@ LOADERS: list[tuple[str, Any, Negatives | None, bool]] = [
     ("binary", "partitioned", Negatives(amount=1.5, exclude="positives"), False),
     ("triplet", "replicated", Negatives("triplet", 2), False),
     ("left out", "replicated", Negatives(), True),
+    ("left out of parts", "partitioned", Negatives(), True),
 ]
 
 

@@ -1,11 +1,14 @@
 """A LinkLoader over ranks: the batches of one rank, dealt out."""
 
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from foregather import InputError, RankOptions
 from foregather.loader.rank_options import rank_setup
+from foregather.sampling import Neighbor
 from tests.dist import rank_links
 from tests.dist.world import World
 
@@ -33,8 +36,12 @@ def test_batches_are_those_of_one_rank(launcher, tmp_path, size):
                         assert made == wanted[epoch][number], (name, epoch, number)
 
 
-def test_links_are_left_out_where_ranks_hold_all_lists():
-    maker = rank_links.link_loader(rank_links.link_graph(), None, True)._maker
-    with pytest.raises(InputError, match="topology='replicated'"):
-        rank_setup(maker, RankOptions(), 8, None, "auto")
-    assert rank_setup(maker, RankOptions(topology="replicated"), 8, None, "auto").bulk == 8
+def test_links_are_left_out_of_parts_by_uniform_samplers_and_labor():
+    graph = rank_links.link_graph()
+    maker = rank_links.link_loader(graph, None, True)._maker
+    for topology in ("partitioned", "replicated"):
+        assert rank_setup(maker, RankOptions(topology=topology), 8, None, "auto").bulk == 8
+    by_weight = replace(maker, sampler=Neighbor([4], weights=np.ones(graph.num_edges)))
+    for own, mode in ((by_weight, "owner"), (maker, "paper")):
+        with pytest.raises(InputError, match="topology='replicated'\\), or exclude_seed_edges"):
+            rank_setup(own, RankOptions(mode=mode), 8, None, "auto")

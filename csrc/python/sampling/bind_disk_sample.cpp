@@ -8,6 +8,7 @@
 #include "io/checksums/block_sums.hpp"
 #include "python/arrays.hpp"
 #include "python/sampling/array_pool.hpp"
+#include "python/sampling/excluded_edges.hpp"
 #include "sampling/on_disk/disk_sample.hpp"
 
 namespace foregather::python {
@@ -40,12 +41,14 @@ class DiskKernel {
 
   Minibatches sample(std::vector<std::int64_t> fanouts, bool replace, bool once,
                      const In<std::int64_t>& seeds, const In<std::int64_t>& ptr, std::uint64_t seed,
-                     std::uint64_t epoch, std::uint64_t first_batch, int threads) {
+                     std::uint64_t epoch, std::uint64_t first_batch, int threads,
+                     const LeftOut& exclude) {
+    const ExcludedEdges excluded = excluded_of(exclude);
     const NeighborRule rule{std::move(fanouts), replace, once};
     return make_minibatches<Id>(pool_, lock_, ptr, [&](const auto& places) {
       // Ctrl-C is seen between windows
       sampler_.sample(rule, view(seeds), view(ptr), seed, epoch, first_batch, threads, places,
-                      raise_signals);
+                      raise_signals, excluded);
     });
   }
 
@@ -119,6 +122,7 @@ void bind(nb::module_& m, const char* name) {
       .def("sample", &Kernel::sample, nb::arg("fanouts"), nb::arg("replace"), nb::arg("once"),
            nb::arg("seeds").noconvert(), nb::arg("ptr").noconvert(), nb::arg("seed"),
            nb::arg("epoch"), nb::arg("first_batch"), nb::arg("threads") = 0,
+           nb::arg("exclude").none() = nb::none(),
            "Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position).")
       .def("counters", &Kernel::counters, "Picks, hits, passes, requests, bytes, seconds so far.")
       .def("shares", &Kernel::shares, "How the budget is divided, in bytes.")

@@ -40,6 +40,15 @@ class LocalIds {
     }
   }
 
+  static constexpr std::uint32_t kNone = 0xFFFFFFFFu;
+  /// The local id of v, or kNone.
+  std::uint32_t find(Id v) const {
+    for (std::size_t at = first(v);; at = (at + 1) & mask_) {
+      const Entry& entry = table_[at];
+      if (entry.local == kNone || entry.node == v) return entry.local;
+    }
+  }
+
   void release() { table_ = Buffer<Entry>(); }
   std::size_t bytes() const { return table_.bytes(); }
   /// Bytes of a table for `most` vertices.
@@ -50,7 +59,6 @@ class LocalIds {
     Id node;
     std::uint32_t local;
   };
-  static constexpr std::uint32_t kNone = 0xFFFFFFFFu;
 
   // a power of two, at most three quarters full
   static std::size_t places(std::int64_t most) {

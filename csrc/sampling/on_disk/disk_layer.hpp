@@ -10,8 +10,10 @@
 
 #include "graph/row_index.hpp"
 #include "sampling/keys.hpp"
+#include "sampling/nodewise/expand.hpp"
 #include "sampling/nodewise/sample.hpp"
 #include "sampling/numbering/local_ids.hpp"
+#include "sampling/on_disk/row_gaps.hpp"
 #include "sampling/picking/pick.hpp"
 
 namespace foregather {
@@ -25,6 +27,7 @@ struct Growing {
   std::int64_t known = 0;  ///< vertices met
   std::int64_t drawn = 0;  ///< edges of the layers before
   std::int64_t edges = 0;  ///< edges of this layer
+  RowGaps gaps;            ///< what is left out
 
   /// Where the id of edge e of this layer waits for its number. 32-bit ids wait in `row`. 64-bit
   /// ones wait in `node`, one place behind where they could have to go.
@@ -69,6 +72,7 @@ void begin_minibatch(Growing<Id>& batch, std::span<const std::int64_t> seeds,
     if (!out.seed_position.empty()) out.seed_position[i] = local;
   }
   out.num_nodes.push_back(batch.known);
+  batch.gaps.place(batch.first, batch.known, ids);
 }
 
 inline constexpr std::int64_t kRowsAhead = 24;  // rows ahead whose index is asked for
@@ -78,10 +82,12 @@ template <typename Id>
 void count_edges_of(Growing<Id>& batch, const RowIndex& index, bool replace, std::int64_t fanout) {
   const Id* node = batch.out->node.data();
   batch.edges = 0;
+  auto gaps = batch.gaps.begin();
   for (std::int64_t i = batch.first; i < batch.known; ++i) {
     if (i + kRowsAhead < batch.known)
       index.prefetch(static_cast<std::int64_t>(node[i + kRowsAhead]));
-    const std::int64_t degree = index.row(static_cast<std::int64_t>(node[i])).degree;
+    const std::int64_t degree = index.row(static_cast<std::int64_t>(node[i])).degree -
+                                static_cast<std::int64_t>(gaps.of(i).size());
     const bool whole = fanout < 0 || (!replace && degree <= fanout);
     batch.edges += whole ? degree : degree == 0 ? 0 : fanout;
   }
@@ -107,13 +113,19 @@ void draw_layer(Growing<Id>& batch, const RowIndex& index, bool replace, std::in
   const Id* node = out.node.data();
   std::uint32_t* col = out.col.data() + batch.drawn;
   std::int64_t* edge = out.edge.data() + batch.drawn;
+  auto gaps = batch.gaps.begin();
   for (std::int64_t i = batch.first; i < batch.known; ++i) {
     if (i + kRowsAhead < batch.known)
       index.prefetch(static_cast<std::int64_t>(node[i + kRowsAhead]));
-    const auto [start, degree] = index.row(static_cast<std::int64_t>(node[i]));
+    const RowSpan row = index.row(static_cast<std::int64_t>(node[i]));
+    const auto left_out = gaps.of(i);
+    const std::int64_t start = row.start;
+    const std::uint32_t degree = row.degree - static_cast<std::uint32_t>(left_out.size());
     const auto target = static_cast<std::uint32_t>(i);
     if (fanout < 0 || (!replace && degree <= fanout)) {
+      std::int64_t* first = edge;
       for (std::uint32_t p = 0; p < degree; ++p, ++edge, ++col) *edge = start + p, *col = target;
+      if (!left_out.empty()) step_over(left_out, first, degree);
       continue;
     }
     if (degree == 0) continue;
@@ -125,8 +137,10 @@ void draw_layer(Growing<Id>& batch, const RowIndex& index, bool replace, std::in
     } else {
       pick_distinct(row_key, degree, count, picks, scratch.bitmap);
     }
+    std::int64_t* first = edge;
     for (std::uint32_t p = 0; p < count; ++p, ++edge, ++col)
       *edge = start + picks[p], *col = target;
+    if (!left_out.empty()) step_over(left_out, first, count);
   }
 }
 
@@ -157,6 +171,7 @@ void renumber_layer(Growing<Id>& batch, bool once, LocalIds<Id>& ids) {
   batch.drawn = end;
   out.num_nodes.push_back(known);
   out.num_edges.push_back(batch.edges);
+  batch.gaps.place(batch.first, batch.known, ids);
 }
 
 }  // namespace foregather

@@ -2,49 +2,25 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstring>
 
 #include "base/types.hpp"
 #include "io/reading/window_reader.hpp"
 #include "parallel/pool.hpp"
 #include "sampling/on_disk/disk_layer.hpp"
+#include "sampling/on_disk/disk_parts.hpp"
+#include "sampling/on_disk/row_search.hpp"
 
 namespace foregather {
+
+using on_disk::aligned;
+using on_disk::Piece;
+using on_disk::Watch;
+
 namespace {
 
 constexpr std::int64_t kPieceEdges = std::int64_t{256} << 10;  // small enough to share out evenly
 constexpr std::int64_t kWorthThread = 8192;                    // picks that are worth a thread
-constexpr std::size_t kPage = 4096;
-
-// Adds the time since it was made, or since the last call, to one phase after another.
-class Watch {
- public:
-  void operator()(double& phase) {
-    const auto now = std::chrono::steady_clock::now();
-    phase += std::chrono::duration<double>(now - last_).count();
-    last_ = now;
-  }
-
- private:
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
-
-std::byte* aligned(Buffer<std::byte>& memory, std::size_t bytes) {
-  memory.reserve_exactly(bytes + kPage);
-  const auto at = reinterpret_cast<std::uintptr_t>(memory.data());
-  return memory.data() + (kPage - at % kPage) % kPage;
-}
-
-// Edges [begin, end) of a minibatch, resolved together. In the order buffer it has a count for each
-// window and, behind them, its picks that are not in the cache, by window.
-struct Piece {
-  std::size_t batch;
-  std::int64_t begin, end;
-  std::uint32_t* ends;   ///< [window] end in `picks`; before sorting, the number of picks
-  std::uint32_t* picks;  ///< edge - begin
-  std::int64_t hits;
-};
 
 }  // namespace
 
@@ -68,10 +44,12 @@ class DiskSampler<Id>::Work {
   }
 
   void sample(const NeighborRule& rule, std::span<const std::int64_t> seeds,
-              std::span<const std::int64_t> ptr, int threads, const std::function<void()>& check) {
+              std::span<const std::int64_t> ptr, const ExcludedEdges& excluded, int threads,
+              const std::function<void()>& check) {
     threads_ = threads;
     scratch_.resize(static_cast<std::size_t>(threads));
     WindowReader windows(*reader, staging_);
+    find_gaps(excluded, windows, check);
     const auto count = static_cast<std::int64_t>(batches.size());
     renumbering([&](const Growing<Id>& batch) { return seeds_of(batch, ptr).second; },
                 [&](Growing<Id>& batch, LocalIds<Id>& ids) {
@@ -122,6 +100,23 @@ class DiskSampler<Id>::Work {
                                                  std::span<const std::int64_t> ptr) const {
     const auto i = static_cast<std::size_t>(&batch - batches.data());
     return {ptr[i], ptr[i + 1] - ptr[i]};
+  }
+
+  // Finds what minibatches leave out of their rows: by bisection over blocks, of all rows at once.
+  void find_gaps(const ExcludedEdges& excluded, WindowReader& windows,
+                 const std::function<void()>& check) {
+    if (excluded.ptr.empty()) return;
+    RowSearch<Id> search(excluded, index, shape_.block_bytes);
+    SampleArrays<Id> probes;
+    Growing<Id> asking;
+    asking.out = &probes;
+    std::vector<Growing<Id>> held(1, asking);
+    held.swap(batches);
+    searching_ = &search;
+    while ((batches[0].edges = search.next(probes.edge)) > 0) resolve_layer(windows, check);
+    searching_ = nullptr;
+    held.swap(batches);
+    for (std::size_t i = 0; i < batches.size(); ++i) batches[i].gaps = search.gaps(i);
   }
 
   // Runs body(batch, table) for all minibatches, on as many threads as there is room for tables.
@@ -207,6 +202,7 @@ class DiskSampler<Id>::Work {
     }
     pass.finish();
     for (const Piece& piece : pieces_) {
+      if (searching_ != nullptr) break;  // nothing was picked
       counted.picks += piece.end - piece.begin;
       counted.hits += piece.hits;
     }
@@ -234,7 +230,11 @@ class DiskSampler<Id>::Work {
     }
   }
 
-  void put(const Growing<Id>& batch, std::int64_t edge, Id id) const {
+  // What the bytes at the place of an edge are for: its source, or a step of the search.
+  void take(const Growing<Id>& batch, std::int64_t edge, const std::byte* at) const {
+    if (searching_ != nullptr) return searching_->narrow(edge, shape_.payload, at);
+    Id id;
+    std::memcpy(&id, at, sizeof id);
     if (static_cast<std::uint64_t>(id) >= static_cast<std::uint64_t>(index.num_nodes())) {
       const auto at = batch.out->edge[static_cast<std::size_t>(edge)];
       throw FormatError(reader->name() + " holds node " + std::to_string(id) + " at position " +
@@ -270,9 +270,7 @@ class DiskSampler<Id>::Work {
         found[hits++] = {piece.begin + i, at};
       }
       for (std::size_t i = 0; i < hits; ++i) {
-        Id id;
-        std::memcpy(&id, found[i].second, sizeof id);
-        put(batch, found[i].first, id);
+        take(batch, found[i].first, found[i].second);
       }
       piece.hits += static_cast<std::int64_t>(hits);
     }
@@ -307,15 +305,16 @@ class DiskSampler<Id>::Work {
       constexpr std::uint32_t kAhead = 16;
       for (std::uint32_t i = begin; i < end; ++i) {
         if (i + kAhead < end) __builtin_prefetch(address(piece.picks[i + kAhead]));
-        Id id;
-        std::memcpy(&id, address(piece.picks[i]), sizeof id);
-        put(batch, piece.begin + piece.picks[i], id);
+        take(batch, piece.begin + piece.picks[i], address(piece.picks[i]));
       }
     });
   }
 
  public:
-  void clear() { pieces_.clear(); }
+  void clear() {
+    pieces_.clear();
+    searching_ = nullptr;
+  }
 
  private:
   DiskShape shape_;
@@ -327,6 +326,7 @@ class DiskSampler<Id>::Work {
   std::vector<Piece> pieces_;
   std::vector<LocalIds<Id>> tables_;
   std::vector<DrawScratch> scratch_;
+  RowSearch<Id>* searching_ = nullptr;  ///< while rows are searched for what is left out
   int threads_ = 1;
 };
 
@@ -348,12 +348,13 @@ void DiskSampler<Id>::sample(const NeighborRule& rule, std::span<const std::int6
                              std::span<const std::int64_t> ptr, std::uint64_t seed,
                              std::uint64_t epoch, std::uint64_t first_batch, int threads,
                              std::span<SampleArrays<Id>* const> out,
-                             const std::function<void()>& check) {
+                             const std::function<void()>& check, const ExcludedEdges& excluded) {
   if (ptr.size() != out.size() + 1 || ptr.front() != 0 ||
       ptr.back() != static_cast<std::int64_t>(seeds.size()) ||
       !std::is_sorted(ptr.begin(), ptr.end())) {
     throw InputError("ptr does not cut the seeds into minibatches");
   }
+  excluded.check(out.size());
   work_->index.finish();
   work_->batches.assign(out.size(), {});
   for (std::size_t i = 0; i < out.size(); ++i) {
@@ -361,7 +362,8 @@ void DiskSampler<Id>::sample(const NeighborRule& rule, std::span<const std::int6
     work_->batches[i].key = batch_key(seed, epoch, first_batch + i);
   }
   try {
-    work_->sample(rule, seeds, ptr, threads <= 0 ? default_threads() : threads, check);
+    const int used = threads <= 0 ? default_threads() : threads;
+    work_->sample(rule, seeds, ptr, excluded, used, check);
   } catch (...) {
     work_->pass.forget();  // some slots may not hold what the tables say
     work_->clear();

@@ -8,8 +8,9 @@
 //     plan      one ordered pass over the file (block_pass.hpp)
 //     resolve   ids in the cache at once, the others as windows arrive  parallel, while reading
 //     renumber  as the in-memory sampler does, in the same order        parallel over minibatches
-// The result is that of sample_bulk, bit for bit. Each block is read once per layer and pass, and
-// only blocks with a picked position are read (and small gaps between them).
+// Where minibatches leave edges out, their places in the rows are looked for first
+// (row_search.hpp). The result is that of sample_bulk, bit for bit. Each block is read once per
+// layer and pass, and only blocks with a picked position are read (and small gaps between them).
 //
 // Memory: everything the sampler holds is within `memory` bytes: row index, block tables and sums,
 // two staging buffers, the order of the picks, renumbering tables, and the cache with what is left.
@@ -28,6 +29,7 @@
 #include "graph/row_index.hpp"
 #include "io/reading/reader.hpp"
 #include "plan/block_pass.hpp"
+#include "sampling/links/excluded.hpp"
 #include "sampling/nodewise/sample.hpp"
 
 namespace foregather {
@@ -83,13 +85,14 @@ class DiskSampler {
   /// The row index, which the caller fills before the first sample.
   RowIndex& index();
 
-  /// As sample_bulk. `check` is called now and then on the calling thread; what it throws ends
-  /// the call. Throws FormatError for a stored id that is not a vertex, BudgetError if one
-  /// minibatch is too large for the renumbering table.
+  /// As sample_bulk; what is left out is named by ends, in rows whose sources ascend. `check` is
+  /// called now and then on the calling thread; what it throws ends the call. Throws FormatError
+  /// for a stored id that is not a vertex, BudgetError if one minibatch is too large for the
+  /// renumbering table.
   void sample(const NeighborRule& rule, std::span<const std::int64_t> seeds,
               std::span<const std::int64_t> ptr, std::uint64_t seed, std::uint64_t epoch,
               std::uint64_t first_batch, int threads, std::span<SampleArrays<Id>* const> out,
-              const std::function<void()>& check);
+              const std::function<void()>& check, const ExcludedEdges& excluded = {});
 
   const DiskShares& shares() const;
   DiskCounters counters() const;

@@ -35,7 +35,7 @@ from foregather.loader.lookahead import bulks_with_lookahead
 from foregather.loader.loop import Producer, RankProducer
 from foregather.loader.prefetch import ahead
 from foregather.loader.rank_options import RankSetup
-from foregather.loader.seeds import Seeds
+from foregather.loader.seeds import Seeds, share_of
 from foregather.sampling.bulk import Bulk
 
 __all__ = ["RankBatches"]
@@ -222,13 +222,7 @@ class RankBatches:
 
     def share(self, seeds: Seeds, step: int) -> float:
         """The weight of this rank's mean loss in the step: its seeds over the mean of all ranks."""
-        size = self.grid.size
-        counts = [
-            max(0, min(seeds.batch_size, seeds.count - number * seeds.batch_size))
-            for number in range(step * size, min((step + 1) * size, len(seeds)))
-        ]
-        own = counts[self.grid.rank] if self.grid.rank < len(counts) else 0
-        return own * size / sum(counts)
+        return share_of(seeds, step, self.grid.rank, self.grid.size)
 
     # ---- queries -------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, cast, get_args
 from foregather.errors import InputError
 from foregather.loader.batch_recipe import BatchRecipe
 from foregather.loader.source import BatchSource
+from foregather.sampling.fused import leaves_out_anywhere
 from foregather.units import parse_size
 
 __all__ = [
@@ -155,11 +156,7 @@ def rank_setup(
             "no features; leave it out"
         )
     if recipe.leaves_out and ranks.topology == "partitioned":
-        raise InputError(
-            "batches of links leave these out of what is sampled, which ranks do whose topology is "
-            "'replicated'; use ranks=RankOptions(topology='replicated'), or "
-            "exclude_seed_edges=False"
-        )
+        _check_leaving_out(recipe, mode)
     if storage in ("features", "disk"):
         _check_disk(recipe, memory, storage)
     _check_leaves(recipe, ranks)
@@ -167,6 +164,15 @@ def rank_setup(
     where = cast(BlockStorage, storage)
     shared = (ranks.topology, mode, ranks.wire, ranks.leaves)
     return RankSetup(*shared, where, bulk, budget, prefetch)
+
+
+def _check_leaving_out(recipe: BatchRecipe, mode: str) -> None:
+    if mode == "paper" or not leaves_out_anywhere(recipe.sampler):
+        raise InputError(
+            "batches of links leave these out of what is sampled, and from neighbour lists that "
+            "are partitioned over ranks only a uniform Neighbor and Labor do, with mode='owner'; "
+            "use ranks=RankOptions(topology='replicated'), or exclude_seed_edges=False"
+        )
 
 
 def _check_leaves(recipe: BatchRecipe, ranks: RankOptions) -> None:

@@ -17,7 +17,7 @@ from foregather.graph.arrays import to_array, to_ids
 from foregather.graph.mapped import fetch
 from foregather.units import to_whole
 
-__all__ = ["MOST_EPOCH", "MOST_SEED", "Seeds"]
+__all__ = ["MOST_EPOCH", "MOST_SEED", "Seeds", "share_of"]
 
 MOST_SEED = (1 << 64) - 1
 MOST_EPOCH = (1 << 63) - 1
@@ -156,6 +156,18 @@ class Seeds:
         """Returns the node ids and `input_id` of the input nodes at these positions."""
         nodes = position if self.nodes is None else self.nodes[position]
         return nodes, (position if self.by_position else nodes)
+
+
+def share_of(seeds: Seeds, step: int, rank: int, ranks: int) -> float:
+    """The weight of a rank's mean loss in a step of all: its seeds over the mean of the ranks.
+
+    Step t has the batches t * ranks, t * ranks + 1, ..., one a rank; 0 where there is none left.
+    """
+    counts = [
+        max(0, min(seeds.batch_size, seeds.count - number * seeds.batch_size))
+        for number in range(step * ranks, min((step + 1) * ranks, len(seeds)))
+    ]
+    return (counts[rank] if rank < len(counts) else 0) * ranks / sum(counts)
 
 
 def _read(graph: HasNodes, input_nodes: Any) -> tuple[Ids | None, bool]:

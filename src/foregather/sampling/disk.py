@@ -25,7 +25,7 @@ from foregather.graph.on_disk.npy import ALIGN, file_bytes, read_file_header
 from foregather.observe.buffer import aligned_buffer
 from foregather.observe.calibration import Calibration, load_calibration
 from foregather.sampling.bulk import Bulk, to_samples
-from foregather.sampling.links.excluded import Excluded, refuse_excluding
+from foregather.sampling.links.excluded import Entries, Excluded
 from foregather.sampling.neighbor import Neighbor
 from foregather.sampling.sampler import Sampler
 from foregather.sampling.seeds import flatten
@@ -127,7 +127,9 @@ class DiskTopology:
             epoch: number of the epoch.
             first_batch: number of the first of these minibatches in the epoch.
             threads: threads to use, 0 for all; one more reads.
-            exclude: must be None: edges are not left out of a topology on disk yet.
+            exclude: edges that the minibatches leave out, by their two ends, before anything is
+                drawn. Their places are looked for first, in one more pass over the blocks of their
+                rows (a few if rows are longer than a block).
 
         Raises:
             InputError: the sampler needs its topology in memory, or a seed is not a node.
@@ -136,10 +138,13 @@ class DiskTopology:
             FormatError: a block that was read does not match its checksum, or the file names a
                 node that does not exist.
         """
-        refuse_excluding(exclude, "a topology on disk")
         rule = _uniform_rule(sampler)
         kernel = self._open_kernel()
         flat, ptr = flatten(seeds)
+        entries: Entries | None = None
+        if exclude is not None:
+            ends = exclude.by_ends(self.graph.num_nodes, len(seeds), "a topology on disk")
+            entries = (*ends, None, None, True)
         self._check_unchanged()
         made = kernel.sample(
             list(rule.num_neighbors),
@@ -151,6 +156,7 @@ class DiskTopology:
             epoch,
             first_batch,
             threads,
+            entries,
         )
         self._check_unchanged()  # all bytes were read from the same file
         return Bulk(to_samples(made, first_batch, rule.expand), seed, epoch, first_batch)

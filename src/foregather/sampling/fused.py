@@ -36,6 +36,11 @@ class BulkKernel(Protocol):
     ) -> Any:
         """The minibatches of a bulk, as arrays."""
 
+    @property
+    def _by_number(self) -> bool:
+        """Whether picks depend on what a row holds, in its order, and not on where it lies."""
+        return True
+
     def sample_joined(
         self,
         seeds: Array,
@@ -243,6 +248,14 @@ class FusedSampler(KernelSampler):
         entries = None if exclude is None else exclude.of(rows_of(graph), np.diff(ptr), True)
         made = self._kernel(graph).sample_trees(flat, keys, ptr, seed, epoch, threads, entries)
         return Bulk(to_samples(made, first_batch, self.expand), seed, epoch, first_batch)
+
+
+def leaves_out_anywhere(sampler: object) -> bool:
+    """Whether minibatches are those of a graph without the edges that are left out, bit for bit.
+
+    Then rows can lie with other ranks. Picks by weight are drawn from tables of whole rows.
+    """
+    return isinstance(sampler, FusedSampler) and keeps_verbs(sampler) and sampler._by_number
 
 
 def check_excluding(sampler: object) -> None:

@@ -66,6 +66,11 @@ class Neighbor(FusedSampler):
         """The fan-outs."""
         return self.num_neighbors
 
+    @property
+    def _by_number(self) -> bool:
+        """Whether picks are uniform."""
+        return self.weights is None
+
     def sample(self, p: Rows) -> Picks:
         """Entries of each row."""
         size = self.num_neighbors[p.layer]

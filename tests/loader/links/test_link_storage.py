@@ -19,18 +19,18 @@ def folder(tmp_path_factory):
 
 def loader(graph, **options):
     how = {"batch_size": 40, "shuffle": True, "seed": 2, "negatives": RULE, "bulk": 2}
-    how["exclude_seed_edges"] = False
     return LinkLoader(graph, [4, 3], options.pop("links", "train"), **(how | options))
 
 
+@pytest.mark.parametrize("out", [False, True])
 @pytest.mark.parametrize("links", ["given", "all"])
 @pytest.mark.parametrize("storage", ["features", "topology", "disk", "memory"])
-def test_batches_do_not_depend_on_storage(folder, storage, links):
+def test_batches_do_not_depend_on_storage(folder, storage, links, out):
     pairs = np.random.default_rng(3).integers(0, 900, (2, 300)) if links == "given" else None
     count = 8 if links == "given" else 20
-    first = iter(loader(folder, links=pairs))
+    first = iter(loader(folder, links=pairs, exclude_seed_edges=out))
     wanted = [next(first) for _ in range(count)]
-    made = loader(folder, links=pairs, memory="60MB", storage=storage)
+    made = loader(folder, links=pairs, memory="60MB", storage=storage, exclude_seed_edges=out)
     found = iter(made)
     assert all(same_links(batch, next(found)) for batch in wanted)
     if storage != "memory":
@@ -42,12 +42,6 @@ def test_links_and_negatives_are_part_of_the_budget(folder):
     pairs = np.zeros((2, 200_000), np.int64)
     with pytest.raises(BudgetError, match="the links and what negatives are drawn from take 3"):
         loader(folder, links=pairs, memory="3MB", negatives=None)
-
-
-def test_links_are_left_out_where_lists_are_in_memory(folder):
-    for storage in ("topology", "disk"):
-        with pytest.raises(InputError, match="use storage='features', or exclude_seed_edges=False"):
-            loader(folder, links=None, memory="60MB", storage=storage, exclude_seed_edges=True)
 
 
 def test_named_links_of_a_folder(tmp_path):

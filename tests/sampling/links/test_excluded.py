@@ -279,14 +279,80 @@ def test_what_cannot_be_left_out(made, words):
         Neighbor([2]).sample_bulk(graph, [[0]], seed=0, exclude=made())
 
 
-def test_a_topology_on_disk_refuses(tmp_path):
+def ends_of(graph: Graph, rng: np.random.Generator, batches: int) -> Excluded:
+    """Some edges of each minibatch, most of them of long rows, and pairs that are no edges."""
+    targets, sources = [], []
+    for _ in range(batches):
+        edges = rng.integers(0, graph.num_edges, 40) if graph.num_edges else np.empty(0, np.int64)
+        none = rng.integers(0, graph.num_nodes, (2, 10))
+        targets.append(np.concatenate([target_of(graph, edges), none[0]]))
+        sources.append(np.concatenate([graph.indices[edges].astype(np.int64), none[1]]))
+    return Excluded.pairs(targets, sources)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize(
+    ("rule", "block"),
+    [
+        (Neighbor([7, 4]), 4096),
+        (Neighbor([-1]), 8192),  # the header of the file is in the block of the first edges
+        (Neighbor([5, 3], True), 4096),
+        (Neighbor([6, -1], expand="per-layer"), 16384),
+    ],
+)
+def test_from_disk_as_from_memory(tmp_path, rule, block, wide):
+    graph = skewed_graph(4, 60, 60_000, wide=wide)  # rows of several blocks, many parallel edges
+    assert np.diff(graph.indptr).max() > 4096
+    graph.save(tmp_path / "g.fg")
+    rng = np.random.default_rng(5)
+    seeds = [rng.integers(0, 60, 9) for _ in range(4)]
+    made = ends_of(graph, rng, 4)
+    options: dict[str, Any] = {"seed": 3, "epoch": 1, "first_batch": 7}
+    want = rule.sample_bulk(graph, seeds, exclude=made, **options)
+    plain = rule.sample_bulk(graph, seeds, **options)
+    assert any(not np.array_equal(a.edge, b.edge) for a, b in zip(want, plain, strict=True))
+    for memory, threads in (("3MB", 1), ("64MB", 2)):
+        with DiskTopology(tmp_path / "g.fg", memory, block=block) as topology:
+            for _ in range(2):  # from the file, and from the cache
+                got = topology.sample_bulk(rule, seeds, exclude=made, threads=threads, **options)
+                assert_same(list(got), list(want))
+            counted = topology.counters()
+            assert counted["picks"] == 2 * sum(len(sample.edge) for sample in want)
+            assert_same(list(topology.sample_bulk(rule, seeds, **options)), list(plain))
+
+
+@given(data=st.data())
+@settings(max_examples=20, deadline=None)
+def test_any_graph_from_disk(data, tmp_path_factory):
+    graph = drawn_graph(data, 25, 400)
+    rule = replace(drawn_rule(data, graph), weights=None)
+    rng = np.random.default_rng(data.draw(st.integers(0, 10**6)))
+    seeds = [rng.integers(0, graph.num_nodes, n) for n in rng.integers(0, 6, 3)]
+    made = ends_of(graph, rng, 3)
+    path = tmp_path_factory.mktemp("disk") / "g.fg"
+    graph.save(path)
+    with DiskTopology(path, "16MB") as topology:
+        got = topology.sample_bulk(rule, seeds, seed=3, exclude=made)
+    assert_same(list(got), list(rule.sample_bulk(graph, seeds, seed=3, exclude=made)))
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (lambda: Excluded.edges([[0]]), "edges are left out of a topology on disk by their two"),
+        (lambda: Excluded.pairs([[1]], [[2]], [[0]]), "use Excluded.pairs, or keep the neighbour"),
+        (lambda: Excluded.pairs([[1], []], [[2], []]), "exclude is for 2 minibatches"),
+        (lambda: Excluded.pairs([[10]], [[2]]), "exclude has target 10, but there are 10"),
+        (lambda: Excluded.pairs([[1]], [[10]]), "exclude has source 10, but there are 10"),
+    ],
+)
+def test_what_cannot_be_left_out_of_a_topology_on_disk(tmp_path, made, words):
     skewed_graph(0, 10, 40).save(tmp_path / "g.fg")
-    exclude = Excluded.edges([[0]])
     with (
         DiskTopology(tmp_path / "g.fg", "16MB") as topology,
-        pytest.raises(InputError, match="a topology on disk .* is not there yet"),
+        pytest.raises(InputError, match=words),
     ):
-        topology.sample_bulk(Neighbor([2]), [[0]], seed=0, exclude=exclude)
+        topology.sample_bulk(Neighbor([2]), [[0]], seed=0, exclude=made())
 
 
 def test_trees_that_do_not_exist():

@@ -17,6 +17,7 @@ from foregather.dist.baselines.paper import Paper
 from foregather.dist.sampling.column_owners import ColumnOwners
 from foregather.dist.sampling.expand import layer_expander
 from foregather.dist.sampling.layers import Frontier, run
+from foregather.dist.sampling.left_out import find_left_out
 from foregather.dist.sampling.partition import Partition
 from foregather.dist.transport.in_order import submit_after
 from foregather.dist.transport.ledger import Ledger
@@ -25,9 +26,10 @@ from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.loader.rank_options import Mode
 from foregather.sampling.bulk import Bulk
+from foregather.sampling.fused import leaves_out_anywhere
 from foregather.sampling.identity import values_of
 from foregather.sampling.layerwise import FastGCN
-from foregather.sampling.links.excluded import Excluded, refuse_excluding
+from foregather.sampling.links.excluded import Excluded
 from foregather.sampling.matrix import LayerGraph, MatrixSampler, keeps_verbs
 from foregather.sampling.sampler import Sampler
 from foregather.sampling.seeds import distinct_seeds
@@ -95,7 +97,7 @@ class DistSampler:
         epoch: int = 0,
         first_batch: int = 0,
         step: int = 1,
-        exclude: Excluded | None = None,
+        exclude: Sequence[Excluded] | None = None,
     ) -> Bulk:
         """Samples this rank's minibatches; a collective call, possibly with none on some ranks.
 
@@ -105,15 +107,20 @@ class DistSampler:
             epoch: number of the epoch, the same on all ranks.
             first_batch: number of this rank's first minibatch in the epoch.
             step: its minibatches have the numbers first_batch, first_batch + step, ...
-            exclude: must be None: edges are not left out over ranks yet.
+            exclude: edges that are left out before anything is drawn: an `Excluded` of one
+                minibatch for each, by ends; None on all ranks, or on none.
 
         Raises:
             InputError: a seed is not a node of the graph.
             RankError: a rank died or stalled.
         """
-        refuse_excluding(exclude, "a topology that is sampled over ranks")
         pending = self.sample_bulk_async(
-            seeds, seed=seed, epoch=epoch, first_batch=first_batch, step=step
+            seeds,
+            seed=seed,
+            epoch=epoch,
+            first_batch=first_batch,
+            step=step,
+            exclude=exclude,
         )
         return pending.result()
 
@@ -126,14 +133,13 @@ class DistSampler:
         first_batch: int = 0,
         step: int = 1,
         after: "Future[Bulk] | None" = None,
-        exclude: Sequence[Any] | None = None,
+        exclude: Sequence[Excluded] | None = None,
     ) -> "Future[Bulk]":
         """Like `sample_bulk`, in the background: `result()` of the returned object is the bulk.
 
         Bulks are sampled in the order of the calls, in separate process groups, so that the
         training step and its collectives continue meanwhile. If the bulk `after`, queued earlier,
-        fails, this one is not begun and fails in the same way. With a replicated topology each
-        minibatch may leave out edges: `exclude` has an `Excluded` of one minibatch for each.
+        fails, this one is not begun and fails in the same way.
         """
         batches = [first_batch + step * i for i in range(len(seeds))]
         arguments = (list(seeds), batches, step, seed, epoch, exclude)
@@ -172,13 +178,12 @@ class DistSampler:
         step: int,
         seed: int,
         epoch: int,
-        exclude: Sequence[Any] | None,
+        exclude: Sequence[Excluded] | None,
     ) -> Bulk:
         topology: Any = self.topology
         if isinstance(topology, Graph):
             return self._replicated(topology, seeds, batches, step, seed, epoch, exclude)
-        if exclude is not None:
-            raise InputError("edges are left out by ranks whose topology is 'replicated'")
+        self._check_excluding(seeds, exclude)
         numbers = f"{batches[0]} to {batches[-1]}" if batches else "none"
         where = f"epoch {epoch}, minibatches {numbers} of rank {self.grid.rank}"
         nodes, positions = distinct_seeds(topology, seeds)
@@ -186,7 +191,13 @@ class DistSampler:
         if self.mode == "paper":
             return self._paper.sample(self.sampler, where, nodes, positions, batches, seed, epoch)
         assert isinstance(self.sampler, MatrixSampler)
-        expand = layer_expander(self.channel, topology, self.sampler, self.threads, self._columns)
+        left = None
+        if exclude is not None:
+            self.grid.watch.where = where
+            left = find_left_out(self.channel, topology, exclude)
+        expand = layer_expander(
+            self.channel, topology, self.sampler, self.threads, self._columns, left
+        )
         if self._columns is not None:
             self.grid.watch.where = where
             assert isinstance(self.sampler, FastGCN)
@@ -198,6 +209,22 @@ class DistSampler:
 
         return run(self.sampler, layer, dtype, nodes, positions, batches, seed, epoch)
 
+    def _check_excluding(self, seeds: Sequence[Array], exclude: Sequence[Excluded] | None) -> None:
+        """Refuses what a partition does not leave out; the same on all ranks but for the count."""
+        if exclude is None:
+            return
+        if self.mode == "paper" or not leaves_out_anywhere(self.sampler):
+            raise InputError(
+                "edges are left out of a partitioned topology by a uniform Neighbor and by Labor "
+                f"with mode='owner', not by {type(self.sampler).__name__} with "
+                f"mode={self.mode!r}; use topology='replicated', or leave exclude out"
+            )
+        if len(exclude) != len(seeds):
+            raise InputError(
+                f"exclude is for {len(exclude)} minibatches, but there are {len(seeds)}; pass one "
+                "for each of them"
+            )
+
     def _replicated(
         self,
         graph: Graph,
@@ -206,7 +233,7 @@ class DistSampler:
         step: int,
         seed: int,
         epoch: int,
-        exclude: Sequence[Any] | None,
+        exclude: Sequence[Excluded] | None,
     ) -> Bulk:
         if exclude is None and (step == 1 or len(seeds) < 2):
             first = batches[0] if batches else 0

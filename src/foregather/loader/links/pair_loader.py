@@ -5,7 +5,7 @@ sampled and no feature is gathered.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from foregather.loader.epoch_loader import EpochLoader
 from foregather.loader.links.input_links import InputLinks, read_ends
 from foregather.loader.links.link_seeds import LinkSeeds, LinkTask
 from foregather.loader.loop import RankProducer
-from foregather.loader.seeds import Seeds
+from foregather.loader.seeds import Seeds, share_of
 from foregather.sampling.links.negative_sampler import NegativeSampler
 from foregather.sampling.links.negatives import Negatives
 
@@ -39,6 +39,7 @@ class PairBatch:
         edge_label_index: links and then negatives [2, n + m]; None with triplets.
         edge_label: 1 for links, 0 for negatives.
         n_id: None: positions are ids.
+        share: over ranks, the weight of this batch's mean loss in its step; 0 for padding.
     """
 
     input_id: "Tensor"
@@ -48,12 +49,13 @@ class PairBatch:
     edge_label_index: "Tensor | None" = None
     edge_label: "Tensor | None" = None
     n_id: None = None
+    share: float = 1.0
 
     def to(self, device: Any, non_blocking: bool = False) -> "PairBatch":
         """The same on a device."""
         held = {one.name: getattr(self, one.name) for one in fields(self)}
         moved: dict[str, Any] = {
-            name: None if value is None else value.to(device, non_blocking=non_blocking)
+            name: value.to(device, non_blocking=non_blocking) if hasattr(value, "to") else value
             for name, value in held.items()
         }
         return PairBatch(**moved)
@@ -85,18 +87,23 @@ class _Recipe:
         return PairBatch(rows, edge_label_index=torch.stack([head, tail]), edge_label=label)
 
 
+@dataclass(frozen=True)
 class _Source:
-    """Makes batches when they are asked for."""
+    """Makes this rank's batches when they are asked for: one of each step of all ranks."""
 
-    ranks = None
+    rank: int
+    size: int
 
     def steps(self, seeds: LinkSeeds) -> int:
-        return len(seeds)
+        return -(-len(seeds) // self.size)
 
     def start(self, recipe: _Recipe, epoch: int, first: int, prefetch: int) -> RankProducer:
         def batches() -> Iterator[PairBatch]:
-            for number in range(first, len(recipe.seeds)):
-                yield recipe.batch(epoch, number)
+            seeds = recipe.seeds
+            for step in range(first, self.steps(seeds)):
+                number = (step * self.size + self.rank) % len(seeds)  # again where none is left
+                share = share_of(seeds, step, self.rank, self.size)
+                yield replace(recipe.batch(epoch, number), share=share)
 
         return RankProducer(batches())  # type: ignore[arg-type]
 
@@ -114,6 +121,9 @@ class PairLoader(EpochLoader):
         shuffle: a new order each epoch.
         seed: of order and negatives.
         device: where batches go.
+        rank: number of this rank.
+        ranks: how many loop together: each takes one batch of every step, and what is left over is
+            marked by `share`, as with `Loader` over ranks.
 
     Raises:
         InputError: an argument breaks its rule; the message says which.
@@ -131,6 +141,8 @@ class PairLoader(EpochLoader):
         shuffle: bool = False,
         seed: int = 0,
         device: "torch.device | str | None" = None,
+        rank: int = 0,
+        ranks: int = 1,
     ) -> None:
         rule, sampler = Negatives.make(negatives), None
         if rule is not None:
@@ -143,7 +155,7 @@ class PairLoader(EpochLoader):
         dealt = Seeds(None, links.count, True, int(batch_size), bool(shuffle), False, int(seed))
         self.device, self.transform, self.prefetch = device, None, 0
         self._maker: Any = _Recipe(LinkSeeds.of(task, dealt))
-        self._source, self._bulk, self._turns = _Source(), 1, None
+        self._source, self._bulk, self._turns = _Source(rank, ranks), 1, None
         self._go_to(0, 0)
 
     @property

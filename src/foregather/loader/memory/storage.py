@@ -77,7 +77,7 @@ def arrange(
         return _lay_out(ask, storage)
     if _fits_whole(ask):
         return None
-    if graph.features is None or not _reads_lists(maker):
+    if graph.features is None or not reads_by_position(maker.sampler):
         return _lay_out(ask, "auto")  # there is only one mode, or none that can be predicted
     return _cheapest(ask)
 
@@ -181,13 +181,7 @@ def _lay_out(ask: _Ask, storage: Storage) -> OutOfCore:
 
 def _place(maker: BatchRecipe, memory: int, storage: Storage) -> Place:
     """Where neighbour lists are."""
-    able = _reads_lists(maker)
-    if storage in ("topology", "disk") and maker.leaves_out:
-        raise InputError(
-            f"storage is {storage!r}, but batches of links leave these out of what is sampled, for "
-            "which neighbour lists are in memory; use storage='features', or "
-            "exclude_seed_edges=False"
-        )
+    able = reads_by_position(maker.sampler)
     if storage in ("topology", "disk") and not able:
         raise InputError(
             f"storage is {storage!r}, but {type(maker.sampler).__name__} looks at whole neighbour "
@@ -197,11 +191,6 @@ def _place(maker: BatchRecipe, memory: int, storage: Storage) -> Place:
     if storage == "features" or (storage == "auto" and held <= memory * _TOPOLOGY):
         return "memory"
     return "disk" if able else "mapped"  # mapped: the kernel keeps what fits
-
-
-def _reads_lists(maker: BatchRecipe) -> bool:
-    """Whether batches can be sampled from neighbour lists on disk."""
-    return reads_by_position(maker.sampler) and not maker.leaves_out
 
 
 def _open_topology(maker: BatchRecipe, share: int) -> tuple[DiskTopology, BatchSize, int]:

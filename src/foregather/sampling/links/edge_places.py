@@ -14,8 +14,8 @@ Int = npt.NDArray[np.int64]
 class EdgePlaces:
     """Finds edges by their position in the edge_index that a graph was made from.
 
-    Made once for a graph: 8 bytes per edge, and 16 where an edge is there more than once (in both
-    directions) or not at all.
+    Sorted once for a graph, when the first edge is looked for: 8 bytes per edge, and 16 where an
+    edge is there more than once (in both directions) or not at all.
 
     Args:
         edge_ids: that position of each edge of the graph; None: the edges are in that order.
@@ -23,16 +23,21 @@ class EdgePlaces:
     """
 
     def __init__(self, edge_ids: Int | None, num_edges: int) -> None:
-        self._count = num_edges
+        self._count, self._unsorted = num_edges, edge_ids
         self._order: Int | None = None
         self._ids: Int | None = None
-        if edge_ids is None:
+
+    def _sort(self) -> None:
+        """Sorts the ids, unless this was done; two threads at once do the same twice."""
+        given = self._unsorted
+        if given is None:
             return
-        ids = fetch(edge_ids)
-        self._order = np.argsort(ids, kind="stable").astype(np.int64)
-        ids = ids[self._order]
-        if not np.array_equal(ids, np.arange(num_edges)):
+        ids = fetch(given)
+        order = np.argsort(ids, kind="stable").astype(np.int64)
+        ids = ids[order]
+        if not np.array_equal(ids, np.arange(self._count)):
             self._ids = ids
+        self._order, self._unsorted = order, None
 
     def find(self, edges: Int) -> tuple[Int, Int]:
         """Where the edges are, those of each one after another, and how many each has.
@@ -40,6 +45,7 @@ class EdgePlaces:
         Raises:
             InputError: one that the graph does not have.
         """
+        self._sort()
         if self._ids is None:
             wrong = (edges < 0) | (edges >= self._count)
             _refuse(edges, wrong, self._count)

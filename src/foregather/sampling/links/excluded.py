@@ -20,7 +20,7 @@ from foregather.sampling.kernel_cache import GraphCache
 from foregather.sampling.links.edge_places import EdgePlaces
 from foregather.sampling.seeds import flatten
 
-__all__ = ["Entries", "Excluded", "RowOrder", "refuse_excluding", "rows_of", "typed_entries"]
+__all__ = ["Entries", "Excluded", "RowOrder", "rows_of", "typed_entries"]
 
 Int = npt.NDArray[np.int64]
 #: (ptr, target, source, edge, tree, whether sources ascend in rows)
@@ -124,6 +124,32 @@ class Excluded:
             tree = None if tree is None else np.repeat(tree, counts)
         return ptr, None, None, places, tree, rows.ascending
 
+    def by_ends(self, num_nodes: int, batches: int, where: str) -> tuple[Int, Int, Int]:
+        """(ptr, target, source), for neighbour lists that are elsewhere: on disk, or with a rank.
+
+        Args:
+            num_nodes: nodes of the graph.
+            batches: how many minibatches there are.
+            where: what the lists are called in a message.
+
+        Raises:
+            InputError: edges or trees are named, nodes do not exist, or another number of
+                minibatches.
+        """
+        if len(self) != batches:
+            raise InputError(
+                f"exclude is for {len(self)} minibatches, but there are {batches}; pass entries "
+                "for each of them"
+            )
+        if self.target is None or self.source is None or self.tree is not None:
+            raise InputError(
+                f"exclude names edges or trees, but edges are left out of {where} by their two "
+                "ends; use Excluded.pairs, or keep the neighbour lists in the memory of one rank"
+            )
+        _check(self.target, num_nodes, "target")
+        _check(self.source, num_nodes, "source")
+        return self.ptr, self.target, self.source
+
 
 @dataclass(frozen=True, eq=False)
 class RowOrder:
@@ -140,15 +166,6 @@ class RowOrder:
     num_targets: int
     places: EdgePlaces
     ascending: bool
-
-
-def refuse_excluding(exclude: Excluded | None, where: str) -> None:
-    """Raises InputError where something is to be left out, and this is not done there yet."""
-    if exclude is not None:
-        raise InputError(
-            f"leaving edges out of {where} (exclude_seed_edges) is not there yet; keep the "
-            "neighbour lists in the memory of one rank, or leave it out"
-        )
 
 
 def rows_of(graph: Graph) -> RowOrder:

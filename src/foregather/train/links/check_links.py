@@ -43,10 +43,7 @@ def check_link_run(settings: Settings, ranks: int, typed: bool) -> None:
         InputError: the message has the setting, and what to do.
     """
     if ranks > 1:
-        raise InputError(
-            f"train.task is 'link', which runs on one rank so far, but here are {ranks}; start one "
-            "process"
-        )
+        _check_ranks(settings, ranks, typed)
     if settings.train.method != "sampled":
         raise InputError("train.method is 'full-graph', which is for nodes; leave it out for links")
     check_kind(settings, typed)
@@ -72,6 +69,20 @@ def check_link_run(settings: Settings, ranks: int, typed: bool) -> None:
                 f"typed.{name} is {getattr(settings.typed, name)!r}, which is for tasks of nodes; "
                 "leave it out: links have their own ends and times"
             )
+
+
+def _check_ranks(settings: Settings, ranks: int, typed: bool) -> None:
+    """Refuses what runs on links do not have over ranks."""
+    if typed and not is_lookup(settings):
+        raise InputError(
+            f"the graph has node types, whose batches one rank samples so far, but here are "
+            f"{ranks}; start one process, or use {' or '.join(LOOKUPS)}, which sample nothing"
+        )
+    if settings.grid.weights != "replicated":
+        raise InputError(
+            f"grid.weights is {settings.grid.weights!r}, but links are scored with all weights on "
+            "each rank; leave it out"
+        )
 
 
 def _check_lookup(settings: Settings) -> None:
@@ -113,16 +124,13 @@ def link_schema(graph: HeteroGraph, data: LinkData, width: int) -> Schema:
     return describe_arrays(graph, task)
 
 
-def check_call(model: LinkModel, loader: Any, data: LinkData, settings: Settings) -> None:
-    """Calls the model once in evaluation mode; parameters without a size get theirs.
+def check_call(model: LinkModel, batch: Any, data: LinkData, settings: Settings) -> None:
+    """Calls the model with a batch in evaluation mode; parameters without a size get theirs.
 
     Raises:
         InputError: it cannot be called, or gives rows of another width than decoders compare.
     """
     training, random = model.training, torch.get_rng_state()
-    batches: Any = iter(loader)
-    batch = next(batches)
-    batches.close()
     try:
         with torch.no_grad():
             model.eval()

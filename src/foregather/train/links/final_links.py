@@ -1,7 +1,8 @@
 """final_links: the scores of a run on links, with its best weights, next to the baseline.
 
-They use every edge: the rows of all nodes layer by layer, then the decoder over the candidates;
-with times, the two trees of each pair with every edge that they may see. Where that is not
+Over ranks the first computes them while the others wait, so they are of all links at once. They
+use every edge: the rows of all nodes layer by layer, then the decoder over the candidates; with
+times, the two trees of each pair with every edge that they may see. Where that is not
 possible, neighbours are sampled as in training, and the result says so.
 """
 
@@ -77,7 +78,8 @@ def _scores(trainer: "LinkTrainer", roles: list[str]) -> Record:
     with best_weights(trainer.training):
         if trainer.settings.train.final == "exact" or is_lookup(trainer.settings):
             try:
-                trainer.training.meter.give_back()
+                if trainer.together.grid is None:
+                    trainer.training.meter.give_back()
                 return {**_rate(trainer, roles, True), "scored": "exact"}
             except (BudgetError, InputError, StorageError) as error:
                 if is_lookup(trainer.settings):

@@ -14,6 +14,7 @@ from foregather.loader.links.hetero_link_loader import HeteroLinkLoader
 from foregather.loader.links.link_loader import LinkLoader
 from foregather.loader.links.pair_loader import PairLoader
 from foregather.loader.options import BatchContents
+from foregather.loader.rank_options import RankOptions, Topology
 from foregather.nn.by_name import PLAIN_MODELS
 from foregather.nn.hetero.by_name import TYPED_MODELS, make_typed_layers
 from foregather.nn.hetero.schema import Schema
@@ -142,8 +143,14 @@ def check_kind(settings: Settings, typed: bool) -> None:
         )
 
 
-def make_link_loader(data: LinkData, settings: Settings, device: torch.device | None = None) -> Any:
-    """The loader of the training links."""
+def make_link_loader(
+    data: LinkData,
+    settings: Settings,
+    device: torch.device | None = None,
+    grid: Any = None,
+    topology: Topology = "replicated",
+) -> Any:
+    """The loader of the training links; with a grid of ranks, a collective call."""
     links, wanted = training_links(data, settings), settings.link
     rule = {
         "mode": wanted.mode,
@@ -164,8 +171,14 @@ def make_link_loader(data: LinkData, settings: Settings, device: torch.device | 
             shuffle=True,
             seed=settings.train.seed,
             device=_device(device),
+            rank=0 if grid is None else grid.rank,
+            ranks=1 if grid is None else grid.size,
         )
-    return pair_loader(data, settings, links, device, negatives=rule, shuffle=True)
+    over: dict[str, Any] = {}
+    if grid is not None:
+        how = RankOptions(topology, settings.grid.mode, settings.grid.wire)
+        over = {"grid": grid, "ranks": how}
+    return pair_loader(data, settings, links, device, negatives=rule, shuffle=True, over=over)
 
 
 def training_links(data: LinkData, settings: Settings) -> SplitLinks:
@@ -195,6 +208,7 @@ def pair_loader(
     shuffle: bool = False,
     sampler: Any = None,
     batch_size: int | None = None,
+    over: dict[str, Any] | None = None,
 ) -> Any:
     """A loader of pairs with neighbours.
 
@@ -207,6 +221,10 @@ def pair_loader(
         shuffle: a new order each epoch.
         sampler: None makes that of the settings.
         batch_size: None takes that of the settings.
+        over: for a loader over ranks, `grid` and `ranks` of it.
+
+    Raises:
+        InputError: a setting that ranks cannot share.
     """
     bulk = settings.memory.bulk
     options: dict[str, Any] = {
@@ -231,6 +249,12 @@ def pair_loader(
             bulk=_BULK if bulk == "auto" else parse_count(bulk),
             **options,
         )
+    if over:
+        options |= over
+        if settings.memory.budget == "auto":
+            raise InputError("memory.budget is 'auto', which ranks cannot share; pass bytes")
+    if not over or bulk != "auto":  # ranks need the same number: the loader's own
+        options["bulk"] = "auto" if bulk == "auto" else parse_count(bulk)
     return LinkLoader(
         data.graph,
         None,
@@ -239,8 +263,7 @@ def pair_loader(
         sampler=sampler or make_sampler(data.graph, settings),
         memory=budget_of(settings),
         storage=settings.memory.storage,
-        threads=share_threads(settings, False),
-        bulk="auto" if bulk == "auto" else parse_count(bulk),
+        threads=share_threads(settings, bool(over)),
         contents=BatchContents("seeds", None, norm_of(settings), pyg=False),
         **options,
     )

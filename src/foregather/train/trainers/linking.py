@@ -1,4 +1,8 @@
-"""linking: the trainer for links, of plain and typed graphs, on one rank."""
+"""linking: the trainer for links, of plain and typed graphs.
+
+Over ranks each has the whole model (DDP) and takes its batch of every step, so the links of an
+epoch are those of one rank. What is rated is rated by the first rank, with all links.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -12,6 +16,7 @@ from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.graph.hetero.graph import HeteroGraph, is_typed_folder
 from foregather.graph.on_disk.stamp import Stamp
+from foregather.loader.rank_options import Topology
 from foregather.nn.hetero.schema import Schema
 from foregather.nn.links.lookup import Lookup
 from foregather.nn.links.model import LinkModel, links_of
@@ -38,10 +43,16 @@ from foregather.train.links.make_links import (
     training_links,
 )
 from foregather.train.links.rate import Rating, choose_rating
+from foregather.train.parallel_model import model_facts, spread
 from foregather.train.rank_agreement import Together
 from foregather.train.runs.run_counters import Meter
 from foregather.train.settings import Settings
-from foregather.train.settings.from_settings import check_used, count_layers, make_optimizer
+from foregather.train.settings.from_settings import (
+    check_used,
+    choose_topology,
+    count_layers,
+    make_optimizer,
+)
 from foregather.train.trainers.resumable import ResumableEpochs
 from foregather.train.trainers.trainer import Record
 
@@ -66,8 +77,9 @@ class LinkTraining(Training):
         assert isinstance(self.model, LinkModel)
         found = links_of(batch, self.model.edge_type)
         relation = relation_of(self.links, found.row)
+        call = self.model if self.parallel is None else self.parallel
         with in_precision(self.precision, found.left.device):
-            positive, negative, links = self.model(batch, relation)
+            positive, negative, links = call(batch, relation)
         penalty = self._penalty(batch, links) if self.decay else None
         return LinkScores(positive.float(), negative.float(), links, penalty)
 
@@ -104,7 +116,8 @@ class LinkTrainer(ResumableEpochs):
         schema: what a typed model was made for; None for others.
         shape: feature columns, and columns of rows.
         say: called with every message for the user.
-        together: one rank.
+        together: the ranks that train, one or many.
+        topology: over ranks, where neighbour lists are.
         device: where the model is.
         ratings: how each split is compared with its candidates.
 
@@ -123,9 +136,49 @@ class LinkTrainer(ResumableEpochs):
         begun: Mapping[str, Any] | None = None,
     ) -> None:
         self.settings, self.folder, self.say, self.together = settings, folder, say, together
+        model = together.all_do(lambda: self._open(begun is None), "opening the graph")
+        together.agree(model_facts(model))
+        self.topology = together.first_does(self._choose_topology, "choosing where the topology is")
+        grid = together.grid
+        loader = make_link_loader(self.data, settings, self.device, grid, self.topology)
+        batches: Any = iter(loader)
+        first = next(batches)
+        batches.close()
+        together.all_do(lambda: check_call(model, first, self.data, settings), "trying the model")
+        meter = self._make_meter(loader)
+        loader.set_epoch(0)
+        parallel = spread(model, "replicated", together)
+        optimizer, scheduler = make_optimizer(
+            model.parameters(), settings.optimizer, settings.train.epochs
+        )
+        link = settings.link
+        if settings.model.kind == "distmult":  # which has its own
+            link = replace(link, decoder="distmult")
+        training = LinkTraining(
+            model,
+            loader,
+            optimizer,
+            scheduler,
+            parallel=parallel,
+            together=together,
+            meter=meter,
+            precision=settings.train.precision,
+            goal=LinkGoal(Linking(settings.model.hidden, link), self._metric),
+        )
+        training.links = training_links(self.data, settings)
+        training.decay = settings.link.embedding_decay
+        super().__init__(training)
+        self._given_back = False
+        if begun is None and together.first:
+            for text in describe_run(self):
+                say(text)
+
+    def _open(self, new: bool) -> LinkModel:
+        """Opens the graph, reads the links and makes a fitting model, on each rank by itself."""
+        settings = self.settings
         typed = is_typed_folder(settings.graph)
-        check_link_run(settings, together.size, typed)
-        if begun is None and not is_lookup(settings):
+        check_link_run(settings, self.together.size, typed)
+        if new and not is_lookup(settings):
             check_used(settings)
         self.device = find_device(settings.train.device)
         check_precision(settings.train.precision, self.device)
@@ -140,37 +193,23 @@ class LinkTrainer(ResumableEpochs):
         elif isinstance(self.graph, Graph) and self.graph.features is not None:
             width = self.graph.features.width
         self.shape = {"width": width, "classes": settings.model.hidden}
-        model = make_link_model(settings, self.data, self.schema, self._fill).to(self.device)
-        loader = make_link_loader(self.data, settings, self.device)
-        check_call(model, loader, self.data, settings)
-        meter: Meter = TypedMeter(loader, self.schema or _nothing(self.data))
-        if hasattr(loader, "ranks"):
-            meter = Meter(loader)
+        return make_link_model(settings, self.data, self.schema, self._fill).to(self.device)
+
+    def _choose_topology(self) -> Topology:
+        if isinstance(self.graph, Graph):
+            return choose_topology(self.graph, self.settings)
+        return "replicated"
+
+    def _make_meter(self, loader: Any) -> Meter:
+        """Counts what batches move; what was read for the trial is given back."""
+        if not hasattr(loader, "ranks"):
+            return TypedMeter(loader, self.schema or _nothing(self.data))
+        meter = Meter(loader)
+        if loader.ranks is None:
             meter.give_back()
-        loader.set_epoch(0)
-        optimizer, scheduler = make_optimizer(
-            model.parameters(), settings.optimizer, settings.train.epochs
-        )
-        link = settings.link
-        if settings.model.kind == "distmult":  # which has its own
-            link = replace(link, decoder="distmult")
-        goal = LinkGoal(Linking(settings.model.hidden, link), self._metric)
-        training = LinkTraining(
-            model,
-            loader,
-            optimizer,
-            scheduler,
-            together=together,
-            meter=meter,
-            precision=settings.train.precision,
-            goal=goal,
-        )
-        training.links = training_links(self.data, settings)
-        training.decay = settings.link.embedding_decay
-        super().__init__(training)
-        if begun is None:
-            for text in describe_run(self):
-                say(text)
+        else:
+            loader.ranks.gather_ledger()  # what was asked for the trial has crossed by then
+        return meter
 
     def _read(self) -> LinkData:
         train = self.settings.train
@@ -221,6 +260,7 @@ class LinkTrainer(ResumableEpochs):
             "task": self.training.goal.task.facts(),
             "metric": self._metric.name,
             "accelerated": False,
+            "topology": self.topology,
             "link": {
                 "edge_type": self.data.edge_type,
                 "relations": list(self.data.relations),
@@ -238,10 +278,13 @@ class LinkTrainer(ResumableEpochs):
         """
         if "valid" in self.ratings:
             exact = self.settings.train.evaluate == "exact" or is_lookup(self.settings)
+            first_does = self.together.first_does
             if exact:
-                check_exact_links(self)
+                first_does(lambda: check_exact_links(self), "looking whether links can be rated")
             self._scored = "exact" if exact else "sampled"
-            self.valid = lambda model: rate_split(self, "valid", exact)
+            self.valid = lambda model: first_does(
+                lambda: rate_split(self, "valid", exact), "rating links"
+            )
 
     def train_epoch(self, bar: Progress, after_step: Callable[[], None] | None) -> Record:
         """Trains on the remaining batches of an epoch."""
@@ -273,12 +316,19 @@ class LinkTrainer(ResumableEpochs):
     def final_scores(self) -> Record:
         """Scores by split of the best weights, how they were found, and the baseline."""
         self.check_graph()
-        facts = final_links(self)
+        if self.together.grid is not None:
+            self.give_back()  # together: what follows is done by one
+        facts = self.together.first_does(lambda: final_links(self), "rating links")
         counted = [record["typed"] for record in self.history if "typed" in record]
         return facts | ({"typed": add_counts(counted)} if counted else {})
 
     def give_back(self) -> None:
-        """Frees what is not needed any more."""
+        """Frees what is not needed any more; a collective call."""
+        if self.together.grid is not None and self._given_back:
+            return
+        self._given_back, over = True, getattr(self.training.loader, "ranks", None)
+        if over is not None:
+            over.gather_ledger()  # all that was asked for has crossed by then
         self.training.meter.give_back()
         trim_memory()
 

@@ -73,7 +73,9 @@ def load_links(folder: Path, path: Path, trust_code: bool = False) -> LinkRun:
         model = make_link_model(settings, links, schema)
         _check_counts(model, links, wanted["counts"], path)
         if ":" in settings.model.kind:  # parameters without a size get theirs
-            check_call(model, make_link_loader(links, settings), links, settings)
+            batches: Any = iter(make_link_loader(links, settings))
+            check_call(model, next(batches), links, settings)
+            batches.close()
         model.load_state_dict(weights)
     except (SafetensorError, OSError, RuntimeError, TypeError, ValueError) as error:
         if isinstance(error, InputError):
