@@ -177,7 +177,7 @@ def planned_sent(
             sent = total(predict(plans, each, staging))
             nbytes, messages = nbytes + sent.bytes, messages + sent.messages
             crossed += sum(plan.core.counts()["misses"] for plan in plans)
-            fewest += sum(plan.core.row_bound for plan in plans)
+            fewest += sum(plan.core.block_bound for plan in plans)  # a row is a block
     return (nbytes, messages), crossed, fewest
 
 

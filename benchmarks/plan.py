@@ -110,7 +110,7 @@ def reads(report: Report, nodes: int) -> None:
             priced = 0
             if block == BLOCKS[0]:
                 empty = np.empty(0, np.uint32)
-                priced = _core.testing.priced_bound(geometry, flat, slots, empty, PRICED_ROUNDS)
+                priced = _core.priced_bound(geometry, flat, slots, empty, PRICED_ROUNDS)
             for name in POLICIES if block == BLOCKS[0] else ("page", "ours"):
                 start = time.perf_counter()
                 plans = run_policy(name, trace, Setting(geometry, slots))

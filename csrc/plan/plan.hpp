@@ -49,9 +49,12 @@ struct Plan {  ///< S steps, R requests
   std::vector<std::uint32_t> copy_row;                       ///< row id, ascending in a request
   std::vector<std::uint32_t> copy_position;                  ///< output row, or kNone: a free rider
   std::vector<std::uint32_t> copy_slot;                      ///< slot it is kept in, or kNone
-  std::int64_t row_bound = -1;  ///< fewest rows read by any policy that reads rows; -1: not known
-  std::int64_t block_bound =
-      -1;  ///< fewest blocks read by any policy that keeps rows; see bound.hpp
+  /// Fewest rows that any policy reads for this bulk alone if it reads rows and begins with what
+  /// the cache holds before it; -1: not known. Not to be added up: see running_bound.hpp.
+  std::int64_t row_bound = -1;
+  /// What this bulk adds to the fewest blocks that any policy reads, from the plan with which the
+  /// bound began to this one; only the sum over these is a bound. -1: not known.
+  std::int64_t block_bound = -1;
 
   std::int64_t steps() const { return static_cast<std::int64_t>(num_rows.size()); }
 };

@@ -4,8 +4,10 @@
 #include <array>
 #include <string>
 
+#include "plan/bounds/running_bound.hpp"
 #include "plan/buckets.hpp"
 #include "plan/miss.hpp"
+#include "plan/row_table.hpp"
 #include "plan/row_word.hpp"
 #include "plan/step_copies.hpp"
 
@@ -13,8 +15,8 @@ namespace foregather {
 namespace {
 
 constexpr std::size_t kFar = 24;     // accesses between prefetching a table line and using it
-constexpr std::int64_t kLine = 8;    // entries in a cache line
-constexpr std::int64_t kLines = 8;   // lines of a block that are prefetched
+constexpr std::int64_t kLine = 16;   // entries in a cache line
+constexpr std::int64_t kLines = 4;   // lines of a block that are prefetched
 constexpr std::size_t kSoon = 2;     // misses between prefetching a block's lines and using them
 constexpr std::size_t kNear = 12;    // misses between prefetching a row's line and using it
 constexpr std::uint32_t kPeek = 8;   // evictions between prefetching a row's line and using it
@@ -40,13 +42,15 @@ class Planner::Work {
                        " were given; expected whole blocks of " +
                        std::to_string(geometry.block_bytes) + " bytes and a gap of 0 or more");
     }
-    slots_ = std::min(num_slots, geometry.num_rows);  // more could never be filled
+    // more could never be filled, or told from a row's word
+    slots_ = std::min({num_slots, geometry.num_rows, std::int64_t{RowTable::kHeld}});
     given_slots_ = num_slots;
-    table_.reserve(static_cast<std::size_t>(geometry.num_rows));
-    std::fill_n(table_.data(), geometry.num_rows, Entry{kNone, kUnseen});
-    rows_.reserve(static_cast<std::size_t>(slots_));
-    writer_.reserve(static_cast<std::size_t>(slots_));
+    table_ = std::make_unique<RowTable>(static_cast<std::size_t>(geometry.num_rows),
+                                        static_cast<std::size_t>(slots_));
+    rows_.reserve_exactly(static_cast<std::size_t>(slots_));
+    writer_.reserve_exactly(static_cast<std::size_t>(slots_));
     row_of_ = {rows_.data(), static_cast<std::size_t>(slots_)};
+    if (options.bounds) bound_ = std::make_unique<BlockBound>(geometry, slots_);
     std::fill(row_of_.begin(), row_of_.end(), kNone);
     free_.reserve(row_of_.size());
     clear();
@@ -75,21 +79,24 @@ class Planner::Work {
                        " entries; expected one for each of " + std::to_string(geometry_.num_rows) +
                        " rows");
     }
-    for (std::size_t row = 0; row < popularity.size(); ++row) {
-      const std::uint32_t rank = kRankMask - std::min<std::uint32_t>(popularity[row], kRankMask);
-      table_[row].word = (table_[row].word & ~kRankMask) | rank;
-    }
+    table_->set_popularity(popularity);
   }
 
   void clear() {
-    for (std::uint32_t& row : row_of_) {
-      if (row != kNone) table_[row].slot = kNone;
-      row = kNone;
+    for (std::size_t slot = 0; slot < row_of_.size(); ++slot) {
+      if (row_of_[slot] != kNone) table_->release(row_of_[slot], slot);
+      row_of_[slot] = kNone;
     }
     free_.clear();
     for (std::size_t slot = row_of_.size(); slot-- > 0;) {
       free_.push_back(static_cast<std::uint32_t>(slot));
     }
+    begin_bound();
+  }
+
+  /// Block bounds are those of all plans from now on, which begin with what is cached now.
+  void begin_bound() {
+    if (bound_) bound_->begin(row_of_);
   }
 
   Geometry geometry_;
@@ -104,9 +111,7 @@ class Planner::Work {
     // known to be old. They start again when they run out; only then is the table walked.
     base_ += horizon_;
     if (base_ + horizon >= kNever) {
-      for (std::int64_t row = 0; row < geometry_.num_rows; ++row) {
-        table_[static_cast<std::size_t>(row)].word |= ~kRankMask;
-      }
+      table_->forget_steps();
       base_ = 0;
     }
     horizon_ = static_cast<std::uint32_t>(horizon);
@@ -123,14 +128,14 @@ class Planner::Work {
       at -= remember ? batch.size() : 0;
       for (std::size_t i = 0; i < batch.size(); ++i) {
         if (i + kFar < batch.size() && batch[i + kFar] < num_rows) {
-          __builtin_prefetch(&table_[batch[i + kFar]], 1);
+          __builtin_prefetch(table_->address(batch[i + kFar]), 1);
         }
         const std::uint32_t row = batch[i];
         if (row >= num_rows) outside(first + t, row);
-        const std::uint32_t word = table_[row].word;
+        std::uint32_t& word = table_->word(row);
         if (word >> kRankBits == now) repeated(first + t, row);
         if (remember) next_[at + i] = word >> kRankBits;
-        table_[row].word = now << kRankBits | (word & kRankMask);
+        word = now << kRankBits | (word & kRankMask);
       }
     }
   }
@@ -156,7 +161,7 @@ class Planner::Work {
       misses_.clear();
       if (fill && t == 0) add_fill(batches);
       find(batch, t, at, out);
-      if (options_.bounds) bound_step(batch.size(), at, batches.size(), out, sweep);
+      if (bound_) bound_step(batch, at, batches.size(), out, sweep);
       at += batch.size();
       sort_misses(misses_, scratch_, geometry_.num_rows);
       read(out);
@@ -173,22 +178,19 @@ class Planner::Work {
     std::fill_n(writer_.data(), row_of_.size(), 0);
     dropped_ = 0;
     for (std::size_t slot = 0; slot < row_of_.size(); ++slot) {
-      if (slot + kFar < row_of_.size() && row_of_[slot + kFar] != kNone) {
-        __builtin_prefetch(&table_[row_of_[slot + kFar]]);
-      }
       if (row_of_[slot] == kNone) continue;
-      const std::size_t place = bucket(table_[row_of_[slot]].word);
+      const std::size_t place = bucket(table_->slot_word(slot));
       buckets_.push(place, static_cast<std::uint32_t>(slot));
       if (place < batches.size()) sweep.carry(place);
     }
-    if (!options_.bounds) return;
-    out.row_bound = 0;
-    out.block_bound = block_bound(geometry_, batches, slots_, row_of_, blocks_);
+    if (bound_) out.row_bound = out.block_bound = 0;
   }
 
-  void bound_step(std::size_t rows, std::size_t at, std::size_t steps, Plan& out, Sweep& sweep) {
-    out.row_bound += static_cast<std::int64_t>(rows) - sweep.begin();
-    for (std::size_t i = at; i < at + rows; ++i) {
+  void bound_step(std::span<const std::uint32_t> batch, std::size_t at, std::size_t steps,
+                  Plan& out, Sweep& sweep) {
+    out.block_bound += bound_->step(batch);
+    out.row_bound += static_cast<std::int64_t>(batch.size()) - sweep.begin();
+    for (std::size_t i = at; i < at + batch.size(); ++i) {
       const std::uint32_t wait = next_[i] - base_;
       if (wait < steps) sweep.add(wait);
     }
@@ -201,9 +203,9 @@ class Planner::Work {
     for (std::size_t t = 0; t < batches.size() && left > 0; ++t) {
       for (std::uint32_t row : batches[t]) {
         if (left == 0) break;
-        if ((table_[row].word >> kRankBits) - base_ != t) continue;  // met before
+        if ((table_->word(row) >> kRankBits) - base_ != t) continue;  // met before
         --left;
-        if (t > 0 && table_[row].slot == kNone) misses_.push_back(make_miss(row, kNone));
+        if (t > 0 && table_->entry(row) < RowTable::kHeld) misses_.push_back(make_miss(row, kNone));
       }
     }
   }
@@ -212,18 +214,20 @@ class Planner::Work {
   void find(std::span<const std::uint32_t> batch, std::size_t t, std::size_t at, Plan& out) {
     buckets_.drop(t);  // these rows are the hits; they get a new place below
     for (std::size_t i = 0; i < batch.size(); ++i) {
-      if (i + kFar < batch.size()) __builtin_prefetch(&table_[batch[i + kFar]], 1);
+      if (i + kFar < batch.size()) __builtin_prefetch(table_->address(batch[i + kFar]), 1);
       const std::uint32_t row = batch[i];
-      Entry& entry = table_[row];
-      const std::uint32_t rank = entry.word & kRankMask;
-      entry.word = next_[at + i] << kRankBits | (rank - (rank > 0));
-      if (entry.slot == kNone) {
+      const std::uint32_t entry = table_->entry(row);
+      std::uint32_t& word = table_->word(row);
+      const std::uint32_t rank = word & kRankMask;
+      word = next_[at + i] << kRankBits | (rank - (rank > 0));
+      if (entry < RowTable::kHeld) {
         misses_.push_back(make_miss(row, static_cast<std::uint32_t>(i)));
         continue;
       }
-      out.hit_slot.push_back(entry.slot);
+      const std::uint32_t slot = entry - RowTable::kHeld;
+      out.hit_slot.push_back(slot);
       out.hit_position.push_back(static_cast<std::uint32_t>(i));
-      buckets_.push(bucket(entry.word), entry.slot);
+      buckets_.push(bucket(word), slot);
     }
   }
 
@@ -264,26 +268,27 @@ class Planner::Work {
 
   void take(const Miss& miss, Plan& out) {
     if (&miss + kNear < misses_.data() + misses_.size()) {
-      __builtin_prefetch(&table_[miss_row((&miss)[kNear])], 1);
+      __builtin_prefetch(table_->address(miss_row((&miss)[kNear])), 1);
     }
     const std::uint32_t row = miss_row(miss);
     add_copy(row, miss_position(miss), out);
-    if (bucket(table_[row].word) < limit()) admit(row, out);
+    if (bucket(table_->entry(row)) < limit())
+      admit(row, out);  // it was missed: its entry is a word
   }
 
   // Most rows of a request are not worth keeping: those that may be are picked without a branch.
   void ride(std::int64_t row, std::int64_t end, Plan& out) {
     std::array<std::uint32_t, kRide> likely;
+    const std::uint32_t* entries = table_->address(0);
     while (row < end) {
       std::uint32_t worst = worst_word();
       std::size_t count = 0;
       for (const std::int64_t stop = std::min(end, row + kRide); row < stop; ++row) {
-        const Entry entry = table_[static_cast<std::size_t>(row)];
         likely[count] = static_cast<std::uint32_t>(row);
-        count += static_cast<std::size_t>((entry.word < worst) & (entry.slot == kNone));
+        count += static_cast<std::size_t>(entries[row] < worst);
       }
       for (std::size_t i = 0; i < count; ++i) {
-        const std::uint32_t word = table_[likely[i]].word;
+        const std::uint32_t word = entries[likely[i]];
         if (word >= worst) continue;
         const std::size_t place = bucket(word);  // steps of earlier plans are only seen here
         if (place >= limit() || place >= horizon_ + kRankMask) continue;
@@ -308,7 +313,7 @@ class Planner::Work {
     extents_.rows_inside(lo, lo + geometry_.block_bytes, first, last);
     last = std::min(last, first + kLines * kLine);
     for (; first < last; first += kLine) {
-      __builtin_prefetch(&table_[static_cast<std::size_t>(first)]);
+      __builtin_prefetch(table_->address(static_cast<std::size_t>(first)));
     }
   }
 
@@ -328,22 +333,22 @@ class Planner::Work {
       const std::uint32_t later = buckets_.peek(2 * kPeek);
       __builtin_prefetch(&row_of_[later], 1);
       __builtin_prefetch(&writer_[later], 1);
-      __builtin_prefetch(&table_[row_of_[buckets_.peek(kPeek)]], 1);
+      __builtin_prefetch(table_->address(row_of_[buckets_.peek(kPeek)]), 1);
       slot = buckets_.pop();
-      table_[row_of_[slot]].slot = kNone;
+      table_->release(row_of_[slot], slot);
       if (writer_[slot] > first_copy_ + dropped_) {
         out.copy_slot[writer_[slot] - dropped_ - 1] = kNone;
       }
     }
-    table_[row].slot = slot;
+    const std::uint32_t word = table_->hold(row, slot);
     row_of_[slot] = row;
     writer_[slot] = out.copy_slot.size() + dropped_;
     out.copy_slot.back() = slot;
-    buckets_.push(bucket(table_[row].word), slot);
+    buckets_.push(bucket(word), slot);
   }
 
   Extents extents_;
-  Buffer<Entry> table_;              ///< by row
+  std::unique_ptr<RowTable> table_;
   Buffer<std::uint32_t> next_;       ///< by access of the bulk: step of the next use
   std::vector<std::uint32_t> free_;  ///< slots without a row, the lowest last
   Buffer<std::uint32_t> rows_;       ///< what row_of_ shows
@@ -353,7 +358,7 @@ class Planner::Work {
   std::size_t dropped_ = 0;          ///< copies of this plan that were taken back
   Buckets buckets_;
   std::vector<Miss> misses_, scratch_;
-  BlockScratch blocks_;
+  std::unique_ptr<BlockBound> bound_;
   std::uint32_t base_ = 0;     ///< number of the first step of the horizon
   std::uint32_t horizon_ = 0;  ///< steps of it
 };
@@ -369,6 +374,7 @@ void Planner::set_popularity(std::span<const std::uint16_t> popularity) {
   work_->set_popularity(popularity);
 }
 void Planner::clear() { work_->clear(); }
+void Planner::begin_bound() { work_->begin_bound(); }
 std::span<const std::uint32_t> Planner::cached() const { return work_->row_of_; }
 const Geometry& Planner::geometry() const { return work_->geometry_; }
 std::int64_t Planner::num_slots() const { return work_->given_slots_; }
@@ -377,16 +383,17 @@ const PlannerOptions& Planner::options() const { return work_->options_; }
 std::int64_t Planner::bytes(const Geometry& geometry, std::int64_t num_slots, std::int64_t accesses,
                             std::int64_t steps) {
   check_geometry(geometry);
-  const std::int64_t slots = std::min(num_slots, geometry.num_rows);
-  const std::int64_t blocks = geometry.file_bytes / geometry.block_bytes + 1;
-  const auto buckets = static_cast<std::size_t>(steps) + kRanks;
-  // next uses of rows and of blocks, the misses of one batch twice (no larger than all accesses)
-  const std::int64_t by_access =
-      accesses * (5 + 5) + accesses / std::max<std::int64_t>(steps, 1) * 32;
-  return geometry.num_rows * 10 + slots * 16 + blocks * 4 + by_access +
-         static_cast<std::int64_t>(Buckets::bytes(buckets, static_cast<std::size_t>(slots)) * 5 /
-                                   4) +
-         (std::int64_t{8} << 20);
+  const auto rows = static_cast<std::size_t>(geometry.num_rows);
+  const auto slots = static_cast<std::size_t>(std::min(num_slots, geometry.num_rows));
+  const auto used = static_cast<std::size_t>(accesses), batches = static_cast<std::size_t>(steps);
+  using Words = Buffer<std::uint32_t>;
+  std::size_t total = RowTable::bytes(rows, slots) + Words::bytes_for(slots) + 4 * slots +
+                      Buffer<std::uint64_t>::bytes_for(slots);
+  // next uses; the misses of one batch twice, in vectors that double; buckets, which grow by a
+  // quarter, and their tree; the row bound's ends
+  total += Words::bytes_for(used + used / 4) + used / std::max<std::size_t>(batches, 1) * 32;
+  total += Words::bytes_for(Buckets::bytes(batches + kRanks, slots) / 4 * 5 / 4) + 17 * batches;
+  return static_cast<std::int64_t>(total) + BlockBound::bytes(geometry) + (1 << 20);
 }
 
 }  // namespace foregather

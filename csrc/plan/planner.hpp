@@ -11,7 +11,7 @@
 //   the order in which they were made; call clear() if one was not.
 //
 // Cost: O(accesses + reads * rows per block) for a bulk and the look-ahead; work over the whole
-// table only once in about a million steps. Memory: 8 bytes per row, 16 to 17 per slot, 4 to 8 per
+// table only once in about half a million steps. Memory: 4 bytes per row, 24 to 26 per slot, 5 per
 // access; see bytes(). A single thread; equal input gives equal plans.
 #pragma once
 
@@ -54,6 +54,11 @@ class Planner {
 
   /// Forgets the content of the cache.
   void clear();
+
+  /// Begins the block bound anew: those of the plans from now on add up to the fewest blocks that
+  /// any policy reads for all of them, if it begins with what is in the cache now. Until this is
+  /// called the first time, they do so from the first plan on.
+  void begin_bound();
 
   /// By slot: the row the cache holds after the last plan, or kNone.
   std::span<const std::uint32_t> cached() const;

@@ -82,7 +82,7 @@ void bind_call_planner(nb::module_& m);
 void bind_names(nb::module_& m);
 void bind_negatives(nb::module_& m);
 void bind_plan(nb::module_& m);
-void bind_planner(nb::module_& m, nb::module_& testing);
+void bind_planner(nb::module_& m);
 void bind_policies(nb::module_& m);
 void bind_range_read(nb::module_& m, nb::module_& testing);
 void bind_reader(nb::module_& m);

@@ -69,7 +69,7 @@ NB_MODULE(_core, m) {
   python::bind_names(m);
   python::bind_negatives(m);
   python::bind_plan(m);
-  python::bind_planner(m, testing);
+  python::bind_planner(m);
   python::bind_policies(m);
   python::bind_range_read(m, testing);
   python::bind_reader(m);

@@ -2,6 +2,7 @@
 
 #include "plan/baselines/evictors.hpp"
 #include "plan/baselines/policies.hpp"
+#include "plan/bounds/running_bound.hpp"
 #include "plan/plan_writer.hpp"
 
 namespace foregather {
@@ -27,6 +28,7 @@ class OnlinePlanner::Work {
     }
     const std::span<const std::uint32_t> all[] = {hot};
     check_batches(geometry, all, seen_);
+    if (options.bounds) bound_ = std::make_unique<BlockBound>(geometry, num_slots);
     const auto slots = static_cast<std::size_t>(num_slots);
     slot_of_.assign(static_cast<std::size_t>(geometry.num_rows), kNone);
     row_of_.assign(slots, kNone);
@@ -42,8 +44,7 @@ class OnlinePlanner::Work {
     check_batches(geometry_, batches, seen_);
     PlanWriter out(geometry_, slots_, {options_.merge_gap, options_.max_request, options_.single});
     if (options_.bounds) {
-      out.set_bounds(row_bound(geometry_, batches, slots_, row_of_),
-                     block_bound(geometry_, batches, slots_, row_of_, blocks_));
+      out.set_bounds(row_bound(geometry_, batches, slots_, row_of_), bound_->bulk(batches));
     }
     for (std::size_t t = 0; t < batches.size(); ++t) {
       find(batches[t], out);
@@ -102,7 +103,7 @@ class OnlinePlanner::Work {
   std::unique_ptr<Evictor> evictor_;  ///< none: the cache never changes
   std::vector<std::uint32_t> slot_of_, row_of_, seen_;
   std::size_t used_ = 0;  ///< slots handed out so far
-  BlockScratch blocks_;
+  std::unique_ptr<BlockBound> bound_;
 };
 
 OnlinePlanner::OnlinePlanner(const Geometry& geometry, std::int64_t num_slots, OnlinePolicy policy,

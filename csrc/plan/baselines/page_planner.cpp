@@ -2,6 +2,7 @@
 #include <string>
 
 #include "plan/baselines/policies.hpp"
+#include "plan/bounds/running_bound.hpp"
 #include "plan/buckets.hpp"
 #include "plan/plan_writer.hpp"
 
@@ -18,6 +19,7 @@ class PagePlanner::Work {
     }
     width_ = (geometry.block_bytes + geometry.row_bytes - 1) / geometry.row_bytes;
     const auto blocks = static_cast<std::size_t>(geometry.file_bytes / geometry.block_bytes + 1);
+    if (options.bounds) bound_ = std::make_unique<BlockBound>(geometry, num_slots);
     places_ = std::min(static_cast<std::size_t>(num_slots / width_), blocks);
     place_of_.assign(blocks, kNone);
     since_.assign(blocks, 0);
@@ -76,8 +78,7 @@ class PagePlanner::Work {
       rows(block, first, last);
       for (; first < last; ++first) cached.push_back(static_cast<std::uint32_t>(first));
     }
-    out.set_bounds(row_bound(geometry_, batches, slots_, cached),
-                   block_bound(geometry_, batches, slots_, cached, blocks_));
+    out.set_bounds(row_bound(geometry_, batches, slots_, cached), bound_->bulk(batches));
   }
 
   void rows(std::uint32_t block, std::int64_t& first, std::int64_t& last) const {
@@ -170,7 +171,7 @@ class PagePlanner::Work {
   std::vector<std::uint32_t> free_, next_, touched_, seen_;
   std::vector<std::size_t> begins_;  ///< by step: its first entry in next_
   Buckets buckets_;
-  BlockScratch blocks_;
+  std::unique_ptr<BlockBound> bound_;
 };
 
 PagePlanner::PagePlanner(const Geometry& geometry, std::int64_t num_slots,

@@ -14,7 +14,7 @@ Made<std::uint32_t> cached(const Planner& self) {
 
 }  // namespace
 
-void bind_planner(nb::module_& m, nb::module_& testing) {
+void bind_planner(nb::module_& m) {
   nb::class_<Planner>(m, "Planner", "Belady's rule for rows that are read by the block.")
       .def(
           "__init__",
@@ -44,6 +44,8 @@ void bind_planner(nb::module_& m, nb::module_& testing) {
           },
           nb::arg("popularity").noconvert())
       .def("clear", &Planner::clear, "Forgets the content of the cache.")
+      .def("begin_bound", &Planner::begin_bound,
+           "Begins the block bound anew, with what is in the cache now.")
       .def("cached", &cached, "By slot: the row it holds, or 2^32 - 1.")
       .def_prop_ro("geometry", &Planner::geometry)
       .def_prop_ro("num_slots", &Planner::num_slots);
@@ -65,7 +67,7 @@ void bind_planner(nb::module_& m, nb::module_& testing) {
       nb::arg("geometry"), nb::arg("batches").noconvert(), nb::arg("num_slots"),
       nb::arg("cached").noconvert(),
       "(rows, blocks): the fewest reads of a bulk, given the rows in the cache before it.");
-  testing.def(
+  m.def(
       "priced_bound",
       [](const Geometry& geometry, const BatchList& batches, std::int64_t num_slots,
          const In<std::uint32_t>& rows, int rounds) {

@@ -616,6 +616,9 @@ class Planner:
     def clear(self) -> None:
         """Forgets the content of the cache."""
 
+    def begin_bound(self) -> None:
+        """Begins the block bound anew, with what is in the cache now."""
+
     def cached(self) -> Annotated[NDArray[numpy.uint32], dict(shape=(None,))]:
         """By slot: the row it holds, or 2^32 - 1."""
 
@@ -634,6 +637,9 @@ def lower_bounds(geometry: Geometry, batches: Sequence[Annotated[NDArray[numpy.u
     """
     (rows, blocks): the fewest reads of a bulk, given the rows in the cache before it.
     """
+
+def priced_bound(geometry: Geometry, batches: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]], num_slots: int, cached: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], rounds: int = 40) -> int:
+    """A sharper bound on the blocks read, by putting a price on slots; slow."""
 
 class OnlinePlanner:
     """A cache that does not know the future, as plans."""

@@ -1,6 +1,5 @@
 """What only tests and benchmarks use."""
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import numpy
@@ -41,9 +40,6 @@ def exact_log(x: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C'
 
 def read_lines(words: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], index: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], distance: int, threads: int = 1) -> int:
     """Reads 64-byte lines at random; returns the sum of first words."""
-
-def priced_bound(geometry: foregather._core.Geometry, batches: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]], num_slots: int, cached: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], rounds: int = 40) -> int:
-    """A sharper bound on the blocks read, by putting a price on slots; slow."""
 
 def read_range(descriptor: int, name: str, position: int, into: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], sums: foregather._core.BlockSums | None, threads: int = 0, faults: Faults | None = None) -> None:
     """The same with faults."""

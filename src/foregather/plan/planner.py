@@ -53,8 +53,10 @@ class PlanSummary:
         bytes: bytes they move.
         useful_bytes: bytes of the rows that are copied out of them.
         longest: bytes of the longest request.
-        row_bound: fewest reads of any policy that reads row by row; -1 if not computed.
-        block_bound: fewest blocks that any policy reads with the same memory; -1 if not computed.
+        row_bound: fewest reads of any policy that reads this one bulk row by row and begins with
+            the same cache; -1 for several bulks, or if not computed.
+        block_bound: fewest blocks that any policy reads with the same memory, for all bulks since
+            the bound began (see `Planner.begin_bound`); -1 if not computed.
     """
 
     steps: int
@@ -82,9 +84,12 @@ class PlanSummary:
         mine, theirs = dataclasses.asdict(self), dataclasses.asdict(other)
         total = {name: mine[name] + theirs[name] for name in mine}
         total["longest"] = max(self.longest, other.longest)
-        for name in ("row_bound", "block_bound"):
-            if min(mine[name], theirs[name]) < 0:
-                total[name] = -1
+        if min(self.block_bound, other.block_bound) < 0:
+            total["block_bound"] = -1
+        # each supposes what our own plans left in the cache, so several say nothing of a policy
+        # that kept something else
+        if min(self.row_bound, other.row_bound) < 0 or (self.steps and other.steps):
+            total["row_bound"] = -1
         return PlanSummary(**total)
 
     def explain(self) -> str:
@@ -99,8 +104,8 @@ class PlanSummary:
         ]
         if self.ratio is not None:
             lines.append(
-                f"  bound     at least {format_count(self.block_bound)} blocks with this memory: "
-                f"ratio {self.ratio:.2f}"
+                f"  bound     at least {format_count(self.block_bound)} blocks with this memory, "
+                f"whatever is kept: ratio {self.ratio:.2f}"
             )
         return "\n".join(lines)
 
@@ -174,6 +179,9 @@ class BulkPlanner(Protocol[PlanT]):
     def announce(self, plan: PlanT, disk: Calibration) -> tuple[PlanSummary, PlanCost]:
         """What a plan says it will do, and what that is predicted to cost."""
 
+    def begin_bound(self) -> None:
+        """Begins the block bound anew; those of the plans from now on add up to a bound."""
+
 
 class Planner:
     """Plans one bulk after the other for one feature file and one cache.
@@ -235,6 +243,16 @@ class Planner:
     def announce(self, plan: _core.Plan, disk: Calibration) -> tuple[PlanSummary, PlanCost]:
         """What a plan says it will do, and what that is predicted to cost."""
         return announce(plan, disk)
+
+    def begin_bound(self) -> None:
+        """Begins the block bound anew: call it where an epoch begins.
+
+        The block bounds of the plans from now on add up to the fewest blocks that any policy reads
+        for all of them if it begins with what is in the cache now; that of a later plan alone is
+        no bound. Whole blocks (`pages`) are bounded from the first plan on.
+        """
+        if isinstance(self._core, _core.Planner):
+            self._core.begin_bound()
 
     def clear(self) -> None:
         """Forgets the cache, for plans that were made but not executed."""

@@ -78,3 +78,6 @@ class RepackPlanner:
     def announce(self, plan: Repacked, disk: Calibration) -> tuple[PlanSummary, PlanCost]:
         """What a plan says it will do, and what that is predicted to cost."""
         return plan.summary(), plan.cost(disk)
+
+    def begin_bound(self) -> None:
+        """Nothing to do: repacked bulks have no block bound."""

@@ -1,9 +1,14 @@
 """epoch_plan: predicts what an epoch will read by sampling and planning it."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
+from foregather import _core
 from foregather.gather.feature_file import FeatureFile
 from foregather.loader.batch_recipe import BatchRecipe
 from foregather.loader.lookahead import bulks_with_lookahead
@@ -30,7 +35,8 @@ class EpochPlan:
         batches: number of planned batches.
         total: batches of the epoch.
         layout: how the budget is divided.
-        reads: requests, bytes, hits and bounds; None if features are in memory.
+        reads: requests, bytes, hits and bounds; None if features are in memory. The block bound is
+            the sharper one that counts a slot for every row, where few enough rows are planned.
         predicted: requests, bytes and seconds of the disk.
         choice: the chosen way of reading and the alternatives.
     """
@@ -76,13 +82,46 @@ def plan_epoch(disk: "OutOfCore", maker: BatchRecipe, epoch: int, batches: int |
         # one more bulk than is planned, if there is one: the last plan looks ahead to it
         every = islice(disk.layout.bulks(0, total), len(parts) + 1)
         bulks = bulks_with_lookahead(disk.sample(maker, epoch, *part)[0] for part in every)
+        sharp = _SharpBound(disk.layout)
         for bulk, *later in islice(bulks, len(parts)):
             plan = planner.plan(bulk, later[0] if later else ())
             one, price = planner.announce(plan, rates)
             reads = one if reads is None else reads + one
             cost = price if cost is None else cost + price
+            sharp.add(bulk)
+        if reads is not None:
+            reads = sharp.apply(reads, disk.geometry())
         end = sum(parts[-1])  # whole bulks
     return EpochPlan(epoch, end, total, disk.layout, reads, cost, disk.choice)
+
+
+_SHARP_ROWS = 2 << 20  # more accesses would take more than about a second
+_SHARP_BYTES = 64  # that the bound needs for an access, which the cache's share must have room for
+_SHARP_ROUNDS = 6
+
+
+class _SharpBound:
+    """Collects the rows of bulks for the priced bound, as long as there are few enough."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._slots = layout.num_slots
+        self._left = min(_SHARP_ROWS, layout.shares["cache"] // _SHARP_BYTES)
+        self._rows: list[npt.NDArray[np.uint32]] = []
+
+    def add(self, bulk: Iterable[Any]) -> None:
+        """The next bulk of the plan."""
+        for sample in bulk:
+            self._left -= len(sample.node)
+            if self._left >= 0:
+                self._rows.append(sample.node.astype(np.uint32))
+
+    def apply(self, reads: PlanSummary, geometry: _core.Geometry) -> PlanSummary:
+        """The summary with the sharper of the two bounds."""
+        if reads.block_bound < 0 or self._left < 0:
+            return reads
+        none = np.empty(0, np.uint32)
+        found = _core.priced_bound(geometry, self._rows, self._slots, none, _SHARP_ROUNDS)
+        return replace(reads, block_bound=max(found, reads.block_bound))
 
 
 _SHARES = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1)  # of all rows, in the cache

@@ -10,6 +10,7 @@ import shutil
 from dataclasses import replace as replaced
 from typing import Any
 
+from foregather import _core
 from foregather.errors import InputError
 from foregather.gather.disk import DiskFeatures
 from foregather.gather.executor import DiskExecutor
@@ -166,6 +167,8 @@ class OutOfCore:
             self.close()
             kept = self._make(maker, epoch, first)
         kept.idle = False
+        if kept.planner is not None:
+            kept.planner.begin_bound()
         self._before = {} if kept.features is None else kept.features.counters()
         self._lent = kept
         return kept
@@ -262,6 +265,11 @@ class OutOfCore:
         if shutil.disk_usage(folder).free < need:
             return None
         return with_sweep(self.layout, file.row_bytes)
+
+    def geometry(self) -> _core.Geometry:
+        """Where the rows lie in the feature file, in the blocks of the layout."""
+        assert self._file is not None
+        return self._file.geometry(self.layout.block)
 
     def new_planner(self) -> BulkPlanner[Any]:
         """A planner of this layout, with an empty cache."""

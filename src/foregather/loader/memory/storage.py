@@ -6,8 +6,11 @@ batches, and the one with the fewest predicted seconds of disk time per epoch is
 row is read for that.
 """
 
+import contextlib
+from copy import copy
 from dataclasses import dataclass
 from dataclasses import replace as replaced
+from functools import cached_property
 from typing import Literal
 
 from foregather.errors import BudgetError, InputError
@@ -17,7 +20,7 @@ from foregather.loader.batches.edge_rows import edge_share, least_edges
 from foregather.loader.disk.out_of_core import OutOfCore
 from foregather.loader.disk.predict import predict
 from foregather.loader.memory.budget import Budget, Need, choose_bulk, count_threads, table_bytes
-from foregather.loader.memory.division import reserved
+from foregather.loader.memory.division import refusal, reserved
 from foregather.loader.memory.layout import (
     BatchSize,
     Place,
@@ -28,6 +31,7 @@ from foregather.loader.memory.layout import (
     topology_bytes,
 )
 from foregather.sampling.disk import DiskTopology, reads_by_position
+from foregather.units import format_bytes
 
 __all__ = ["Storage", "arrange", "fit_bulk"]
 
@@ -77,9 +81,25 @@ def arrange(
         return _lay_out(ask, storage)
     if _fits_whole(ask):
         return None
-    if graph.features is None or not reads_by_position(maker.sampler):
-        return _lay_out(ask, "auto")  # there is only one mode, or none that can be predicted
-    return _cheapest(ask)
+    try:
+        if graph.features is None or not reads_by_position(maker.sampler):
+            return _lay_out(ask, "auto")  # there is only one mode, or none that can be predicted
+        return _cheapest(ask)
+    except BudgetError as error:
+        raise _smaller(ask, error) from None
+
+
+def _smaller(ask: "_Ask", error: BudgetError) -> BudgetError:
+    """The refusal with the smaller minimum: reading from disk, or having all in memory."""
+    whole = _whole_bytes(ask)
+    if error.least is not None and error.least <= whole:
+        return error
+    return refusal(
+        f"memory is {format_bytes(ask.memory)} ({ask.memory} bytes), but this graph, which needs "
+        f"less in memory than reading it from disk would, needs {format_bytes(whole)} ({whole} "
+        "bytes); give more, or a smaller batch_size, fan-out, bulk or prefetch",
+        whole,
+    )
 
 
 @dataclass(frozen=True)
@@ -91,14 +111,35 @@ class _Ask:
     bulk: int | None
     flight: int
 
+    @cached_property
+    def in_memory(self) -> tuple[BatchSize, int]:
+        """The size of batches that are sampled in memory, and bytes of the sampler's tables.
+
+        Both are judged by a sampler of its own with one thread: what the given one sampled before,
+        and with how many, must not change the minimum that is announced.
+        """
+        maker = _alone(self.maker)
+        size = _judge(maker, None)
+        each = max(table_bytes(maker.sampler, maker.graph), 4 * maker.graph.num_nodes)
+        return size, each * count_threads(self.maker.threads)  # relabelling is part of `each`
+
+
+def _alone(maker: BatchRecipe) -> BatchRecipe:
+    """The same recipe with a sampler that has sampled nothing, and one thread."""
+    return replaced(maker, sampler=copy(maker.sampler), threads=1)
+
 
 def _fits_whole(ask: _Ask) -> bool:
-    whole = held_bytes(ask.maker.graph, ask.maker.assembler.edge_attr)
-    if whole >= ask.memory:
-        return False
-    size = _judge(ask.maker, None)
-    whole += _tables(ask.maker) + ask.flight * size.batch + size.sample * (ask.bulk or 1)
-    return whole <= ask.memory
+    held = held_bytes(ask.maker.graph, ask.maker.assembler.edge_attr)
+    return held < ask.memory and _whole_bytes(ask) <= ask.memory
+
+
+def _whole_bytes(ask: _Ask) -> int:
+    """Bytes of the whole graph in memory, and of what sampling it needs."""
+    (size, tables), maker = ask.in_memory, ask.maker
+    bulk = min(ask.bulk or 1, max(1, len(maker.seeds)))
+    held = held_bytes(maker.graph, maker.assembler.edge_attr)
+    return held + tables + ask.flight * size.batch + size.sample * bulk
 
 
 def _cheapest(ask: _Ask) -> OutOfCore:
@@ -129,9 +170,18 @@ def _cheapest(ask: _Ask) -> OutOfCore:
 
 def _lay_out(ask: _Ask, storage: Storage) -> OutOfCore:
     """Lays out one mode within the budget."""
+    place = _place(ask, storage)
+    if place == "memory" and storage == "auto":
+        with contextlib.suppress(BudgetError):  # the other place needs less: that is the minimum
+            return _lay_out_at(ask, storage, place)
+        place = "disk" if reads_by_position(ask.maker.sampler) else "mapped"
+    return _lay_out_at(ask, storage, place)
+
+
+def _lay_out_at(ask: _Ask, storage: Storage, place: Place) -> OutOfCore:
+    """Lays out one mode with the neighbour lists in their place."""
     maker, memory, graph = ask.maker, ask.memory, ask.maker.graph
-    place = _place(maker, memory, storage)
-    topology, size, share = None, None, _tables(maker)
+    topology, size, share = None, *((None, 0) if place == "disk" else ask.in_memory)
     if place == "memory":
         share += topology_bytes(graph)
     held = graph.features.nbytes if graph.features and storage == "topology" else 0
@@ -153,7 +203,7 @@ def _lay_out(ask: _Ask, storage: Storage) -> OutOfCore:
             topology.close()
             topology, share = DiskTopology(graph, wanted), wanted
     try:
-        size = size or _judge(maker, None)
+        assert size is not None
         room = memory - share - held - checks - edges - nodes
         room -= least_bytes(size, geometry, ask.flight, ask.bulk)
         if edges and room > 0:
@@ -179,17 +229,20 @@ def _lay_out(ask: _Ask, storage: Storage) -> OutOfCore:
     return OutOfCore(layout, topology, file)
 
 
-def _place(maker: BatchRecipe, memory: int, storage: Storage) -> Place:
-    """Where neighbour lists are."""
-    able = reads_by_position(maker.sampler)
+def _place(ask: _Ask, storage: Storage) -> Place:
+    """Where neighbour lists are, if there is room."""
+    maker, able = ask.maker, reads_by_position(ask.maker.sampler)
     if storage in ("topology", "disk") and not able:
         raise InputError(
             f"storage is {storage!r}, but {type(maker.sampler).__name__} looks at whole neighbour "
             "lists; use storage='features', or a uniform Neighbor"
         )
-    held = topology_bytes(maker.graph) + _tables(maker)
-    if storage == "features" or (storage == "auto" and held <= memory * _TOPOLOGY):
+    if storage == "features":
         return "memory"
+    if storage == "auto":
+        held = topology_bytes(maker.graph) + ask.in_memory[1]
+        if held <= ask.memory * _TOPOLOGY:
+            return "memory"
     return "disk" if able else "mapped"  # mapped: the kernel keeps what fits
 
 
@@ -202,19 +255,13 @@ def _open_topology(maker: BatchRecipe, share: int) -> tuple[DiskTopology, BatchS
             share *= 2
             continue
         try:
-            return topology, _judge(maker, topology), share
+            return topology, _judge(_alone(maker), topology), share
         except BudgetError:
             topology.close()
             share *= 2
         except BaseException:
             topology.close()
             raise
-
-
-def _tables(maker: BatchRecipe) -> int:
-    known = table_bytes(maker.sampler, maker.graph)
-    each = max(known, 4 * maker.graph.num_nodes)  # one relabelling table per thread
-    return each * count_threads(maker.threads)
 
 
 def _judge(maker: BatchRecipe, topology: DiskTopology | None) -> BatchSize:
@@ -252,9 +299,10 @@ def fit_bulk(
         BudgetError: the budget is below the minimum, which the message states.
     """
     samples, batches = [], []
+    sampler = copy(maker.sampler)  # it has sampled nothing: its tables are those of one thread
     for number in range(min(_JUDGED, steps)):
         nodes, input_id = maker.seeds.batch(0, number)
-        sampled = maker.sampler.sample_bulk(  # one thread: the tables are those of one
+        sampled = sampler.sample_bulk(
             maker.graph, [nodes], seed=maker.seeds.seed, first_batch=number, threads=1
         )
         samples.append(sampled.nbytes)
@@ -262,7 +310,7 @@ def fit_bulk(
         del sampled
     if not batches:
         return maker, default
-    tables = table_bytes(maker.sampler, maker.graph) * count_threads(maker.threads)
+    tables = table_bytes(sampler, maker.graph) * count_threads(maker.threads)
     need = Need.judged(tables, samples, batches, prefetch)
     bulk = choose_bulk(need, memory, asked, steps)
     return replaced(maker, budget=Budget(memory, need)), bulk
