@@ -81,6 +81,7 @@ void bind_fastgcn_draw(nb::module_& m);
 void bind_call_planner(nb::module_& m);
 void bind_names(nb::module_& m);
 void bind_negatives(nb::module_& m);
+void bind_order(nb::module_& m);
 void bind_plan(nb::module_& m);
 void bind_planner(nb::module_& m);
 void bind_policies(nb::module_& m);

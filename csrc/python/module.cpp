@@ -68,6 +68,7 @@ NB_MODULE(_core, m) {
   python::bind_call_planner(m);
   python::bind_names(m);
   python::bind_negatives(m);
+  python::bind_order(m);
   python::bind_plan(m);
   python::bind_planner(m);
   python::bind_policies(m);

@@ -523,6 +523,44 @@ class NegativeKernel64:
     def draw(self, rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], sources: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, times: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], cuts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, source: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], destination: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int = 0) -> None:
         """Fills source and destination with the negatives of batches."""
 
+class Communities:
+    """Label propagation over a stream of rows, level by level."""
+
+    def __init__(self, num_nodes: int) -> None: ...
+
+    def begin_level(self, cap: int) -> None:
+        """
+        Begins a level inside the labels so far, of labels of at most `cap` nodes.
+        """
+
+    @property
+    def block(self) -> int:
+        """Rows that vote together."""
+
+    def labels(self) -> Annotated[NDArray[numpy.uint32], dict(shape=(None,))]:
+        """A copy of the labels: uint32, one a node."""
+
+    @overload
+    def feed(self, first_row: int, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], threads: int = 0) -> int: ...
+
+    @overload
+    def feed(self, first_row: int, indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], threads: int = 0) -> int:
+        """Feeds rows in order, each once a pass; returns how many moved."""
+
+@overload
+def add_visits(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], fanout: int, score: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
+
+@overload
+def add_visits(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], fanout: int, score: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu')]) -> None:
+    """Adds to score[source] the chance that each target draws it, in 2^-20."""
+
+@overload
+def breadth_first(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], by_degree: bool, roots: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], part: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.uint32], dict(shape=(None,))]: ...
+
+@overload
+def breadth_first(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], by_degree: bool, roots: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], part: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.uint32], dict(shape=(None,))]:
+    """Nodes in the order of a breadth-first search from targets to sources."""
+
 class Geometry:
     """Where rows lie in their file; see plan.hpp."""
 

@@ -23,6 +23,7 @@ from foregather.cli.flags import check_arguments, commands_of
 from foregather.cli.graphs.convert import Convert
 from foregather.cli.graphs.info import Info
 from foregather.cli.graphs.partition import PartitionCommand
+from foregather.cli.graphs.reorder import Reorder
 from foregather.cli.graphs.synth import Synth
 from foregather.cli.graphs.verify import Verify
 from foregather.cli.plan import Plan
@@ -51,6 +52,7 @@ Command = (
     | Annotated[Convert, tyro.conf.subcommand("convert")]
     | Annotated[Info, tyro.conf.subcommand("info")]
     | Annotated[PartitionCommand, tyro.conf.subcommand("partition")]
+    | Annotated[Reorder, tyro.conf.subcommand("reorder")]
     | Annotated[Verify, tyro.conf.subcommand("verify")]
     | Annotated[Doctor, tyro.conf.subcommand("doctor")]
     | Annotated[Plan, tyro.conf.subcommand("plan")]

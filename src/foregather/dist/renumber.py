@@ -16,7 +16,7 @@ from foregather.errors import InputError, MissingDependencyError
 from foregather.graph.graph import Graph
 from foregather.graph.mapped import fetch, take
 from foregather.graph.on_disk.folder import facts_of, link_facts, version_of
-from foregather.graph.on_disk.writer import FolderWriter
+from foregather.graph.on_disk.writer import ORDERED, FolderWriter
 from foregather.graph.original_ids import write_original_ids
 from foregather.sampling.rows import pointer
 
@@ -88,12 +88,14 @@ def renumber(
     place[order] = np.arange(nodes)
     if (place < 0).any():
         raise InputError(f"order lacks node {int(place.argmin())}, expected a permutation")
-    with FolderWriter(dst, overwrite, version_of(graph)) as writer:
+    places = None if graph.features is None else graph.features.places
+    version = version_of(graph) - (0 if places is None else ORDERED)  # rows go by id again
+    with FolderWriter(dst, overwrite, version) as writer:
         edges = _write_edges(writer, graph, order, place)
         for name, values in graph.stored_arrays().items():
             if name in ("indptr", "indices", "edge_weight") or name in edges:
                 continue
-            if name in ("mapping", "mapping_bytes", "mapping_offsets"):
+            if name in ("places", "mapping", "mapping_bytes", "mapping_offsets"):
                 continue
             if name.startswith("splits/"):
                 writer.put(name, np.sort(place[fetch(values)]))
@@ -102,10 +104,12 @@ def renumber(
                 writer.put(name, place[fetch(values)].astype(values.dtype) if ids else values)
             elif name.endswith("_scale") or len(values) != nodes:
                 writer.put(name, fetch(values))
+            elif name == "features" and places is not None:
+                _write_rows(writer, name, values, np.asarray(take(places, order), np.int64))
             else:
                 _write_rows(writer, name, values, order)
         write_original_ids(writer, graph, order)
-        facts = facts_of(graph)
+        facts = {key: fact for key, fact in facts_of(graph).items() if key != "order"}
         facts["partition"] = {
             "order": how,
             "row_starts": row_starts.tolist(),

@@ -5,6 +5,7 @@ the executor checks that the file does not change and that its blocks match thei
 """
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from foregather.errors import FormatError, InputError, StorageError
 from foregather.files import absolute, open_regular
 from foregather.graph.graph import Graph
 from foregather.graph.integrity.blocks import ArrayChecks, BlockSums, array_checks
+from foregather.graph.mapped import hold
 from foregather.graph.on_disk.npy import ALIGN, file_bytes, read_file_header
 
 __all__ = ["FeatureFile"]
@@ -38,6 +40,7 @@ class FeatureFile:
         first_row: the row of the file that is row 0 here.
         rows_after: rows of the file after the last one here.
         checks: block checksums of the file; None if it has none.
+        places: the row of each id, in memory; None where it is the id itself.
     """
 
     path: Path
@@ -49,6 +52,7 @@ class FeatureFile:
     first_row: int = 0
     rows_after: int = 0
     checks: ArrayChecks | None = field(default=None, compare=False, repr=False)
+    places: npt.NDArray[Any] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", absolute(self.path))  # it is reopened for reading
@@ -86,6 +90,7 @@ class FeatureFile:
             features.dtype,
             features.scale,
             checks=array_checks(graph, which),
+            places=None if features.places is None else hold(features.places),
         )
         made._check()
         return made
@@ -107,6 +112,27 @@ class FeatureFile:
             first_row=self.first_row + first,
             rows_after=self.rows_after + self.num_rows - last,
         )
+
+    def rows(self, batches: Iterable[Any]) -> Iterable[Any]:
+        """The rows of this file that samples, or arrays of ids, ask for, batch by batch."""
+        if self.places is None:
+            return batches
+        return [self.rows_of(np.asarray(getattr(one, "node", one))) for one in batches]
+
+    def rows_of(self, ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The rows of this file that hold these ids."""
+        if self.places is None:
+            return ids
+        if ids.dtype not in (np.uint32, np.int64):
+            ids = ids.astype(np.int64)
+        found = np.empty((len(ids), 1), self.places.dtype)
+        _core.gather_rows(self.places[:, None], np.ascontiguousarray(ids), found, None, 1)
+        return found[:, 0]
+
+    @property
+    def places_bytes(self) -> int:
+        """Bytes of memory that `places` take."""
+        return 0 if self.places is None else int(self.places.nbytes)
 
     @property
     def by_plan(self) -> "FeatureFile":

@@ -62,7 +62,7 @@ def gather(
     if into.dtype != dtype and not (dtype == np.float16 and into.dtype == np.float32):
         raise InputError(f"out is {into.dtype}, expected {dtype}")
     if features.data.flags.c_contiguous and features.data.dtype.isnative:
-        _core.gather_rows(features.data, rows, into, features.scale, threads)
+        _core.gather_rows(features.data, features.rows_of(rows), into, features.scale, threads)
     else:  # a strided view, or foreign byte order: left to NumPy
         into[...] = features[rows]
     return out

@@ -83,6 +83,7 @@ def sum_features(
     """
     data = features.data
     if data.flags.c_contiguous and data.dtype.isnative:
+        node = features.rows_of(node)
         _core.sum_rows(data, node, place, starts, weight, features.scale, out, threads)
         return
     first = 0

@@ -156,7 +156,7 @@ class Store:
 
     def _fill(self, rows: Array, out: Array) -> None:
         with self._lock:
-            plan, inverse = self._planner.plan(rows)
+            plan, inverse = self._planner.plan(self.file.rows_of(rows))
             self._disk.append(plan)
             if inverse is None:
                 self._disk.step_into(out)
@@ -257,7 +257,12 @@ def open_stores(
 
 def least_share(file: FeatureFile) -> int:
     """Staging that fits any row (it may start anywhere in a block), checksums and one slot."""
-    return -(-file.row_bytes // _PAGE) * _PAGE + _PAGE + _slot_bytes(file) + file.sums_bytes
+    return -(-file.row_bytes // _PAGE) * _PAGE + _PAGE + _slot_bytes(file) + _held(file)
+
+
+def _held(file: FeatureFile) -> int:
+    """Bytes of the checksums, and of the places of rows that are in an order."""
+    return file.sums_bytes + file.places_bytes
 
 
 def _slot_bytes(file: FeatureFile) -> int:
@@ -308,6 +313,6 @@ def _shares(file: FeatureFile, memory: int) -> tuple[int, int]:
             f"the memory is {memory} bytes, but {file.name} needs at least {least_share(file)}"
         )
     least = -(-file.row_bytes // _PAGE) * _PAGE + _PAGE
-    memory -= file.sums_bytes
+    memory -= _held(file)
     staging = max(least, min(_MOST_STAGING, memory // 8) // _PAGE * _PAGE)
     return staging, min(file.num_rows, (memory - staging) // _slot_bytes(file))

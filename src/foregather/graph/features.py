@@ -1,7 +1,8 @@
 """features: the rows a model reads, in memory or mapped from a file, in their stored dtype.
 
 A `Features` never converts what it stores. int8 with a scale stands for real numbers,
-x = q * scale[column], and is the only storage that reading turns into float32.
+x = q * scale[column], and is the only storage that reading turns into float32. Rows may lie in an
+order of their own; who asks by id never sees it.
 """
 
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.arrays import to_ids
-from foregather.graph.mapped import fetch, take
+from foregather.graph.mapped import fetch, is_mapped, take
 
 __all__ = ["Features", "column_scale", "quantize"]
 
@@ -29,10 +30,13 @@ class Features:
     Attributes:
         data: [rows, width], any numeric dtype, in memory or memory-mapped.
         scale: float32 [width] with int8 data: row i stands for data[i] * scale. Otherwise None.
+        places: uint32 or int64, one a node: the row of node v is data[places[v]]. None where it is
+            data[v].
     """
 
     data: Array
     scale: npt.NDArray[np.float32] | None = None
+    places: Array | None = None
 
     def __post_init__(self) -> None:
         if self.data.ndim != 2 or self.data.dtype.kind not in "biuf":
@@ -44,6 +48,12 @@ class Features:
             raise InputError(
                 f"features are {self.data.dtype}, expected numbers of at most 64 bits; cast them, "
                 "for example to float32"
+            )
+        places = self.places
+        if places is not None and (places.ndim != 1 or places.dtype not in (np.uint32, np.int64)):
+            raise InputError(
+                f"places are {places.dtype} of shape {places.shape}, expected uint32 or int64, one "
+                "for each node"
             )
         if self.scale is None:
             return
@@ -59,8 +69,8 @@ class Features:
 
     @property
     def num_rows(self) -> int:
-        """Number of rows."""
-        return int(self.data.shape[0])
+        """Number of rows that can be asked for."""
+        return int((self.data if self.places is None else self.places).shape[0])
 
     @property
     def width(self) -> int:
@@ -74,8 +84,23 @@ class Features:
 
     @property
     def nbytes(self) -> int:
-        """Stored bytes, the scale included."""
-        return int(self.data.nbytes) + (0 if self.scale is None else int(self.scale.nbytes))
+        """Stored bytes, the scale and the places included."""
+        rest = (one for one in (self.scale, self.places) if one is not None)
+        return int(self.data.nbytes) + sum(int(one.nbytes) for one in rest)
+
+    def rows_of(self, ids: Array) -> Array:
+        """The rows of `data` that hold these ids, which are whole numbers from 0 to num_rows - 1.
+
+        Raises:
+            InputError: an id is out of range.
+        """
+        if self.places is None:
+            return ids
+        if is_mapped(self.places) or not self.places.flags.c_contiguous:
+            return take(self.places, np.asarray(ids, np.int64))
+        rows = np.empty((len(ids), 1), self.places.dtype)
+        _core.gather_rows(self.places[:, None], ids, rows, None, 0)
+        return rows[:, 0]
 
     def __len__(self) -> int:
         return self.num_rows
@@ -86,10 +111,13 @@ class Features:
         Raises:
             InputError: an id is not a whole number from 0 to num_rows - 1.
         """
+        if isinstance(ids, slice) and self.places is not None:
+            ids = np.arange(*ids.indices(self.num_rows), dtype=np.int64)
         if isinstance(ids, slice):
             rows: Array = np.array(fetch(self.data[ids]))
         else:
-            rows = take(self.data, to_ids(ids, self.num_rows, "ids", "rows"))
+            wanted = self.rows_of(to_ids(ids, self.num_rows, "ids", "rows"))
+            rows = take(self.data, np.asarray(wanted, np.int64))
         if self.scale is None:
             return rows
         scaled: Array = rows.astype(np.float32) * fetch(self.scale)
@@ -106,6 +134,7 @@ class Features:
             InputError: an id is out of range.
         """
         dtype = self.data.dtype.newbyteorder("=")
+        ids = np.asarray(self.rows_of(ids), np.int64)
         if not (self.data.flags.c_contiguous and self.data.dtype.isnative):
             return self.data[ids].astype(dtype, copy=False)
         out = np.empty((len(ids), self.width), dtype)
@@ -114,11 +143,18 @@ class Features:
 
     def part(self, first: int, last: int) -> "Features":
         """A view of the rows first to last - 1."""
+        if self.places is not None:
+            return Features(self.data, self.scale, self.places[first:last])
         return Features(self.data[first:last], self.scale)
+
+    def by_id(self) -> Array:
+        """`data` with row v for node v: itself, or a copy where rows are in an order."""
+        return self.data if self.places is None else self.take(np.arange(self.num_rows))
 
     def __repr__(self) -> str:
         scaled = ", scaled" if self.scale is not None else ""
-        return f"Features({self.num_rows:,} x {self.width} {self.dtype}{scaled})"
+        ordered = ", in an order" if self.places is not None else ""
+        return f"Features({self.num_rows:,} x {self.width} {self.dtype}{scaled}{ordered})"
 
 
 def column_scale(largest: Array) -> npt.NDArray[np.float32]:

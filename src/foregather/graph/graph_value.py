@@ -28,7 +28,7 @@ Array = npt.NDArray[Any]
 EDGE_STEP = 4 << 20  # edges processed at once when all are read
 #: Arrays that are read from disk through the folder and its meta.json.
 _READ_BY_PATH = frozenset(
-    {"indptr", "indices", "edge_weight"}
+    {"indptr", "indices", "edge_weight", "places"}
     | {f"{one}{end}" for one in ("features", "edge_features") for end in ("", "_scale")}
 )
 _SAME_SPLIT = ("val", "valid", "validation")
@@ -201,6 +201,7 @@ class GraphValue(_Referable):
             if features is not None:
                 named[name] = features.data
                 named[f"{name}_scale"] = features.scale
+                named["places"] = features.places if name == "features" else None
         for name, ids in self.splits.items():
             named[f"splits/{name}"] = ids
         named |= link_arrays(self.links.values())
@@ -242,7 +243,8 @@ def plain_fields(graph: GraphValue) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Features):
-        return Features(fetch(value.data), None if value.scale is None else fetch(value.scale))
+        rest = (value.scale, value.places)
+        return Features(fetch(value.data), *(None if one is None else fetch(one) for one in rest))
     return fetch(value) if isinstance(value, np.ndarray) else value
 
 

@@ -71,7 +71,8 @@ def load_bytes(graph: GraphValue, parts: Iterable[Part] = ALL) -> int:
     """Bytes of these parts that are not in memory yet."""
     total = 0
     for value in dict(_fields(graph, parts)).values():
-        arrays = (value.data, value.scale) if isinstance(value, Features) else (value,)
+        whole = (value.data, value.scale, value.places) if isinstance(value, Features) else ()
+        arrays = whole or (value,)
         total += sum(a.nbytes for a in arrays if a is not None and is_mapped(a))
     return total
 
@@ -94,7 +95,8 @@ def _fields(graph: GraphValue, parts: Iterable[Part]) -> Iterator[tuple[str, Any
 def _held(value: Any) -> Any:
     if not isinstance(value, Features):
         return hold(value)
-    return Features(hold(value.data), None if value.scale is None else hold(value.scale))
+    rest = (value.scale, value.places)
+    return Features(hold(value.data), *(None if one is None else hold(one) for one in rest))
 
 
 def _twin(graph: AnyGraph, changes: dict[str, Any]) -> AnyGraph:

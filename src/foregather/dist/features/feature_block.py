@@ -93,6 +93,9 @@ class FeatureBlock:
         starts = _borders(graph.num_nodes, blocks, row_starts)
         if not 0 <= block < blocks:
             raise InputError(f"block is {block}, but there are {blocks} blocks (0 to B-1)")
+        if graph.features.places is not None:
+            own = graph.features.part(int(starts[block]), int(starts[block + 1]))
+            return FeatureBlock(starts, block, Features(own.by_id(), own.scale))
         width = graph.features.width
         first, last = int(starts[block]) * width, int(starts[block + 1]) * width
         name = str(graph.meta["arrays"]["features"]["file"])
@@ -115,6 +118,12 @@ class FeatureBlock:
             StorageError: the file cannot be opened.
         """
         file = FeatureFile.of(graph)
+        if file.places is not None:
+            raise InputError(
+                "the feature rows of the graph are in an order, so the rows of a rank do not lie "
+                "together on disk; keep them in memory, or use a folder in the order of ids "
+                "(foregather reorder --order ids)"
+            )
         return FeatureBlock(_borders(len(file), blocks, row_starts), block, file)
 
     @property

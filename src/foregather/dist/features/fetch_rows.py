@@ -72,7 +72,8 @@ def exchange_of(
         block = FeatureBlock.on_disk(graph, grid.num_rows, grid.row, starts)
     elif graph.path is not None:  # mapped: this rank's block is read into memory
         first, last = int(starts[grid.row]), int(starts[grid.row + 1])
-        kept = Features(fetch(features.data[first:last]), features.scale)
+        own = features.part(first, last)
+        kept = Features(fetch(own.data) if own.places is None else own.by_id(), own.scale)
         block = FeatureBlock(block.row_starts, block.block, kept)
     return FeatureExchange(grid, block, memory=memory, wire=wire, mode=how, threads=max(1, threads))
 

@@ -41,7 +41,7 @@ def parts_of(graph: GraphValue) -> tuple[dict[str, NodeTable], dict[EdgeType, Re
     features, edge_features = graph.features, graph.edge_features
     table = NodeTable(
         graph.num_nodes,
-        {} if features is None else {"x": features.data},
+        {} if features is None else {"x": features.by_id()},
         graph.labels,
         None,
         graph.splits,

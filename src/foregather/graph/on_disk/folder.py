@@ -27,6 +27,7 @@ from foregather.graph.on_disk.writer import (
     CHUNK,
     FORMAT,
     LINKED,
+    ORDERED,
     VERSION,
     FolderWriter,
     meta_digest,
@@ -82,10 +83,10 @@ def map_listed(folder: Path, meta: Meta, name: str) -> Array:
     return values
 
 
-def _features(arrays: dict[str, Array], name: str) -> Features | None:
+def _features(arrays: dict[str, Array], name: str, places: Array | None = None) -> Features | None:
     data, scale = arrays.pop(name, None), arrays.pop(f"{name}_scale", None)
     if data is not None:
-        return Features(data, scale)
+        return Features(data, scale, places)
     if scale is not None:
         raise InputError(f"{name}_scale is there, but {name} is not")
     return None
@@ -116,7 +117,7 @@ def open_graph(path: Path, make: Callable[..., AnyGraph]) -> AnyGraph:
             num_edges=meta.num_edges,
             indptr=arrays.pop("indptr"),
             indices=arrays.pop("indices"),
-            features=_features(arrays, "features"),
+            features=_features(arrays, "features", _places(meta, arrays)),
             edge_weight=arrays.pop("edge_weight", None),
             edge_features=_features(arrays, "edge_features"),
             labels=arrays.pop("labels", None),
@@ -131,6 +132,15 @@ def open_graph(path: Path, make: Callable[..., AnyGraph]) -> AnyGraph:
         return made
     except InputError as error:
         raise FormatError(f"the arrays of {path.name} do not fit together: {error}") from error
+
+
+def _places(meta: Meta, arrays: dict[str, Array]) -> Array | None:
+    """Takes the places of ordered feature rows out of the arrays."""
+    if not meta.ordered:
+        return None
+    if "places" not in arrays or "features" not in arrays:
+        raise InputError("its feature rows are in an order, but features or places are not there")
+    return arrays.pop("places")
 
 
 def _open_links(meta: Meta, arrays: dict[str, Array]) -> dict[str, Links]:
@@ -157,7 +167,8 @@ def link_facts(graph: GraphValue) -> dict[str, Any]:
 
 def version_of(graph: GraphValue) -> int:
     """The format version of a plain graph's folder."""
-    return VERSION + LINKED if graph.links else VERSION
+    ordered = graph.features is not None and graph.features.places is not None
+    return VERSION + (LINKED if graph.links else 0) + (ORDERED if ordered else 0)
 
 
 def save_graph(graph: GraphValue, dst: str | os.PathLike[str], overwrite: bool) -> Path:

@@ -23,7 +23,8 @@ NAMES = {
     4: re.compile(r"(nodes|edges|links)/(0|[1-9][0-9]{0,8})/[a-z][a-z0-9_]*"),
 }
 #: Dimensions that an array may have, by the version of the format.
-MOST_DIMENSIONS = {1: 2, 2: 8, 3: 2, 4: 8}
+MOST_DIMENSIONS = {1: 2, 2: 8, 3: 2, 4: 8, 5: 2, 7: 2}
+NAMES |= {5: NAMES[1], 7: NAMES[3]}
 DTYPES = frozenset(
     ["bool", "float16", "float32", "float64"]
     + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]

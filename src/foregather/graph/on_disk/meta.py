@@ -16,7 +16,15 @@ from foregather.errors import FormatError, StorageError
 from foregather.files import is_there, read_regular
 from foregather.graph.integrity.checks import Table, read_checks
 from foregather.graph.on_disk.holdable import DTYPES, MOST_DIMENSIONS, NAMES
-from foregather.graph.on_disk.writer import FORMAT, LINKED, TYPED, VERSIONS, meta_digest
+from foregather.graph.on_disk.writer import (
+    FORMAT,
+    LINKED,
+    ORDERED,
+    TYPED,
+    VERSION,
+    VERSIONS,
+    meta_digest,
+)
 
 __all__ = ["ArrayEntry", "Meta", "RESERVED", "read_meta"]
 
@@ -68,7 +76,12 @@ class Meta:
     @property
     def linked(self) -> bool:
         """Whether the graph has links."""
-        return self.version > LINKED
+        return self.version in (VERSION + LINKED, TYPED + LINKED, VERSION + LINKED + ORDERED)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the feature rows of the graph are in an order of their own."""
+        return self.version > ORDERED
 
 
 def _fail(why: str) -> FormatError:
@@ -121,7 +134,7 @@ def read_meta(folder: Path, with_tables: bool = True) -> Meta:
     if type(version) is not int or version not in VERSIONS:
         raise FormatError(
             f"meta.json has format version {version!r:.40}, this foregather reads "
-            f"versions {VERSIONS[0]} to {VERSIONS[-1]}; convert the data again with this version"
+            f"versions {', '.join(map(str, VERSIONS))}; convert the data again with this version"
         )
     checksum = text.get("checksum")
     if not isinstance(checksum, dict) or checksum.get("algorithm") != "xxh64":

@@ -35,6 +35,7 @@ __all__ = [
     "CHUNK",
     "FORMAT",
     "LINKED",
+    "ORDERED",
     "TYPED",
     "VERSION",
     "VERSIONS",
@@ -48,7 +49,8 @@ CHUNK = 64 << 20  # payload bytes covered by one checksum
 VERSION = 1  # of a plain graph
 TYPED = 2  # of a graph with node types and relations
 LINKED = 2  # what links add to the version of a graph
-VERSIONS = (VERSION, TYPED, VERSION + LINKED, TYPED + LINKED)
+ORDERED = 4  # what an order of the feature rows adds to the version of a plain graph
+VERSIONS = (1, 2, 3, 4, 5, 7)
 _MOST_BYTES = 2**63 - 1  # of a file
 
 Array = npt.NDArray[Any]
@@ -186,8 +188,8 @@ class FolderWriter:
         dst: the folder to make.
         overwrite: replace an existing graph folder (it is replaced only at the very end, and only
             if it holds nothing but a graph).
-        version: of the format; 2 for a graph with node types and relations, and `LINKED` more for
-            one with links.
+        version: of the format; 2 for a graph with node types and relations, `LINKED` more for one
+            with links, and `ORDERED` more for one whose feature rows are in an order.
         left: names in `DST.partial` that stay there when a killed process left them, for the
             caller to judge; `graph`, the folder itself, is one.
 

@@ -34,12 +34,14 @@ class Group:
         arrays: by name, in memory or mapped.
         scales: of int8 arrays that stand for array * scale.
         numbered: there is nothing, so `n_id` stands for it.
+        places: the row of "x" that is each node's; None: its own number.
     """
 
     count: int
     arrays: Mapping[str, Array]
     scales: Mapping[str, Array]
     numbered: bool = False
+    places: Array | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -55,6 +57,8 @@ class Group:
         if self.numbered:
             return torch.from_numpy(ids.copy())
         values, scale = self.arrays[name], self.scales.get(name)
+        if name == "x" and self.places is not None:
+            ids, whole = np.asarray(take(self.places, ids), np.int64), False
         matrix = values.ndim == 2 and values.size > 0 and values.dtype.kind in "biuf"
         if matrix and not is_mapped(values):
             return gather(Features(values, scale), ids)
@@ -105,7 +109,8 @@ def _plain(graph: Graph) -> Group:
             scales["x"] = graph.features.scale
     if graph.labels is not None:
         arrays["y"] = graph.labels
-    return Group(graph.num_nodes, arrays, scales)
+    places = None if graph.features is None else graph.features.places
+    return Group(graph.num_nodes, arrays, scales, places=places)
 
 
 def _of_type(table: NodeTable) -> Group:
@@ -125,9 +130,10 @@ def _fit(groups: Mapping[Any, Group]) -> bool:
 
 def _held(group: Group) -> Group:
     arrays = {name: hold(values) for name, values in group.arrays.items()}
-    return _with_scales(Group(group.count, arrays, group.scales, group.numbered))
+    places = None if group.places is None else hold(group.places)
+    return _with_scales(Group(group.count, arrays, group.scales, group.numbered, places))
 
 
 def _with_scales(group: Group) -> Group:
     scales = {name: hold(values) for name, values in group.scales.items()}
-    return Group(group.count, group.arrays, scales, group.numbered)
+    return Group(group.count, group.arrays, scales, group.numbered, group.places)

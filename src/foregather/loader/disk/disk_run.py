@@ -121,7 +121,7 @@ class DiskRun:
         if lent.planner is None or lent.features is None:
             return None
         with span("plan"):
-            plan = lent.planner.plan(bulk, later)
+            plan = lent.planner.plan(self._disk.rows(bulk), self._disk.rows(later))
         plan = lent.features.prepare(plan)
         with span("plan"):
             self._disk.count(*lent.planner.announce(plan, self._disk.disk))

@@ -84,7 +84,8 @@ def plan_epoch(disk: "OutOfCore", maker: BatchRecipe, epoch: int, batches: int |
         bulks = bulks_with_lookahead(disk.sample(maker, epoch, *part)[0] for part in every)
         sharp = _SharpBound(disk.layout)
         for bulk, *later in islice(bulks, len(parts)):
-            plan = planner.plan(bulk, later[0] if later else ())
+            ahead = later[0] if later else ()
+            plan = planner.plan(disk.rows(bulk), disk.rows(ahead))
             one, price = planner.announce(plan, rates)
             reads = one if reads is None else reads + one
             cost = price if cost is None else cost + price
@@ -146,7 +147,7 @@ def epoch_curve(loader: "Loader", batches: int) -> list[dict[str, Any]]:
     bulks = []
     for start in range(0, end, _CURVE_BULK):
         dealt = maker.deal(0, start, min(_CURVE_BULK, end - start))
-        bulks.append(maker.sample(dealt, 0, start).samples)
+        bulks.append(list(file.rows(maker.sample(dealt, 0, start).samples)))
     slots = sorted({max(1, int(file.num_rows * share)) for share in _SHARES})
     return [
         {

@@ -7,6 +7,7 @@ loop that was left early it starts empty.
 
 import os
 import shutil
+from collections.abc import Iterable
 from dataclasses import replace as replaced
 from typing import Any
 
@@ -236,7 +237,7 @@ class OutOfCore:
         geometry, slots = self._file.geometry(), self.layout.num_slots
         swept = self._with_sweep(self._file)
         choice = choose(
-            [bulk.samples],
+            [list(self._file.rows(bulk.samples))],
             geometry,
             slots,
             disk,
@@ -285,6 +286,10 @@ class OutOfCore:
             merge_gap=layout.gap,
             pages=layout.caching == "page",
         )
+
+    def rows(self, batches: Iterable[Any]) -> Iterable[Any]:
+        """The rows of the feature file that batches ask for."""
+        return batches if self._file is None else self._file.rows(batches)
 
     def sample(self, maker: BatchRecipe, epoch: int, start: int, count: int) -> tuple[Bulk, Dealt]:
         """Samples the bulk of `count` batches that begins with batch `start`."""

@@ -43,7 +43,7 @@ def predict(disk: OutOfCore, maker: BatchRecipe, batches: int | None) -> Candida
     for bulk, *later in bulks_with_lookahead(bulks):
         cost = read.since()
         if planner is not None:
-            plan = planner.plan(bulk, later[0] if later else ())
+            plan = planner.plan(disk.rows(bulk), disk.rows(later[0] if later else ()))
             cost += planner.announce(plan, disk.disk)[1]
         costs.append(cost)
     cost, memory = _epoch(costs, step, end, total), sum(disk.layout.shares.values())

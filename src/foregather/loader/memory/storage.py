@@ -191,7 +191,7 @@ def _lay_out_at(ask: _Ask, storage: Storage, place: Place) -> OutOfCore:
         nodes += int(graph.indptr.nbytes)
     file = None if graph.features is None or held else FeatureFile.of(graph)
     geometry = None if file is None else file.geometry()
-    checks = 0 if file is None else file.sums_bytes
+    checks = 0 if file is None else file.sums_bytes + file.places_bytes
     if place == "disk":
         topology, size, share = _open_topology(maker, _LEAST_TOPOLOGY)
         left = memory - held - checks - edges - nodes

@@ -48,7 +48,7 @@ def gathered(
     if not current:
         return
     best = choose(
-        [_nodes(current)],
+        [_nodes(source, current)],
         source.geometry(),
         room.slots,
         load_calibration(source.path.parent),
@@ -63,14 +63,14 @@ def gathered(
     with DiskFeatures(
         source, room.slots, staging=room.staging, depth=best.depth, threads=threads
     ) as features:
-        features.append(planner.plan(_nodes(current), _nodes(later)))
+        features.append(planner.plan(_nodes(source, current), _nodes(source, later)))
         while current:
             after: tuple[Shape, ...] = ()
             for number, shape in enumerate(current):
                 if number == max(0, len(current) - _SOON) and later:
                     after = next(bulks, ())
                     with span("plan"):
-                        features.append(planner.plan(_nodes(later), _nodes(after)))
+                        features.append(planner.plan(_nodes(source, later), _nodes(source, after)))
                 with span("gather"):
                     rows = features.step(buffer.rows(len(shape.nodes)))
                 yield shape, rows
@@ -101,5 +101,5 @@ def _bulks(shapes: Iterator[Shape], size: int) -> Iterator[tuple[Shape, ...]]:
         yield bulk
 
 
-def _nodes(bulk: tuple[Shape, ...]) -> list[Any]:
-    return [shape.nodes for shape in bulk]
+def _nodes(source: FeatureFile, bulk: tuple[Shape, ...]) -> list[Any]:
+    return list(source.rows(shape.nodes for shape in bulk))

@@ -222,7 +222,7 @@ def _layer(
         if first
         else FeatureFile(Path(), "rows", graph.num_nodes, facts.width, np.dtype(np.float32))
     )
-    need = replace(need, held=held + file.sums_bytes, geometry=file.geometry())
+    need = replace(need, held=held + file.sums_bytes + file.places_bytes, geometry=file.geometry())
     return Layer(step, facts, cost, need, Room(least), True)
 
 

@@ -29,8 +29,7 @@ class FeatureRows(Rows):
     def chunks(self, step: int) -> Iterator[Array]:
         """Reads the rows in order."""
         for start in range(0, self.count, step):
-            chunk = np.array(fetch(self.source.data[start : start + step]))
-            yield chunk if self.source.scale is None else chunk * fetch(self.source.scale)
+            yield self.source[start : start + step]
 
 
 class FolderSource:
@@ -90,4 +89,4 @@ def _rows(features: Features | None) -> FeatureRows | None:
     if features is None:
         return None
     dtype = np.dtype(np.float32) if features.scale is not None else features.data.dtype
-    return FeatureRows(features.data.shape[0], features.data.shape[1], dtype, features)
+    return FeatureRows(features.num_rows, features.width, dtype, features)
