@@ -17,6 +17,8 @@ from foregather.pipeline.passes.stage import Stage
 from foregather.pipeline.passes.tensor_parallel import TensorPass
 from foregather.pipeline.planning.messages import Sizes, trained_values, trained_weights
 from foregather.pipeline.planning.schedule import How, Schedule, Task, chunk_order, exact_pass
+from foregather.pipeline.whole.run import whole_run
+from foregather.pipeline.whole.whole_pass import WholePass
 from foregather.pipeline.staleness import Reading, compare_gradients, history_errors
 
 __all__ = ["Engine"]
@@ -36,6 +38,7 @@ class Engine:
         self.techniques = techniques
         self.history = History(stage)
         self.exact_gradients: dict[str, Tensor | None] = {}  # of the last measured epoch
+        self.whole = whole_run(stage)
         self._seed = seed
         self._trained = trained_weights(stage.layers)
         held = {*range(stage.program.first, stage.program.last), *stage.program.again}
@@ -115,6 +118,8 @@ class Engine:
 
     def exact(self, epoch: int) -> float:
         """Adds the exact gradients; returns the loss."""
+        if self.whole is not None:
+            return self.whole.run(lambda whole: self._carry_out(whole, epoch), epoch)
         return self._carry_out(self._exact_run(self.schedule(self.exact_how, epoch), epoch), epoch)
 
     @property
@@ -167,7 +172,7 @@ class Engine:
 
     # ---- helpers -----------------------------------------------------------------------------
 
-    def _carry_out(self, run: Executor, epoch: int) -> float:
+    def _carry_out(self, run: Executor | WholePass, epoch: int) -> float:
         """Carries out all tasks of this rank in order; returns the loss.
 
         Random numbers inside are keyed; the caller's generator is left as it was.

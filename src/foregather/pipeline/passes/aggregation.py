@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 from foregather.pipeline.partition.chunk_topology import Matrix, Topology
 from foregather.pipeline.passes.way_exchange import Across
 
-__all__ = ["ChunkNear", "Exchange", "Gate", "Rows", "gated", "product", "run_dense"]
+__all__ = ["ChunkNear", "Exchange", "Gate", "Rows", "gated", "product", "pull", "run_dense"]
 
 # autograd.Function is untyped in torch
 _Function: Any = torch.autograd.Function
@@ -221,6 +221,12 @@ def product(rows: Tensor, matrix: Matrix) -> Tensor:
     """Multiplies rows by a constant sparse matrix."""
     out: Tensor = _Product.apply(rows, matrix)
     return out
+
+
+def pull(own: Tensor, exchange: Exchange) -> Tensor:
+    """Returns own rows, then the rows of others; gradients of those are pushed to their owners."""
+    rows: Tensor = _Pull.apply(own, exchange)
+    return rows
 
 
 def gated(messages: Sequence[Tensor], gate: Gate) -> list[Tensor]:

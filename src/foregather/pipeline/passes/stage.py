@@ -59,6 +59,10 @@ class FeatureTable:
         """Rows of a chunk."""
         return self._read(self._chunks.order[self._chunks.span(chunk)])
 
+    def span(self, numbers: slice) -> Tensor:
+        """Rows of a range of new numbers."""
+        return self._read(self._chunks.order[numbers])
+
     def rows(self, numbers: Tensor) -> Tensor:
         """Rows by new number."""
         return self._read(self._chunks.order[numbers.cpu().numpy()])

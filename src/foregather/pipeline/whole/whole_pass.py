@@ -1,0 +1,366 @@
+"""whole_pass: an exact epoch on one rank: segment by segment, each for all pieces of the nodes.
+
+Stretches of segments are kept for the backward pass or run again in it. What a segment keeps are
+its input and what autograd saves; rows between segments are held once. In the last segment of a
+stretch that is run again, each piece goes back at once, so that only its own work is held.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from foregather.nn.layer import GraphLayer
+from foregather.pipeline.passes.executor import Outcome, gradient_of
+from foregather.pipeline.passes.segments import Op
+from foregather.pipeline.passes.stage import Stage, Values
+from foregather.pipeline.planning.schedule import Task, draw_key
+from foregather.pipeline.whole.adjacency import Adjacency
+from foregather.pipeline.whole.draws import Draws
+from foregather.pipeline.whole.levels import Adjoint, Held, Level
+from foregather.pipeline.whole.near import PieceNear
+from foregather.pipeline.whole.pieces import Pieces
+from foregather.pipeline.whole.stretches import Stretch
+
+__all__ = ["WholePass"]
+
+_Function: Any = torch.autograd.Function  # untyped in torch
+
+
+class _Sink(_Function):  # type: ignore[misc]
+    """Where a segment's result leaves it: its gradient is fetched, and the rows are not held."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, fetch: Callable[[], Tensor]) -> Tensor:
+        ctx.fetch = fetch
+        return rows.new_zeros(())
+
+    @staticmethod
+    def backward(ctx: Any, _: Tensor) -> tuple[Tensor, None]:
+        return ctx.fetch(), None
+
+
+@dataclass(slots=True)
+class _Saved:
+    """A tensor that autograd saved; what is held elsewhere too is replaced by a view of that."""
+
+    value: Tensor
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What the backward pass of a piece in a segment starts from: its input, and its ends."""
+
+    given: Values
+    ends: list[Tensor] = field(default_factory=list)
+
+
+class WholePass:
+    """One exact forward pass and its backward pass, on the only rank.
+
+    Args:
+        stage: the only stage.
+        adjacency: all edges.
+        pieces: how the nodes are cut.
+        stretches: of all segments, in order.
+        epoch: for random numbers.
+
+    Attributes:
+        tasks: what the engine has it do.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        adjacency: Adjacency,
+        pieces: Pieces,
+        stretches: Sequence[Stretch],
+        epoch: int,
+    ) -> None:
+        self._stage, self._adjacency, self._pieces = stage, adjacency, pieces
+        self._stretches, self._epoch = stretches, epoch
+        program = stage.program
+        first = 1 if program.reads_features else 0
+        self._segments = program.segments[first:]
+        self._levels = [Level() for _ in self._segments]
+        self._adjoints: dict[int, Adjoint] = {}
+        self._skips: dict[str, Held] = {}
+        self._skip_adjoints: dict[str, Held] = {}
+        self._kept: dict[tuple[int, int], _Kept] = {}
+        self._loss, self._fault = 0.0, None
+        self._watch = True  # the loss and whether rows are finite
+        self.tasks = (Task("run"), Task("agree"), Task("run", True), Task("agree", True))
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the forward pass has found."""
+        return Outcome(self._loss, self._fault)
+
+    def do(self, task: Task) -> None:
+        """Carries out the forward pass or the backward pass."""
+        if task.backward:
+            self._watch = False
+            for stretch in reversed(self._stretches):
+                self._back(stretch)
+        else:
+            for stretch in self._stretches:
+                self._go(stretch)
+
+    # ---- forward ---------------------------------------------------------------------------
+
+    def _go(self, stretch: Stretch) -> None:
+        for number in range(stretch.first, stretch.last):
+            for piece in range(len(self._pieces)):
+                kept = self._run(number, piece, stretch.kept)
+                if stretch.kept:
+                    self._kept[number, piece] = kept
+            level = self._levels[number]
+            level.features = None
+            if stretch.kept:
+                continue
+            if level.message is not None:
+                level.message.free()
+            if number > stretch.first and level.x is not None:
+                level.x.free()
+
+    def _run(self, number: int, piece: int, grad: bool, store: bool = True) -> _Kept:
+        """Runs a piece through a segment; stores its rows in front of the next one."""
+        given = self._given(number, piece, grad)
+        kept, saved = _Kept(given), list[_Saved]()
+        with torch.set_grad_enabled(grad), self._saving(saved, grad):
+            out = self._steps(number, piece, given)
+            if grad:
+                self._end(kept, number, piece, out)
+        if self._watch:
+            self._look(number, piece, out.x, grad)
+        if store:
+            self._store(number, piece, out, saved)
+        return kept
+
+    def _given(self, number: int, piece: int, grad: bool) -> Values:
+        """Returns what a piece starts with in a segment, as leaves if gradients are needed."""
+        level = self._levels[number]
+        needed = {n for op in self._segments[number] for n in self._stage.layers[op.layer].needs}
+        skips = {n: held.get(piece) for n, held in self._skips.items() if n in needed}
+        if number == 0:
+            if self._stage.program.reads_features and level.features is None:
+                level.features = self._pieces.all_features()
+            rows = level.features
+            x = self._pieces.features(piece) if rows is None else rows[self._pieces.spans[piece]]
+            return Values(x, None, skips)
+        assert level.x is not None
+        message = None if level.message is None else level.message.get(piece)
+        given = Values(level.x.get(piece), message, skips)
+        return given.leaves() if grad else given
+
+    def _saving(self, saved: list[_Saved], grad: bool) -> AbstractContextManager[Any]:
+        """Notes what autograd saves, where rows of pieces are copied to those of all nodes."""
+        if not grad or self._pieces.one:
+            return nullcontext()
+
+        def pack(value: Tensor) -> _Saved:
+            saved.append(_Saved(value))
+            return saved[-1]
+
+        return torch.autograd.graph.saved_tensors_hooks(pack, lambda one: one.value)
+
+    def _end(self, kept: _Kept, number: int, piece: int, out: Values) -> None:
+        """Ends the graph of a piece: in the loss, or where gradients will be fetched."""
+
+        def end(rows: Tensor | None, fetch: Callable[[], Tensor]) -> None:
+            if rows is not None and rows.requires_grad:
+                kept.ends.append(_Sink.apply(rows, fetch))
+
+        for name in self._given_by(number):
+            end(out.skips[name], lambda name=name: self._skip_adjoint(name).get(piece))
+        if number + 1 == len(self._segments):
+            loss = self._pieces.targets.of(piece, out.x)
+            self._loss += float(loss.detach()) if self._watch else 0.0
+            if loss.requires_grad:
+                kept.ends.append(loss)
+            return
+        end(out.x, lambda: self._adjoints[number + 1].x.take(piece))
+        end(out.message, lambda: self._message_gradient(number + 1, piece))
+
+    def _look(self, number: int, piece: int, rows: Tensor, grad: bool) -> None:
+        """Remembers the first chunk whose rows are not finite, and the loss without gradients."""
+        rows = rows.detach()
+        if self._fault is None and not bool(torch.isfinite(rows.sum())):
+            bad = ~torch.isfinite(rows).flatten(1).all(1)
+            if bool(bad.any()):
+                row = self._pieces.spans[piece].start + int(bad.int().argmax())
+                self._fault = int(self._stage.chunks.chunk_of(row))
+        if number + 1 == len(self._segments) and not grad:
+            self._loss += float(self._pieces.targets.of(piece, rows))
+
+    def _store(self, number: int, piece: int, out: Values, saved: list[_Saved]) -> None:
+        for name in self._given_by(number):
+            if self._watch:
+                self._skips.setdefault(name, Held(self._pieces)).put(piece, out.skips[name])
+            _share(saved, out.skips[name], self._skips[name].get(piece))
+        if number + 1 == len(self._segments):
+            return
+        level = self._levels[number + 1]
+        level.x = level.x or Held(self._pieces)
+        _share(saved, out.x, level.x.put(piece, out.x))
+        if out.message is not None:
+            level.message = level.message or Held(self._pieces)
+            _share(saved, out.message, level.message.put(piece, out.message))
+
+    def _given_by(self, number: int) -> list[str]:
+        gives = (self._stage.layers[op.layer].gives for op in self._segments[number])
+        return [name for name in gives if name]
+
+    # ---- backward --------------------------------------------------------------------------
+
+    def _back(self, stretch: Stretch) -> None:
+        """Goes back through a stretch, which is run again first unless it was kept."""
+        if not stretch.kept:
+            self._messages_again(stretch.first)
+            for number in range(stretch.first, stretch.last - 1):
+                for piece in range(len(self._pieces)):
+                    self._kept[number, piece] = self._run(number, piece, True)
+        for number in reversed(range(stretch.first, stretch.last)):
+            for piece in range(len(self._pieces)):
+                kept = self._kept.pop((number, piece), None)
+                if kept is None:
+                    kept = self._run(number, piece, True, store=False)
+                self._levels[number].want_pushes()
+                if kept.ends:
+                    torch.autograd.backward(kept.ends)
+                self._collect(number, piece, kept.given)
+                del kept
+            self._settle(number)
+
+    def _messages_again(self, number: int) -> None:
+        """Makes the messages in front of a segment again, from its rows."""
+        level = self._levels[number]
+        if level.message is None:
+            return
+        assert level.x is not None
+        op = self._segments[number - 1][-1]
+        for piece in range(len(self._pieces)):
+            with torch.no_grad():
+                values = Values(level.x.get(piece))
+                self._step(op, piece, values, level)
+            assert values.message is not None
+            level.message.put(piece, values.message)
+
+    def _collect(self, number: int, piece: int, given: Values) -> None:
+        """Keeps the gradients of what a piece started with."""
+        for name, leaf in given.skips.items():
+            if leaf.grad is not None:
+                self._skip_adjoint(name).add(piece, leaf.grad)
+        if number == 0:
+            return
+        before = self._adjoints.get(number + 1)
+        if number not in self._adjoints:
+            self._adjoints[number] = self._like(before, given)
+        own = self._adjoints[number]
+        found = [(own.x, _apart(gradient_of(given.x), own, own.x, piece))]
+        if given.message is not None:
+            assert own.message is not None
+            message = _apart(gradient_of(given.message), own, own.message, piece)
+            found.append((own.message, message))
+        for held, gradient in found:
+            held.put(piece, gradient)
+
+    def _like(self, before: Adjoint | None, given: Values) -> Adjoint:
+        """Room for gradients of a level: that of the next one, whose pieces are read in step."""
+        free = [] if before is None else [h for h in (before.x, before.message) if h is not None]
+
+        def room(like: Tensor | None) -> Held | None:
+            if like is None:
+                return None
+            for held in free:
+                if held.rows is not None and held.rows.shape[1:] == like.shape[1:]:
+                    free.remove(held)
+                    return Held(self._pieces, None if self._pieces.one else held.rows)
+            return Held(self._pieces)
+
+        x = room(given.x)
+        assert x is not None
+        return Adjoint(x, room(given.message))
+
+    def _settle(self, number: int) -> None:
+        """Frees what is behind a segment, and adds what its sums and edges give to its rows."""
+        self._adjoints.pop(number + 1, None)
+        if number + 1 < len(self._levels):
+            self._levels[number + 1] = Level()
+        level, adjoint = self._levels[number], self._adjoints.get(number)
+        level.features = None
+        if adjoint is None:
+            return
+        held = adjoint.x if adjoint.message is None else adjoint.message
+        for norm, sums in level.sums.items():
+            lists = self._adjacency.lists(norm)
+            for piece, span in enumerate(self._pieces.spans):
+                held.add(piece, lists.gradient(sums.full, span))
+        level.sums = {}
+        if level.edges is not None and level.edges.adjoint is not None:
+            held.full.add_(level.edges.adjoint)
+        level.edges = None
+        if level.x is not None:
+            level.x.free()
+        if level.message is not None:
+            level.message.free()
+
+    def _message_gradient(self, number: int, piece: int) -> Tensor:
+        message = self._adjoints[number].message
+        assert message is not None
+        return message.take(piece)
+
+    def _skip_adjoint(self, name: str) -> Held:
+        if name not in self._skip_adjoints:
+            zeros = torch.zeros_like(self._skips[name].full)
+            self._skip_adjoints[name] = Held(self._pieces, zeros)
+        return self._skip_adjoints[name]
+
+    # ---- layers ----------------------------------------------------------------------------
+
+    def _steps(self, number: int, piece: int, given: Values) -> Values:
+        now = Values(given.x, given.message, dict(given.skips))
+        for op in self._segments[number]:
+            self._step(op, piece, now, self._levels[number])
+        return now
+
+    def _step(self, op: Op, piece: int, now: Values, level: Level) -> None:
+        layer: GraphLayer = self._stage.layers[op.layer]
+        inner = self._pieces.inner[piece]
+        where = (self._stage.seed, self._epoch, 2 * op.layer + (op.kind == "message"))
+        with Draws(lambda n: draw_key(*where, inner[n][0]), [s for _, s in inner]) as draws:
+            if op.kind == "message":
+                now.message = layer.message(now.x)
+                return
+            near = None
+            if layer.aggregates:
+                own = now.x if now.message is None else now.message
+                dense = self._stage.runtime.recompute == "dense"
+                near = PieceNear(self._adjacency, self._pieces, piece, level, own, draws, dense)
+            now.x = layer.update(now.x, near, **{name: now.skips[name] for name in layer.needs})
+        now.message = None
+        if layer.gives:
+            now.skips[layer.gives] = now.x
+
+
+def _share(saved: Sequence[_Saved], rows: Tensor, stored: Tensor) -> None:
+    """Lets autograd's copies of rows be those that are stored."""
+    for one in saved:
+        value = one.value
+        if value.data_ptr() == rows.data_ptr() and value.shape == stored.shape:
+            if value.stride() == stored.stride() and value.dtype == stored.dtype:
+                one.value = stored
+
+
+def _apart(gradient: Tensor, room: Adjoint, held: Held, piece: int) -> Tensor:
+    """A gradient, copied if it lies in room that is about to be written by another."""
+    rooms = [one.rows for one in (room.x, room.message) if one is not None]
+    start = gradient.untyped_storage().data_ptr()
+    if all(rows is None or rows.untyped_storage().data_ptr() != start for rows in rooms):
+        return gradient
+    if held.rows is not None and held.get(piece).data_ptr() == gradient.data_ptr():
+        return gradient
+    return gradient.clone()
