@@ -12,6 +12,7 @@ read-ahead a minibatch takes so long that it samples only as many as stated; rat
 """
 
 import argparse
+import ctypes
 import json
 import mmap
 import os
@@ -46,9 +47,11 @@ def seeds_of(graph, count):
 
 def advise_random(array):
     """MADV_RANDOM on the map behind an array."""
-    while not isinstance(array, mmap.mmap):
-        array = array.base
-    array.madvise(mmap.MADV_RANDOM)
+    first = array.ctypes.data // mmap.PAGESIZE * mmap.PAGESIZE
+    size = array.ctypes.data + array.nbytes - first
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(size), mmap.MADV_RANDOM) != 0:
+        raise OSError(ctypes.get_errno(), "madvise refused the map")
 
 
 def child(args):

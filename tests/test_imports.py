@@ -4,6 +4,7 @@ import ast
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -145,6 +146,19 @@ def test_no_file_is_long():
     for path in sources():
         lines = path.read_text(encoding="utf-8").count("\n")
         assert lines <= 400, f"{path.relative_to(PROJECT)} has {lines} lines, expected at most 400"
+
+
+def crowded(paths: list[Path], most: int) -> dict[str, int]:
+    """Folders of the package or the core with more files than that, besides their sub-rooms."""
+    counts = Counter(str(path.parent.relative_to(PROJECT)) for path in paths)
+    rooms = ("src", "csrc")
+    return {at: n for at, n in counts.items() if Path(at).parts[0] in rooms and n > most}
+
+
+def test_no_room_is_crowded():
+    """About 15 files a room; what belongs together goes into a sub-room before there are 20."""
+    assert crowded(sources(), 20) == {}
+    assert crowded(sources(), 10) != {}
 
 
 def strays(source: str, names: set[str]) -> set[str]:

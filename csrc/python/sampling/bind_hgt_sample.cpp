@@ -21,7 +21,7 @@ class HgtKernel {
   }
 
   void add(std::size_t source, std::size_t target, In<std::int64_t> indptr, In<Id> indices) {
-    std::lock_guard<std::mutex> hold(lock_);
+    std::lock_guard<std::mutex> hold(workers_.lock());
     Held& held = held_.emplace_back(Held{std::move(indptr), std::move(indices)});
     TypedRelation<Id> made{{view(held.indptr), view(held.indices)}, source, target, {}};
     Released released;
@@ -32,20 +32,14 @@ class HgtKernel {
   Minibatches sample(const std::vector<Group>& groups, std::size_t count, std::uint64_t seed,
                      std::uint64_t epoch, std::uint64_t first_batch, int threads) {
     const std::vector<TypedSeeds> seeds = seeds_of(groups);
-    return make_typed<Id>(pool_, lock_, count, [&](std::span<TypedArrays<Id>* const> places) {
+    return workers_.make(count, [&](std::span<TypedArrays<Id>* const> places) {
       const int some = threads > 0 ? threads : default_threads();
-      if (workers_.size() < static_cast<std::size_t>(some)) {
-        workers_.resize(static_cast<std::size_t>(some));
-      }
-      sample_hgt<Id>(graph_, rule_, seeds, seed, epoch, first_batch, some, workers_, places);
+      sample_hgt<Id>(graph_, rule_, seeds, seed, epoch, first_batch, some, workers_.some(some),
+                     places);
     });
   }
 
-  std::size_t table_bytes() const {
-    std::size_t total = 0;
-    for (const auto& worker : workers_) total += worker.bytes();
-    return total;
-  }
+  std::size_t table_bytes() const { return workers_.bytes(); }
 
  private:
   struct Held {
@@ -56,9 +50,7 @@ class HgtKernel {
   TypedGraph<Id> graph_;
   HgtRule rule_;
   std::deque<Held> held_;  // of each relation; addresses stay
-  std::mutex lock_;        // the workers' states serve one call at a time
-  std::vector<HgtWorker<Id>> workers_;
-  std::shared_ptr<Shelf<TypedArrays<Id>>> pool_ = std::make_shared<Shelf<TypedArrays<Id>>>();
+  TypedWorkers<Id, HgtWorker<Id>> workers_;
 };
 
 template <typename Id>

@@ -30,7 +30,7 @@ class TypedLayerwise {
     if (weights && weights->shape(0) != indices.shape(0)) {
       throw InputError("weights does not have an entry for each edge");
     }
-    std::lock_guard<std::mutex> hold(lock_);
+    std::lock_guard<std::mutex> hold(workers_.lock());
     Held& held = held_.emplace_back(
         Held{std::move(indptr), std::move(indices), std::move(weights), {}, nullptr});
     const auto values = held.weights ? view(*held.weights) : std::span<const float>();
@@ -53,20 +53,14 @@ class TypedLayerwise {
   Minibatches sample(const std::vector<Group>& groups, std::size_t count, std::uint64_t seed,
                      std::uint64_t epoch, std::uint64_t first_batch, int threads) {
     const std::vector<TypedSeeds> seeds = seeds_of(groups);
-    return make_typed<Id>(pool_, lock_, count, [&](std::span<TypedArrays<Id>* const> places) {
+    return workers_.make(count, [&](std::span<TypedArrays<Id>* const> places) {
       const int some = threads > 0 ? threads : default_threads();
-      if (workers_.size() < static_cast<std::size_t>(some)) {
-        workers_.resize(static_cast<std::size_t>(some));
-      }
-      sample_typed_layerwise<Id>(graph_, seeds, seed, epoch, first_batch, some, workers_, places);
+      sample_typed_layerwise<Id>(graph_, seeds, seed, epoch, first_batch, some, workers_.some(some),
+                                 places);
     });
   }
 
-  std::size_t table_bytes() const {
-    std::size_t total = 0;
-    for (const auto& worker : workers_) total += worker.bytes();
-    return total;
-  }
+  std::size_t table_bytes() const { return workers_.bytes(); }
 
  private:
   struct Held {
@@ -96,9 +90,7 @@ class TypedLayerwise {
   LayerwiseTypes<Id> graph_;
   bool global_;
   std::deque<Held> held_;  // of each relation; addresses stay
-  std::mutex lock_;        // the workers' states serve one call at a time
-  std::vector<TypedLayerwiseWorker<Id>> workers_;
-  std::shared_ptr<Shelf<TypedArrays<Id>>> pool_ = std::make_shared<Shelf<TypedArrays<Id>>>();
+  TypedWorkers<Id, TypedLayerwiseWorker<Id>> workers_;
 };
 
 template <typename Id>

@@ -32,7 +32,7 @@ class TypedKernel {
   void add(std::size_t source, std::size_t target, In<std::int64_t> indptr, In<Id> indices,
            std::vector<std::int64_t> fanouts, std::optional<In<float>> weights, Numbers time) {
     if (fanouts.size() != rule_.layers) throw InputError("a relation needs a fan-out a layer");
-    std::lock_guard<std::mutex> hold(lock_);
+    std::lock_guard<std::mutex> hold(workers_.lock());
     Held& held = held_.emplace_back(
         Held{std::move(indptr), std::move(indices), std::move(weights), std::move(time), {}, {}});
     TypedRelation<Id> made{{view(held.indptr), view(held.indices)},
@@ -62,21 +62,14 @@ class TypedKernel {
     const std::vector<TypedSeeds> seeds = seeds_of(groups);
     std::vector<ExcludedEdges> excluded;
     for (const LeftOut& own : exclude) excluded.push_back(excluded_of(own));
-    return make_typed<Id>(pool_, lock_, count, [&](std::span<TypedArrays<Id>* const> places) {
+    return workers_.make(count, [&](std::span<TypedArrays<Id>* const> places) {
       const int some = worth(threads, seeds, count);
-      if (workers_.size() < static_cast<std::size_t>(some)) {
-        workers_.resize(static_cast<std::size_t>(some));
-      }
-      sample_typed<Id>(graph_, rule_, seeds, seed, epoch, first_batch, some, workers_, places,
-                       excluded);
+      sample_typed<Id>(graph_, rule_, seeds, seed, epoch, first_batch, some, workers_.some(some),
+                       places, excluded);
     });
   }
 
-  std::size_t table_bytes() const {
-    std::size_t total = 0;
-    for (const auto& worker : workers_) total += worker.bytes();
-    return total;
-  }
+  std::size_t table_bytes() const { return workers_.bytes(); }
 
  private:
   struct Held {
@@ -109,9 +102,7 @@ class TypedKernel {
   TypedGraph<Id> graph_;
   TypedRule rule_;
   std::deque<Held> held_;  // of each relation; addresses stay
-  std::mutex lock_;        // the workers' states serve one call at a time
-  std::vector<TypedWorker<Id>> workers_;
-  std::shared_ptr<Shelf<TypedArrays<Id>>> pool_ = std::make_shared<Shelf<TypedArrays<Id>>>();
+  TypedWorkers<Id, TypedWorker<Id>> workers_;
 };
 
 template <typename Id>

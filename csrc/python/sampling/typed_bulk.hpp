@@ -61,24 +61,48 @@ nb::tuple hand_over_typed(std::shared_ptr<Shelf<TypedArrays<Id>>> pool,
   return nb::make_tuple(types, relations);
 }
 
-/// `count` minibatches: work(places) fills them, without the GIL and under the kernel's lock.
-template <typename Id, typename Work>
-Minibatches make_typed(const std::shared_ptr<Shelf<TypedArrays<Id>>>& pool, std::mutex& lock,
-                       std::size_t count, const Work& work) {
-  std::vector<std::unique_ptr<TypedArrays<Id>>> results;
-  {
-    Released released;
-    std::lock_guard<std::mutex> hold(lock);
-    std::vector<TypedArrays<Id>*> places;
-    for (std::size_t i = 0; i < count; ++i) {
-      results.push_back(pool->take());
-      places.push_back(results.back().get());
-    }
-    work(places);
+/// The states of a kernel's threads, which serve one call at a time, and the arrays they fill.
+template <typename Id, typename Worker>
+class TypedWorkers {
+ public:
+  std::mutex& lock() { return lock_; }
+
+  std::size_t bytes() const {
+    std::size_t total = 0;
+    for (const auto& worker : workers_) total += worker.bytes();
+    return total;
   }
-  nb::list list;
-  for (auto& arrays : results) list.append(hand_over_typed<Id>(pool, std::move(arrays)));
-  return nb::borrow<Minibatches>(list);
-}
+
+  /// The states of so many threads; under the lock.
+  std::span<Worker> some(int threads) {
+    const auto count = static_cast<std::size_t>(threads);
+    if (workers_.size() < count) workers_.resize(count);
+    return workers_;
+  }
+
+  /// `count` minibatches: work(places) fills them, without the GIL and under the lock.
+  template <typename Work>
+  Minibatches make(std::size_t count, const Work& work) {
+    std::vector<std::unique_ptr<TypedArrays<Id>>> results;
+    {
+      Released released;
+      std::lock_guard<std::mutex> hold(lock_);
+      std::vector<TypedArrays<Id>*> places;
+      for (std::size_t i = 0; i < count; ++i) {
+        results.push_back(pool_->take());
+        places.push_back(results.back().get());
+      }
+      work(std::span<TypedArrays<Id>* const>(places));
+    }
+    nb::list list;
+    for (auto& arrays : results) list.append(hand_over_typed<Id>(pool_, std::move(arrays)));
+    return nb::borrow<Minibatches>(list);
+  }
+
+ private:
+  std::mutex lock_;
+  std::vector<Worker> workers_;
+  std::shared_ptr<Shelf<TypedArrays<Id>>> pool_ = std::make_shared<Shelf<TypedArrays<Id>>>();
+};
 
 }  // namespace foregather::python

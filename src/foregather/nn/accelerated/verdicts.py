@@ -6,13 +6,15 @@ it: it is proven again where it is used, and nothing that was read is taken for 
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from torch import nn
+
 from foregather.nn.accelerated.plan import Plain, Plan
 
-__all__ = ["Verdicts"]
+__all__ = ["Verdicts", "explain_plain", "explain_verdicts"]
 
 
 class Verdicts(dict[Any, Plan | Plain]):
@@ -65,6 +67,49 @@ class Verdicts(dict[Any, Plan | Plain]):
             if one["call"] not in mine:
                 reason = Plain(f"{one['reason']}{where}", one["module"], bool(one["quiet"]))
                 self.restored[one["call"]] = (bool(one["training"]), reason)
+
+
+def explain_verdicts(model: nn.Module, verdicts: Iterable[tuple[bool, Plan | Plain]]) -> str:
+    """A table of what was chosen for each convolution, in training and in evaluation."""
+    lines = []
+    for training, verdict in verdicts:
+        mode = "training" if training else "evaluation"
+        if isinstance(verdict, Plain):
+            lines.append(f"{mode}: plain: {explain_plain(model, verdict)}")
+            continue
+        lines.append(f"{mode}: accelerated")
+        lines.extend(_table(model, verdict))
+    return "\n".join(lines)
+
+
+def explain_plain(model: nn.Module, verdict: Plain) -> str:
+    """Why a model is left as it is, with the name and type of the module at fault."""
+    if verdict.module is None:
+        return verdict.reason
+    kind = type(model).__name__
+    if verdict.module:
+        known = dict(model.named_modules())
+        kind = f"{verdict.module} ({type(known.get(verdict.module)).__name__})"
+    return f"{kind} {verdict.reason}"
+
+
+def _table(model: nn.Module, plan: Plan) -> Iterator[str]:
+    known = dict(model.named_modules())
+    rows = [("convolution", "type", "computed by", "hops of rows that it gives")]
+    said = {
+        "kernel": "kernels",
+        "pair": "its own code, on sources and targets",
+        "square": "its own code, on the rows it reads",
+    }
+    for step in plan.steps:
+        kind = type(known.get(step.module)).__name__
+        way = said[plan.ways[step.module]]
+        rows.append((step.module or "(model)", kind, way, f"{step.behind}"))
+    widths = [max(len(row[place]) for row in rows) for place in range(4)]
+    for row in rows:
+        yield "  " + "  ".join(t.ljust(w) for t, w in zip(row, widths, strict=True)).rstrip()
+    for name in plan.neutral:
+        yield f"  {name}: statistics over the rows that later layers need"
 
 
 def _digest(key: Any) -> str:

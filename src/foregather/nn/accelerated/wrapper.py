@@ -5,7 +5,7 @@ trained, saved, copied and moved like the model itself, and changes to one are c
 """
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from operator import is_not
 from typing import Any, Literal
@@ -21,7 +21,7 @@ from foregather.nn.accelerated.plan import Ended, Known, Plain, Plan, parts_of
 from foregather.nn.accelerated.prove import lazy_parts, pass_over, prove
 from foregather.nn.accelerated.rows import CutRows
 from foregather.nn.accelerated.typed.typed_inputs import TypedInputs, has_types
-from foregather.nn.accelerated.verdicts import Verdicts
+from foregather.nn.accelerated.verdicts import Verdicts, explain_plain, explain_verdicts
 from foregather.nn.arguments import (
     call_arguments,
     is_typed_batch,
@@ -167,43 +167,10 @@ class Accelerated(nn.Module):
             return f"plain: {static.reason}"
         if not (verdicts := self._verdicts.by_mode()):
             return f"not proven yet: {self._unknown or 'it was not called'}"
-        lines = []
-        for training, verdict in verdicts:
-            mode = "training" if training else "evaluation"
-            if isinstance(verdict, Plain):
-                lines.append(f"{mode}: plain: {self._sentence(verdict)}")
-                continue
-            lines.append(f"{mode}: accelerated")
-            lines.extend(self._table(verdict))
-        return "\n".join(lines)
-
-    def _table(self, plan: Plan) -> Iterator[str]:
-        known = dict(self.accelerated_model.named_modules())
-        rows = [("convolution", "type", "computed by", "hops of rows that it gives")]
-        said = {
-            "kernel": "kernels",
-            "pair": "its own code, on sources and targets",
-            "square": "its own code, on the rows it reads",
-        }
-        for step in plan.steps:
-            kind = type(known.get(step.module)).__name__
-            rows.append(
-                (step.module or "(model)", kind, said[plan.ways[step.module]], f"{step.behind}")
-            )
-        widths = [max(len(row[place]) for row in rows) for place in range(4)]
-        for row in rows:
-            yield "  " + "  ".join(t.ljust(w) for t, w in zip(row, widths, strict=True)).rstrip()
-        for name in plan.neutral:
-            yield f"  {name}: statistics over the rows that later layers need"
+        return explain_verdicts(self.accelerated_model, verdicts)
 
     def _sentence(self, verdict: Plain) -> str:
-        if verdict.module is None:
-            return verdict.reason
-        kind = type(self.accelerated_model).__name__
-        if verdict.module:
-            known = dict(self.accelerated_model.named_modules())
-            kind = f"{verdict.module} ({type(known.get(verdict.module)).__name__})"
-        return f"{kind} {verdict.reason}"
+        return explain_plain(self.accelerated_model, verdict)
 
     def _static(self) -> Plain | None:
         model = self.accelerated_model
