@@ -217,7 +217,7 @@ class DiskKernel32:
     def finish(self) -> None:
         """Says that indptr is complete."""
 
-    def sample(self, fanouts: Sequence[int], replace: bool, once: bool, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> list[tuple[Any, ...]]:
+    def sample(self, fanouts: Sequence[int], replace: bool, once: bool, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0, exclude: tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, bool] | None = None) -> list[tuple[Any, ...]]:
         """
         Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position).
         """
@@ -252,7 +252,7 @@ class DiskKernel64:
     def finish(self) -> None:
         """Says that indptr is complete."""
 
-    def sample(self, fanouts: Sequence[int], replace: bool, once: bool, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0) -> list[tuple[Any, ...]]:
+    def sample(self, fanouts: Sequence[int], replace: bool, once: bool, seeds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, epoch: int, first_batch: int, threads: int = 0, exclude: tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, bool] | None = None) -> list[tuple[Any, ...]]:
         """
         Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position).
         """

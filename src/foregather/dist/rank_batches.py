@@ -190,7 +190,9 @@ class RankBatches:
             first_batch=numbers[0],
             step=size,
             after=before,
-            exclude=[left_out([one]) for one in dealt] if recipe.leaves_out else None,
+            exclude=[out for one in dealt if (out := left_out([one])) is not None]
+            if recipe.leaves_out
+            else None,
         )
         return _Begun(start, pending, dealt)
 

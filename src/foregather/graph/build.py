@@ -17,6 +17,7 @@ from foregather.errors import InputError
 from foregather.graph.arrays import id_dtype, to_array
 from foregather.graph.features import Features
 from foregather.graph.labels import normalize_labels, normalize_split
+from foregather.graph.links.from_pyg import LINK_KEYS, OTHER_KEYS, links_from_pyg
 
 __all__ = ["edge_array", "fields_from_edges", "fields_from_pyg", "finite_weights"]
 
@@ -225,12 +226,17 @@ def fields_from_pyg(data: Any, **options: Any) -> dict[str, Any]:
         num_nodes = getattr(data, "num_nodes", None)
     _name_left_out(data)
     chosen = {"undirected": False, "self_loops": False, "dedup": False, "threads": 0, **options}
-    return fields_from_edges(data.edge_index, num_nodes, columns, _pyg_splits(data), **chosen)
+    name = chosen.pop("links", "train")
+    made = fields_from_edges(data.edge_index, num_nodes, columns, _pyg_splits(data), **chosen)
+    store = {key: getattr(data, key, None) for key in (*LINK_KEYS, *OTHER_KEYS)}
+    links = None if name is None else links_from_pyg(store, *[made["num_nodes"]] * 2)
+    return made if links is None else made | {"links": {name: links}}
 
 
 def _name_left_out(data: Any) -> None:
     """Warns about attributes with one row per node or edge that a Graph cannot hold."""
     known = {"edge_index", "x", "y", "edge_weight", "edge_attr", "num_nodes", "adj", "adj_t"}
+    known |= {*LINK_KEYS, *OTHER_KEYS}
     known |= {f"{name}_{suffix}" for name in _SPLIT_NAMES for suffix in ("mask", "idx")}
     is_node, is_edge = (getattr(data, name, None) for name in ("is_node_attr", "is_edge_attr"))
     if is_node is None or is_edge is None:  # not PyG's Data

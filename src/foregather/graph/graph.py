@@ -137,12 +137,16 @@ class Graph(GraphValue):
     def from_pyg(data: Any, **options: Any) -> "Graph":
         """Builds a graph from a PyG `Data`: edge_index, x, y, edge_weight, edge_attr and masks.
 
+        Its links (`edge_label_index`, `edge_label`, `edge_label_time`) become the links "train".
+        Where labels are zeros and ones, zeros are pairs that are no links (`negatives`).
+
         Args:
             data: any object with those attributes; PyG itself is not needed.
-            options: undirected, self_loops, dedup and threads of `from_edge_index`.
+            options: undirected, self_loops, dedup and threads of `from_edge_index`; links: another
+                name for the links, such as "valid", or None to leave them out.
 
         Raises:
-            InputError: heterogeneous data, or no edge_index.
+            InputError: heterogeneous data, no edge_index, or links that do not fit.
         """
         return Graph(**fields_from_pyg(data, **options))
 

@@ -110,7 +110,9 @@ def optional_arguments(model: nn.Module, batch: Any, dtype: torch.dtype) -> dict
     }
     both = hasattr(model, "supports_edge_attr") and given.keys() >= {"edge_weight", "edge_attr"}
     joins = getattr(model, "jk_mode", None) not in (None, "last")
-    if both or joins or len(given.get("num_sampled_nodes_per_hop", ())) == 1:
+    hops = len(given.get("num_sampled_nodes_per_hop", ())) - 1
+    fewer = getattr(model, "num_layers", 0) > hops  # a subgraph, whose edges all layers use
+    if both or joins or fewer or hops == 0:
         # PyG trims neither both nor what jumping knowledge joins; with one count there is nothing
         # to trim; the seeds' scores are the same
         given = {name: value for name, value in given.items() if "per_hop" not in name}

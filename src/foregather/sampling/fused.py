@@ -36,11 +36,6 @@ class BulkKernel(Protocol):
     ) -> Any:
         """The minibatches of a bulk, as arrays."""
 
-    @property
-    def _by_number(self) -> bool:
-        """Whether picks depend on what a row holds, in its order, and not on where it lies."""
-        return True
-
     def sample_joined(
         self,
         seeds: Array,
@@ -166,6 +161,11 @@ class FusedSampler(KernelSampler):
         """Whether `sample_joined` makes the minibatches of `sample_bulk`."""
         own = type(self).sample_bulk is FusedSampler.sample_bulk
         return own and keeps_verbs(self) and self.expand == "once" and not self._weighs
+
+    @property
+    def _by_number(self) -> bool:
+        """Whether picks depend on what a row holds, in its order, and not on where it lies."""
+        return True
 
     @property
     def _weighs(self) -> bool:

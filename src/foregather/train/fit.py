@@ -205,7 +205,7 @@ def _steps(
         with span("forward"), training.together.passing("forward"):
             scores = training.scores(batch)
             labels = training.labels(batch)
-            loss = training.goal.task.loss(scores, labels)
+            loss = training.loss(batch, scores, labels)
         with span("backward"), training.together.passing("gradients"):
             torch.autograd.backward(loss * part)
         with span("step"):

@@ -49,6 +49,8 @@ class Training:
         scored: the metric of the current epoch, on this rank.
         only: [N] which nodes to learn from, for samplers that choose the nodes of batches
             themselves; None: all seeds.
+        loss_weight: [N] weights of nodes in the loss of a batch, which is their sum then, for
+            samplers that hold some nodes more often than others; None: the mean.
     """
 
     model: nn.Module
@@ -66,6 +68,7 @@ class Training:
     goal: Goal = None  # type: ignore[assignment]  # likewise
     scored: Accumulator | None = None
     only: Tensor | None = None
+    loss_weight: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.precision not in ("float32", "bfloat16"):
@@ -131,6 +134,13 @@ class Training:
             other if labels.ndim == 1 else other[:, None],
             float("nan") if labels.is_floating_point() else -1,
         )
+
+    def loss(self, batch: Any, scores: Any, labels: Tensor) -> Tensor:
+        """The loss of a batch: a mean, or the weighted sum where nodes have weights."""
+        if self.loss_weight is None:
+            return self.goal.task.loss(scores, labels)
+        weight = self.loss_weight.to(labels.device)[batch.n_id[: batch.batch_size]]
+        return (weight * self.goal.task.loss_each(scores, labels)).sum()
 
     def plan_facts(self) -> Record:
         """Totals of the plans of the last epoch."""

@@ -1,12 +1,14 @@
 """foregather convert: converts existing data to a graph folder, in bounded memory."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
 
+from foregather.cli.graphs.timed import described
 from foregather.cli.graphs.typed_info import made_links, show_converted
 from foregather.errors import InputError
 from foregather.units import format_bytes, format_count, parse_count
@@ -46,6 +48,9 @@ class Convert:
     """Source and target column of a table, by name or position."""
     weight: str | None = None
     """Weight column of a table, by name or position."""
+    time: str | None = None
+    """Time column of an edge list (csv, tsv, txt with tabs, parquet), by name or position: whole
+    numbers or dates. Makes a typed graph of one node type, whose edges have times."""
     header: Literal["auto", "yes", "no"] = "auto"
     """Whether the first line of an edge list is a header; auto detects it, and refuses a line that
     could be an edge as well."""
@@ -92,7 +97,8 @@ class Convert:
     one."""
     links: tuple[str, ...] | None = None
     """Links that are divided already: train=train.csv valid=valid.csv test=test.csv, and
-    valid_negatives=FILE for pairs that are no links."""
+    valid_negatives=FILE for pairs that are no links. Of a typed graph they are tables with the
+    columns source and target (or the first two), and time and label where there are any."""
     strict: bool = False
     """Refuse foreign keys that point nowhere, instead of counting them (several types)."""
     skip_columns: tuple[str, ...] = ()
@@ -106,22 +112,32 @@ class Convert:
 
     def run(self) -> dict[str, Any]:
         """Converts."""
-        from foregather.graph.convert import ReadOptions, convert
-
         if self.undirected and self.directed:
             raise InputError("--undirected and --directed exclude each other; pass one of them")
+        with ExitStack() as held:
+            source, columns, weight = self.src, self.columns, self.weight
+            if self.time is not None:
+                source = held.enter_context(described(source, self.time, columns, weight))
+                columns = weight = None  # the description has them
+            return self._convert(source, columns, weight)
+
+    def _convert(
+        self, source: Path, columns: tuple[str, str] | None, weight: str | None
+    ) -> dict[str, Any]:
+        from foregather.graph.convert import ReadOptions, convert
+
         reading = ReadOptions(
             ids=self.ids,
             num_nodes=None if self.nodes is None else parse_count(self.nodes),
-            columns=self.columns,
-            weight=self.weight,
+            columns=columns,
+            weight=weight,
             header=_said(self.header),
             table=self._table(),
             strict=self.strict,
             skip_columns=self.skip_columns,
         )
         return convert(
-            self.src,
+            source,
             self.dst,
             memory=self.memory,
             undirected=True if self.undirected else False if self.directed else None,

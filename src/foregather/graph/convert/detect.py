@@ -17,6 +17,7 @@ from foregather.graph.convert.sources.array_source import (
     check_count,
     find_features,
 )
+from foregather.graph.links.from_pyg import LINK_KEYS, OTHER_KEYS
 
 __all__ = ["open_features", "open_source"]
 
@@ -135,6 +136,12 @@ def _from_data(data: Any, counted: bool) -> MemoryArrays:
             "the data is heterogeneous (several node or edge types); save it with "
             "HeteroGraph.from_pyg(data).save(...)"
         )
+    for name in (*LINK_KEYS, *OTHER_KEYS):
+        if getattr(data, name, None) is not None:
+            raise InputError(
+                f"the data has {name}, links that a conversion would drop; use "
+                "Graph.from_pyg(data).save(folder), which keeps them, or leave them out"
+            )
     if getattr(data, "edge_index", None) is None:
         raise InputError(
             f"cannot convert a {type(data).__name__}; expected a path or an object with edge_index"

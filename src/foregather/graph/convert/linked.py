@@ -21,6 +21,7 @@ from foregather.graph.convert.nodes.node_options import SplitRule
 from foregather.graph.convert.read_options import ReadOptions
 from foregather.graph.convert.typed.description.kind import typed_source
 from foregather.graph.convert.typed.description.spec import read_links
+from foregather.graph.convert.typed.link_tables import read_link_tables
 from foregather.graph.graph import Graph
 from foregather.graph.hetero.graph import HeteroGraph
 from foregather.graph.hetero.names import EdgeType, about, show_edge_type
@@ -98,10 +99,7 @@ def convert_linked(
     if isinstance(wanted, LinkSplit):
         return _convert_split(make, dst, wanted, typed, work, overwrite)
     if typed:
-        raise InputError(
-            "--links is for graphs without types so far; give links to a typed graph with "
-            "HeteroGraph.with_links"
-        )
+        return _convert_tables(make, dst, wanted, work, overwrite)
     return _convert_files(make, dst, wanted, reading, work, overwrite)
 
 
@@ -154,6 +152,39 @@ def _convert_files(
         size = sum(path.stat().st_size for path in Path(dst).rglob("*") if path.is_file())
     facts |= {"graph": Path(dst).name, "bytes": size, "notes": [*facts["notes"], *notes]}
     return facts | {"links": {name: one.num_links for name, one in links.items()}}
+
+
+def _convert_tables(
+    make: Callable[[Path], dict[str, Any]],
+    dst: str | os.PathLike[str],
+    files: LinkFiles,
+    work: int,
+    overwrite: bool,
+) -> dict[str, Any]:
+    """Converts, and adds links of one relation; edges stay as they are."""
+    with FolderWriter(dst, overwrite, TYPED + LINKED) as writer:
+        whole = writer.scratch("whole")
+        facts = make(whole)
+        graph = HeteroGraph.open(whole)
+        edge_type = graph.linked_relation(files.relation)
+        shown = show_edge_type(edge_type)
+        with about(f"relation {shown}"):
+            given = (graph.nodes, edge_type, files.links, files.negatives)
+            links = check_alike(read_link_tables(*given, work), shown)
+        folder = _Folder(writer, whole)
+        for number, one in enumerate(links.values()):
+            for name, values in one.arrays().items():
+                folder.put(f"{link_folder(number)}/")(name, values)
+        said = describe_types(graph.nodes, graph.edges, {})
+        said |= describe_links((name, edge_type, one.num_links) for name, one in links.items())
+        notes = ["Whether held-out links are edges too was not looked up: that needs more memory."]
+        if _LOOKED_UP * graph.edges[edge_type].num_edges <= work:
+            notes = repeated_edges(links, lambda: known_links(graph, edge_type, names=()))
+        folder.finish(set(), graph.num_nodes, graph.num_edges, **graph.facts, **said)
+        size = sum(path.stat().st_size for path in Path(dst).rglob("*") if path.is_file())
+    facts |= {"graph": Path(dst).name, "bytes": size, "notes": [*facts["notes"], *notes]}
+    counts = {name: one.num_links for name, one in links.items()}
+    return facts | {"links": counts, "links_relation": list(edge_type)}
 
 
 def _repeated(graph: Graph, links: dict[str, Links], work: int) -> list[str]:

@@ -107,23 +107,27 @@ class HeteroGraph(HeteroValue):
         return made
 
     @staticmethod
-    def from_pyg(data: Any, threads: int = 0) -> "HeteroGraph":
+    def from_pyg(data: Any, threads: int = 0, links: str | None = "train") -> "HeteroGraph":
         """Builds a graph from a PyG `HeteroData`, or from a `Data` as one type and one relation.
 
         Of a node type these are taken: `num_nodes`, `y` (labels), `time`, `train_mask`,
         `val_mask`, `test_mask` (or `_idx`), and every other tensor of one row per node as a
         feature array of its name. Of a relation: `edge_index`, `edge_attr`, `edge_weight` (as
-        float32) and `time`. A warning names what is left out.
+        float32), `time`, and `edge_label_index`, `edge_label` and `edge_label_time` as its links
+        (zeros among labels of zeros and ones are pairs that are no links). A warning names what is
+        left out.
 
         Args:
             data: any object with those attributes; PyG itself is not needed.
             threads: 0 uses all cores; the result is the same for any number.
+            links: the name that links get, such as "valid"; None leaves them out.
 
         Raises:
             InputError: ids that are no nodes of their type, times that are floats or missing, or
                 shapes that do not fit; names the type or relation.
         """
-        return HeteroGraph(*parts_from_pyg(data, threads))
+        nodes, edges, found = parts_from_pyg(data, threads, links)
+        return HeteroGraph(nodes, edges, links=found)
 
     def to_pyg(self) -> Any:
         """The graph as a PyG `HeteroData` in memory, edges in the order in which they were given.

@@ -80,6 +80,10 @@ class Linking:
         """Links are not learned on the full graph."""
         raise NotImplementedError
 
+    def loss_each(self, scores: Tensor, labels: Tensor) -> Tensor:
+        """Links are not weighted."""
+        raise NotImplementedError
+
     def finish(self, scores: Any) -> Any:
         """As the model gives them."""
         return scores

@@ -52,6 +52,10 @@ class Classification:
         """Summed cross entropy."""
         return functional.cross_entropy(scores, labels.long(), reduction="sum", ignore_index=-1)
 
+    def loss_each(self, scores: Tensor, labels: Tensor) -> Tensor:
+        """Cross entropy of each node."""
+        return functional.cross_entropy(scores, labels.long(), reduction="none", ignore_index=-1)
+
     def finish(self, scores: Any) -> Any:
         """Scores are logits, as the model gives them."""
         return scores
@@ -104,6 +108,15 @@ class Multilabel:
         return functional.binary_cross_entropy_with_logits(
             scores, target, known.to(scores.dtype), reduction="sum"
         )
+
+    def loss_each(self, scores: Tensor, labels: Tensor) -> Tensor:
+        """Mean binary cross entropy of each node over its known entries."""
+        known = labels >= 0
+        target = torch.where(known, labels, torch.zeros_like(labels)).to(scores.dtype)
+        found = functional.binary_cross_entropy_with_logits(
+            scores, target, known.to(scores.dtype), reduction="none"
+        )
+        return found.sum(1) / known.sum(1).clamp(min=1)
 
     def finish(self, scores: Any) -> Any:
         """Scores are logits, as the model gives them."""

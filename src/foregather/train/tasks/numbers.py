@@ -81,14 +81,18 @@ class Regression:
 
     def _away(self, scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Scores and standardised labels where there are any."""
+        known, target = self._targets(scores, labels)
+        return scores[known], target[known]
+
+    def _targets(self, scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Which numbers are known, and all of them standardised."""
         given = labels[:, None] if labels.ndim == 1 else labels
         known = ~torch.isnan(given) if given.is_floating_point() else given != -1
         mean, scale = (
             torch.tensor(one, dtype=torch.float64, device=scores.device)
             for one in (self.mean, self.scale)
         )
-        target = ((given.double() - mean) / scale).to(scores.dtype)
-        return scores[known], target[known]
+        return known, ((given.double() - mean) / scale).to(scores.dtype)
 
     def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
         """The mean over known entries."""
@@ -99,6 +103,13 @@ class Regression:
         """The sum over known entries."""
         found, target = self._away(scores, labels)
         return _LOSSES[self.by](found, target, reduction="sum")
+
+    def loss_each(self, scores: Tensor, labels: Tensor) -> Tensor:
+        """The mean of each node over its known entries."""
+        known, target = self._targets(scores, labels)
+        aim = torch.where(known, target, scores.detach())  # no distance where nothing is known
+        found = _LOSSES[self.by](scores, aim, reduction="none")
+        return found.sum(1) / known.sum(1).clamp(min=1)
 
     def finish(self, scores: Any) -> Any:
         """In the unit of the labels, as float32."""

@@ -72,6 +72,9 @@ class Task(Protocol):
     def loss_sum(self, scores: Tensor, labels: Tensor) -> Tensor:
         """The loss summed over rows; full-graph training divides it by all training nodes."""
 
+    def loss_each(self, scores: Tensor, labels: Tensor) -> Tensor:
+        """The loss of each row, over its known labels; 0 where it has none."""
+
     def finish(self, scores: Any) -> Any:
         """From what a model gives (tensor or array) to scores in the unit of the labels."""
 

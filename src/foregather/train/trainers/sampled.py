@@ -18,6 +18,7 @@ from foregather.loader.source import MemorySource
 from foregather.nn import Accelerated, accelerate
 from foregather.nn.by_name import NORMED
 from foregather.observe.usable_memory import trim_memory
+from foregather.sampling.subgraphs.saint import Saint
 from foregather.sampling.subgraphs.subgraph import SubgraphSampler
 from foregather.train.device import check_precision, find_device
 from foregather.train.fit import Training, evaluate
@@ -109,6 +110,7 @@ class SampledTrainer(ResumableEpochs):
                 precision=settings.train.precision,
                 goal=self.goal,
                 only=self._own_nodes(),
+                loss_weight=self._loss_weight(),
             )
         )
         self._open_loader = True
@@ -192,6 +194,18 @@ class SampledTrainer(ResumableEpochs):
         only = np.zeros(self.graph.num_nodes, np.bool_)
         only[self.graph.split(self.settings.train.split)] = True
         return torch.from_numpy(only)
+
+    def _loss_weight(self) -> torch.Tensor | None:
+        """GraphSAINT's: with them the loss of a batch is the mean of the training nodes, expected.
+
+        Those of the sampler are for a mean over all nodes of the graph.
+        """
+        sampler, train = self.sampler, self.settings.train
+        if not isinstance(sampler, Saint) or not sampler.draws_seeds or not sampler.normalise:
+            return None
+        found = sampler.loss_weight(self.graph, seed=train.seed, threads=train.threads)
+        learned = self.goal.task.known(self.graph.labels[self.graph.split(train.split)])
+        return torch.from_numpy(found) * (self.graph.num_nodes / max(1, int(learned.sum())))
 
     def _make_loader(self, model: nn.Module) -> Loader:
         edges, grid = None if wants_edge_attr(model) else False, self.together.grid

@@ -80,9 +80,15 @@ def _of_links(settings: Settings) -> list[tuple[tuple[str, ...], str]]:
     if settings.model.kind in ("lightgcn", "distmult"):
         why = f"with {settings.model.kind}, which samples nothing and is always scored exactly"
         sampled = ("sampler.kind", "sampler.fanouts", "sampler.replace", "sampler.norm")
-        more = ("train.evaluate", "train.final", "model.dropout", "memory.bulk", "memory.prefetch")
-        more += ("grid.topology", "grid.mode", "grid.wire")
-        found.append(((*sampled, *more, "memory.storage", "link.exclude_seed_edges"), why))
+        more: tuple[str, ...] = (
+            "train.evaluate",
+            "train.final",
+            "model.dropout",
+            "memory.bulk",
+            "memory.prefetch",
+        )
+        more = (*more, "memory.storage", "link.exclude_seed_edges")
+        found.append(((*sampled, *more, "grid.topology", "grid.mode", "grid.wire"), why))
         if settings.model.kind == "distmult":
             found.append((("model.layers",), "with distmult, which has no layers"))
     if settings.link.loss != "margin":

@@ -24,7 +24,7 @@ from foregather.graph.convert.reading.named_arrays import NpyArrays
 from foregather.graph.convert.reading.npz import ZipArrays
 from foregather.graph.convert.typed.databases.table import DatabaseTable
 
-__all__ = ["Batch", "Table", "arrow", "count_rows", "read_columns"]
+__all__ = ["Batch", "Table", "arrow", "column_names", "count_rows", "read_columns"]
 
 #: Arrow arrays by the name they were asked by.
 Batch = dict[str, Any]
@@ -104,6 +104,29 @@ def read_columns(
         raise FormatError(
             f"{path.name} is not a table; expected .csv, .tsv, .txt, .parquet, .npz or .npy"
         )
+
+
+def column_names(path: Path) -> list[str]:
+    """The columns of a table in a file, in order; those of a file without a header are f0, f1, ...
+
+    Raises:
+        FormatError: the file is damaged, or neither text nor Parquet.
+        StorageError: it cannot be read.
+    """
+    pa = arrow()
+    kind = os.path.splitext(path.name.lower().removesuffix(".gz"))[1]
+    with _reading(path):
+        if kind in _TEXT:
+            reading = pa.csv.ReadOptions(
+                autogenerate_column_names=kind == ".txt", use_threads=False
+            )
+            parsing = pa.csv.ParseOptions(delimiter=_TEXT[kind])
+            with pa.csv.open_csv(path, read_options=reading, parse_options=parsing) as file:
+                return list(file.schema.names)
+        if kind == ".parquet":
+            with pa.parquet.ParquetFile(path) as file:
+                return list(file.schema_arrow.names)
+    raise FormatError(f"{path.name} is not a table; expected .csv, .tsv, .txt or .parquet")
 
 
 @contextmanager

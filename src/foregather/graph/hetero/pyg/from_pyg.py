@@ -21,6 +21,8 @@ from foregather.graph.hetero.names import (
 )
 from foregather.graph.hetero.node_table import NodeTable
 from foregather.graph.hetero.relation import Relation
+from foregather.graph.links.from_pyg import LINK_KEYS, OTHER_KEYS, links_from_pyg
+from foregather.graph.links.links import Links
 
 __all__ = ["parts_from_pyg"]
 
@@ -29,16 +31,17 @@ _SPLITS = {
 }
 _EDGE_KEYS = ("edge_attr", "edge_weight", "time")
 
-Parts = tuple[dict[str, NodeTable], dict[EdgeType, Relation]]
+Lists = dict[EdgeType, dict[str, Links]]
+Parts = tuple[dict[str, NodeTable], dict[EdgeType, Relation], Lists]
 
 
-def parts_from_pyg(data: Any, threads: int) -> Parts:
-    """The tables and relations of the data; see `HeteroGraph.from_pyg`."""
+def parts_from_pyg(data: Any, threads: int, links: str | None = None) -> Parts:
+    """The tables, relations and links of the data; see `HeteroGraph.from_pyg`."""
     left: list[str] = []
     if hasattr(type(data), "node_types"):
-        found = _from_hetero(data, threads, left)
+        found = _from_hetero(data, threads, left, links)
     elif hasattr(data, "edge_index") or hasattr(data, "num_nodes"):
-        found = _from_plain(data, threads, left)
+        found = _from_plain(data, threads, left, links)
     else:
         raise InputError(
             f"the data is a {type(data).__name__}, expected a HeteroData or a Data of PyG"
@@ -53,8 +56,8 @@ def parts_from_pyg(data: Any, threads: int) -> Parts:
     return found
 
 
-def _from_hetero(data: Any, threads: int, left: list[str]) -> Parts:
-    nodes = {}
+def _from_hetero(data: Any, threads: int, left: list[str], links: str | None) -> Parts:
+    nodes, lists = {}, Lists()
     for name in data.node_types:
         with about(f"node type {name!r}"):
             nodes[name] = _table(dict(data[name].items()), _num_nodes(data[name]), name, left)
@@ -64,23 +67,20 @@ def _from_hetero(data: Any, threads: int, left: list[str]) -> Parts:
         with about(f"relation {shown}"):
             for end in (edge_type[0], edge_type[2]):
                 find_node_type(end, nodes)
-            edges[edge_type] = _relation(
-                dict(data[edge_type].items()),
-                nodes[edge_type[0]].num_nodes,
-                nodes[edge_type[2]].num_nodes,
-                shown,
-                left,
-                threads,
-            )
+            ends = (nodes[edge_type[0]].num_nodes, nodes[edge_type[2]].num_nodes)
+            own = dict(data[edge_type].items())
+            if links is not None and (found := links_from_pyg(own, *ends)) is not None:
+                lists[edge_type] = {links: found}
+            edges[edge_type] = _relation(own, *ends, shown, left, threads)
     store = getattr(data, "_global_store", None)
     left += [str(key) for key in ([] if store is None else store.keys())]
-    return nodes, edges
+    return nodes, edges, lists
 
 
-def _from_plain(data: Any, threads: int, left: list[str]) -> Parts:
+def _from_plain(data: Any, threads: int, left: list[str], links: str | None) -> Parts:
     """The one type and relation of a `Data`, whose attributes of nodes and edges are together."""
     keys = list(data.keys()) if hasattr(data, "keys") else [*vars(data)]
-    edge_keys = {"edge_index", "adj_t", "adj", "edge_attr", "edge_weight"}
+    edge_keys = {"edge_index", "adj_t", "adj", "edge_attr", "edge_weight", *LINK_KEYS, *OTHER_KEYS}
     with warnings.catch_warnings():  # PyG warns when it has to guess
         warnings.simplefilter("ignore")
         if hasattr(data, "is_edge_attr"):
@@ -100,7 +100,9 @@ def _from_plain(data: Any, threads: int, left: list[str]) -> Parts:
         left,
         threads,
     )
-    return {PLAIN_TYPE: nodes}, {PLAIN_RELATION: edges}
+    found = None if links is None else links_from_pyg(own, *[nodes.num_nodes] * 2)
+    lists = {} if found is None or links is None else {PLAIN_RELATION: {links: found}}
+    return {PLAIN_TYPE: nodes}, {PLAIN_RELATION: edges}, lists
 
 
 def _num_nodes(store: Any) -> int:
@@ -185,5 +187,6 @@ def _relation(
 
 def _others(store: Mapping[str, Any], of: str) -> Iterable[str]:
     for key, value in store.items():
-        if key not in ("edge_index", *_EDGE_KEYS) and value is not None:
+        known = ("edge_index", *_EDGE_KEYS, *LINK_KEYS, *OTHER_KEYS)
+        if key not in known and value is not None:
             yield f"{of}.{key}" if of else key
