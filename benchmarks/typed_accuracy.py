@@ -31,7 +31,7 @@ below a logistic regression, begins with 0.05; and R-GCN on aifb with all neighb
 both loaders had lost to full batch.
 
     FOREGATHER_DATA=folder python benchmarks/typed_accuracy.py [--only acm,dblp] [--models HGT]
-        [--keep folder]
+        [--keep folder] [--seeds 2] [--no-full]
 """
 
 import argparse
@@ -80,14 +80,20 @@ class Cell:
     """One model on one set, trained on every side."""
 
     def __init__(
-        self, task: Task, model: tuple[str, str], kept: Runs, total: Seen, peer: bool
+        self,
+        task: Task,
+        model: tuple[str, str],
+        kept: Runs,
+        total: Seen,
+        peer: bool,
+        full: bool = True,
     ) -> None:
         self.task, self.kept, self.total, self.seen = task, kept, total, Seen()
         self.kind, self.strategy = model
         sides = {"pyg": Pyg, "ours": Ours} if peer else {"ours": Ours}
         drawing = self.strategy or "uniform"
         self.sides = {name: one(task, drawing, self.seen) for name, one in sides.items()}
-        self.names = [*(["full"] if task.level is None else []), *self.sides]
+        self.names = [*(["full"] if full and task.level is None else []), *self.sides]
         self._scores: dict[str, trained.Scores] = {}
 
     def scores(self) -> dict[str, trained.Scores]:
@@ -174,7 +180,8 @@ def write(rows: list[list[str]], missing: list[str], seen: Seen, versions: str) 
     """The dated report."""
     report = Report("typed_accuracy", __doc__)
     report.line(
-        "Percent, mean ± standard deviation of five seeds (three for nycflights13 and tennis). "
+        "Percent, mean ± standard deviation of five seeds (three for nycflights13 and tennis), or "
+        "of those that `--seeds` left. "
         f"Peers: {versions}. One thread of computing."
     )
     head = ["set", "model", "full batch", "NeighborLoader", "foregather", "own"]
@@ -197,6 +204,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few steps, no report")
     parser.add_argument("--keep", type=Path, help="a folder for finished runs, to go on later")
     parser.add_argument("--dry", action="store_true", help="write no report")
+    parser.add_argument("--seeds", type=int, default=0, help="at most so many")
+    parser.add_argument("--no-full", action="store_true", help="leave the full batch out")
     parser.add_argument("--finished", action="store_true", help="report only what is kept")
     args = parser.parse_args()
     names = args.only.split(",") if args.only else list(SETS)
@@ -219,8 +228,10 @@ def main() -> None:
             if model[0] not in chosen:
                 continue
             asked = replace(task, fanout=(-1, -1)) if model[1] == ALL else task
+            asked = replace(asked, seeds=min(asked.seeds, args.seeds or asked.seeds))
+            others = peers.neighbor_loader, not args.no_full
             try:
-                rows.append(Cell(asked, model, kept, seen, peers.neighbor_loader).row())
+                rows.append(Cell(asked, model, kept, seen, *others).row())
             except Unfinished:
                 missing.append(f"{name} with {', '.join(filter(None, model))}")
                 continue

@@ -7,13 +7,18 @@ import signal
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 # The machine may be busy: no test may fail because it was slow. The gate tries the same examples
 # every time; by hand, each run tries new ones.
 settings.register_profile("foregather", deadline=None, print_blob=True)
 settings.register_profile("gate", deadline=None, derandomize=True)
-settings.load_profile("gate" if os.environ.get("CI") else "foregather")
+# a planted bug is noticed or not: nobody reads the smallest example that shows it
+settings.register_profile(
+    "planted", deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate]
+)
+_PROFILE = "planted" if os.environ.get("FOREGATHER_PLANTED") else "gate"
+settings.load_profile(_PROFILE if os.environ.get("CI") else "foregather")
 
 # Threads of torch that wait for each other must sleep: where there are more processes than cores,
 # waiting in a loop takes the core from the thread that is waited for, and most of the CPU seconds.

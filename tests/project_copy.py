@@ -27,10 +27,15 @@ class ProjectCopy:
         folder: where it is made.
         sanitize: sanitizers that the core is built with, as CMakeLists.txt names them.
         environment: further variables of the tests' processes.
+        core: a built core to take; None: one is built.
     """
 
     def __init__(
-        self, folder: Path, sanitize: str = "", environment: dict[str, str] | None = None
+        self,
+        folder: Path,
+        sanitize: str = "",
+        environment: dict[str, str] | None = None,
+        core: Path | None = None,
     ) -> None:
         self.folder = folder
         self._environment = environment or {}
@@ -47,6 +52,9 @@ class ProjectCopy:
                 shutil.copy(ROOT / name, folder / name)
         (folder / "site").mkdir()
         (folder / "site/sitecustomize.py").write_text(_SITE)
+        if core is not None:
+            shutil.copy(core, folder / "src/foregather" / core.name)
+            return
         self._configure(sanitize)
         self.build()
 

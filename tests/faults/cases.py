@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from foregather import files
 
@@ -48,6 +50,8 @@ class Case:
         piecemeal: each file of `made` is old or new by itself; otherwise all are.
         lacking: how the command says that it made less than it could. Repeating it makes the rest;
             where it is resumed instead, only the last of what is compared may differ.
+        work: bytes that the steps of a typed conversion may use, so that small tables are sorted
+            in runs on disk and merged, as large ones are; 0: what the budget leaves.
     """
 
     argv: Argv
@@ -57,6 +61,7 @@ class Case:
     compared: Callable[[Path], Any] = snapshot
     piecemeal: bool = False
     lacking: str | None = None
+    work: int = 0
 
 
 def write_source(folder: Path) -> None:
@@ -107,6 +112,7 @@ def _write_tables(folder: Path, rng: np.random.Generator) -> None:
         reverse = true
         """
     )
+    _write_relational(folder, users, bought)
     database = sqlite3.connect(folder / "t.sqlite")
     database.execute("CREATE TABLE number(id INTEGER PRIMARY KEY)")
     database.executemany("INSERT INTO number VALUES (?)", [(k,) for k in range(9)])
@@ -115,6 +121,37 @@ def _write_tables(folder: Path, rng: np.random.Generator) -> None:
     database.executemany("INSERT INTO user VALUES (?, ?, ?, ?)", users)
     database.commit()
     database.close()
+
+
+def _write_relational(folder: Path, users: list[Any], bought: list[str]) -> None:
+    """Parquet tables with text keys, some of which point nowhere, and triples with times."""
+    names = ("id", "kind", "x", "item")
+    columns = dict(zip(names, map(list, zip(*users, strict=True)), strict=True))
+    columns["id"] = [f"user {one}" for one in columns["id"]]
+    columns["item"] = [None if one == 3 else one for one in columns["item"]]
+    pq.write_table(pa.table(columns), folder / "people.parquet", row_group_size=7)
+    rows = [line.split(",") for line in bought]
+    sales = {"who": [f"user {who}" for who, _, _ in rows], "at": [int(at) for _, _, at in rows]}
+    sales["who"][5] = "user nobody"
+    pq.write_table(pa.table(sales), folder / "sales.parquet", row_group_size=13)
+    (folder / "r.toml").write_text(
+        """
+        [nodes.user]
+        file = "people.parquet"
+        id = "id"
+        features = ["x"]
+        foreign = { item = "number" }
+        [nodes.number]
+        count = 9
+        [nodes.sale]
+        file = "sales.parquet"
+        time = "at"
+        foreign = { who = "user" }
+        """
+    )
+    facts = [f"u{who}\tlikes {int(at) % 3}\t{what}\t{at}" for who, what, at in rows]
+    (folder / "kg.txt").write_text("\n".join([*facts, ""]))
+    (folder / "kg.toml").write_text('[triples]\nfile = "kg.txt"\ntime = "4"\nreverse = true\n')
 
 
 def _scores(path: Path) -> bytes:
@@ -179,6 +216,17 @@ CASES: dict[str, Case] = {
         ["convert", "in/t.sqlite", "out/g", *_CONVERT[3:], "--overwrite"],
         "g",
         before=([*_CONVERT[:2], "out/g", *_CONVERT[3:]],),
+    ),
+    "convert tables in runs": Case(
+        ["convert", "in/r.toml", "out/g", *_CONVERT[3:]],
+        "g",
+        work=6000,
+    ),
+    "convert triples in runs": Case(
+        ["convert", "in/kg.toml", "out/g", *_CONVERT[3:], "--overwrite"],
+        "g",
+        before=([*_CONVERT[:2], "out/g", *_CONVERT[3:]],),
+        work=6000,
     ),
     "synth": Case(
         ["synth", "out/g", "--nodes", "200", "--degree", "4", "--features", "4", "--threads", "1"],

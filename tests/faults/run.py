@@ -53,13 +53,14 @@ class Seat:
 
     def __init__(self, folder: Path, line: socket.socket) -> None:
         self.folder, self._line = folder, line
+        self.work = 0  # see Case
         self._answers = line.makefile("r", encoding="utf-8")
         folder.mkdir()
 
     def run(self, argv: list[str], root: Path, kind: int = 0, number: int = 0) -> dict[str, Any]:
         """Runs a command in a fork, with a fault where one is asked for."""
         request = {"argv": argv, "root": str(root), "kind": kind, "number": number}
-        request["log"] = str(self.folder / "log")
+        request |= {"log": str(self.folder / "log"), "work": self.work}
         self._line.sendall((json.dumps(request) + "\n").encode())
         answer = self._answers.readline()
         if not answer:
@@ -118,6 +119,7 @@ class Trial:
 
     def __init__(self, name: str, server: Seat) -> None:
         self.name, self.case, self.server = name, CASES[name], server
+        server.work = self.case.work
         self.template = server.folder / "template"
         self.work = server.folder / "work"
         shutil.rmtree(self.template, ignore_errors=True)

@@ -42,6 +42,7 @@ def import_all() -> None:
 def run_child(request: dict[str, Any], answer: int) -> None:
     """In the fork: runs the command and says how it ended."""
     from foregather.cli import main as module
+    from foregather.graph.convert.typed import run as typed
 
     shim = ctypes.CDLL(None)
     shim.shim_arm.argtypes = (ctypes.c_int, ctypes.c_long)
@@ -56,6 +57,9 @@ def run_child(request: dict[str, Any], answer: int) -> None:
     if parsed is not None:
         replaced: Any = module
         replaced._parse = lambda _: parsed
+    if work := request["work"]:
+        steps: Any = typed
+        steps.working_memory = lambda *_: work
     shim.shim_arm(request["kind"], request["number"])
     try:
         code = module.main(request["argv"])

@@ -37,6 +37,14 @@ def test_no_fault_makes_a_wrong_result_or_loses_anything(server, name):
     assert came >= len(KINDS) - 1  # faults did come
 
 
+def test_conversions_in_runs_do_sort_on_disk(server):
+    """Their faults would otherwise be those of tables that are sorted in memory."""
+    trial = Trial("convert triples in runs", server)
+    calls = trial.count("ENOSPC")
+    server.work = 0
+    assert trial.count("ENOSPC") < calls
+
+
 def test_the_harness_can_fail(server, monkeypatch):
     """A result that differs, a lost file and a traceback are noticed."""
     trial = Trial("convert", server)

@@ -87,6 +87,15 @@ def plant_all(chosen: list[Mutant], copies: list[Garden]) -> list[tuple[Mutant, 
         return list(pool.map(one, chosen))
 
 
+def make_copies(folder: Path, count: int, chosen: list[Mutant]) -> list[Garden]:
+    """Copies to plant in; their core is built only if a bug is planted in it."""
+    from foregather import _core
+
+    own = {"FOREGATHER_PLANTED": "1"}  # see tests/conftest.py
+    core = None if any(m.compiled for m in chosen) else Path(_core.__file__)
+    return [Garden(folder / str(n), environment=own, core=core) for n in range(count)]
+
+
 def main() -> int:
     """Plants all, or those asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -109,7 +118,7 @@ def main() -> int:
         return 0
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="planted-") as folder:
-        copies = [Garden(Path(folder) / str(job)) for job in range(given.jobs)]
+        copies = make_copies(Path(folder), given.jobs, chosen)
         if not given.trust:
             sane = copies[0].test(sorted({test for m in chosen for test in m.tests}), limit=3600)
             if sane[0] != "passed":

@@ -10,6 +10,7 @@ import pytest
 
 from foregather import InputError, convert
 from foregather.graph.convert.typed import nodes as writing
+from foregather.graph.convert.typed import reader as reading
 from foregather.graph.convert.typed import run
 from foregather.graph.hetero import HeteroGraph
 from tests.graph.convert.typed_tables import random_tables
@@ -160,4 +161,23 @@ def test_a_table_that_changes_while_it_is_read_is_refused(tables, tmp_path, monk
     monkeypatch.setattr(writing._Columns, "add", and_change)
     with pytest.raises(InputError, match=r"item\.parquet changed while it was read; convert it"):
         convert(path, tmp_path / "g", memory="4GB")
+    assert left(tmp_path) == []
+
+
+def test_nothing_is_read_after_a_table_that_changed(tables, tmp_path, monkeypatch):
+    """What is wrong with the mixture would otherwise be told in place of the change."""
+    _, path = tables
+    begun = []
+
+    def read(table, *others):
+        begun.append(table)
+        for batch in read_columns(table, *others):
+            os.utime(table, ns=(0, os.stat(table).st_mtime_ns + 1))
+            yield batch
+
+    read_columns = reading.read_columns
+    monkeypatch.setattr(reading, "read_columns", read)
+    with pytest.raises(InputError, match="changed while it was read"):
+        convert(path, tmp_path / "g", memory="4GB")
+    assert len(begun) == 1
     assert left(tmp_path) == []
