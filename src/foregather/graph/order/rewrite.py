@@ -1,4 +1,4 @@
-"""reorder: writes a graph folder whose feature rows lie in an order.
+"""rewrite: writes a graph folder whose feature rows lie in an order.
 
 All other arrays are copied as they are, so nodes keep their ids and samples their bits. The new
 folder appears complete or not at all, and the old one is read only; it may be replaced by the new
