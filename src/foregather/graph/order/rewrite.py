@@ -157,17 +157,17 @@ class _Mover:
 
 
 def _write(descriptor: int, rows: Array, at: int) -> None:
-    view = memoryview(np.ascontiguousarray(rows)).cast("B")
+    view = np.ascontiguousarray(rows).reshape(-1).view(np.uint8)
     while len(view):
-        done = os.pwrite(descriptor, view, at)
+        done = os.pwrite(descriptor, memoryview(view), at)
         view, at = view[done:], at + done
 
 
 def _read(descriptor: int, count: int, like: Array, at: int) -> Array:
     made = np.empty((count, *like.shape[1:]), like.dtype)
-    view = memoryview(made).cast("B")
+    view = made.reshape(-1).view(np.uint8)
     while len(view):
-        done = os.preadv(descriptor, [view], at)
+        done = os.preadv(descriptor, [memoryview(view)], at)
         if done == 0:
             raise OSError("the scratch file ends early")
         view, at = view[done:], at + done
