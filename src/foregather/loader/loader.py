@@ -71,8 +71,7 @@ class Loader(EpochLoader):
             all nodes.
         batch_size: input nodes per batch.
         sampler: any Sampler, instead of num_neighbors, replace and expand.
-        shuffle: a new order of the input nodes each epoch. A `foregather.loader.near.Near` deals
-            nodes whose feature rows lie together to the same batches, so that less is read;
+        shuffle: a new order of the input nodes each epoch. A `foregather.Near` deals nodes whose feature rows lie together to the same batches, so that less is read;
             batches are then less mixed.
         drop_last: drop a smaller last batch.
         replace: sample neighbours with replacement.
