@@ -71,8 +71,9 @@ class Loader(EpochLoader):
             all nodes.
         batch_size: input nodes per batch.
         sampler: any Sampler, instead of num_neighbors, replace and expand.
-        shuffle: a new order of the input nodes each epoch. A `foregather.Near` deals nodes whose feature rows lie together to the same batches, so that less is read;
-            batches are then less mixed.
+        shuffle: a new order of the input nodes each epoch. A `foregather.Near` deals nodes whose
+            feature rows lie together to the same batches, so that less is read; batches are then
+            less mixed.
         drop_last: drop a smaller last batch.
         replace: sample neighbours with replacement.
         expand: "once" (PyG's rule, one edge_index) or "per-layer" (the papers' rule, `layers`).

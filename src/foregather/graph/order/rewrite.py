@@ -159,7 +159,7 @@ class _Mover:
 def _write(descriptor: int, rows: Array, at: int) -> None:
     view = np.ascontiguousarray(rows).reshape(-1).view(np.uint8)
     while len(view):
-        done = os.pwrite(descriptor, memoryview(view), at)
+        done = os.pwrite(descriptor, view.data, at)
         view, at = view[done:], at + done
 
 
@@ -167,7 +167,7 @@ def _read(descriptor: int, count: int, like: Array, at: int) -> Array:
     made = np.empty((count, *like.shape[1:]), like.dtype)
     view = made.reshape(-1).view(np.uint8)
     while len(view):
-        done = os.preadv(descriptor, [memoryview(view)], at)
+        done = os.preadv(descriptor, [view.data], at)
         if done == 0:
             raise OSError("the scratch file ends early")
         view, at = view[done:], at + done
