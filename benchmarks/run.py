@@ -77,6 +77,7 @@ SUITE = (
     Entry("links", (), ("--quick",)),
     Entry("loader", (), (*_SMALL, "--rounds", "2", "--batches", "8", "--dry")),
     Entry("out_of_core", (FOLDER,), ("--nodes", "200k", "--quick")),
+    Entry("order", (FOLDER,), ("--nodes", "50k", "--quick")),
     Entry("peers", ("--folder", FOLDER), ("--quick",)),
     Entry("pipeline_accuracy", (), ("--cells", "cora,gcnii", "--dry")),
     Entry("pipeline_epoch", (), ("--quick",)),

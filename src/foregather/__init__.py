@@ -31,10 +31,12 @@ if TYPE_CHECKING:
     from foregather.graph.links.links import Links
     from foregather.graph.links.rule import LinkSplit
     from foregather.graph.links.split import split_links
+    from foregather.graph.order.rewrite import reorder
     from foregather.loader.hetero.hetero_loader import HeteroLoader
     from foregather.loader.links.hetero_link_loader import HeteroLinkLoader
     from foregather.loader.links.link_loader import LinkLoader
     from foregather.loader.loader import Loader
+    from foregather.loader.near import Near
     from foregather.loader.options import BatchContents
     from foregather.loader.rank_options import RankOptions
     from foregather.observe.freed_memory import keep_freed_memory
@@ -52,6 +54,7 @@ __all__ = [
     "HeteroLinkLoader",
     "Negatives",
     "BatchContents",
+    "Near",
     "RankOptions",
     "Training",
     "fit",
@@ -59,6 +62,7 @@ __all__ = [
     "infer",
     "convert",
     "ReadOptions",
+    "reorder",
     "NodeFile",
     "SplitRule",
     "Links",
@@ -86,12 +90,14 @@ _HOME = {
     "HeteroLinkLoader": "foregather.loader.links.hetero_link_loader",
     "Negatives": "foregather.sampling.links.negatives",
     "BatchContents": "foregather.loader.options",
+    "Near": "foregather.loader.near",
     "RankOptions": "foregather.loader.rank_options",
     "Training": "foregather.train.fit",
     "fit": "foregather.train.fit",
     "evaluate": "foregather.train.fit",
     "infer": "foregather.train.infer",
     "convert": "foregather.graph.convert.run",
+    "reorder": "foregather.graph.order.rewrite",
     "ReadOptions": "foregather.graph.convert.read_options",
     "NodeFile": "foregather.graph.convert.nodes.node_options",
     "SplitRule": "foregather.graph.convert.nodes.node_options",

@@ -149,11 +149,12 @@ class LaborKernel : public Kernel<Id, LaborWorker<Id>, LaborRule> {
 
  public:
   LaborKernel(In<std::int64_t> indptr, In<Id> indices, std::vector<std::int64_t> fanouts, bool once,
-              bool same, int weight, Weights values)
+              bool same, int weight, Weights values, std::uint64_t every)
       : Base(std::move(indptr), std::move(indices),
-             {std::move(fanouts), once, same, static_cast<LaborWeight>(weight), {}}),
+             {std::move(fanouts), once, same, static_cast<LaborWeight>(weight), {}, every}),
         values_(std::move(values)) {
     if (weight < 0 || weight > 2) throw InputError("the weighting of Labor is out of range");
+    if (every == 0) throw InputError("numbers of Labor serve no minibatch; give at least 1");
     if (!values_) return;
     if (values_->shape(0) != this->indices_.shape(0)) {
       throw InputError("edge_weight does not have one entry for each edge");
@@ -204,13 +205,13 @@ void bind(nb::module_& m, const char* neighbor, const char* labor) {
   m.def(
       "labor_kernel",
       [](In<std::int64_t> indptr, In<Id> indices, std::vector<std::int64_t> fanouts, bool once,
-         bool same, int weight, Weights values) {
+         bool same, int weight, Weights values, std::uint64_t every) {
         return new LaborKernel<Id>(std::move(indptr), std::move(indices), std::move(fanouts), once,
-                                   same, weight, std::move(values));
+                                   same, weight, std::move(values), every);
       },
       nb::rv_policy::take_ownership, nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(),
       nb::arg("fanouts"), nb::arg("once"), nb::arg("same"), nb::arg("weight"),
-      nb::arg("values").noconvert().none() = nb::none(),
+      nb::arg("values").noconvert().none() = nb::none(), nb::arg("every") = 1,
       "The kernel of a graph, for ids as wide as those of indices.");
   m.def(
       "draw_rows",

@@ -33,7 +33,7 @@ void LaborWorker<Id>::sample(const Topology<Id>& graph, const LaborRule& rule,
                              std::span<const std::int64_t> seeds, std::uint64_t seed,
                              std::uint64_t epoch, std::uint64_t batch, SampleArrays<Id>& out,
                              std::span<LaborWorker>) {
-  const std::uint64_t key = batch_key(seed, epoch, batch);
+  const std::uint64_t key = batch_key(seed, epoch, batch / rule.every);
   each_layer(expansion_, graph, rule, seeds, out, [&](std::size_t layer, std::int64_t first) {
     LaborDraw<Id> draw{rule.weight,
                        rule.values,

@@ -76,6 +76,7 @@ struct LaborRule {
   bool same = false;                        ///< the numbers of layer 0 serve all layers
   LaborWeight weight = LaborWeight::kNone;  ///< of the edges
   std::span<const float> values = {};       ///< [E] of the matrix; empty for 1 / degree
+  std::uint64_t every = 1;                  ///< minibatches in a row that share their numbers
 };
 
 /// Whether minibatches of the rule have edge weights.

@@ -36,6 +36,9 @@ class Plan:
     """Plan only this many batches of an epoch; 0 plans all."""
     seed: int = 0
     """Random seed of the samples."""
+    orders: tuple[str, ...] = ()
+    """Also predict reads with the feature rows in these orders (communities, bfs, rcm, metis, hot,
+    hot+communities, ...; all: those that need no other package), and whether a rewrite pays."""
     plot: Path | None = None
     """Draw requests by memory to this file (.png, .pdf or .svg)."""
     ranks: int = 1
@@ -78,6 +81,8 @@ class Plan:
             for memory in budgets:
                 points.append({"memory": memory, **self._point(graph, memory)})
                 points[-1]["ways"] = self._ways(graph, memory)
+                if self.orders and "error" not in points[-1]:
+                    points[-1]["orders"] = self._orders(graph, memory)
                 bar.advance(1)
         facts: dict[str, Any] = {
             "graph": str(self.path),
@@ -119,6 +124,15 @@ class Plan:
         fixed |= {"input_nodes": self.split, "batch_size": self.batch_size}
         fixed["contents"] = BatchContents("seeds", pyg=False)
         return Loader(graph, list(self.fanouts), **fixed, **options)
+
+    def _orders(self, graph: Graph, memory: int) -> dict[str, Any]:
+        from foregather.cli.plan_orders import order_facts
+
+        loader = self._loader(graph, memory=memory)
+        try:
+            return order_facts(loader, self.orders, self.batches)
+        finally:
+            loader.close()
 
     def _ways(self, graph: Graph, memory: int) -> list[dict[str, Any]]:
         """Lists the choice, the runner-up and the others."""
@@ -193,6 +207,10 @@ class Plan:
             "bytes and disk seconds are per epoch (in memory: read once); peak is without the "
             "interpreter, torch and the model"
         )
+        if self.orders:
+            from foregather.cli.plan_orders import show_orders
+
+            lines += show_orders(facts["points"])
         if "plot" in facts:
             lines.append(f"plotted    {facts['plot']}")
         return "\n".join(lines)

@@ -37,7 +37,7 @@ def seed_facts(seeds: "Seeds") -> dict[str, str]:
         "input nodes": f"{seeds.count} with digest {seeds.digest}",
         "input_id": "positions" if seeds.by_position else "node ids",
         "batch size": f"{seeds.batch_size}",
-        "shuffle": f"{bool(seeds.shuffle)}",
+        "shuffle": f"{seeds.shuffle}",
         "drop_last": f"{bool(seeds.drop_last)}",
         "seed": f"{seeds.seed}",
     }

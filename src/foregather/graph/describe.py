@@ -150,6 +150,8 @@ def _feature_facts(graph: Graph) -> dict[str, Any] | None:
         "dtype": graph.features.dtype.name,
         "row_bytes": graph.features.width * graph.features.dtype.itemsize,
     }
+    if graph.features.places is not None:
+        facts["order"] = graph.meta.get("order", {}).get("name", "unknown")
     stored = graph.meta.get("features")
     if isinstance(stored, Mapping) and "error" in stored:
         facts["error"] = stored["error"]

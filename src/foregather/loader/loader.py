@@ -33,6 +33,7 @@ from foregather.loader.loader_state import identity
 from foregather.loader.loop import Turns
 from foregather.loader.memory.layout import Layout
 from foregather.loader.memory.storage import Storage
+from foregather.loader.near import Near
 from foregather.loader.one_batch import one_batch
 from foregather.loader.options import OLD_ARGUMENTS, BatchContents, contents_from, ranks_from
 from foregather.loader.rank_options import GridOfRanks, RankOptions, RankSource, rank_setup
@@ -70,7 +71,9 @@ class Loader(EpochLoader):
             all nodes.
         batch_size: input nodes per batch.
         sampler: any Sampler, instead of num_neighbors, replace and expand.
-        shuffle: a new order of the input nodes each epoch.
+        shuffle: a new order of the input nodes each epoch. A `foregather.Near` deals nodes whose
+            feature rows lie together to the same batches, so that less is read; batches are then
+            less mixed.
         drop_last: drop a smaller last batch.
         replace: sample neighbours with replacement.
         expand: "once" (PyG's rule, one edge_index) or "per-layer" (the papers' rule, `layers`).
@@ -129,7 +132,7 @@ class Loader(EpochLoader):
         batch_size: int = 1,
         *,
         sampler: Sampler | None = None,
-        shuffle: bool = False,
+        shuffle: bool | Near = False,
         drop_last: bool = False,
         replace: bool = False,
         expand: Expand = "once",

@@ -25,7 +25,7 @@ def identity(maker: BatchRecipe, ranks: int | None) -> dict[str, Any]:
         "graph": maker.graph.digest,
         "sampler": rule,
         "batch_size": seeds.batch_size,
-        "shuffle": seeds.shuffle,
+        "shuffle": seeds.shuffle if isinstance(seeds.shuffle, bool) else str(seeds.shuffle),
         "drop_last": seeds.drop_last,
         "input_nodes": seeds.digest,
         **({} if ranks is None else {"ranks": ranks}),

@@ -15,6 +15,7 @@ from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.arrays import to_array, to_ids
 from foregather.graph.mapped import fetch
+from foregather.loader.near import Dealer, Near
 from foregather.units import to_whole
 
 __all__ = ["MOST_EPOCH", "MOST_SEED", "Seeds", "share_of"]
@@ -43,7 +44,8 @@ class Seeds:
         by_position: `input_id` of a batch holds positions in the given list (PyG's rule for lists
             of ids); False: it holds the node ids (PyG's rule for masks and for None).
         batch_size: input nodes per batch.
-        shuffle: a new order each epoch; False keeps the order given.
+        shuffle: a new order each epoch; False keeps the order given. A `Near` deals input nodes
+            whose feature rows lie together to the same batches.
         drop_last: drop a smaller last batch.
         seed: seed of the run.
         drawn: positions of each batch, if chosen elsewhere; None chooses them here.
@@ -53,10 +55,11 @@ class Seeds:
     count: int
     by_position: bool
     batch_size: int
-    shuffle: bool
+    shuffle: bool | Near
     drop_last: bool
     seed: int
     drawn: tuple[Ids, ...] | None = None
+    dealer: Dealer | None = None
     _digest: list[str] = field(default_factory=list, init=False)
 
     @staticmethod
@@ -64,7 +67,7 @@ class Seeds:
         graph: HasNodes,
         input_nodes: Any,
         batch_size: int,
-        shuffle: bool = False,
+        shuffle: bool | Near = False,
         drop_last: bool = False,
         seed: int = 0,
     ) -> "Seeds":
@@ -75,11 +78,19 @@ class Seeds:
         """
         size, seed = to_whole(batch_size, "batch_size", 1), to_whole(seed, "seed", 0, MOST_SEED)
         for name, flag in (("shuffle", shuffle), ("drop_last", drop_last)):
-            if not any(flag is one or flag == one for one in (None, False, True)):
+            near = name == "shuffle" and isinstance(flag, Near)
+            if not near and not any(flag is one or flag == one for one in (None, False, True)):
                 raise InputError(f"{name} is {flag!r}, expected True or False")
         nodes, by_position = _read(graph, input_nodes)
         count = graph.num_nodes if nodes is None else int(nodes.size)
-        return Seeds(nodes, count, by_position, size, bool(shuffle), bool(drop_last), seed)
+        rule = (
+            size,
+            shuffle if isinstance(shuffle, Near) else bool(shuffle),
+            bool(drop_last),
+            seed,
+        )
+        dealer = Dealer.make(graph, nodes, size, shuffle) if isinstance(shuffle, Near) else None
+        return Seeds(nodes, count, by_position, *rule, dealer=dealer)
 
     def __len__(self) -> int:
         """Batches per epoch."""
@@ -122,11 +133,17 @@ class Seeds:
         start = number * self.batch_size
         size = min(self.batch_size, self.count - start)
         position = np.empty(size, np.int64)
-        if self.shuffle:
+        self._fill(epoch, start, position)
+        return position
+
+    def _fill(self, epoch: int, start: int, position: Ids) -> None:
+        """Writes the positions `start`, `start` + 1, ... of the order of an epoch."""
+        if self.dealer is not None:
+            self.dealer.fill(self.seed, epoch, start, position)
+        elif self.shuffle:
             _core.shuffled(self.count, self.seed, epoch, start, position)
         else:
-            position[:] = np.arange(start, start + size)
-        return position
+            position[:] = np.arange(start, start + len(position))
 
     def run(self, epoch: int, first: int, count: int) -> tuple[Ids, Ids, Ids]:
         """Returns the node ids and `input_id` of batches in a row, and where each one begins.
@@ -141,11 +158,7 @@ class Seeds:
         np.minimum(ptr, self.count, out=ptr)
         ptr -= first * self.batch_size
         position = np.empty(ptr[-1], np.int64)
-        if self.shuffle:
-            start = first * self.batch_size
-            _core.shuffled(self.count, self.seed, epoch, start, position)
-        else:
-            position[:] = np.arange(first * self.batch_size, first * self.batch_size + ptr[-1])
+        self._fill(epoch, first * self.batch_size, position)
         return *self.at(position), ptr
 
     def on(self, graph: Any) -> "Seeds":

@@ -23,6 +23,7 @@ from foregather.sampling.kernel_cache import GraphCache
 from foregather.sampling.layerwise import Debias
 from foregather.sampling.neighbor import check_expand, check_fanouts
 from foregather.sampling.rows import Picks, Rows
+from foregather.units import to_whole
 
 __all__ = ["Labor"]
 
@@ -48,6 +49,10 @@ class Labor(FusedSampler):
             that the expected sum is the sum over all in-neighbours; "reference" divides that by the
             sum over the target's edges, as the published code does: a mean over what was taken,
             which varies less but is biased; None gives no weights.
+        batch_dependency: this many minibatches in a row use the same random numbers, so that they
+            choose many of the same nodes, and fewer rows are read: minibatch b uses those of
+            b // batch_dependency. Each is sampled as before, but they are not independent.
+            Minibatches of trees (`disjoint`) are keyed by their seeds, and do not change.
 
     Raises:
         InputError: an option is invalid.
@@ -58,6 +63,7 @@ class Labor(FusedSampler):
     expand: Expand = "once"
     layer_dependency: bool = False
     debias: Debias = "exact"
+    batch_dependency: int = 1
     _kept: GraphCache[Kernel] = field(
         default_factory=GraphCache, init=False, repr=False, compare=False
     )
@@ -67,6 +73,14 @@ class Labor(FusedSampler):
         check_expand(self.expand)
         if self.debias not in _DEBIAS:
             raise InputError(f'debias is {self.debias!r}, expected "exact", "reference" or None')
+        every = to_whole(self.batch_dependency, "batch_dependency", 1, 1 << 62)
+        object.__setattr__(self, "batch_dependency", every)
+
+    def __repr__(self) -> str:
+        """All options; a dependency of 1 is left out, as it was before there was one."""
+        names = ["num_neighbors", "expand", "layer_dependency", "debias"]
+        names += ["batch_dependency"] if self.batch_dependency > 1 else []
+        return f"Labor({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
     @property
     def layer_sizes(self) -> Sequence[int]:
@@ -81,6 +95,10 @@ class Labor(FusedSampler):
     def key_layer(self, layer: int) -> int:
         """The layer whose random numbers a layer uses."""
         return 0 if self.layer_dependency else layer
+
+    def key_batch(self, batch: int) -> int:
+        """The minibatch whose random numbers a minibatch uses."""
+        return batch // self.batch_dependency
 
     def sample(self, p: Rows) -> Picks:
         """Picks entries whose column has a number below the limit of the row."""
@@ -113,6 +131,8 @@ class Labor(FusedSampler):
         def make(graph: Graph) -> Kernel:
             fanouts, once = list(self.num_neighbors), self.expand == "once"
             rule = (fanouts, once, self.layer_dependency, _DEBIAS.index(self.debias))
-            return _core.labor_kernel(graph.indptr, graph.indices, *rule, graph.edge_weight)
+            return _core.labor_kernel(
+                graph.indptr, graph.indices, *rule, graph.edge_weight, self.batch_dependency
+            )
 
         return self._kept.get(graph, make)

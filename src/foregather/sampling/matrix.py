@@ -92,6 +92,13 @@ class MatrixSampler(Sampler):
         """
         return layer
 
+    def key_batch(self, batch: int) -> int:
+        """The minibatch whose random keys a minibatch uses.
+
+        By default its own, so minibatches are independent.
+        """
+        return batch
+
     # ---- the verbs -----------------------------------------------------------------------------
 
     def norm(self, p: Rows) -> Any:
@@ -138,7 +145,9 @@ class MatrixSampler(Sampler):
         layers: list[LayerGraph] = []
         for layer in range(self.num_layers if nodes else 0):
             keys = np.empty(len(nodes), np.uint64)
-            _core.layer_keys(seed & (2**64 - 1), epoch, first_batch, self.key_layer(layer), keys)
+            for place in range(len(nodes)):
+                key = (self.key_batch(first_batch + place), self.key_layer(layer))
+                _core.layer_keys(seed & (2**64 - 1), epoch, *key, keys[place : place + 1])
             p = multiply(graph, nodes, begin, keys, layer, threads)
             made = self.extract(p, checked_picks(p, self.sample(p)))
             layers.append(made)

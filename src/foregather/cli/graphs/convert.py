@@ -10,7 +10,8 @@ import tyro
 
 from foregather.cli.graphs.timed import described
 from foregather.cli.graphs.typed_info import made_links, show_converted
-from foregather.errors import InputError
+from foregather.errors import ForegatherError, InputError
+from foregather.graph.order import Order, reorder
 from foregather.units import format_bytes, format_count, parse_count
 
 __all__ = ["Convert"]
@@ -54,6 +55,9 @@ class Convert:
     header: Literal["auto", "yes", "no"] = "auto"
     """Whether the first line of an edge list is a header; auto detects it, and refuses a line that
     could be an edge as well."""
+    order: Order = "ids"
+    """How feature rows lie in their file, so that training from disk reads less: communities, bfs,
+    rcm, metis, hot, hot+communities, ...; ids: by node id. See foregather plan --orders."""
     features: Path | None = None
     """A .npy or .npz with the node features; those of the source are left out."""
     splits: bool = True
@@ -136,7 +140,7 @@ class Convert:
             strict=self.strict,
             skip_columns=self.skip_columns,
         )
-        return convert(
+        made = convert(
             source,
             self.dst,
             memory=self.memory,
@@ -150,6 +154,26 @@ class Convert:
             overwrite=self.overwrite,
             threads=self.threads,
         )
+        return made if self.order == "ids" else self._in_order(made)
+
+    def _in_order(self, made: dict[str, Any]) -> dict[str, Any]:
+        if "relations" in made:
+            raise InputError(
+                f"--order is for graphs of one node type; {self.dst.name} was converted without it"
+            )
+        try:
+            reorder(
+                self.dst,
+                self.dst,
+                self.order,
+                memory=self.memory,
+                overwrite=True,
+                threads=self.threads,
+            )
+        except ForegatherError as error:
+            text = f"{error}; {self.dst.name} was converted, without order {self.order}"
+            raise type(error)(text) from error
+        return {**made, "order": self.order}
 
     def _table(self) -> Any:
         from foregather.graph.convert import NodeFile
@@ -236,6 +260,8 @@ class Convert:
                 lines.append(f"  {format_count(facts[key])} {words}")
         if "features" in facts:
             lines.append("  " + _features(facts["features"]))
+        if "order" in facts:
+            lines.append(f"  feature rows in order {facts['order']}")
         if "labels" in facts:
             kind, classes = facts["labels"]["kind"], facts["labels"]["num_classes"]
             what = "numbers, not classes" if classes is None else f"{classes} classes"

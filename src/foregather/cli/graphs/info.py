@@ -95,6 +95,7 @@ def _node_lines(facts: dict[str, Any]) -> list[str]:
         lines.append(
             f"  features     {features['width']} x {features['dtype']}, "
             f"{format_bytes(features['row_bytes'])} per row"
+            + (f", rows in order {features['order']}" if "order" in features else "")
         )
     if labels is not None:
         classes = "" if labels["num_classes"] is None else f"{labels['num_classes']} classes, "

@@ -84,7 +84,8 @@ def run(
     layers: list[LayerGraph] = []
     none = np.empty(0, dtype)
     for layer in range(sampler.num_layers):
-        keys = layer_keys(seed, epoch, batches, sampler.key_layer(layer))
+        keyed = [sampler.key_batch(batch) for batch in batches]
+        keys = layer_keys(seed, epoch, keyed, sampler.key_layer(layer))
         front = Frontier(layer, nodes, begin, keys) if nodes else _Nobody(layer, none)
         made = expand_layer(front)
         layers.append(made)

@@ -91,6 +91,7 @@ def verify(graph: GraphValue | str | os.PathLike[str], threads: int = 0) -> Repo
         size, chunks, blocks = check_files(graph.path, read_meta(graph.path), threads)
     check_indptr(graph)
     _check_edges(graph, threads)
+    _check_places(graph)
     _check_labels(graph)
     negative = _check_weights(graph)
     for name, ids in graph.splits.items():
@@ -139,6 +140,26 @@ def _check_edges(graph: GraphValue, threads: int) -> None:
                     f"position {edge}"
                 )
             bar.advance(len(piece.indices) - piece.skip)
+
+
+def _check_places(graph: GraphValue) -> None:
+    places = None if graph.features is None else graph.features.places
+    if places is None:
+        return
+    taken = np.zeros(graph.num_nodes, np.bool_)
+    for start, piece in row_pieces(places):
+        bad = _core.check_ids(np.ascontiguousarray(piece), graph.num_nodes)
+        if bad >= 0:
+            raise FormatError(
+                f"places.npy holds {int(piece[bad])} for node {start + bad}, expected a row from 0 "
+                f"to {graph.num_nodes - 1}"
+            )
+        taken[piece] = True
+    if not taken.all():
+        raise FormatError(
+            f"places.npy gives row {int(np.argmin(taken))} to no node, so another row has two; the "
+            "folder is damaged, reorder it again"
+        )
 
 
 def _check_labels(graph: GraphValue) -> None:

@@ -140,7 +140,10 @@ def _places(meta: Meta, arrays: dict[str, Array]) -> Array | None:
         return None
     if "places" not in arrays or "features" not in arrays:
         raise InputError("its feature rows are in an order, but features or places are not there")
-    return arrays.pop("places")
+    places, rows = arrays.pop("places"), len(arrays["features"])
+    if len(places) != rows:
+        raise InputError(f"there are {len(places)} places for {rows} feature rows")
+    return places
 
 
 def _open_links(meta: Meta, arrays: dict[str, Array]) -> dict[str, Links]:

@@ -5,6 +5,6 @@ are, and `places` says which row of the file is whose.
 """
 
 from foregather.graph.order.find import ORDERS, Order, find_order
-from foregather.graph.order.reorder import reorder
+from foregather.graph.order.rewrite import reorder
 
 __all__ = ["ORDERS", "Order", "find_order", "reorder"]

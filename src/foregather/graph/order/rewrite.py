@@ -1,4 +1,4 @@
-"""reorder: writes a graph folder whose feature rows lie in an order.
+"""rewrite: writes a graph folder whose feature rows lie in an order.
 
 All other arrays are copied as they are, so nodes keep their ids and samples their bits. The new
 folder appears complete or not at all, and the old one is read only; it may be replaced by the new
@@ -157,17 +157,17 @@ class _Mover:
 
 
 def _write(descriptor: int, rows: Array, at: int) -> None:
-    view = memoryview(np.ascontiguousarray(rows)).cast("B")
+    view = np.ascontiguousarray(rows).reshape(-1).view(np.uint8)
     while len(view):
-        done = os.pwrite(descriptor, view, at)
+        done = os.pwrite(descriptor, view.data, at)
         view, at = view[done:], at + done
 
 
 def _read(descriptor: int, count: int, like: Array, at: int) -> Array:
     made = np.empty((count, *like.shape[1:]), like.dtype)
-    view = memoryview(made).cast("B")
+    view = made.reshape(-1).view(np.uint8)
     while len(view):
-        done = os.preadv(descriptor, [view], at)
+        done = os.preadv(descriptor, [view.data], at)
         if done == 0:
             raise OSError("the scratch file ends early")
         view, at = view[done:], at + done
