@@ -7,6 +7,7 @@ loop that was left early it starts empty.
 
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import replace as replaced
 from typing import Any
 
@@ -25,6 +26,7 @@ from foregather.loader.prefetch import Feed
 from foregather.loader.seeds import Seeds
 from foregather.observe.calibration import Calibration, load_calibration
 from foregather.plan import Choice, choose
+from foregather.plan.candidate import Candidate
 from foregather.plan.choice import Caching
 from foregather.plan.cost import ASSUMED_DISK, PlanCost
 from foregather.plan.planner import BulkPlanner, Planner, PlanSummary
@@ -63,6 +65,8 @@ class OutOfCore:
         # totals of the plans of the current (or last) epoch, and their predicted cost
         self._announced: tuple[PlanSummary, PlanCost] | None = None
         self._before: dict[str, Any] = {}  # the counters at its start
+        #: What the storage modes were predicted to cost when this one was chosen, by mode.
+        self.considered: Mapping[str, Candidate] = {}
 
     @property
     def layout(self) -> Layout:
