@@ -163,8 +163,8 @@ def _cheapest(ask: _Ask) -> OutOfCore:
         count = max(2, min(_PLANNED, _PLANNED_ROWS // rows))
         costs = {storage: predict(one, ask.maker, count) for storage, one in made.items()}
     chosen = min(made, key=lambda storage: costs[storage].seconds if costs else 0.0)
-    for storage, one in made.items():
-        if storage != chosen and one.topology is not None:
+    for name, one in made.items():
+        if name != chosen and one.topology is not None:
             one.topology.close()
     made[chosen].considered = costs
     return made[chosen]
@@ -183,7 +183,11 @@ def _lay_out(ask: _Ask, storage: Storage) -> OutOfCore:
 def _lay_out_at(ask: _Ask, storage: Storage, place: Place) -> OutOfCore:
     """Lays out one mode with the neighbour lists in their place."""
     maker, memory, graph = ask.maker, ask.memory, ask.maker.graph
-    topology, size, share = None, *((None, 0) if place == "disk" else ask.in_memory)
+    topology: DiskTopology | None = None
+    size: BatchSize | None = None
+    share = 0
+    if place != "disk":
+        size, share = ask.in_memory
     if place == "memory":
         share += topology_bytes(graph)
     held = graph.features.nbytes if graph.features and storage == "topology" else 0
