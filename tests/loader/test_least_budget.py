@@ -1,4 +1,4 @@
-"""The announced minimum of a budget is the minimum: it runs, and one byte less is refused with it."""
+"""The announced minimum of a budget is the minimum: it runs, one byte less is refused with it."""
 
 import pytest
 import torch

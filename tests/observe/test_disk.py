@@ -22,7 +22,9 @@ from foregather.observe.disk import (
     calibration_path,
     find_calibration,
     first_backend,
+    implausible,
     load_calibration,
+    repaired,
 )
 
 SMALL = {"seconds": 0.3, "size": 32 << 20}
@@ -253,3 +255,37 @@ def test_no_buffer():
             aligned_buffer(nbytes)
     with pytest.raises(MemoryError):
         aligned_buffer(1 << 60)
+
+
+def rates_of(**iops):
+    return [BlockRate(int(name[1:]) << 10, value, 64) for name, value in iops.items()]
+
+
+def test_rates_that_no_disk_has_are_found():
+    assert implausible(rates_of(k4=110e3, k8=9.5e3, k32=45e3)) == [1]  # 8 KiB is part of 32 KiB
+    assert implausible(rates_of(k4=110e3, k8=100e3, k32=45e3, k256=2e3)) == [3]  # a tenth in bytes
+    assert implausible(rates_of(k4=500, k8=500, k32=500, k256=500)) == []  # throttled requests
+    assert implausible(rates_of(k4=8e4, k8=4e4, k32=1e4, k256=1.2e3)) == []  # throttled bytes
+
+
+def test_what_stays_implausible_is_replaced_and_noted():
+    rates, notes = repaired(rates_of(k4=110e3, k8=9.5e3, k32=45e3))
+    assert [rate.iops for rate in rates] == [110e3, 45e3, 45e3]
+    assert len(notes) == 1 and "9,500 reads/s of 8 KiB" in notes[0] and "idle" in notes[0]
+    assert implausible(rates) == []
+    assert repaired(rates) == (tuple(rates), [])
+
+
+def test_an_implausible_rate_is_measured_again(tmp_path, monkeypatch):
+    """Something else used the disk during the first tests of 8 KiB."""
+    asked = []
+
+    def rate(self, block, depth, seconds):
+        asked.append(block)
+        return 1e3 if block == 8192 and asked.count(8192) <= 2 else 1e9 / block
+
+    monkeypatch.setattr(disk._Bench, "rate", rate)
+    found = calibrate(tmp_path, **SMALL)
+    assert found.rates[1].iops == 1e9 / 8192 and asked.count(8192) == 4  # two depths, twice
+    assert asked.count(4096) == 3  # two depths, and the latency
+    assert not any("implausible" in note for note in found.notes)

@@ -125,9 +125,7 @@ def test_the_priced_bound_is_close_to_the_optimum():
         rows, slots = int(rng.integers(6, 13)), int(rng.integers(1, 4))
         bulk = random_bulk(rng, rows, int(rng.integers(4, 9)), 4)
         best = fewest_blocks([batch.tolist() for batch in bulk], slots, 4, rows)
-        priced = _core.priced_bound(
-            geometry(rows, 1024, 4096), bulk, slots, np.empty(0, np.uint32)
-        )
+        priced = _core.priced_bound(geometry(rows, 1024, 4096), bulk, slots, np.empty(0, np.uint32))
         assert priced <= best
         shares.append(priced / max(1, best))
     assert np.mean(shares) > 0.9

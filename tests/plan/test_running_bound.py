@@ -83,7 +83,9 @@ def test_it_equals_the_bound_of_the_whole_trace(slots):
         g = geometry(200, 512, 4096)
         trace = random_trace(rng, 200, 5)
         planner = _core.Planner(g, slots)
-        assert sum(planner.plan(bulk).block_bound for bulk in trace) == trace_bound(trace, g, slots)[1]
+        assert (
+            sum(planner.plan(bulk).block_bound for bulk in trace) == trace_bound(trace, g, slots)[1]
+        )
 
 
 def test_more_steps_than_it_remembers_only_lower_it():

@@ -199,13 +199,15 @@ class Plan:
             "ratio: blocks read / the fewest any policy could read with this memory; s/batch: "
             "predicted disk seconds"
         )
+        from foregather.loader.memory.ways import heading
+
         for point in facts["points"]:
-            head = f"memory {format_bytes(point['memory'])}:"
-            lines += ["", f"{head:<48}{'bytes':>9} {'seconds':>10} {'peak':>9}"]
+            lines += ["", f"memory {format_bytes(point['memory'])}:", heading()]
             lines += [way["line"] for way in point["ways"]]
         lines.append(
-            "bytes and disk seconds are per epoch (in memory: read once); peak is without the "
-            "interpreter, torch and the model"
+            "the choice has the fewest seconds of an epoch: work (sampling and planning, measured "
+            "here) + disk (predicted); bytes are per epoch (in memory: read once, which no epoch "
+            "repeats); peak is without the interpreter, torch and the model"
         )
         if self.orders:
             from foregather.cli.plan_orders import show_orders
@@ -223,10 +225,12 @@ def _cells(point: dict[str, Any]) -> str:
         return "everything fits: nothing is read from disk during training"
     if "requests" not in point:
         return f"{point['topology']:>9} no feature rows are read"
+    bound = point["block_bound"]
+    ratio = "" if bound < 0 else f"{point['blocks'] / max(1, bound):.2f}"  # none where repacked
     return (
         f"{point['topology']:>9} {point['hits'] / max(1, point['rows']):>6.0%} "
         f"{format_count(point['requests']):>10} {format_bytes(point['bytes']):>10} "
-        f"{point['blocks'] / max(1, point['block_bound']):>6.2f} "
+        f"{ratio:>6} "
         f"{point['seconds'] / max(1, point['batches']):>8.3f}"
     )
 

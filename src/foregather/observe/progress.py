@@ -1,7 +1,9 @@
 """Progress: one bar with an ETA for every long piece of work.
 
 Bars go to stderr, appear only when stderr is a terminal (so logs and pipes stay clean), and are
-silenced altogether inside `quiet()`.
+silenced altogether inside `quiet()`. What may take hours says in a log what it says on a terminal:
+with `lines=True` it writes a line every 30 seconds where stderr is not a terminal, also while
+nothing advances.
 """
 
 import contextlib
@@ -9,6 +11,7 @@ import functools
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any
@@ -54,23 +57,82 @@ def write_above(text: str) -> None:
 
 
 class Progress:
-    """A bar over `total` units ("edges", "rows", "B"); `total=None` when it is unknown."""
+    """A bar over `total` units ("edges", "rows", "B"); `total=None` when it is unknown.
 
-    def __init__(self, what: str, total: int | None, unit: str) -> None:
+    Args:
+        what: what is done.
+        total: units of it.
+        unit: their name.
+        lines: write a line every `EVERY` seconds where stderr is no terminal.
+    """
+
+    def __init__(self, what: str, total: int | None, unit: str, lines: bool = False) -> None:
         disable = True if _quiet.get() or os.environ.get("FOREGATHER_QUIET") else None
         self._bar = bars()(
             total=total, desc=what, unit=unit, unit_scale=True, disable=disable, leave=False
         )
+        logs = lines and disable is None and not sys.stderr.isatty()
+        self._lines = _Lines(what, total, unit) if logs else None
 
     def advance(self, amount: int) -> None:
         """Counts `amount` more units as done."""
         self._bar.update(amount)
+        if self._lines is not None:
+            self._lines.done += amount
 
     def __enter__(self) -> "Progress":
         return self
 
     def __exit__(self, *_: object) -> None:
         self._bar.close()
+        if self._lines is not None:
+            self._lines.stop()
+
+
+#: Seconds between two lines of a log.
+EVERY = 30.0
+
+
+class _Lines:
+    """Writes how far something is, from a thread of its own: what hangs must not be silent."""
+
+    def __init__(self, what: str, total: int | None, unit: str) -> None:
+        self._what, self._total, self._unit = what, total, unit
+        self.done = 0
+        self._told = 0  # units at the last line
+        self._begun = time.monotonic()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="foregather-lines", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._ended.wait(EVERY):
+            with contextlib.suppress(OSError, ValueError):  # a closed log ends no training
+                print(self.line(time.monotonic() - self._begun), file=sys.stderr, flush=True)
+
+    def line(self, seconds: float) -> str:
+        """How far it is after this many seconds."""
+        done, of = self.done, "" if self._total is None else f"/{self._total:,}"
+        parts = [f"{self._what}: {done:,}{of} {self._unit} in {_clock(seconds)}"]
+        if done == self._told:
+            parts.append(f"none in the last {EVERY:.0f} s")
+        if done:
+            rate = done / max(seconds, 1e-9)
+            parts.append(f"{rate:.3g}/s")
+            if self._total is not None:
+                parts.append(f"{_clock(max(0, self._total - done) / rate)} left")
+        self._told = done
+        return ", ".join(parts)
+
+    def stop(self) -> None:
+        """No more lines."""
+        self._ended.set()
+        self._thread.join()
+
+
+def _clock(seconds: float) -> str:
+    whole = int(seconds)
+    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
 def peak_memory() -> int:

@@ -7,7 +7,7 @@ says so.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,15 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.observe.calibration import BlockRate, Calibration
 
-__all__ = ["ASSUMED_DISK", "PlanCost", "best_depth", "plan_cost", "repack_cost", "request_seconds"]
+__all__ = [
+    "ASSUMED_DISK",
+    "PlanCost",
+    "best_depth",
+    "plan_cost",
+    "repack_cost",
+    "request_seconds",
+    "slowed",
+]
 
 #: The figures assumed for a disk that was never measured with `foregather doctor`.
 ASSUMED_DISK = Calibration(
@@ -92,6 +100,28 @@ def repack_cost(repack: _core.RepackPlan, disk: Calibration) -> PlanCost:
     return PlanCost(
         len(swept) + len(back) + writes, int(swept.sum()) + int(back.sum()) + written, seconds
     )
+
+
+def slowed(disk: Calibration, block_bytes: int, iops: float, smaller: bool = True) -> Calibration:
+    """The calibration of a disk that did only `iops` requests per second of about this size.
+
+    Larger blocks are supposed to do no better, and no worse than they were measured: whether
+    requests or bytes are short is known once one was tried. Smaller ones are as much slower, but
+    not slower than this size; unless `smaller` is False, since they were tried already.
+    """
+    at = min(disk.rates, key=lambda rate: abs(np.log2(rate.block_bytes / block_bytes)))
+    if iops >= at.iops:
+        return disk
+    factor = iops / at.iops
+
+    def corrected(rate: BlockRate) -> float:
+        if rate.block_bytes >= at.block_bytes:
+            return min(rate.iops, iops)
+        return max(iops, rate.iops * factor) if smaller else rate.iops
+
+    rates = tuple(replace(rate, iops=corrected(rate)) for rate in disk.rates)
+    note = f"{iops:,.0f} requests/s of about {block_bytes >> 10} KiB in this run"
+    return replace(disk, rates=rates, notes=(*disk.notes, note))
 
 
 def best_depth(block_bytes: int, disk: Calibration) -> int:

@@ -15,6 +15,7 @@ from foregather.loader.batch_recipe import BatchRecipe, Dealt
 from foregather.loader.lookahead import bulks_with_lookahead
 from foregather.loader.memory.layout import Layout
 from foregather.loader.prefetch import ahead
+from foregather.observe.progress import write_above
 from foregather.observe.trace import span
 from foregather.plan.planner import BulkPlanner
 from foregather.sampling.bulk import Bulk
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DiskRun", "Lent"]
 
+_SLOW = 10.0  # seconds waited for the disk before anything is said
 _SOON = 2  # the next plan is queued this many steps before the end of a bulk, so reads never stop
 
 
@@ -82,6 +84,7 @@ class DiskRun:
         self._epoch, self._first = epoch, first
         self._lent: Lent | None = None
         self._cancelled = False
+        self._warned = False
 
     def cancel(self) -> None:
         """Ends the sweep of a run that is left early.
@@ -141,12 +144,25 @@ class DiskRun:
                 if features is not None:
                     with span("gather"):
                         rows = features.step(scratch.rows(len(sample.node)))
+                    self._warn()
                 with span("assemble"):
                     batch = maker.assembler.batch(sample, *dealt, rows)
                 _check(lent.layout, batch.nbytes, scratch.nbytes)
                 yield maker.finish(batch, dealt)
                 del batch, rows
             current = upcoming if asked else self._queue_next(features, source)
+
+    def _warn(self) -> None:
+        """Says once that reading takes far longer than predicted."""
+        if self._warned or (found := self._disk.overdue(_SLOW)) is None:
+            return
+        self._warned, (cost, waiting) = True, found
+        write_above(
+            f"warning: the disk did {cost.requests / waiting:,.0f} reads/s of "
+            f"{cost.bytes // cost.requests >> 10} KiB, and batches waited {waiting:.0f} s for it, "
+            f"although {cost.seconds:.1f} s were predicted; the next epoch reads in other blocks "
+            "if that helps; run foregather doctor on the graph's folder to measure the disk again"
+        )
 
     @staticmethod
     def _queue_next(

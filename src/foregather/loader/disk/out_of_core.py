@@ -7,7 +7,7 @@ loop that was left early it starts empty.
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace as replaced
 from typing import Any
 
@@ -26,8 +26,9 @@ from foregather.loader.prefetch import Feed
 from foregather.loader.seeds import Seeds
 from foregather.observe.calibration import Calibration, load_calibration
 from foregather.plan import Choice, choose
+from foregather.plan.candidate import Candidate
 from foregather.plan.choice import Caching
-from foregather.plan.cost import ASSUMED_DISK, PlanCost
+from foregather.plan.cost import ASSUMED_DISK, PlanCost, slowed
 from foregather.plan.planner import BulkPlanner, Planner, PlanSummary
 from foregather.plan.repack import RepackPlanner
 from foregather.sampling.bulk import Bulk
@@ -35,6 +36,9 @@ from foregather.sampling.disk import DiskTopology
 from foregather.units import format_bytes
 
 __all__ = ["OutOfCore"]
+
+
+_OVERDUE = 3.0  # times the predicted seconds: from there on the disk is slower than was measured
 
 
 class OutOfCore:
@@ -56,6 +60,9 @@ class OutOfCore:
     ) -> None:
         self.topology = topology
         self._file = file
+        self._base = layout  # before a way of reading was chosen
+        self._waited: tuple[PlanCost, float] | None = None  # by the last epoch, if for too long
+        self._slowed: Calibration | None = None  # what this run measured, where that was slower
         self._backend: str | None = None  # how feature rows are read, once that is known
         self._process = os.getpid()
         # set together: a run must never see one without the other
@@ -64,6 +71,8 @@ class OutOfCore:
         # totals of the plans of the current (or last) epoch, and their predicted cost
         self._announced: tuple[PlanSummary, PlanCost] | None = None
         self._before: dict[str, Any] = {}  # the counters at its start
+        #: What the storage modes were predicted to cost when this one was chosen, by mode.
+        self.considered: Mapping[str, Candidate] = {}
 
     @property
     def layout(self) -> Layout:
@@ -128,6 +137,8 @@ class OutOfCore:
         parts = [self.layout.summary()]
         if self.choice is not None:
             parts.append(self.choice.explain())
+        if self._slowed is not None:
+            parts.append(f"the disk was slower than predicted: {self._slowed.notes[-1]}")
         if self._announced is not None:
             summary, predicted = self._announced
             parts.append(summary.explain())
@@ -164,7 +175,7 @@ class OutOfCore:
         """Lends the executor to one run; it must be taken back before the next."""
         self._announced = None
         kept = self._lent
-        if kept is None or not kept.idle:
+        if kept is None or not kept.idle or self._chooses_anew(kept, maker, epoch, first):
             self.close()
             kept = self._make(maker, epoch, first)
         kept.idle = False
@@ -174,12 +185,57 @@ class OutOfCore:
         self._lent = kept
         return kept
 
+    def _chooses_anew(self, kept: Lent, maker: BatchRecipe, epoch: int, first: int) -> bool:
+        """Chooses again, if the last epoch waited far longer than predicted; whether it differs.
+
+        Batches do not depend on the way of reading. A changed one begins with an empty cache.
+        """
+        if self._waited is None or kept.features is None:
+            return False
+        cost, waiting = self._waited
+        self._waited = None
+        seen = self._slowed or self.disk
+        each, first_time = cost.bytes // max(1, cost.requests), self._slowed is None
+        found = slowed(seen, each, cost.requests / waiting, smaller=first_time)
+        if found is seen:
+            return False
+        self._slowed = found
+        before, self._decided = self._decided, (self._base, None)
+        self.decide(maker, epoch, first)
+        return self._differs(before)
+
+    def _differs(self, before: tuple[Layout, Choice | None]) -> bool:
+        """Whether the choice is another than before; if not, the former layout stays."""
+        now, old = self._decided[0], before[0]
+        if (now.caching, now.block, now.gap) != (old.caching, old.block, old.gap):
+            return True
+        self._decided = (old, self._decided[1])
+        return False
+
     def take_back(self, lent: Lent, clean: bool) -> None:
         """Keeps it for the next run if all plans were executed; otherwise closes it."""
         if clean:
             lent.idle = True
+            self._waited = self.overdue(0.0)
             return
         lent.close()  # kept: its counters are still needed
+
+    def overdue(self, least: float) -> tuple[PlanCost, float] | None:
+        """What was read in this epoch and the seconds waited for it, if far more than predicted.
+
+        Args:
+            least: fewer seconds of waiting are none.
+        """
+        if self._features is None or self._announced is None:
+            return None
+        now = self._features.counters()
+        done = {
+            name: now[name] - self._before.get(name, 0) for name in ("requests", "bytes", "waiting")
+        }
+        cost = PlanCost(done["requests"], done["bytes"], self._announced[1].seconds)
+        if cost.requests == 0 or done["waiting"] <= max(least, _OVERDUE * cost.seconds):
+            return None
+        return cost, float(done["waiting"])
 
     def count(self, summary: PlanSummary, cost: PlanCost) -> None:
         """Adds a plan's totals to those of the epoch."""
@@ -215,7 +271,9 @@ class OutOfCore:
 
     @property
     def disk(self) -> Calibration:
-        """The calibration of the features' disk."""
+        """The calibration of the features' disk, corrected by what this run measured."""
+        if self._slowed is not None:
+            return self._slowed
         found = None if self._file is None else load_calibration(self._file.path.parent)
         return found or ASSUMED_DISK
 
@@ -233,7 +291,7 @@ class OutOfCore:
         if self._file is None or self.choice is not None or first >= len(maker.seeds):
             return
         bulk, _ = self.sample(maker, epoch, first, self.layout.bulk)
-        disk = load_calibration(self._file.path.parent)
+        disk = self._slowed or load_calibration(self._file.path.parent)
         geometry, slots = self._file.geometry(), self.layout.num_slots
         swept = self._with_sweep(self._file)
         choice = choose(

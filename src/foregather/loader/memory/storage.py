@@ -2,8 +2,8 @@
 
 If everything fits in memory, it stays there and nothing is read after the first epoch. Otherwise
 each mode that fits (feature rows on disk, neighbour lists on disk, both) is planned for some
-batches, and the one with the fewest predicted seconds of disk time per epoch is chosen. No feature
-row is read for that.
+batches, and the one with the fewest predicted seconds per epoch is chosen: those of sampling and
+planning, which are measured, and those of the disk. No feature row is read for that.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from foregather.gather.feature_file import FeatureFile
 from foregather.loader.batch_recipe import BatchRecipe
 from foregather.loader.batches.edge_rows import edge_share, least_edges
 from foregather.loader.disk.out_of_core import OutOfCore
-from foregather.loader.disk.predict import predict
+from foregather.loader.disk.predict import EpochCost, predict
 from foregather.loader.memory.budget import Budget, Need, choose_bulk, count_threads, table_bytes
 from foregather.loader.memory.division import refusal, reserved
 from foregather.loader.memory.layout import (
@@ -148,24 +148,26 @@ def _cheapest(ask: _Ask) -> OutOfCore:
     On ties, the one with fewer parts on disk.
     """
     ways: tuple[Storage, ...] = ("features", "topology", "disk")
-    made: list[tuple[float, OutOfCore]] = []
+    made: dict[str, OutOfCore] = {}
     refused: list[BudgetError] = []
     for storage in ways:
         try:
-            made.append((0.0, _lay_out(ask, storage)))
+            made[storage] = _lay_out(ask, storage)
         except BudgetError as error:
             refused.append(error)
     if not made:
         raise min(refused, key=lambda error: error.least or float("inf"))
+    costs: dict[str, EpochCost] = {}
     if len(made) > 1:
-        rows = max(1, *(one.layout.rows for _, one in made))
+        rows = max(1, *(one.layout.rows for one in made.values()))
         count = max(2, min(_PLANNED, _PLANNED_ROWS // rows))
-        made = [(predict(one, ask.maker, count).seconds, one) for _, one in made]
-    _, best = min(made, key=lambda pair: pair[0])
-    for _, one in made:
-        if one is not best and one.topology is not None:
+        costs = {storage: predict(one, ask.maker, count) for storage, one in made.items()}
+    chosen = min(made, key=lambda storage: costs[storage].seconds if costs else 0.0)
+    for name, one in made.items():
+        if name != chosen and one.topology is not None:
             one.topology.close()
-    return best
+    made[chosen].considered = costs
+    return made[chosen]
 
 
 def _lay_out(ask: _Ask, storage: Storage) -> OutOfCore:
@@ -181,7 +183,11 @@ def _lay_out(ask: _Ask, storage: Storage) -> OutOfCore:
 def _lay_out_at(ask: _Ask, storage: Storage, place: Place) -> OutOfCore:
     """Lays out one mode with the neighbour lists in their place."""
     maker, memory, graph = ask.maker, ask.memory, ask.maker.graph
-    topology, size, share = None, *((None, 0) if place == "disk" else ask.in_memory)
+    topology: DiskTopology | None = None
+    size: BatchSize | None = None
+    share = 0
+    if place != "disk":
+        size, share = ask.in_memory
     if place == "memory":
         share += topology_bytes(graph)
     held = graph.features.nbytes if graph.features and storage == "topology" else 0

@@ -10,13 +10,14 @@ from typing import Any
 
 from foregather.errors import BudgetError, InputError
 from foregather.loader.disk.out_of_core import OutOfCore
-from foregather.loader.disk.predict import disk_of, predict
+from foregather.loader.disk.predict import EpochCost, disk_of, predict, sampling_seconds
 from foregather.loader.loader import Loader
 from foregather.loader.memory.layout import held_bytes
 from foregather.plan.candidate import Candidate, Column, ranked, row
+from foregather.plan.candidate import heading as table_heading
 from foregather.units import format_bytes
 
-__all__ = ["StorageCandidate", "compare_measured", "prospects"]
+__all__ = ["StorageCandidate", "compare_measured", "heading", "prospects"]
 
 _WAYS = {
     "memory": "everything in memory",
@@ -27,11 +28,12 @@ _WAYS = {
 
 
 @dataclass(frozen=True)
-class StorageCandidate(Candidate):
+class StorageCandidate(EpochCost):
     """One way to store a graph under a budget; if it is refused, nothing is predicted.
 
-    Bytes are those read in an epoch (for everything in memory, once), seconds those of the disk,
-    and memory does not count the interpreter, torch and the model.
+    Bytes are those read in an epoch (for everything in memory, once); seconds, which decide, are
+    those of an epoch: sampling and planning (`work`) and the disk (`disk`; what is read once is
+    left out); memory does not count the interpreter, torch and the model.
 
     Attributes:
         storage: as the Loader's argument.
@@ -43,7 +45,7 @@ class StorageCandidate(Candidate):
 
     def facts(self) -> dict[str, Any]:
         """What is predicted, for a report."""
-        names = ("storage", "chosen", "bytes", "seconds")
+        names = ("storage", "chosen", "bytes", "seconds", "disk", "work")
         made = {name: getattr(self, name) for name in names}
         return {**made, "peak": self.memory, "requests": self.requests, "error": self.refused}
 
@@ -55,7 +57,9 @@ class StorageCandidate(Candidate):
 _COLUMNS: tuple[Column[StorageCandidate], ...] = (
     Column("way", "<34", lambda one: _WAYS[one.storage]),
     Column("bytes", ">9", lambda one: format_bytes(one.bytes), foretold=True),
-    Column("seconds", ">10", lambda one: f"{one.seconds:.2f} s", foretold=True),
+    Column("work", ">9", lambda one: f"{one.work:.2f} s", foretold=True),
+    Column("disk", ">9", lambda one: f"{one.disk:.2f} s", foretold=True),
+    Column("seconds", ">9", lambda one: f"{one.seconds:.2f} s", foretold=True),
     Column("peak", ">9", lambda one: format_bytes(one.memory), foretold=True),
 )
 
@@ -68,32 +72,50 @@ def prospects(make: Callable[..., Loader], memory: int, batches: int) -> list[St
         memory: the budget.
         batches: batches planned to predict an epoch; 0 plans all.
     """
-    found = [_candidate(make, memory, storage, batches) for storage in _WAYS]
-    chosen = _chosen(make, memory)
+    chosen, known = _chosen(make, memory)
+    found = [_candidate(make, memory, storage, batches, known) for storage in _WAYS]
+    least = found[0].work  # sampling lists from disk takes no less than sampling them in memory
+    found = [
+        replace(one, work=max(one.work, least), seconds=max(one.work, least) + one.disk)
+        for one in found
+    ]
     marked = ranked(replace(one, chosen=one.storage == chosen) for one in found)
     return sorted(marked, key=lambda one: not one.chosen)
 
 
-def _chosen(make: Callable[..., Loader], memory: int) -> str:
+def heading() -> str:
+    """The heading of the lines."""
+    return " " * 13 + table_heading(_COLUMNS)
+
+
+def _chosen(make: Callable[..., Loader], memory: int) -> tuple[str, Mapping[str, Candidate]]:
+    """The mode that a Loader takes, and what it based that on."""
     try:
         loader = make(memory=memory, storage="auto")
     except BudgetError:
-        return ""
-    layout = loader.layout
+        return "", {}
+    layout, source = loader.layout, loader._source
     loader.close()
     if layout is None:
-        return "memory"
+        return "memory", {}
+    known = source.considered if isinstance(source, OutOfCore) else {}
     if layout.topology != "disk":
-        return "features"
-    return "disk" if layout.features == "disk" else "topology"
+        return "features", known
+    return "disk" if layout.features == "disk" else "topology", known
 
 
 def _candidate(
-    make: Callable[..., Loader], memory: int, storage: str, batches: int
+    make: Callable[..., Loader],
+    memory: int,
+    storage: str,
+    batches: int,
+    known: Mapping[str, Candidate],
 ) -> StorageCandidate:
+    if storage in known:
+        return StorageCandidate(storage, **vars(known[storage]))
     try:
         if storage == "memory":
-            return _in_memory(make, memory)
+            return _in_memory(make, memory, batches)
         loader = make(memory=memory, storage=storage)
     except BudgetError as error:
         least = "" if error.least is None else f"needs {format_bytes(error.least)}"
@@ -108,7 +130,7 @@ def _candidate(
         loader.close()
 
 
-def _in_memory(make: Callable[..., Loader], memory: int) -> StorageCandidate:
+def _in_memory(make: Callable[..., Loader], memory: int, batches: int) -> StorageCandidate:
     """The prediction for a graph that is read once and stays in memory."""
     loader = make(memory=None, storage="memory")
     held = held_bytes(loader.graph, loader._maker.assembler.edge_attr)
@@ -117,8 +139,10 @@ def _in_memory(make: Callable[..., Loader], memory: int) -> StorageCandidate:
     loader = make(memory=memory - held, storage="memory")
     budget = loader._maker.budget
     beside = 0 if budget is None else budget.need.least(loader.bulk)
-    seconds = held / disk_of(loader._maker).sequential_read
-    return StorageCandidate("memory", seconds=seconds, bytes=held, memory=held + beside)
+    seconds = sampling_seconds(loader._maker, batches or None)
+    return StorageCandidate(
+        "memory", seconds=seconds, work=seconds, bytes=held, memory=held + beside
+    )
 
 
 def compare_measured(loader: Loader, record: Mapping[str, Any]) -> str:

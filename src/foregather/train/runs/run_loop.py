@@ -72,6 +72,8 @@ def conduct(run: Run) -> Record:
     """
     settings, trainer, together = run.settings, run.trainer, run.together
     trainer.begin()
+    if text := trainer.outlook():
+        run.say(text)
     watch = settings.watch if together.first else WatchSettings(False, False, False)
     with (
         _Signals() as signals,

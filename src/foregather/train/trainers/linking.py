@@ -307,6 +307,10 @@ class LinkTrainer(ResumableEpochs):
         found = super().evaluate()
         return found | {"scored": self._scored} if found else {}
 
+    def outlook(self) -> str:
+        """Nothing is read from disk by a plan that could be foretold."""
+        return ""
+
     def explain(self, record: Record) -> str:
         """Nothing was predicted."""
         return ""

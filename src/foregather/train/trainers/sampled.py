@@ -12,6 +12,7 @@ from torch import nn
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.graph.loops import has_loops
+from foregather.loader.disk.outlook import outlook
 from foregather.loader.loader import Loader
 from foregather.loader.memory.ways import compare_measured
 from foregather.loader.source import MemorySource
@@ -256,6 +257,10 @@ class SampledTrainer(ResumableEpochs):
     def evaluates(self) -> str:
         """How validation is computed: exactly, where the sampler chooses its nodes itself."""
         return "exact" if self.sampler.draws_seeds else self.settings.train.evaluate
+
+    def outlook(self) -> str:
+        """The layout of the budget, and what an epoch is predicted to read."""
+        return outlook(self.training.loader)
 
     def explain(self, record: Record) -> str:
         """After the first epoch, what was predicted and what was measured."""

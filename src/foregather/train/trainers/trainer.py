@@ -113,6 +113,9 @@ class Trainer(EpochRunner, Protocol):
     def final_scores(self) -> Record:
         """Scores by split of the best weights, how they were computed, and other facts."""
 
+    def outlook(self) -> str:
+        """What is known before the first epoch: layout and predicted reads; may be empty."""
+
     def explain(self, record: Record) -> str:
         """Compares predicted with measured figures of an epoch, as text; may be empty."""
 
@@ -154,7 +157,7 @@ def run_epochs(
         after_epoch: called with the record of each epoch, which it may extend.
     """
     left = max(0, epochs - runner.epochs_done()) * runner.steps()
-    with Progress("training", left, runner.unit) as bar:
+    with Progress("training", left, runner.unit, lines=True) as bar:
         while runner.epochs_done() < epochs:
             if patience and epochs_without_gain(runner.history, runner.metric) >= patience:
                 break

@@ -290,6 +290,10 @@ class TypedTrainer(ResumableEpochs):
         """Nothing is read from disk beside epochs."""
         return {}
 
+    def outlook(self) -> str:
+        """Nothing is read from disk by a plan that could be foretold."""
+        return ""
+
     def explain(self, record: Record) -> str:
         """Nothing was predicted."""
         return ""
