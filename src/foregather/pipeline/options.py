@@ -69,7 +69,10 @@ class Runtime:
 
     Attributes:
         recompute: "none" keeps what the backward pass needs; "dense" recomputes dense parts and
-            keeps aggregation outputs; "all" keeps nothing but layer inputs.
+            keeps aggregation outputs; "all" keeps nothing but layer inputs. "segments" keeps the
+            inputs of some layers, so that a layer is recomputed once and the most that is held is
+            the least; "disk" keeps inputs of layers in a file. These two are for exact epochs on
+            one rank, on a CPU.
         boundary: "bfloat16" halves the bytes between stages, with rounding; None sends rows as
             they are. One stage sends none.
         initial_again: rerun the dense layers that give a skip tensor on each stage instead of
@@ -87,7 +90,7 @@ class Runtime:
             None means as many as there are ways.
     """
 
-    recompute: Literal["none", "dense", "all"] = "none"
+    recompute: Literal["none", "dense", "all", "segments", "disk"] = "none"
     boundary: Literal["bfloat16"] | None = None
     initial_again: bool = False
     cuts: Sequence[int] | None = None
@@ -102,10 +105,14 @@ class Runtime:
             raise InputError(f"ways is {self.ways}, expected at least 1 rank per stage")
         if self.split not in ("nodes", "columns"):
             raise InputError(f"split is {self.split!r}, expected nodes or columns")
-        if self.split == "columns" and self.recompute == "all":
-            raise InputError("recompute is 'all' with split 'columns', expected none or dense")
-        if self.recompute not in ("none", "dense", "all"):
-            raise InputError(f"recompute is {self.recompute!r}, expected none, dense or all")
+        if self.recompute not in ("none", "dense", "all", "segments", "disk"):
+            raise InputError(
+                f"recompute is {self.recompute!r}, expected none, dense, all, segments or disk"
+            )
+        if self.split == "columns" and self.recompute not in ("none", "dense"):
+            raise InputError(
+                f"recompute is {self.recompute!r} with split 'columns', expected none or dense"
+            )
         if self.boundary not in (None, "bfloat16"):
             raise InputError(f"boundary is {self.boundary!r}, expected None or 'bfloat16'")
         if not self.timeout > 0:

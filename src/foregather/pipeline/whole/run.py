@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from foregather.nn import list_kernels as kernels
 from foregather.pipeline.passes.stage import Stage
 from foregather.pipeline.whole.adjacency import Adjacency
+from foregather.pipeline.whole.costs import measure
 from foregather.pipeline.whole.draws import MixedDraws
 from foregather.pipeline.whole.pieces import Pieces, usual_pieces
-from foregather.pipeline.whole.stretches import Stretch
+from foregather.pipeline.whole.stretches import Stretch, shortest_of
 from foregather.pipeline.whole.whole_pass import WholePass
 
 __all__ = ["WholeRun", "whole_run"]
@@ -54,6 +55,9 @@ class WholeRun:
         count = len(program.segments) - program.reads_features
         if self._stage.runtime.recompute in ("none", "dense"):
             return [Stretch(0, count, True)]
+        if self._stage.runtime.recompute == "segments":
+            self.measured = measure(self._stage)
+            return shortest_of(self.measured.segments, len(self.pieces))[1]
         return [Stretch(n, n + 1, n + 1 == count) for n in range(count)]
 
 
