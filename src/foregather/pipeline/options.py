@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any, Literal
 
 from foregather.errors import InputError
+from foregather.units import parse_size
 
 __all__ = ["Meter", "Mode", "Runtime", "Techniques"]
 
@@ -73,6 +75,10 @@ class Runtime:
             inputs of some layers, so that a layer is recomputed once and the most that is held is
             the least; "disk" keeps inputs of layers in a file. These two are for exact epochs on
             one rank, on a CPU.
+        memory: bytes that the whole process may use, such as "4GB"; what to keep, to recompute
+            and to write to a file is then chosen, so leave `recompute` out. On one rank and a CPU,
+            with mode "exact".
+        scratch: the folder of that file, on a disk; None means that of temporary files.
         boundary: "bfloat16" halves the bytes between stages, with rounding; None sends rows as
             they are. One stage sends none.
         initial_again: rerun the dense layers that give a skip tensor on each stage instead of
@@ -91,6 +97,8 @@ class Runtime:
     """
 
     recompute: Literal["none", "dense", "all", "segments", "disk"] = "none"
+    memory: str | int | None = None
+    scratch: str | PathLike[str] | None = None
     boundary: Literal["bfloat16"] | None = None
     initial_again: bool = False
     cuts: Sequence[int] | None = None
@@ -113,7 +121,28 @@ class Runtime:
             raise InputError(
                 f"recompute is {self.recompute!r} with split 'columns', expected none or dense"
             )
+        if self.memory is not None and self.recompute != "none":
+            raise InputError(
+                f"memory is {self.memory!r} and recompute is {self.recompute!r}; give one of them: "
+                "a budget decides what is recomputed"
+            )
+        if self.memory is not None:
+            parse_size(self.memory)
         if self.boundary not in (None, "bfloat16"):
             raise InputError(f"boundary is {self.boundary!r}, expected None or 'bfloat16'")
         if not self.timeout > 0:
             raise InputError(f"timeout is {self.timeout}, expected a number of seconds above 0")
+
+    def check_mode(self, mode: Mode) -> None:
+        """Refuses what only exact epochs can do.
+
+        Raises:
+            InputError: a budget, or recomputation in segments or from a file, in another mode.
+        """
+        if mode == "exact" or (self.memory is None and self.recompute not in ("segments", "disk")):
+            return
+        asked = f"recompute is {self.recompute!r}" if self.memory is None else "memory is given"
+        raise InputError(
+            f"{asked} with mode {mode!r}, expected mode 'exact'; choose it, or set recompute to "
+            "'all'"
+        )

@@ -19,11 +19,13 @@ class Stretch:
         first: its first segment.
         last: one past its last segment.
         kept: whether everything the backward pass needs is kept.
+        spilled: whether its input waits in a file.
     """
 
     first: int
     last: int
     kept: bool
+    spilled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
