@@ -144,6 +144,7 @@ class FullGraph:
             raise InputError(f"mode is {mode!r}, expected exact, bounded or fast")
         runtime = _with_abreast(runtime or Runtime(), others)
         _check_stale(mode, techniques, meter)
+        runtime.check_mode(mode)
         self.mode: Mode = mode
         self.meter = meter or Meter(every=10 if mode == "bounded" else 0)
         self.layers = as_layers(layers)

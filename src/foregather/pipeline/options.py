@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any, Literal
 
 from foregather.errors import InputError
+from foregather.units import parse_size
 
 __all__ = ["Meter", "Mode", "Runtime", "Techniques"]
 
@@ -69,7 +71,14 @@ class Runtime:
 
     Attributes:
         recompute: "none" keeps what the backward pass needs; "dense" recomputes dense parts and
-            keeps aggregation outputs; "all" keeps nothing but layer inputs.
+            keeps aggregation outputs; "all" keeps nothing but layer inputs. "segments" keeps the
+            inputs of some layers, so that a layer is recomputed once and the most that is held is
+            the least; "disk" keeps inputs of layers in a file. These two are for exact epochs on
+            one rank, on a CPU.
+        memory: bytes that the whole process may use, such as "4GB"; what to keep, to recompute
+            and to write to a file is then chosen, so leave `recompute` out. On one rank and a CPU,
+            with mode "exact".
+        scratch: the folder of that file, on a disk; None means that of temporary files.
         boundary: "bfloat16" halves the bytes between stages, with rounding; None sends rows as
             they are. One stage sends none.
         initial_again: rerun the dense layers that give a skip tensor on each stage instead of
@@ -87,7 +96,9 @@ class Runtime:
             None means as many as there are ways.
     """
 
-    recompute: Literal["none", "dense", "all"] = "none"
+    recompute: Literal["none", "dense", "all", "segments", "disk"] = "none"
+    memory: str | int | None = None
+    scratch: str | PathLike[str] | None = None
     boundary: Literal["bfloat16"] | None = None
     initial_again: bool = False
     cuts: Sequence[int] | None = None
@@ -102,11 +113,36 @@ class Runtime:
             raise InputError(f"ways is {self.ways}, expected at least 1 rank per stage")
         if self.split not in ("nodes", "columns"):
             raise InputError(f"split is {self.split!r}, expected nodes or columns")
-        if self.split == "columns" and self.recompute == "all":
-            raise InputError("recompute is 'all' with split 'columns', expected none or dense")
-        if self.recompute not in ("none", "dense", "all"):
-            raise InputError(f"recompute is {self.recompute!r}, expected none, dense or all")
+        if self.recompute not in ("none", "dense", "all", "segments", "disk"):
+            raise InputError(
+                f"recompute is {self.recompute!r}, expected none, dense, all, segments or disk"
+            )
+        if self.split == "columns" and self.recompute not in ("none", "dense"):
+            raise InputError(
+                f"recompute is {self.recompute!r} with split 'columns', expected none or dense"
+            )
+        if self.memory is not None and self.recompute != "none":
+            raise InputError(
+                f"memory is {self.memory!r} and recompute is {self.recompute!r}; give one of them: "
+                "a budget decides what is recomputed"
+            )
+        if self.memory is not None:
+            parse_size(self.memory)
         if self.boundary not in (None, "bfloat16"):
             raise InputError(f"boundary is {self.boundary!r}, expected None or 'bfloat16'")
         if not self.timeout > 0:
             raise InputError(f"timeout is {self.timeout}, expected a number of seconds above 0")
+
+    def check_mode(self, mode: Mode) -> None:
+        """Refuses what only exact epochs can do.
+
+        Raises:
+            InputError: a budget, or recomputation in segments or from a file, in another mode.
+        """
+        if mode == "exact" or (self.memory is None and self.recompute not in ("segments", "disk")):
+            return
+        asked = f"recompute is {self.recompute!r}" if self.memory is None else "memory is given"
+        raise InputError(
+            f"{asked} with mode {mode!r}, expected mode 'exact'; choose it, or set recompute to "
+            "'all'"
+        )

@@ -5,7 +5,9 @@ degrees of the whole graph, so that a chunk computes what the whole graph would.
 """
 
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -65,6 +67,23 @@ class LocalGraph:
         return LocalGraph(self.count, self.others, self.owner, none, none, none)
 
 
+class _Made(Sequence[LocalGraph]):
+    """The chunks' edges, made when they are first asked for."""
+
+    def __init__(self, make: Callable[[int], LocalGraph], count: int) -> None:
+        self._make = make
+        self._known: list[LocalGraph | None] = [None] * count
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __getitem__(self, chunk: Any) -> Any:
+        found = self._known[chunk]
+        if found is None:
+            found = self._known[chunk] = self._make(chunk)
+        return found
+
+
 class Topology:
     """The chunks of a graph with their edges; weights are computed on first use.
 
@@ -89,11 +108,11 @@ class Topology:
         self.dtype = dtype
         self.device = device
         self._mine = range(len(chunks)) if mine is None else mine
-        self.locals = [
-            self._local(c) if c in self._mine else self._local(c).sources()
-            for c in range(len(chunks))
-        ]
+        self.locals = _Made(self._kept_of, len(chunks))
         self._degree: dict[str, Values] = {}
+
+    def _kept_of(self, chunk: int) -> LocalGraph:
+        return self._local(chunk) if chunk in self._mine else self._local(chunk).sources()
 
     def _local(self, chunk: int) -> LocalGraph:
         graph, chunks = self.graph, self.chunks

@@ -5,6 +5,7 @@ follow in a buffer, ascending. Both ways know which rows cross between them, so 
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +40,6 @@ class Reach:
         takes: for each tick and way, positions of the other way's rows that are read here.
         counts: rows [tick, giver, reader] that one way reads from another.
         crossing: rows that cross between ways, in total: alpha_G N.
-        others: for each own chunk, positions of the rows it reads from other chunks.
     """
 
     def __init__(self, topology: Topology, way: int = 0, ways: int = 1) -> None:
@@ -55,9 +55,14 @@ class Reach:
         self.held = self.own + self._outside.size
         self.counts = self._count(reads)
         self.crossing = int(self.counts.sum())
-        self.others = {c: self._others(topology.locals[c].others) for c in self.mine}
+        self._topology = topology
         self.gives = [self._of_tick(tick, reads, True) for tick in range(chunks.ticks)]
         self.takes = [self._of_tick(tick, reads, False) for tick in range(chunks.ticks)]
+
+    @cached_property
+    def others(self) -> dict[int, Tensor]:
+        """For each own chunk, positions of the rows it reads from other chunks."""
+        return {c: self._others(self._topology.locals[c].others) for c in self.mine}
 
     def span(self, chunk: int) -> slice:
         """Positions of an own chunk."""
@@ -79,9 +84,9 @@ class Reach:
         """Returns what a way reads from the others."""
         chunks = own_chunks(len(topology.chunks), way, self.ways)
         first, last = self._bounds[chunks.start], self._bounds[chunks.stop]
-        sets = [topology.locals[c].others.cpu().numpy() for c in chunks]
         numbers: Ids = np.empty(0, np.int64)
         if self.ways > 1:
+            sets = [topology.locals[c].others.cpu().numpy() for c in chunks]
             numbers = np.unique(np.concatenate(sets))
         outside: Ids = numbers[(numbers < first) | (numbers >= last)]
         return outside

@@ -96,6 +96,11 @@ class Adjacency:
         self._dtype = kernels.sum_dtype(dtype)
         self._known: dict[str, Lists] = {}
 
+    @property
+    def norms(self) -> tuple[str, ...]:
+        """The norms whose lists were made."""
+        return tuple(self._known)
+
     def lists(self, norm: str) -> Lists:
         """The lists of a norm.
 

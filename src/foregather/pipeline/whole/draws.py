@@ -7,6 +7,7 @@ for chunks one by one.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -23,48 +24,53 @@ class MixedDraws(Exception):
     """A layer draws numbers that cannot be drawn for several chunks in one call."""
 
 
-class Draws(TorchFunctionMode):
+class Draws:
     """Inside, each chunk of a piece draws its own numbers.
 
+    Dropout of our own layers always does. That of torch does if `watch` is set: it costs a look at
+    every call, so it is only asked for once something was drawn that was not expected.
+
     Args:
-        key: from the place of a chunk in the piece to the key of its numbers.
-        spans: their rows in the piece.
+        key: from a layer's number and the place of a chunk in the piece to the key of its numbers.
+        spans: rows of the chunks in the piece.
+        watch: look for dropout of torch.
     """
 
-    def __init__(self, key: Callable[[int], int], spans: Sequence[slice]) -> None:
-        super().__init__()
+    def __init__(
+        self, key: Callable[[int, int], int], spans: Sequence[slice], watch: bool = False
+    ) -> None:
         self._key, self._spans = key, spans
         self._states: dict[int, Tensor] = {}
+        self._number = 0
         self._before: Tensor | None = None
-        self._by: Any = None
+        self._inside = ExitStack()
+        self._watch = watch
         self.others = False  # rows of other chunks are in play
 
+    @property
+    def _one(self) -> bool:
+        return len(self._spans) == 1  # then the generator serves whatever is drawn
+
+    def turn(self, number: int) -> None:
+        """Begins the numbers of a layer."""
+        self._number, self._states, self.others = number, {}, False
+        if self._one:
+            torch.default_generator.manual_seed(self._key(number, 0))
+
     def __enter__(self) -> "Draws":
-        if len(self._spans) == 1:  # the generator serves whatever is drawn
-            torch.default_generator.manual_seed(self._key(0))
-            return self
-        self._before = torch.default_generator.get_state()
-        self._by = draw_by(self.draw_rows)
-        self._by.__enter__()
-        super().__enter__()
+        if not self._one:
+            self._before = torch.default_generator.get_state()
+            self._inside.enter_context(draw_by(self.draw_rows))
+            if self._watch:
+                self._inside.enter_context(_Watch(self._dropout))
         return self
 
     def __exit__(self, *error: Any) -> None:
-        if len(self._spans) == 1:
+        self._inside.close()
+        if self._one or error[0] is not None:
             return
-        super().__exit__(*error)
-        self._by.__exit__(*error)
-        same = torch.equal(torch.default_generator.get_state(), self._before)
-        if error[0] is None and not same:
+        if not torch.equal(torch.default_generator.get_state(), self._before):
             raise MixedDraws
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        if func is not functional.dropout:
-            return func(*args, **kwargs)
-        return self._dropout(func, *args, **kwargs)
 
     def _dropout(
         self, func: Any, x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
@@ -91,7 +97,7 @@ class Draws(TorchFunctionMode):
                 if number in self._states:
                     generator.set_state(self._states[number])
                 else:
-                    generator.manual_seed(self._key(number))
+                    generator.manual_seed(self._key(self._number, number))
                 out[span] = draw(x[span])
                 self._states[number] = generator.get_state()
         generator.set_state(before)
@@ -99,12 +105,13 @@ class Draws(TorchFunctionMode):
 
     def resumable(self, part: Callable[..., Tensor]) -> Callable[..., Tensor]:
         """Returns `part` so that it draws the same whenever it is run again."""
-        if len(self._spans) == 1:
+        if self._one:
             return part
-        begin = dict(self._states)
+        number, begin = self._number, dict(self._states)
 
         def again(*values: Tensor) -> Tensor:
-            inner = Draws(self._key, self._spans)
+            inner = Draws(self._key, self._spans, self._watch)
+            inner.turn(number)
             inner._states = dict(begin)
             with inner:
                 out = part(*values)
@@ -112,3 +119,17 @@ class Draws(TorchFunctionMode):
             return out
 
         return again
+
+
+class _Watch(TorchFunctionMode):
+    """Hands calls of torch's dropout to another function."""
+
+    def __init__(self, dropout: Callable[..., Tensor]) -> None:
+        super().__init__()
+        self._dropout = dropout
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is functional.dropout:
+            return self._dropout(func, *args, **kwargs)
+        return func(*args, **kwargs)

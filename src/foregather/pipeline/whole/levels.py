@@ -23,8 +23,14 @@ class Store(Protocol):
     def put(self, piece: int, rows: Tensor) -> Tensor:
         """Stores the rows of a piece; returns them as they can be read from now on."""
 
+    def add(self, piece: int, rows: Tensor) -> None:
+        """Adds to the rows of a piece."""
+
     def get(self, piece: int) -> Tensor:
         """The rows of a piece."""
+
+    def take(self, piece: int) -> Tensor:
+        """The rows of a piece, which nobody reads again."""
 
     def free(self) -> None:
         """Forgets all rows."""
@@ -85,8 +91,14 @@ class Held:
 class Adjoint:
     """Gradients of a level: of its rows, and of its messages if they are not the rows."""
 
-    x: Held
-    message: Held | None
+    x: Store
+    message: Store | None
+
+    def free(self) -> None:
+        """Forgets all rows."""
+        self.x.free()
+        if self.message is not None:
+            self.message.free()
 
 
 @dataclass(slots=True)
@@ -95,6 +107,7 @@ class Level:
 
     Attributes:
         x: rows; None in front of the first segment, which starts from features.
+        spilled: the same rows in a file, where they are held for a while only.
         message: messages, if they are not the rows themselves.
         features: feature rows of all nodes, while they are aggregated.
         edges: what layers that look at edges themselves read and push to, by pieces.
@@ -102,6 +115,7 @@ class Level:
     """
 
     x: Store | None = None
+    spilled: Store | None = None
     message: Held | None = None
     features: Tensor | None = None
     edges: Rows | None = None

@@ -1,66 +1,98 @@
 """run: chooses pieces and stretches of a run on one rank, and runs its exact epochs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 
+from foregather.errors import InputError
 from foregather.nn import list_kernels as kernels
 from foregather.pipeline.passes.stage import Stage
 from foregather.pipeline.whole.adjacency import Adjacency
+from foregather.pipeline.whole.budget import Choice, choose, file_bytes, scratch_folder
 from foregather.pipeline.whole.draws import MixedDraws
-from foregather.pipeline.whole.pieces import Pieces, usual_pieces
-from foregather.pipeline.whole.stretches import Stretch
+from foregather.pipeline.whole.pieces import Pieces
+from foregather.pipeline.whole.scratch import Scratch
 from foregather.pipeline.whole.whole_pass import WholePass
+from foregather.units import format_number
 
 __all__ = ["WholeRun", "whole_run"]
 
 
+@dataclass(slots=True)
 class WholeRun:
     """What the exact epochs of one rank share.
 
-    Args:
-        stage: the only stage.
-
     Attributes:
+        stage: the only stage.
+        adjacency: all edges.
+        choice: what is kept, run again and written to a file.
         pieces: how the nodes are cut.
-        stretches: of all segments.
+        scratch: the file, if there is one.
     """
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-        place = stage.topology
-        self._adjacency = Adjacency(place.graph, stage.chunks, place.dtype)
-        self.pieces = Pieces(stage, self._count())
-        self.stretches = self._plan()
+    stage: Stage
+    adjacency: Adjacency
+    choice: Choice
+    pieces: Pieces
+    scratch: Scratch | None = None
+    _watch_dropout: bool = False
 
     def run(self, carry_out: Callable[[WholePass], float], epoch: int) -> float:
         """Runs an exact epoch; returns the loss."""
-        try:
-            return carry_out(self._pass(epoch))
-        except MixedDraws:  # chunk by chunk, then, from now on
-            self.pieces = Pieces(self._stage, len(self._stage.chunks))
-            return carry_out(self._pass(epoch))
+        while True:
+            try:
+                return carry_out(self._pass(epoch))
+            except MixedDraws:
+                if self._watch_dropout:  # chunk by chunk, then, from now on
+                    self.pieces = Pieces(self.stage, len(self.stage.chunks))
+                    self._open()
+                self._watch_dropout = True
 
     def _pass(self, epoch: int) -> WholePass:
-        return WholePass(self._stage, self._adjacency, self.pieces, self.stretches, epoch)
+        return WholePass(
+            self.stage,
+            self.adjacency,
+            self.pieces,
+            self.choice.stretches,
+            epoch,
+            self._watch_dropout,
+            self.scratch,
+            self.choice.spill_adjoints,
+        )
 
-    def _count(self) -> int:
-        stage = self._stage
-        if stage.runtime.recompute in ("none", "dense"):
-            return 1
-        widths = stage.widths
-        return usual_pieces(stage.chunks.order.size, max(widths.x[1:]), len(stage.chunks))
+    def _open(self) -> None:
+        """Reserves the file, if one is needed."""
+        size = file_bytes(self.choice, self.pieces)
+        if self.scratch is not None:
+            self.scratch.close()
+        self.scratch = Scratch(scratch_folder(self.stage.runtime), size) if size else None
 
-    def _plan(self) -> Sequence[Stretch]:
-        program = self._stage.program
-        count = len(program.segments) - program.reads_features
-        if self._stage.runtime.recompute in ("none", "dense"):
-            return [Stretch(0, count, True)]
-        return [Stretch(n, n + 1, n + 1 == count) for n in range(count)]
+    def explain(self) -> str:
+        """What is kept, run again and written, in one line."""
+        return self.choice.explain(len(self.pieces), 0 if self.scratch is None else self.scratch.size)
 
 
 def whole_run(stage: Stage) -> WholeRun | None:
-    """Returns how exact epochs are run on one rank; None for several ranks, or not on a CPU."""
-    place = stage.topology
+    """Returns how exact epochs are run on one rank; None for several ranks, or not on a CPU.
+
+    Raises:
+        InputError: the memory is too little for one chunk of one layer, or what is asked for is
+            only there for one rank on a CPU.
+        StorageError: the file cannot be made.
+    """
+    place, runtime = stage.topology, stage.runtime
     alone = stage.link.peers == 1 and stage.whole is None
     if not alone or place.device.type != "cpu" or place.dtype not in kernels.NUMBERS:
+        if runtime.memory is not None or runtime.recompute in ("segments", "disk"):
+            asked = f"recompute is {runtime.recompute!r}"
+            if runtime.memory is not None:
+                asked = f"memory is {runtime.memory!r}"
+            raise InputError(
+                f"{asked} with {format_number(stage.link.peers, 'rank')} on {place.device.type}, "
+                "expected one rank on a CPU; leave it out, or set recompute to 'all'"
+            )
         return None
-    return WholeRun(stage)
+    adjacency = Adjacency(place.graph, stage.chunks, place.dtype)
+    choice, pieces = choose(stage, adjacency)
+    made = WholeRun(stage, adjacency, choice, pieces)
+    made._open()
+    return made

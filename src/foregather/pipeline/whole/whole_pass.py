@@ -20,9 +20,10 @@ from foregather.pipeline.passes.stage import Stage, Values
 from foregather.pipeline.planning.schedule import Task, draw_key
 from foregather.pipeline.whole.adjacency import Adjacency
 from foregather.pipeline.whole.draws import Draws
-from foregather.pipeline.whole.levels import Adjoint, Held, Level
+from foregather.pipeline.whole.levels import Adjoint, Held, Level, Store
 from foregather.pipeline.whole.near import PieceNear
 from foregather.pipeline.whole.pieces import Pieces
+from foregather.pipeline.whole.scratch import Scratch, Spilled
 from foregather.pipeline.whole.stretches import Stretch
 
 __all__ = ["WholePass"]
@@ -67,6 +68,9 @@ class WholePass:
         pieces: how the nodes are cut.
         stretches: of all segments, in order.
         epoch: for random numbers.
+        watch_dropout: whether layers may call dropout of torch.
+        scratch: the file of stretches whose input waits there.
+        spill_adjoints: whether gradients of rows wait there too.
 
     Attributes:
         tasks: what the engine has it do.
@@ -79,7 +83,13 @@ class WholePass:
         pieces: Pieces,
         stretches: Sequence[Stretch],
         epoch: int,
+        watch_dropout: bool = False,
+        scratch: Scratch | None = None,
+        spill_adjoints: bool = False,
     ) -> None:
+        self._scratch, self._spill_adjoints = scratch, spill_adjoints
+        self._spilled = {one.first for one in stretches if one.spilled and one.first}
+        self._watch_dropout = watch_dropout
         self._stage, self._adjacency, self._pieces = stage, adjacency, pieces
         self._stretches, self._epoch = stretches, epoch
         program = stage.program
@@ -123,8 +133,9 @@ class WholePass:
                 continue
             if level.message is not None:
                 level.message.free()
-            if number > stretch.first and level.x is not None:
-                level.x.free()
+            if level.x is not None and level.x is not level.spilled:
+                if number > stretch.first or level.spilled is not None:
+                    level.x.free()
 
     def _run(self, number: int, piece: int, grad: bool, store: bool = True) -> _Kept:
         """Runs a piece through a segment; stores its rows in front of the next one."""
@@ -204,8 +215,14 @@ class WholePass:
         if number + 1 == len(self._segments):
             return
         level = self._levels[number + 1]
+        if number + 1 in self._spilled and self._watch:
+            level.spilled = level.spilled or self._disk()
+            level.spilled.put(piece, out.x)
+            if out.message is not None:  # rows of others are not read
+                level.x = level.spilled
         level.x = level.x or Held(self._pieces)
-        _share(saved, out.x, level.x.put(piece, out.x))
+        if level.x is not level.spilled:
+            _share(saved, out.x, level.x.put(piece, out.x))
         if out.message is not None:
             level.message = level.message or Held(self._pieces)
             _share(saved, out.message, level.message.put(piece, out.message))
@@ -239,13 +256,16 @@ class WholePass:
         """Makes the messages in front of a segment again, from its rows."""
         level = self._levels[number]
         if level.message is None:
+            if level.spilled is not None and level.x is not None:
+                for piece in range(len(self._pieces)):
+                    level.x.put(piece, level.spilled.get(piece))
             return
         assert level.x is not None
         op = self._segments[number - 1][-1]
         for piece in range(len(self._pieces)):
-            with torch.no_grad():
+            with torch.no_grad(), self._draws(piece) as draws:
                 values = Values(level.x.get(piece))
-                self._step(op, piece, values, level)
+                self._step(op, piece, values, level, draws)
             assert values.message is not None
             level.message.put(piece, values.message)
 
@@ -272,11 +292,13 @@ class WholePass:
         """Room for gradients of a level: that of the next one, whose pieces are read in step."""
         free = [] if before is None else [h for h in (before.x, before.message) if h is not None]
 
-        def room(like: Tensor | None) -> Held | None:
+        def room(like: Tensor | None) -> Store | None:
             if like is None:
                 return None
+            if self._spill_adjoints:
+                return self._disk()
             for held in free:
-                if held.rows is not None and held.rows.shape[1:] == like.shape[1:]:
+                if isinstance(held, Held) and held.rows is not None and held.rows.shape[1:] == like.shape[1:]:
                     free.remove(held)
                     return Held(self._pieces, None if self._pieces.one else held.rows)
             return Held(self._pieces)
@@ -287,7 +309,9 @@ class WholePass:
 
     def _settle(self, number: int) -> None:
         """Frees what is behind a segment, and adds what its sums and edges give to its rows."""
-        self._adjoints.pop(number + 1, None)
+        behind = self._adjoints.pop(number + 1, None)
+        if behind is not None and self._spill_adjoints:
+            behind.free()
         if number + 1 < len(self._levels):
             self._levels[number + 1] = Level()
         level, adjoint = self._levels[number], self._adjoints.get(number)
@@ -301,12 +325,18 @@ class WholePass:
                 held.add(piece, lists.gradient(sums.full, span))
         level.sums = {}
         if level.edges is not None and level.edges.adjoint is not None:
-            held.full.add_(level.edges.adjoint)
+            for piece, span in enumerate(self._pieces.spans):
+                held.add(piece, level.edges.adjoint[span])
         level.edges = None
-        if level.x is not None:
-            level.x.free()
+        for store in (level.x, level.spilled):
+            if store is not None:
+                store.free()
         if level.message is not None:
             level.message.free()
+
+    def _disk(self) -> Spilled:
+        assert self._scratch is not None
+        return Spilled(self._scratch, self._pieces)
 
     def _message_gradient(self, number: int, piece: int) -> Tensor:
         message = self._adjoints[number].message
@@ -323,24 +353,31 @@ class WholePass:
 
     def _steps(self, number: int, piece: int, given: Values) -> Values:
         now = Values(given.x, given.message, dict(given.skips))
-        for op in self._segments[number]:
-            self._step(op, piece, now, self._levels[number])
+        with self._draws(piece) as draws:
+            for op in self._segments[number]:
+                self._step(op, piece, now, self._levels[number], draws)
         return now
 
-    def _step(self, op: Op, piece: int, now: Values, level: Level) -> None:
+    def _draws(self, piece: int) -> Draws:
+        inner, seed = self._pieces.inner[piece], self._stage.seed
+
+        def key(number: int, place: int) -> int:
+            return draw_key(seed, self._epoch, number, inner[place][0])
+
+        return Draws(key, [span for _, span in inner], self._watch_dropout)
+
+    def _step(self, op: Op, piece: int, now: Values, level: Level, draws: Draws) -> None:
         layer: GraphLayer = self._stage.layers[op.layer]
-        inner = self._pieces.inner[piece]
-        where = (self._stage.seed, self._epoch, 2 * op.layer + (op.kind == "message"))
-        with Draws(lambda n: draw_key(*where, inner[n][0]), [s for _, s in inner]) as draws:
-            if op.kind == "message":
-                now.message = layer.message(now.x)
-                return
-            near = None
-            if layer.aggregates:
-                own = now.x if now.message is None else now.message
-                dense = self._stage.runtime.recompute == "dense"
-                near = PieceNear(self._adjacency, self._pieces, piece, level, own, draws, dense)
-            now.x = layer.update(now.x, near, **{name: now.skips[name] for name in layer.needs})
+        draws.turn(2 * op.layer + (op.kind == "message"))
+        if op.kind == "message":
+            now.message = layer.message(now.x)
+            return
+        near = None
+        if layer.aggregates:
+            own = now.x if now.message is None else now.message
+            dense = self._stage.runtime.recompute == "dense"
+            near = PieceNear(self._adjacency, self._pieces, piece, level, own, draws, dense)
+        now.x = layer.update(now.x, near, **{name: now.skips[name] for name in layer.needs})
         now.message = None
         if layer.gives:
             now.skips[layer.gives] = now.x
@@ -355,9 +392,11 @@ def _share(saved: Sequence[_Saved], rows: Tensor, stored: Tensor) -> None:
                 one.value = stored
 
 
-def _apart(gradient: Tensor, room: Adjoint, held: Held, piece: int) -> Tensor:
+def _apart(gradient: Tensor, room: Adjoint, held: Store, piece: int) -> Tensor:
     """A gradient, copied if it lies in room that is about to be written by another."""
-    rooms = [one.rows for one in (room.x, room.message) if one is not None]
+    if not isinstance(held, Held):
+        return gradient
+    rooms = [one.rows for one in (room.x, room.message) if isinstance(one, Held)]
     start = gradient.untyped_storage().data_ptr()
     if all(rows is None or rows.untyped_storage().data_ptr() != start for rows in rooms):
         return gradient

@@ -1,0 +1,223 @@
+"""budget: chooses what is kept, run again and written to a file, so that memory suffices.
+
+Without a budget this is what `Runtime(recompute=...)` says. With one, what costs the least time is
+chosen: everything kept; some stretches run again; inputs of layers in a file; gradients of rows
+there too. A budget is for the whole process: what it has already counts.
+"""
+
+import ctypes
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from foregather.errors import InputError
+from foregather.observe.disk import MEMORY_FILESYSTEMS
+from foregather.observe.machine import describe_place
+from foregather.pipeline.options import Runtime
+from foregather.pipeline.passes.stage import Stage
+from foregather.pipeline.whole.adjacency import Adjacency
+from foregather.pipeline.whole.costs import Measured, measure
+from foregather.pipeline.whole.pieces import Pieces, usual_pieces
+from foregather.pipeline.whole.scratch import padded_bytes
+from foregather.pipeline.whole.stretches import (
+    SegmentCost,
+    Stretch,
+    cheapest,
+    shortest_of,
+    stretch_bytes,
+)
+from foregather.units import format_bytes, parse_size
+
+__all__ = ["Choice", "choose", "file_bytes", "scratch_folder"]
+
+_MALLOC_MMAP_THRESHOLD = -3  # of mallopt
+_BLOCK = 4 << 20  # blocks from here on are given back at once, so that no holes stay
+_SPARE = 48 << 20  # what torch and Python allocate beside rows
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What an epoch keeps.
+
+    Attributes:
+        stretches: of all segments.
+        spill_adjoints: whether gradients of rows wait in the file.
+        costs: of the segments, if they were measured.
+        most: bytes held at most beside the graph and what the process had; 0 if not measured.
+    """
+
+    stretches: tuple[Stretch, ...]
+    spill_adjoints: bool = False
+    costs: tuple[SegmentCost, ...] = ()
+    most: int = 0
+
+    def explain(self, pieces: int, size: int) -> str:
+        """What is kept, run again and written, in one line."""
+        count = self.stretches[-1].last
+        again = sum(one.last - one.first for one in self.stretches if not one.kept)
+        told = f"{count - again} of {count} segments kept, {again} run again, {pieces} pieces"
+        if size:
+            told += f", {format_bytes(size)} in a file"
+        return f"{told}; {format_bytes(self.most)} at most" if self.most else told
+
+
+def choose(stage: Stage, adjacency: Adjacency) -> tuple[Choice, Pieces]:
+    """Chooses what is kept, and how the nodes are cut.
+
+    Raises:
+        InputError: the memory is too little for one chunk of one layer.
+    """
+    runtime, program = stage.runtime, stage.program
+    count = len(program.segments) - program.reads_features
+    everything = (Stretch(0, count, True),)
+    if runtime.memory is None and runtime.recompute in ("none", "dense"):
+        return Choice(everything), Pieces(stage, 1)
+    chunks = len(stage.chunks)
+    usual = usual_pieces(stage.chunks.order.size, max(stage.widths.x[1:]), chunks)
+    if runtime.memory is None and runtime.recompute == "all":
+        return Choice(_single(count, False)), Pieces(stage, usual)
+    found = measure(stage)
+    if runtime.memory is None:
+        pieces = Pieces(stage, usual)
+        need = _Need(found, len(pieces))
+        if runtime.recompute == "disk":
+            single = _single(count, True)
+            return Choice(single, False, found.segments, need.spilled(False)), pieces
+        least, stretches = shortest_of(found.segments, len(pieces))
+        return Choice(tuple(stretches), False, found.segments, int(least) + need.base), pieces
+    for norm in found.norms:
+        adjacency.lists(norm)
+    return _within(stage, found, parse_size(runtime.memory), usual)
+
+
+def _single(count: int, spilled: bool) -> tuple[Stretch, ...]:
+    """Every segment for itself; the last one need not be run again."""
+    return tuple(Stretch(n, n + 1, n + 1 == count, spilled and n + 1 < count) for n in range(count))
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """Bytes that are needed, from measured costs, for a number of pieces."""
+
+    found: Measured
+    pieces: int
+
+    @property
+    def _x(self) -> int:
+        return max(cost.x for cost in self.found.segments)
+
+    @property
+    def _message(self) -> int:
+        return max(cost.message for cost in self.found.segments)
+
+    @property
+    def _read(self) -> int:
+        return max((cost.message or cost.x) for cost in self.found.segments)
+
+    @property
+    def _always(self) -> int:
+        """Skip tensors with their gradients, features that are summed, and the work of a piece."""
+        widest = max(cost.saved for cost in self.found.segments) + 6 * max(self._x, self._message)
+        work = 3 * widest // (2 * self.pieces)
+        edges = self._read if self.found.reads_edges else 0
+        return 2 * self.found.skips + self.found.features + work + edges
+
+    @property
+    def base(self) -> int:
+        """Beside what stretches hold: rows on their way forward, or gradients."""
+        forward = 2 * (self._x + self._message)
+        return self._always + max(forward, self._x + self._message + self._read)
+
+    def spilled(self, adjoints: bool) -> int:
+        """With the inputs of layers in a file, and gradients of rows too."""
+        buffers = 6 * max(self._x, self._message) // self.pieces
+        always = self._always + buffers
+        if adjoints:
+            return always + 2 * self._read
+        gradients = self._x + self._message + self._read
+        return always + max(2 * self._read, self._read + gradients)
+
+
+def _within(stage: Stage, found: Measured, memory: int, usual: int) -> tuple[Choice, Pieces]:
+    """The fastest choice that fits."""
+    set_block()
+    weights = sum(p.nbytes for layer in stage.layers for p in layer.parameters())
+    had = resident() + 3 * weights + _SPARE
+    room, costs = memory - had, found.segments
+    count, chunks = len(costs), len(stage.chunks)
+    whole = (Stretch(0, count, True),)
+    most = sum(cost.held for cost in costs) + _Need(found, 1).base
+    if most <= room:
+        return Choice(whole, False, costs, most), Pieces(stage, 1)
+    counts = sorted({usual, *(min(chunks, usual << n) for n in range(1, 8)), chunks})
+    tries = [Pieces(stage, pieces) for pieces in counts if pieces >= min(usual, chunks)]
+    for pieces in tries:
+        need = _Need(found, len(pieces))
+        fitting = cheapest(costs, room - need.base, len(pieces))
+        if fitting is not None:
+            stretches = tuple(fitting[1])
+            return Choice(stretches, False, costs, _most(costs, stretches, need)), pieces
+    least = 0
+    for adjoints in (False, True):
+        for pieces in tries:
+            least = _Need(found, len(pieces)).spilled(adjoints)
+            if least <= room:
+                return Choice(_single(count, True), adjoints, costs, least), pieces
+    raise InputError(
+        f"memory is {format_bytes(memory)}, expected at least {format_bytes(had + least)}: "
+        f"{format_bytes(had)} for the process, the graph and the weights, and {format_bytes(least)} "
+        f"for one of {chunks} chunks of one layer; give more memory, or use more chunks"
+    )
+
+
+def _most(costs: tuple[SegmentCost, ...], stretches: tuple[Stretch, ...], need: _Need) -> int:
+    """Bytes held at most, for stretches in memory."""
+    held = most = 0
+    for stretch in stretches:
+        now = stretch_bytes(costs, stretch, need.pieces)
+        most = max(most, held + now)
+        held += now if stretch.kept else costs[stretch.first].x
+    return most + need.base
+
+
+def file_bytes(choice: Choice, pieces: Pieces) -> int:
+    """Bytes of the file that a choice needs."""
+    spilled = [choice.costs[one.first] for one in choice.stretches if one.spilled]
+    nodes = pieces.nodes
+    total = sum(padded_bytes(pieces, cost.x // nodes) for cost in spilled)
+    if choice.spill_adjoints:
+        widest = max(cost.x // nodes for cost in choice.costs)
+        message = max(cost.message // nodes for cost in choice.costs)
+        total += 2 * (padded_bytes(pieces, widest) + padded_bytes(pieces, message))
+    return total
+
+
+def scratch_folder(runtime: Runtime) -> Path:
+    """The folder of the file.
+
+    Raises:
+        InputError: it is in memory, where a file would save nothing.
+    """
+    folder = Path(runtime.scratch or tempfile.gettempdir())
+    kind = describe_place(folder)["filesystem"]
+    if kind in MEMORY_FILESYSTEMS:
+        raise InputError(
+            f"scratch is {folder}, which is held in memory ({kind}), expected a folder on a disk; "
+            "name one with Runtime(scratch=...)"
+        )
+    return folder
+
+
+def resident() -> int:
+    """Resident bytes of this process."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def set_block() -> None:
+    """Has large blocks given back to the system when they are freed: holes count as used."""
+    try:
+        ctypes.CDLL(None).mallopt(_MALLOC_MMAP_THRESHOLD, _BLOCK)
+    except (OSError, AttributeError):  # another libc, which has no such setting
+        return

@@ -1,0 +1,156 @@
+"""costs: what each segment holds and takes, measured on a sample of the nodes.
+
+The segments are run forward once on the first nodes with all their in-edges; what autograd saves
+there is counted, each storage once. Rows that are held between segments are not counted again.
+"""
+
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from foregather.graph.graph import Graph
+from foregather.pipeline.partition.chunk_topology import Topology
+from foregather.pipeline.partition.chunks import make_chunks
+from foregather.pipeline.passes.stage import FeatureTable, Stage, Targets, Values
+from foregather.pipeline.whole.adjacency import Adjacency
+from foregather.pipeline.whole.pieces import Pieces
+from foregather.pipeline.whole.stretches import SegmentCost, Stretch
+from foregather.pipeline.whole.whole_pass import WholePass
+
+__all__ = ["Measured", "measure"]
+
+_NODES, _EDGES, _LEAST = 1 << 12, 1 << 18, 256
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a sample told.
+
+    Attributes:
+        segments: costs of each segment for all nodes.
+        norms: the norms that layers sum with.
+        skips: bytes of the skip tensors of all nodes.
+        features: bytes of feature rows, if they are aggregated.
+        reads_edges: whether a layer looks at edges itself.
+    """
+
+    segments: tuple[SegmentCost, ...]
+    norms: tuple[str, ...]
+    skips: int
+    features: int
+    reads_edges: bool
+
+
+def measure(stage: Stage) -> Measured:
+    """Runs the segments of the only stage on a sample."""
+    graph = stage.topology.graph
+    assert graph.labels is not None
+    nodes = min(graph.num_nodes, _NODES)
+    nodes = max(min(nodes, _LEAST), min(nodes, int(np.searchsorted(graph.indptr, _EDGES))))
+    sample = _sample(graph, nodes)
+    chunks = make_chunks(sample, 1, "natural")
+    place = Topology(sample, chunks, stage.topology.dtype, stage.topology.device)
+    assert sample.features is not None
+    rows = torch.arange(min(nodes, 16))
+    labels = torch.from_numpy(np.array(graph.labels[: rows.shape[0]]))
+    small = replace(
+        stage,
+        topology=place,
+        features=FeatureTable(sample.features, chunks, place.dtype, place.device),
+        targets=Targets([rows], [labels], max(1, rows.shape[0]), stage.targets.loss),
+    )
+    run = _Counting(small, nodes, graph)
+    with torch.random.fork_rng():
+        for task in run.tasks[:1]:
+            run.do(task)
+    return run.found()
+
+
+def _sample(graph: Graph, nodes: int) -> Graph:
+    """Returns the first nodes with all their in-edges; sources are folded into the sample."""
+    last = int(graph.indptr[nodes])
+    source = np.asarray(graph.indices[:last], np.int64) % nodes
+    pairs = np.stack([source, np.repeat(np.arange(nodes), np.asarray(graph.in_degree())[:nodes])])
+    attr = None if graph.edge_features is None else graph.edge_features[np.arange(last)]
+    weight = None if graph.edge_weight is None else graph.edge_weight[np.arange(last)]
+    assert graph.features is not None
+    x = graph.features[np.arange(nodes)]
+    return Graph.from_edge_index(pairs, nodes, x=x, edge_attr=attr, edge_weight=weight)
+
+
+class _Counting(WholePass):
+    """A forward pass that counts what it saves."""
+
+    def __init__(self, stage: Stage, nodes: int, graph: Graph) -> None:
+        place = stage.topology
+        adjacency = Adjacency(place.graph, place.chunks, place.dtype)
+        pieces = Pieces(stage, 1)
+        program = stage.program
+        count = len(program.segments) - program.reads_features
+        super().__init__(stage, adjacency, pieces, [Stretch(0, count, True)], 0)
+        self._watch = True
+        self._saved: list[Tensor] = []
+        self._known: set[int] = set()
+        self._costs: list[SegmentCost] = []
+        self._begin = 0.0
+        self._size = nodes, max(1, place.graph.num_edges)
+        self._whole = graph.num_nodes, graph.num_edges
+        self._lists = adjacency
+
+    def _given(self, number: int, piece: int, grad: bool) -> Values:
+        given = super()._given(number, piece, grad)
+        self._saved, self._begin = [], time.process_time()
+        weights = [p for layer in self._stage.layers for p in layer.parameters()]
+        rows = [given.x, given.message, *given.skips.values()]
+        self._known = {_start(value) for value in [*weights, *rows] if value is not None}
+        return given
+
+    def _saving(self, saved: list[Any], grad: bool) -> AbstractContextManager[Any]:
+        def pack(value: Tensor) -> Tensor:
+            self._saved.append(value)
+            return value
+
+        return torch.autograd.graph.saved_tensors_hooks(pack, lambda value: value)
+
+    def _store(self, number: int, piece: int, out: Values, saved: list[Any]) -> None:
+        seconds = time.process_time() - self._begin
+        rows = [out.x, out.message, *out.skips.values()]
+        known = self._known | {_start(value) for value in rows if value is not None}
+        unique = {_start(v): v for v in self._saved if v.layout == torch.strided}
+        counted = sum(self._scaled(v) for start, v in unique.items() if start not in known)
+        share = self._whole[0] / self._size[0]
+        x = 0 if number == 0 else self._bytes(self._levels[number].x)
+        message = 0 if number == 0 else self._bytes(self._levels[number].message)
+        self._costs.append(SegmentCost(x, message, counted, seconds * share))
+        super()._store(number, piece, out, [])
+
+    def _scaled(self, value: Tensor) -> int:
+        """Bytes of a saved tensor for all nodes, or all edges if it has a row for each of them."""
+        size = value.untyped_storage().nbytes()
+        by_edge = value.dim() and value.shape[0] >= self._size[1] and self._size[1] > self._size[0]
+        return int(size * self._whole[by_edge] / self._size[by_edge])
+
+    def _bytes(self, held: Any) -> int:
+        if held is None:
+            return 0
+        return int(held.full.nbytes * self._whole[0] / self._size[0])
+
+    def found(self) -> Measured:
+        """What was counted."""
+        skips = sum(self._bytes(held) for held in self._skips.values())
+        features = 0
+        if self._stage.program.reads_features:
+            features = self._whole[0] * self._stage.widths.x[0] * self._stage.topology.dtype.itemsize
+        reads = "place" in vars(self._pieces)
+        norms: Sequence[str] = self._lists.norms
+        return Measured(tuple(self._costs), tuple(norms), skips, features, reads)
+
+
+def _start(value: Tensor) -> int:
+    return value.untyped_storage().data_ptr()
