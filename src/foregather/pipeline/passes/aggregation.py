@@ -295,6 +295,11 @@ class ChunkNear:
         """Edge feature rows."""
         return self._topology.edge_attr(self._chunk)
 
+    @property
+    def place(self) -> tuple[Topology, int]:
+        """All chunks, and the number of this one."""
+        return self._topology, self._chunk
+
     def dense(self, part: Callable[..., Tensor], *values: Tensor) -> Tensor:
         """`part(*values)`; if dense parts are recomputed, only aggregation outputs are kept."""
         return run_dense(part, values, self._recompute)
