@@ -42,6 +42,12 @@ class Near(Protocol):
     def edge_attr(self) -> Tensor | None:
         """Edge feature rows in the order of `edges(None)`."""
 
+    def moments(self, columns: slice) -> tuple[Tensor, Tensor]:
+        """Mean and variance of some columns of the messages of all nodes.
+
+        Where messages of earlier epochs are read, they are those of the last epoch, and constants.
+        """
+
     @property
     def place(self) -> tuple[Any, int]:
         """The topology of the graph in chunks, and the number of this chunk."""

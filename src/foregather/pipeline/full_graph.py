@@ -29,6 +29,7 @@ from foregather.pipeline.passes.loss import Loss
 from foregather.pipeline.passes.segments import as_layers, cut_layers, shared_layers
 from foregather.pipeline.planning.volume import schedule_bytes
 from foregather.pipeline.setup import make_link, make_stage, shared_chunks
+from foregather.pipeline.split.layers import SplitLayer
 from foregather.pipeline.split.split import layers_of
 from foregather.pipeline.staleness import Ladder, Reading
 from foregather.pipeline.state import (
@@ -197,6 +198,9 @@ class FullGraph:
         ran, loss, reading = self._gradients()
         if self.optimizer is not None:
             self.optimizer.step()
+        for layer in self.layers:
+            if isinstance(layer, SplitLayer):
+                layer.end_epoch()
         after = self.link.ledger.snapshot()
         sent = {purpose: after[purpose] - before[purpose] for purpose in after}
         seconds = time.perf_counter() - begin

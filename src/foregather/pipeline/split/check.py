@@ -54,7 +54,12 @@ class _TableNear(ChunkNear):
     def __init__(self, place: Topology, chunk: int, own: Tensor, table: Tensor) -> None:
         others = place.locals[chunk].others
         super().__init__(place, chunk, own, Exchange(None, others))
-        self._rows = torch.cat([own, table[others]])
+        self._rows, self._table = torch.cat([own, table[others]]), table
+
+    def moments(self, columns: slice) -> tuple[Tensor, Tensor]:
+        """Mean and variance over the table."""
+        every = self._table[:, columns]
+        return every.mean(0), every.var(0, unbiased=False)
 
 
 def run_in_chunks(layers: Sequence[GraphLayer], place: Topology, x: Tensor) -> Tensor:

@@ -87,6 +87,7 @@ class GraphValues:
         self._program = program
         self._topology: Topology = weakref.proxy(topology)  # it is the key under which this is kept
         self.dtype, self.device = topology.dtype, topology.device
+        self.num_nodes = topology.graph.num_nodes
         self._numbers: dict[Pair, Any] = {program.nodes: topology.graph.num_nodes}
         self._values: dict[int, Tensor] = {}
         self._model = model

@@ -16,8 +16,9 @@ from foregather.nn.layer import GraphLayer, Near
 from foregather.pipeline.split.graph_values import GraphTable, GraphValues, run_call
 from foregather.pipeline.partition.chunk_topology import Topology
 from foregather.pipeline.split.levels import Segment, Side, Step, sides_of, target_row
+from foregather.pipeline.split.norms import Running, always, is_norm, norm_input, normalised
 from foregather.pipeline.split.program import Pair, Program, axis_kind
-from foregather.pipeline.split.tape import Call, Ref
+from foregather.pipeline.split.tape import Call, Ref, refuse
 from foregather.pipeline.split.trees import map_tree
 
 __all__ = ["SplitLayer", "make_split_layers"]
@@ -74,9 +75,29 @@ class SplitLayer(GraphLayer):
             for step in segment.steps
             if (call := program.calls[step.call]).passing is not None
         }
+        self._add_norms(model)
         # not registered: weights are, under the names that they have in the user's model
         self.user_model = [model]
         self.__dict__["_convs"] = {path: model.get_submodule(path) for path in sorted(paths)}
+
+    def _add_norms(self, model: nn.Module) -> None:
+        """Takes over the running statistics of what is normalised here."""
+        self.norms: dict[str, Running] = {}
+        for step in self.segment.steps:
+            call = self.program.calls[step.call]
+            if not is_norm(self.program, call):
+                continue
+            module = model.get_submodule(call.path)
+            self.norms[call.path] = Running(module)
+            for name, buffer in module.named_buffers():
+                whole = f"{call.path}.{name}" if call.path else name
+                self.user_names[whole.replace(".", "/")] = whole
+                self.register_buffer(whole.replace(".", "/"), buffer)
+
+    def end_epoch(self) -> None:
+        """Moves running statistics; called once after every epoch of training."""
+        for one in self.norms.values():
+            one.end_epoch()
 
     def train(self, mode: bool = True) -> "SplitLayer":
         """Sets the mode of this layer and of the convolutions that it calls."""
@@ -96,7 +117,11 @@ class SplitLayer(GraphLayer):
         Raises:
             InputError: the model passes messages along edges that a chunk does not see.
         """
-        graph = self.table.of(topology)
+        graph, chunks = self.table.of(topology), list(chunks)
+        if self.norms and len(chunks) < len(topology.chunks):
+            raise refuse(
+                min(self.norms), "takes statistics of all nodes, which several ways do not share"
+            )
         for step in self.segment.steps:
             call = self.program.calls[step.call]
             if call.passing is not None:
@@ -206,9 +231,25 @@ class _Run:
             self.values[call.outs[0], edges] = self._pass(call)
             return
         counts = self._counts(step.edges)
+        if is_norm(self.program, call) and (self.layer.training or always(call)):
+            self.values[call.outs[0], None] = self._norm(call, counts)
+            return
         made = run_call(call, lambda leaf: self._leaf(leaf, step.edges, counts))
         for number, tensor in zip(call.outs, made, strict=True):
             self.values[number, step.edges] = tensor
+
+    def _norm(self, call: Call, counts: dict[Pair, int]) -> Tensor:
+        number, start = norm_input(call), 0
+        for read in self.layer.segment.reads:
+            if read == number:
+                break
+            start += self.program.values[read].width
+        columns = slice(start, start + self.program.values[number].width)
+        mean, var = self.near.moments(columns)
+        rows = int(self.graph.num_nodes)
+        self.layer.norms[call.path].found = (mean.detach(), var.detach(), rows)
+        resolve = lambda leaf: self._leaf(leaf, None, counts)  # noqa: E731 - one expression
+        return normalised(call, self.values[number, None], mean, var, resolve)
 
     def _counts(self, edges: int | None) -> dict[Pair, int]:
         counts = {self.program.nodes: self.count}

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from torch import nn
 
+from foregather.pipeline.split.norms import is_norm, norm_input
 from foregather.pipeline.split.program import Program, refs_of
 from foregather.pipeline.split.tape import Call, refuse
 
@@ -109,6 +110,10 @@ class _Cutter:
     def __init__(self, program: Program, model: nn.Module) -> None:
         self.program, self.model = program, model
         self.level: dict[int, int] = {}
+        self._users: dict[int, set[int]] = {}
+        for place, call in enumerate(program.calls):
+            for ref in program.refs(call):
+                self._users.setdefault(ref, set()).add(place)
         for number, value in enumerate(program.values):
             if value.maker is None:
                 self.level[number] = 0
@@ -121,6 +126,8 @@ class _Cutter:
         """Values of nodes that are read elsewhere, and those of the own node."""
         if call.passing is None:
             refs = self.program.refs(call)
+            if is_norm(self.program, call):
+                return [norm_input(call)], []
             return [], [r for r in refs if self.program.values[r].kind == "node"]
         return node_uses(self.program, call, self.model.get_submodule(call.path))
 
@@ -128,8 +135,8 @@ class _Cutter:
         read, own = self.uses(call)
         edges = [r for r in self.program.refs(call) if self.program.values[r].kind == "edge"]
         levels = [self.level[r] for r in [*own, *edges]]
-        if call.passing is not None:
-            levels += [1, *(self.level[r] + 1 for r in read)]
+        levels += [1] if call.passing is not None else []
+        levels += [self.level[r] + 1 for r in read]
         return max(levels, default=0)
 
     def segment(self, level: int, wanted: Iterable[int]) -> tuple[Segment, set[int]]:
@@ -156,12 +163,48 @@ class _Cutter:
             steps.add(step)
             call = program.calls[value.maker]
             if call.passing is None:
-                todo += [(ref, edges) for ref in program.refs(call)]
+                read, _ = self.uses(call)
+                made.reads += [ref for ref in read if ref not in made.reads]
+                todo += [(ref, edges) for ref in program.refs(call) if ref not in read]
                 continue
             made.weights |= set(call.passing.weights)
             todo += self._passing(call, edges, made)
+        outside |= set(made.reads)
+        for number in sorted(outside - set(made.reads), reverse=True):
+            self._defer(number, steps, outside, made)
         made.steps = sorted(steps, key=lambda step: step.call)
-        return made, outside | set(made.reads)
+        return made, outside
+
+    def _defer(self, number: int, steps: set[Step], outside: set[int], made: Segment) -> None:
+        """Makes a value here and not earlier, if only this segment uses it and has its inputs."""
+        todo, calls, weights = [number], set[int](), set[str]()
+        here = {step.call for step in steps}
+        while todo:
+            now = todo.pop()
+            value = self.program.values[now]
+            if value.kind == "const" or (now != number and now in outside):
+                continue
+            if value.maker is None:
+                if value.kind != "weight":
+                    return
+                assert value.origin is not None
+                weights.add(value.origin[1])
+                continue
+            call = self.program.calls[value.maker]
+            if value.kind == "node" and not self._only_for(call, here | calls):
+                return
+            if call.passing is not None or value.kind == "edge" or is_norm(self.program, call):
+                return
+            calls.add(value.maker)
+            todo += self.program.refs(call)
+        steps |= {Step(call, None) for call in calls}
+        made.weights |= weights
+        outside.discard(number)
+
+    def _only_for(self, call: Call, users: set[int]) -> bool:
+        """Whether nothing but some calls uses what a call gives."""
+        used = set().union(*(self._users.get(out, set()) for out in call.outs))
+        return used <= users and self.program.result not in call.outs
 
     def _passing(
         self, call: Call, edges: int | None, made: Segment

@@ -154,6 +154,7 @@ def _merge_equal(program: Program) -> None:
     """Keeps one of equal calls of constants: each convolution normalises the same edges again."""
     same: dict[int, int] = {}
     known: dict[str, list[int]] = {}
+    only = {id(program.calls[place]) for place in program.train_only}
 
     def merged(leaf: Any) -> Any:
         return Ref(same.get(leaf.value, leaf.value)) if isinstance(leaf, Ref) else leaf
@@ -171,6 +172,7 @@ def _merge_equal(program: Program) -> None:
         for call in program.calls
         if call.number is not None or not call.outs or same.get(call.outs[0]) in (None, call.outs[0])
     ]
+    program.train_only = {n for n, call in enumerate(program.calls) if id(call) in only}
     for place, call in enumerate(program.calls):
         for number in call.outs:
             program.values[number].maker = place

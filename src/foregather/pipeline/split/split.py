@@ -15,6 +15,7 @@ from foregather.pipeline.split.check import compare
 from foregather.pipeline.split.graph_values import graph_inputs
 from foregather.pipeline.split.layers import SplitLayer, make_split_layers
 from foregather.pipeline.split.levels import cut
+from foregather.pipeline.split.locate import find_mixing
 from foregather.pipeline.split.program import Program, join
 from foregather.pipeline.split.sample import feature_rows, small_graph
 from foregather.pipeline.split.tape import Tape, record
@@ -62,13 +63,16 @@ def split_model(model: nn.Module, graph: Graph) -> list[SplitLayer]:
             f"{type(model).__name__} takes a batch, expected a model that takes x and edge_index"
         )
     _start_lazy(model, graph)
-    program = _recorded(model, graph)
+    program, tape = _recorded(model, graph)
 
     def make(one: nn.Module) -> list[SplitLayer]:
         return make_split_layers(program, cut(program, one), one)
 
     layers = make(model)
-    compare(model, make, graph)
+    try:
+        compare(model, make, graph)
+    except InputError as error:
+        raise find_mixing(program, tape) or error from None
     return layers
 
 
@@ -85,14 +89,15 @@ def _run(model: nn.Module, graph: Graph) -> Tape:
         return record(model, (x, edges), inputs, ["x", "edge_index", *inputs])
 
 
-def _recorded(model: nn.Module, graph: Graph) -> Program:
+def _recorded(model: nn.Module, graph: Graph) -> tuple[Program, Tape]:
     small = [small_graph(graph, n, e, seed) for seed, (n, e) in enumerate(_SIZES)]
     tapes = []
     for training, one in ((True, small[0]), (True, small[1]), (False, small[0])):
         made = copy.deepcopy(model)
         made.train(training)
         tapes.append(_run(made, one))
-    return join(tapes[0], tapes[1], tapes[2], (small[0].num_nodes, small[1].num_nodes))
+    sizes = (small[0].num_nodes, small[1].num_nodes)
+    return join(tapes[0], tapes[1], tapes[2], sizes), tapes[0]
 
 
 def _start_lazy(model: nn.Module, graph: Graph) -> None:

@@ -168,6 +168,8 @@ class _Recorder(TorchFunctionMode):
             used.update(self._weights[id(t)] for t in tensors_of([args, kwargs])
                         if id(t) in self._weights)  # fmt: skip
             random.append(name in _RANDOM)
+            if name == "batch_norm" and True in (*args[5:6], kwargs.get("training")):
+                raise refuse(self.path, "takes statistics of all messages (BatchNorm in propagate)")
             return func(*args, **kwargs)
         trees = map_tree([args, kwargs], self.ref)
         out = func(*args, **kwargs)
@@ -180,7 +182,7 @@ class _Recorder(TorchFunctionMode):
         if name == "__setitem__" and first is not None:
             call.changes, call.outs = True, [self.add(first)]
         elif isinstance(out, Tensor) and out is first:
-            if name in _ALIASES:
+            if name in _ALIASES or (name in _RANDOM and self._unchanged(first)):
                 return
             call.changes, call.outs = True, [self.add(first)]
         elif found := tensors_of(out):
@@ -190,6 +192,9 @@ class _Recorder(TorchFunctionMode):
         else:
             return
         self.tape.calls.append(call)
+
+    def _unchanged(self, tensor: Tensor) -> bool:
+        return torch.equal(tensor, self.tape.tensors[self._known[id(tensor)]])
 
     def passing(
         self, path: str, method: str, own: Callable[..., Any], edge_index: Any, *args: Any, **kwargs: Any
