@@ -7,7 +7,7 @@ not discovered.
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor, nn
 
@@ -42,6 +42,16 @@ class Near(Protocol):
     def edge_attr(self) -> Tensor | None:
         """Edge feature rows in the order of `edges(None)`."""
 
+    def moments(self, columns: slice) -> tuple[Tensor, Tensor]:
+        """Mean and variance of some columns of the messages of all nodes.
+
+        Where messages of earlier epochs are read, they are those of the last epoch, and constants.
+        """
+
+    @property
+    def place(self) -> tuple[Any, int]:
+        """The topology of the graph in chunks, and the number of this chunk."""
+
     def dense(self, part: Callable[..., Tensor], *values: Tensor) -> Tensor:
         """`part(*values)`, recomputed in the backward pass if requested."""
 
@@ -53,11 +63,21 @@ class GraphLayer(nn.Module):
         aggregates: False for layers that never look at `near`.
         needs: names of skip tensors that `update` takes as keywords.
         gives: the name under which the result of this layer is kept for later layers, or None.
+        also_gives: names of further skip tensors; `update` then returns the result and a dictionary
+            of them.
+        placed: `update` gets a `near` also where the layer does not aggregate, for `near.place`.
     """
 
     aggregates: bool = True
     needs: tuple[str, ...] = ()
     gives: str | None = None
+    also_gives: tuple[str, ...] = ()
+    placed: bool = False
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """Names of all skip tensors that this layer gives."""
+        return (*((self.gives,) if self.gives else ()), *self.also_gives)
 
     def message(self, x: Tensor) -> Tensor:
         """Returns the rows that targets read from their in-neighbours.
@@ -66,9 +86,17 @@ class GraphLayer(nn.Module):
         """
         return x
 
-    def update(self, x: Tensor, near: Near | None, **skips: Tensor) -> Tensor:
+    def update(self, x: Tensor, near: Near | None, **skips: Tensor) -> Any:
         """The layer's result for the own rows; `near` is None only for dense layers."""
         raise NotImplementedError
+
+    def run(
+        self, x: Tensor, near: Near | None, skips: dict[str, Tensor]
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Runs `update` with the skip tensors that it needs; returns those that it gives, too."""
+        out = self.update(x, near, **{name: skips[name] for name in self.needs})
+        result, given = out if self.also_gives else (out, {})
+        return result, {**given, **({self.gives: result} if self.gives else {})}
 
 
 class Dense(GraphLayer):

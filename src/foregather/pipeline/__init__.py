@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from foregather.pipeline.full_graph import EpochReport, FullGraph
+    from foregather.pipeline.infer import infer_scores
     from foregather.pipeline.options import Meter, Runtime, Techniques
     from foregather.pipeline.partition.chunks import Chunks, make_chunks
     from foregather.pipeline.planning.measured_line import measure_line
@@ -30,6 +31,7 @@ __all__ = [
     "measure_line",
     "save_state",
     "load_state",
+    "infer_scores",
 ]
 
 _HOME = {
@@ -48,6 +50,7 @@ _HOME = {
     "planned": "planning.shared_plan",
     "save_state": "state",
     "load_state": "state",
+    "infer_scores": "infer",
 }
 
 

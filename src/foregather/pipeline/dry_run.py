@@ -13,6 +13,7 @@ import copy
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -91,6 +92,8 @@ def probe(layers: Sequence[GraphLayer], graph: Graph, chunks: int = _CHUNKS) -> 
             differ from those on the whole graph.
     """
     assert graph.features is not None
+    if all(hasattr(layer, "user_model") for layer in layers):
+        return _known_widths(layers, graph.features.width)
     small = _small_graph(graph)
     x, skips = _table(_NODES, graph.features.width), dict[str, Tensor]()
     x_widths, message_widths = [graph.features.width], []
@@ -105,6 +108,16 @@ def probe(layers: Sequence[GraphLayer], graph: Graph, chunks: int = _CHUNKS) -> 
                 skips[layer.gives] = x
     widths = {name: rows.shape[1] for name, rows in skips.items()}
     return Widths(tuple(x_widths), tuple(message_widths), widths)
+
+
+def _known_widths(layers: Sequence[Any], features: int) -> Widths:
+    """Those of a model that was recorded, and checked as a whole."""
+    skips = {name: width for layer in layers for name, width in layer.skip_widths().items()}
+    return Widths(
+        (features, *(layer.width_out() for layer in layers)),
+        tuple(layer.message_width if layer.aggregates else 0 for layer in layers),
+        skips,
+    )
 
 
 def _table(rows: int, width: int) -> Tensor:

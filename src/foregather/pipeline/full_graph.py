@@ -29,6 +29,8 @@ from foregather.pipeline.passes.loss import Loss
 from foregather.pipeline.passes.segments import as_layers, cut_layers, shared_layers
 from foregather.pipeline.planning.volume import schedule_bytes
 from foregather.pipeline.setup import make_link, make_stage, shared_chunks
+from foregather.pipeline.split.layers import SplitLayer
+from foregather.pipeline.split.split import layers_of
 from foregather.pipeline.staleness import Ladder, Reading
 from foregather.pipeline.state import (
     collect,
@@ -38,6 +40,7 @@ from foregather.pipeline.state import (
     load_weights,
     optimizer_state,
 )
+from foregather.pipeline.user_weights import UserWeights
 
 __all__ = ["EpochReport", "FullGraph"]
 
@@ -101,7 +104,9 @@ class FullGraph:
 
     Args:
         graph: with features, labels and the split to train on.
-        layers: graph layers, PyG convolutions, and row-wise modules, first to last.
+        layers: a model, called with `(x, edge_index)` and perhaps `edge_weight` and `edge_attr`,
+            whose nodes mix only by PyG's message passing; or a list of graph layers, PyG
+            convolutions, and row-wise modules, first to last.
         chunks: K; more chunks need less memory at a time.
         mode: "exact" equals full-graph training up to rounding; "fast" reads history of chunks that
             come later; "bounded" is fast, measures staleness, and sweeps or runs exact epochs when
@@ -126,7 +131,7 @@ class FullGraph:
     def __init__(
         self,
         graph: Graph,
-        layers: Sequence[nn.Module],
+        layers: nn.Module | Sequence[nn.Module],
         chunks: int,
         mode: Mode = "exact",
         *,
@@ -147,11 +152,12 @@ class FullGraph:
         runtime.check_mode(mode)
         self.mode: Mode = mode
         self.meter = meter or Meter(every=10 if mode == "bounded" else 0)
-        self.layers = as_layers(layers)
+        graph = load_if_fits(graph)
+        self.layers = as_layers(layers_of(layers, graph, chunks))
+        self._names = UserWeights(self.layers)
         check_batch_norm(self.layers, mode, chunks)
         self.link = make_link(runtime)
         cut_layers(self.layers, self.link.stages)  # raises before the work of cutting chunks
-        graph = load_if_fits(graph)
         together = runtime.abreast or self.link.ways
         self.chunks = shared_chunks(graph, chunks, partition, seed, together, self.link)
         stage = make_stage(
@@ -193,6 +199,9 @@ class FullGraph:
         ran, loss, reading = self._gradients()
         if self.optimizer is not None:
             self.optimizer.step()
+        for layer in self.layers:
+            if isinstance(layer, SplitLayer):
+                layer.end_epoch()
         after = self.link.ledger.snapshot()
         sent = {purpose: after[purpose] - before[purpose] for purpose in after}
         seconds = time.perf_counter() - begin
@@ -311,7 +320,11 @@ class FullGraph:
         for number in range(self.engine.stage.program.first, self.engine.stage.program.last):
             for name, value in self.layers[number].state_dict().items():
                 weights[f"{number}.{name}"] = value.detach().clone()
-        return collect(weights, self.link)
+        found = collect(self._names.renamed(weights), self.link)
+        if self._names.model is None:
+            return found
+        # in the order of the model; what no layer uses is as it was
+        return {n: found.get(n, v.detach().clone()) for n, v in self._names.all().items()}
 
     def load_weights(self, weights: Mapping[str, Tensor]) -> None:
         """Loads the weights of all layers, including those of other stages.
@@ -319,9 +332,7 @@ class FullGraph:
         Raises:
             InputError: a weight is missing, or has the wrong shape.
         """
-        for number, layer in enumerate(self.layers):
-            named = {f"{number}.{name}": value for name, value in layer.state_dict().items()}
-            load_weights(named, weights)
+        load_weights(self._names.all(), weights)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continues from a state, which may come from another number of stages.

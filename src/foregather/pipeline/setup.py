@@ -22,6 +22,7 @@ from foregather.pipeline.passes.loss import Loss, default_loss
 from foregather.pipeline.passes.segments import check_cuts, cut_layers, stage_program
 from foregather.pipeline.passes.stage import FeatureTable, Stage, Targets
 from foregather.pipeline.passes.tensor_parallel import whole_topology
+from foregather.pipeline.split.layers import SplitLayer
 from foregather.units import format_number
 
 __all__ = ["make_link", "make_stage", "shared_chunks"]
@@ -138,7 +139,9 @@ def make_stage(
         cuts = check_cuts(runtime.cuts, len(layers), link.stages)
     same = (runtime.boundary, runtime.initial_again, runtime.split, split, seed, mode)
     check_same(link, graph.num_nodes, graph.num_edges, widths, cuts, *same)
-    _check_shared(layers, cuts)
+    for number in range(cuts[link.stage], cuts[link.stage + 1]):
+        if isinstance(layers[number], SplitLayer):
+            layers[number].prepare(place, mine)
     again = runtime.initial_again
     return Stage(
         layers,
@@ -176,18 +179,6 @@ def exchanged_widths(layers: Sequence[GraphLayer], widths: Widths) -> tuple[list
     raw = layers[0].aggregates and type(layers[0]).message is GraphLayer.message
     messages = [widths.message[n] for n, layer in enumerate(layers) if layer.aggregates]
     return (messages[1:], messages[0]) if raw else (messages, None)
-
-
-def _check_shared(layers: Sequence[GraphLayer], cuts: Sequence[int]) -> None:
-    owner: dict[int, int] = {}
-    for stage in range(len(cuts) - 1):
-        for number in range(cuts[stage], cuts[stage + 1]):
-            for weight in layers[number].parameters():
-                if owner.setdefault(id(weight), stage) != stage:
-                    raise InputError(
-                        f"layer {number} of stage {stage} shares a weight with a layer of stage "
-                        f"{owner[id(weight)]}; stages cannot share weights"
-                    )
 
 
 def _targets(

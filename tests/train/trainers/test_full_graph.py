@@ -34,7 +34,7 @@ from foregather.train.settings import (
     read_settings,
     write_settings,
 )
-from foregather.train.trainers.layers import make_layers
+from foregather.train.trainers.layers import make_full_model
 from tests.train.runs import records, train
 
 HERE = Path(__file__).parents[1]
@@ -162,7 +162,7 @@ def test_a_run_trains_as_full_graph_itself(graph, tmp_path):
     }  # fmt: skip
     assert read_settings(tmp_path / "r" / "config.toml") == settings
     plain = FullGraph(
-        Graph.open(graph), make_layers(settings, 8, 3), 4, "bounded",
+        Graph.open(graph), make_full_model(settings, 8, 3), 4, "bounded",
         optimizer=lambda weights: torch.optim.Adam(weights, 0.02), meter=Meter(2, 1e-9),
     )  # fmt: skip
     made = records(tmp_path / "r")
@@ -313,7 +313,7 @@ def test_train_and_train_full_are_one_command(graph, tmp_path, capsys, monkeypat
 
 def test_a_run_may_begin_with_a_saved_state(graph, tmp_path):
     settings = settings_of(graph, tmp_path / "r")
-    full = FullGraph(Graph.open(graph), make_layers(settings, 8, 3), 4)
+    full = FullGraph(Graph.open(graph), make_full_model(settings, 8, 3), 4)
     full.fit(4)
     save_state(full.state_dict(), tmp_path / "state")
     start = replace(settings.full_graph, start=str(tmp_path / "state"))

@@ -86,6 +86,8 @@ class Infer:
             raise InputError("OUT is not given; name the .npy file to make, or pass --nodes")
         if typed:
             return self._run_typed()
+        if "plan" in environment:
+            return self._run_full()
         model, settings = load_model(self.run_folder, self.trust_code)
         if self.memory is not None:
             settings = replace(settings, memory=replace(settings.memory, budget=self.memory))
@@ -98,6 +100,42 @@ class Infer:
         if with_ids:
             check_file(named, self.overwrite)
         facts = infer(model, graph, self.out, overwrite=self.overwrite, **options)
+        if with_ids:
+            write_ids(graph, named)
+            facts["ids"] = str(named)
+        facts |= goal.rate_splits(graph, map_array(self.out), settings.train.split)
+        return facts | {"peak_memory": peak_memory()}
+
+    def _run_full(self) -> dict[str, Any]:
+        """Infers by a full-graph run, in its chunks, with the graph in memory."""
+        from foregather.graph.graph import Graph
+        from foregather.graph.on_disk.npy import map_array
+        from foregather.graph.original_ids import id_kind, write_ids
+        from foregather.observe.progress import peak_memory
+        from foregather.train.run_folder import load_goal, read_finished
+        from foregather.train.trainers.full_graph_infer import infer_full
+
+        assert self.out is not None
+        if self.memory is not None or self.batch_size is not None:
+            raise InputError(
+                f"{self.run_folder.name} was trained on the full graph, which is held in memory "
+                "and inferred in the chunks of the run; leave --memory and --batch-size out"
+            )
+        settings = read_finished(self.run_folder, self.trust_code)[0]
+        graph = Graph.open(self.graph)
+        goal = load_goal(self.run_folder, settings, graph)
+        named = self.out.with_name(self.out.name + ".ids.csv")
+        with_ids = id_kind(graph) != "same"
+        if with_ids:
+            check_file(named, self.overwrite)
+        facts = infer_full(
+            self.run_folder,
+            graph,
+            self.out,
+            trust_code=self.trust_code,
+            overwrite=self.overwrite,
+            finish=goal.task.finish,
+        )
         if with_ids:
             write_ids(graph, named)
             facts["ids"] = str(named)

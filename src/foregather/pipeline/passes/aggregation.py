@@ -206,6 +206,25 @@ class _PullOthers(_Function):  # type: ignore[misc]
         return None, None  # what others push back is added at the gate
 
 
+class _Moments(_Function):  # type: ignore[misc]
+    """Mean and variance of all fresh rows; gradients go to all of them, not only to the own."""
+
+    @staticmethod
+    def forward(ctx: Any, own: Tensor, rows: Rows, columns: slice) -> tuple[Tensor, Tensor]:
+        every = rows.fresh[:, columns]
+        mean, var = every.mean(0), every.var(0, unbiased=False)
+        ctx.rows, ctx.columns, ctx.mean = rows, columns, mean
+        return mean, var
+
+    @staticmethod
+    def backward(ctx: Any, of_mean: Tensor, of_var: Tensor) -> tuple[None, None, None]:
+        adjoint, every = ctx.rows.adjoint, ctx.rows.fresh[:, ctx.columns]
+        assert adjoint is not None
+        count = every.shape[0]
+        adjoint[:, ctx.columns] += of_mean / count + (every - ctx.mean) * (2 * of_var / count)
+        return None, None, None
+
+
 class _Product(_Function):  # type: ignore[misc]
     @staticmethod
     def forward(ctx: Any, rows: Tensor, matrix: Matrix) -> Tensor:
@@ -300,6 +319,28 @@ class ChunkNear:
     def edge_attr(self) -> Tensor | None:
         """Edge feature rows."""
         return self._topology.edge_attr(self._chunk)
+
+    def moments(self, columns: slice) -> tuple[Tensor, Tensor]:
+        """Mean and variance of columns of all nodes' messages."""
+        rows, exchange = self._exchange.rows, self._exchange
+        if rows is None:
+            assert exchange.table is not None
+            every = exchange.table(torch.arange(self._topology.graph.num_nodes))[:, columns]
+        elif rows.history is not None:
+            every = rows.history[:, columns]
+            if not bool(every.any()):  # before the first epoch there are none
+                every = self.own[:, columns]
+        else:
+            if exchange.gate is not None:
+                exchange.gate.wait()
+            mean, var = _Moments.apply(self.own, rows, columns)
+            return mean, var
+        return every.mean(0), every.var(0, unbiased=False)
+
+    @property
+    def place(self) -> tuple[Topology, int]:
+        """All chunks, and the number of this one."""
+        return self._topology, self._chunk
 
     def dense(self, part: Callable[..., Tensor], *values: Tensor) -> Tensor:
         """`part(*values)`; if dense parts are recomputed, only aggregation outputs are kept."""

@@ -120,7 +120,10 @@ class LayerPass(Executor):
             self._put(following, "message", span, out.message)
 
     def _gives(self, number: int, name: str) -> bool:
-        return any(self._stage.layers[op.layer].gives == name for op in self._segments[number])
+        return any(
+            op.kind != "message" and name in self._stage.layers[op.layer].given
+            for op in self._segments[number]
+        )
 
     def _deliver(self, chunk: int, out: Values) -> None:
         stage = self._stage

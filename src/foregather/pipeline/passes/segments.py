@@ -46,6 +46,7 @@ class StageProgram:
         skips_in: skip tensors that arrive with the rows.
         skips_out: skip tensors that are sent on.
         again: layers run again here for a skip tensor; their weights are shared by stages.
+        tied: layers of any stage that have a weight which layers of another stage have, too.
     """
 
     stage: int
@@ -55,6 +56,7 @@ class StageProgram:
     skips_in: tuple[str, ...]
     skips_out: tuple[str, ...]
     again: tuple[int, ...]
+    tied: tuple[int, ...] = ()
 
     @property
     def aggregating(self) -> list[int]:
@@ -96,9 +98,9 @@ def as_layers(modules: Sequence[nn.Module]) -> list[GraphLayer]:
                 f"layer {number} needs the skip tensor {sorted(missing)[0]!r}, "
                 "which no earlier layer gives"
             )
-        if layer.gives in known:
-            raise InputError(f"layer {number} gives {layer.gives!r}, as does an earlier layer")
-        known |= {layer.gives} if layer.gives else set()
+        if again := known & set(layer.given):
+            raise InputError(f"layer {number} gives {min(again)!r}, as does an earlier layer")
+        known |= set(layer.given)
     return layers
 
 
@@ -135,14 +137,14 @@ def check_cuts(cuts: Sequence[int], layers: int, stages: int) -> list[int]:
 
 
 def _giver(layers: Sequence[GraphLayer], name: str) -> int:
-    return next(i for i, layer in enumerate(layers) if layer.gives == name)
+    return next(i for i, layer in enumerate(layers) if name in layer.given)
 
 
 def crossing(layers: Sequence[GraphLayer], boundary: int, again: bool) -> list[str]:
     """Returns the skip tensors that cross in front of layer `boundary`."""
     needed = {name for layer in layers[boundary:] for name in layer.needs}
-    given = [layer.gives for layer in layers[:boundary] if layer.gives in needed]
-    return [name for name in given if name and not (again and _cheap(layers, name))]
+    given = [name for layer in layers[:boundary] for name in layer.given if name in needed]
+    return [name for name in given if not (again and _cheap(layers, name))]
 
 
 def _cheap(layers: Sequence[GraphLayer], name: str) -> bool:
@@ -156,7 +158,7 @@ def stage_program(
     """Makes the program of a stage; with `again`, cheap skip tensors are computed, not sent."""
     first, last = cuts[stage], cuts[stage + 1]
     needed = sorted({name for layer in layers[first:last] for name in layer.needs})
-    given = [layer.gives for layer in layers[first:last]]
+    given = [name for layer in layers[first:last] for name in layer.given]
     rerun = [n for n in needed if again and stage and n not in given and _cheap(layers, n)]
     ops = [Op("again", _giver(layers, name)) for name in rerun]
     segments: list[tuple[Op, ...]] = []
@@ -176,9 +178,24 @@ def stage_program(
         tuple(crossing(layers, first, again)) if stage else (),
         tuple(crossing(layers, last, again)) if last < len(layers) else (),
         tuple(range(max((_giver(layers, name) for name in rerun), default=-1) + 1)),
+        _tied(layers, cuts),
     )
 
 
+def _tied(layers: Sequence[GraphLayer], cuts: Sequence[int]) -> tuple[int, ...]:
+    """Layers that are the first to have a weight which several stages have."""
+    first: dict[int, tuple[int, int]] = {}
+    found: set[int] = set()
+    for stage in range(len(cuts) - 1):
+        for number in range(cuts[stage], cuts[stage + 1]):
+            for weight in layers[number].parameters():
+                layer, owner = first.setdefault(id(weight), (number, stage))
+                if owner != stage:
+                    found.add(layer)
+    return tuple(sorted(found))
+
+
 def shared_layers(programs: Sequence[StageProgram]) -> tuple[int, ...]:
-    """Returns the layers whose weights several stages hold: those rerun after the first stage."""
-    return tuple(range(max(len(program.again) for program in programs)))
+    """Returns the layers whose weights several stages hold: those rerun after the first, and tied."""
+    again = range(max(len(program.again) for program in programs))
+    return tuple(sorted({*again, *programs[0].tied}))

@@ -196,22 +196,23 @@ class Stage:
         if op.kind == "message":
             now.message = layer.message(now.x)
             return
-        now.x = layer.update(now.x, near, **{name: now.skips[name] for name in layer.needs})
+        if near is None and layer.placed:
+            near = self.near(chunk, now.x, Exchange(None, self.topology.locals[chunk].others))
+        now.x, given = layer.run(now.x, near, now.skips)
         now.message = None
-        if layer.gives:
-            now.skips[layer.gives] = now.x
+        now.skips |= given
 
     def _again(self, last: int, now: Values, chunk: int, epoch: int | None) -> None:
         x, skips = self.features.chunk(chunk), dict[str, Tensor]()
         for number in range(last + 1):
             layer = self.layers[number]
             self._draw(number, False, chunk, epoch)
-            x = layer.update(x, None, **{name: skips[name] for name in layer.needs})
-            if layer.gives:
-                skips[layer.gives] = x
-        name = self.layers[last].gives
-        assert name is not None
-        now.skips[name] = x
+            near = None
+            if layer.placed:
+                near = self.near(chunk, x, Exchange(None, self.topology.locals[chunk].others))
+            x, given = layer.run(x, near, skips)
+            skips |= given
+        now.skips |= {name: skips[name] for name in self.layers[last].given}
 
     def _draw(self, layer: int, message: bool, chunk: int, epoch: int | None) -> None:
         if epoch is None:

@@ -198,7 +198,7 @@ def _shape(setting: Setting) -> str:
 
 def make_plan(
     graph: Graph,
-    layers: Sequence[nn.Module],
+    layers: nn.Module | Sequence[nn.Module],
     ranks: int = 1,
     mode: Mode = "exact",
     *,

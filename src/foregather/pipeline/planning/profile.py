@@ -84,7 +84,7 @@ def profile_layers(
     known: dict[Any, LayerCost] = {}
     found = []
     for number, layer in enumerate(layers):
-        key = (type(layer), _inner(layer), widths.x[number], widths.x[number + 1])
+        key = (type(layer), _inner(layer), getattr(layer, "does", ()), widths.x[number], widths.x[number + 1])
         if key not in known:
             skips = {name: widths.skip[name] for name in layer.needs}
             other = _other_row(widths.message[number], places[0])
@@ -110,7 +110,8 @@ def _sample(graph: Graph, nodes: int, edges: bool) -> Graph:
     attr = None
     if graph.edge_features is not None:
         attr = np.zeros((int(last), graph.edge_features.width), np.float32)
-    return Graph.from_edge_index(pairs, nodes, edge_attr=attr)
+    weight = None if graph.edge_weight is None else np.array(graph.edge_weight[:last])
+    return Graph.from_edge_index(pairs, nodes, edge_attr=attr, edge_weight=weight)
 
 
 def _cost(
@@ -144,12 +145,13 @@ def _timed(
             kept.begin()
             message = layer.message(x) if layer.aggregates else x
             near = None
-            if layer.aggregates:
+            if layer.aggregates or layer.placed:
                 near = ChunkNear(place, 0, message, Exchange(None, place.locals[0].others))
-            out = layer.update(x, near, **given)
-            kept(out)
+            out, more = layer.run(x, near, given)
+            for one in (out, *more.values()):
+                kept(one)
         middle = time.perf_counter()
-        torch.autograd.backward([out.sum()])
+        torch.autograd.backward([sum(one.sum() for one in (out, *more.values()))])
         end = time.perf_counter()
         if repeat:
             took.append((middle - begin, end - middle))

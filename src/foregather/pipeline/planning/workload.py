@@ -28,6 +28,7 @@ from foregather.pipeline.passes.segments import (
 from foregather.pipeline.planning.profile import LayerCost, profile_layers
 from foregather.pipeline.planning.schedule import How, Schedule, exact_pass
 from foregather.pipeline.setup import exchanged_widths
+from foregather.pipeline.split.split import layers_of
 
 __all__ = ["Setting", "Workload", "memory_of", "rank_memory", "split_layers", "workload_of"]
 
@@ -124,14 +125,14 @@ class Setting:
 
 def workload_of(
     graph: Graph,
-    modules: Sequence[nn.Module],
+    modules: nn.Module | Sequence[nn.Module],
     runtime: Runtime,
     costs: Sequence[LayerCost] | None = None,
 ) -> Workload:
     """Describes a graph and layers as numbers; without costs, the layers are profiled here."""
     if graph.features is None:
         raise InputError("the graph has no features, which full-graph training needs")
-    layers = as_layers(modules)
+    layers = as_layers(layers_of(modules, graph, 2))
     weight = next((p for layer in layers for p in layer.parameters()), torch.empty(0))
     widths = probe(layers, graph)
     size = weight.dtype.itemsize
@@ -221,7 +222,7 @@ def _level_columns(work: Workload, program: StageProgram, aggregating: Sequence[
         work.widths.x[n] + (work.widths.message[n] if n in written else 0) for n in aggregating
     ]
     inside = range(program.first, program.last)
-    given = [name for n in inside if (name := work.layers[n].gives) is not None]
+    given = [name for n in inside for name in work.layers[n].given]
     skips = sum(work.widths.skip[name] for name in [*given, *program.skips_in])
     return sum(levels) + sum(sorted(levels)[-2:]) + 2 * skips
 

@@ -170,8 +170,7 @@ def read_finished(folder: Path, trust_code: bool) -> tuple[Settings, dict[str, A
             f"{folder.name} has not finished; continue it with train --resume {folder}"
         )
     settings = read_settings(folder / "config.toml", inside=True)
-    if settings.train.method != "full-graph":  # nothing is sampled here
-        check_code(settings, folder, trust_code, said=("sampler.kind",))
+    check_code(settings, folder, trust_code, said=("sampler.kind",))
     return settings, read_environment(folder), read_tensors(folder / "model.safetensors")
 
 
@@ -191,8 +190,8 @@ def load_model(folder: Path, trust_code: bool = False) -> tuple[nn.Module, Setti
     settings, facts, data = read_finished(folder, trust_code)
     if settings.train.method == "full-graph":
         raise InputError(
-            f"{folder.name} was trained on the full graph, and its layers are no module that this "
-            "can call; load its weights into a FullGraph and take its infer()"
+            f"{folder.name} was trained on the full graph, so all its nodes are inferred at once; "
+            "use foregather infer without --nodes, or the infer() of a FullGraph with its weights"
         )
     if "typed" in facts:
         raise InputError(

@@ -18,7 +18,7 @@ from foregather.graph.graph import Graph
 from foregather.pipeline import Chunks, Meter, Runtime, Techniques, planned
 from foregather.train.settings import Settings
 
-__all__ = ["ChosenPlan", "choose_plan"]
+__all__ = ["ChosenPlan", "choose_plan", "plan_of"]
 
 _MOST = 1 << 31  # chunks or ways that nobody has
 _CHOICES = {
@@ -115,7 +115,7 @@ def choose_plan(
     """
     wanted = settings.full_graph
     if begun is not None:
-        return _begun(begun), "", wanted.partition
+        return plan_of(begun), "", wanted.partition
     if wanted.chunks:
         given = (wanted.chunks, wanted.mode, wanted.ways, wanted.split, wanted.recompute)
         return ChosenPlan(*given), "", wanted.partition
@@ -151,7 +151,7 @@ def _runtime(settings: Settings) -> Runtime:
     )
 
 
-def _begun(facts: Mapping[str, Any]) -> ChosenPlan:
+def plan_of(facts: Mapping[str, Any]) -> ChosenPlan:
     """What environment.json says of the plan; it may be a stranger's."""
     try:
         plan = ChosenPlan(**facts["plan"])

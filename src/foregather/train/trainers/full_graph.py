@@ -22,6 +22,7 @@ from foregather.graph.load import load_if_fits
 from foregather.observe.progress import Progress, peak_memory
 from foregather.observe.trace import span
 from foregather.pipeline import FullGraph
+from foregather.pipeline.split.split import layers_of
 from foregather.train.device import find_device
 from foregather.train.metrics import Metric, check_valid
 from foregather.train.parallel_model import model_facts, whole_weights
@@ -31,7 +32,7 @@ from foregather.train.settings import Settings
 from foregather.train.settings.from_settings import make_optimizer
 from foregather.train.tasks.goal import choose_goal
 from foregather.train.trainers.chosen_plan import choose_plan
-from foregather.train.trainers.layers import make_layers
+from foregather.train.trainers.layers import make_full_model
 from foregather.train.trainers.trainer import Record
 from foregather.train.trainers.unused_settings import check_named_splits
 from foregather.units import format_bytes
@@ -107,8 +108,11 @@ class FullGraphTrainer:
             check_valid(graph, settings.train.valid, self.goal.task.known)
         self.device = find_device(settings.train.device)
         self.shape = {"width": graph.features.width, "classes": self.goal.task.width}
-        layers = make_layers(settings, **self.shape)
-        return graph, [layer.to(self.device) for layer in layers]
+        made = make_full_model(settings, **self.shape)
+        if isinstance(made, nn.Module):
+            layers = layers_of(made.to(self.device), load_if_fits(graph), settings.full_graph.chunks)
+            return graph, [*layers]
+        return graph, [layer.to(self.device) for layer in made]
 
     def _make_optimizer(self, weights: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         optimizer, self._scheduler = make_optimizer(

@@ -1,0 +1,235 @@
+"""Any module trains on the full graph in chunks as PyG trains it at once, or is refused."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from foregather.errors import InputError
+from foregather.pipeline import FullGraph, Meter, Runtime, infer_scores, planned
+from foregather.pipeline.split.graph_values import graph_inputs
+from foregather.pipeline.split.sample import feature_rows
+from foregather.pipeline.split.split import split_model
+from tests.pipeline.cases import CLASSES, WIDTH, double, small_graph
+from tests.pipeline.modules import HOPS, MODULES, Jumping, Tied, adam, furthest, sgd, train_whole
+
+pyg = pytest.importorskip("torch_geometric.nn")
+EVERY = MODULES | HOPS
+
+
+def made(name, seed=0):
+    torch.manual_seed(seed)
+    with double():
+        return EVERY[name]().double()
+
+
+def scores_of(model, graph):
+    weight = next(model.parameters())
+    inputs = graph_inputs(model, graph, weight.dtype, weight.device)
+    with torch.no_grad():
+        return model.eval()(feature_rows(graph, weight), **inputs)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_any_module_trains_as_pyg_does(name):
+    graph, model = small_graph(), made(name)
+    if name == "EGConv":
+        graph = small_graph(seed=3)
+    for chunks in (1, 5):
+        whole, parts = copy.deepcopy(model), copy.deepcopy(model)
+        make = sgd if "batch norm" in name else adam
+        run = FullGraph(graph, parts, chunks, optimizer=make)
+        losses = [report.loss for report in run.fit(3)]
+        assert np.allclose(losses, train_whole(whole, graph, 3, make), rtol=1e-10, atol=1e-12)
+        assert furthest(whole, parts) < 1e-10
+        assert torch.allclose(run.infer(), scores_of(whole, graph), rtol=1e-9, atol=1e-10)
+        assert run.weights().keys() == model.state_dict().keys()
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 99), st.integers(2, 9), st.sampled_from(["GAT", "tied", "jumping", "edges"]))
+def test_chunks_never_change_what_a_module_learns(seed, chunks, name):
+    graph, model = small_graph(40, 150, seed), made(name, seed)
+    whole, parts = copy.deepcopy(model), copy.deepcopy(model)
+    losses = [report.loss for report in FullGraph(graph, parts, chunks, seed=seed).fit(2)]
+    assert np.allclose(losses, train_whole(whole, graph, 2), rtol=1e-9)
+    assert furthest(whole, parts) < 1e-9
+
+
+@pytest.mark.parametrize("recompute", ["dense", "all"])
+def test_recomputing_changes_nothing(recompute):
+    graph, model = small_graph(), made("jumping")
+    runs = []
+    for one in ("none", recompute):
+        parts = copy.deepcopy(model)
+        parts.drop = 0.4
+        run = FullGraph(graph, parts, 4, runtime=Runtime(recompute=one))
+        run.fit(2)
+        runs.append(parts)
+    assert furthest(*runs) == 0
+
+
+def test_edge_weights_are_those_of_the_graph():
+    rng = np.random.default_rng(0)
+    graph = small_graph(edge_weight=rng.random(260).astype(np.float32))
+    model = made("GCN")
+    whole, parts = copy.deepcopy(model), copy.deepcopy(model)
+    FullGraph(graph, parts, 4).fit(2)
+    train_whole(whole, graph, 2)
+    assert furthest(whole, parts) < 1e-10
+    plain = copy.deepcopy(model)
+    train_whole(plain, small_graph(), 2)
+    assert furthest(whole, plain) > 1e-4  # weights matter
+
+
+def test_other_modes_take_modules_too():
+    graph, model = small_graph(), made("GAT")
+    exact, fast = copy.deepcopy(model), copy.deepcopy(model)
+    FullGraph(graph, exact, 3).fit(3)
+    run = FullGraph(graph, fast, 3, "fast", meter=Meter(every=1, error=9, cosine=-1))
+    readings = [report.reading for report in run.fit(3)]
+    assert all(one.cosine > 0.5 and one.length > 0 for one in readings)
+    assert 0 < furthest(exact, fast) < 0.1
+    one = copy.deepcopy(model)
+    FullGraph(graph, one, 3, "fast", runtime=Runtime(abreast=3)).fit(3)  # nothing is stale
+    assert furthest(exact, one) < 1e-10
+
+
+def test_dropout_is_drawn_by_chunk_and_epoch():
+    graph = small_graph()
+    torch.manual_seed(0)
+    model = Jumping(0.5).double()
+    runs = [FullGraph(graph, copy.deepcopy(model), 4, seed=seed) for seed in (1, 1, 2)]
+    losses = [[report.loss for report in run.fit(2)] for run in runs]
+    assert losses[0] == losses[1] != losses[2]
+    assert torch.equal(runs[0].infer(), runs[1].infer())  # no dropout in evaluation
+
+
+def test_a_state_goes_on_to_the_same_weights():
+    graph, model = small_graph(), made("jumping")
+    one, two = copy.deepcopy(model), copy.deepcopy(model)
+    long, short = FullGraph(graph, one, 3), FullGraph(graph, two, 3)
+    long.fit(4)
+    short.fit(2)
+    state = short.state_dict()
+    three = FullGraph(graph, copy.deepcopy(model), 3)
+    three.load_state_dict(state)
+    three.fit(2)
+    assert all(torch.equal(a, three.weights()[n]) for n, a in long.weights().items())
+
+
+def test_the_planner_plans_a_module():
+    graph, model = small_graph(), made("GraphSAGE")
+    options, text = planned(graph, model, mode="exact")
+    FullGraph(graph, model, **options).fit(1)
+    assert "chunks" in text
+
+
+def test_scores_need_no_labels():
+    graph, model = small_graph(), made("GAT")
+    from dataclasses import replace
+
+    bare = replace(graph, labels=None, splits={})
+    assert torch.allclose(infer_scores(bare, model, 4), scores_of(model, graph), atol=1e-10)
+
+
+def test_lazy_weights_get_their_shapes():
+    model = pyg.GraphSAGE(-1, 6, 2, CLASSES)
+    run = FullGraph(small_graph(), model, 3)
+    assert run.fit(1)[0].loss > 0 and model.convs[0].lin_l.weight.shape == (6, WIDTH)
+
+
+# ---- what cannot be cut ----------------------------------------------------------------------
+
+
+class Pooled(nn.Module):
+    def __init__(self, how):
+        super().__init__()
+        self.conv, self.how = pyg.SAGEConv(WIDTH, CLASSES), how
+
+    def forward(self, x, edge_index):
+        out = self.conv(x, edge_index)
+        return self.how(out, edge_index)
+
+
+REFUSED = {
+    "a mean over nodes": (lambda: Pooled(lambda x, e: x - x.mean(0)), "mean.*over all nodes"),
+    "a sum by hand": (
+        lambda: Pooled(lambda x, e: torch.zeros_like(x).index_add(0, e[1], x[e[0]])),
+        "reads rows of other nodes outside propagate",
+    ),
+    "softmax over nodes": (lambda: Pooled(lambda x, e: F.softmax(x, 0)), "softmax, which mixes nodes"),
+    "a look at rows": (lambda: Pooled(lambda x, e: x * x.sum().item()), "over all nodes"),
+    "other order": (lambda: Pooled(lambda x, e: x.flip(0)), "flip, which mixes nodes"),
+    "pair norm": (lambda: pyg.GCN(WIDTH, 6, 2, CLASSES, norm="pair"), "'norms.0'.*over all nodes"),
+    "graph norm": (lambda: pyg.GCN(WIDTH, 6, 2, CLASSES, norm="graph"), "'norms.0'"),
+    "layer norm of the graph": (lambda: pyg.GCN(WIDTH, 6, 2, CLASSES, norm="layer"), "'norms.0'"),
+    "global attention": (
+        lambda: pyg.GPSConv(WIDTH, pyg.SAGEConv(WIDTH, WIDTH), heads=1),
+        "module|attention|mixes",
+    ),
+    "weights of edges that are normalised": (
+        lambda: pyg.PDNConv(WIDTH, CLASSES, 2, 4),
+        "over all nodes|outside propagate",
+    ),
+    "edges the other way": (
+        lambda: pyg.DirGNNConv(pyg.SAGEConv(WIDTH, CLASSES)),
+        "edges that are not those of the graph",
+    ),
+    "no convolution": (lambda: MLP(), "never reads rows of other nodes"),
+    "a pair": (lambda: Pooled(lambda x, e: (x, x)), "returns tuple, expected one tensor"),
+    "too few columns in": (lambda: pyg.GCN(WIDTH + 1, 6, 2, CLASSES), "fails on a small graph"),
+}
+
+
+class MLP(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, x, edge_index):
+        return self.lin(x)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_mixes_nodes_elsewhere_is_refused_with_its_place(name):
+    make, why = REFUSED[name]
+    with pytest.raises(InputError, match=why) as caught:
+        FullGraph(small_graph(), make().double(), 4)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["a mean over nodes", "pair norm", "edges the other way"])
+def test_one_chunk_takes_what_is_refused_in_chunks(name):
+    graph, model = small_graph(), REFUSED[name][0]().double()
+    whole, parts = copy.deepcopy(model), copy.deepcopy(model)
+    losses = [report.loss for report in FullGraph(graph, parts, 1).fit(3)]
+    assert np.allclose(losses, train_whole(whole, graph, 3), rtol=1e-10)
+    assert furthest(whole, parts) < 1e-10
+
+
+def test_a_directed_module_fits_a_graph_of_both_directions():
+    graph = small_graph(30, 80)
+    from foregather import Graph
+
+    pairs = np.stack([graph.indices, np.repeat(np.arange(30), graph.in_degree())]).astype(np.int64)
+    both = Graph.from_edge_index(
+        np.concatenate([pairs, pairs[::-1]], 1), 30, x=graph.features[np.arange(30)],
+        y=graph.labels, splits={"train": np.arange(30)},
+    )  # fmt: skip
+    model = REFUSED["edges the other way"][0]().double()
+    with pytest.raises(InputError, match="edges that are not those"):
+        split_model(model, both)  # the small graph of the check has one direction
+
+
+def test_more_stages_than_hops_are_refused():
+    from foregather.pipeline.passes.segments import cut_layers
+
+    layers = split_model(Tied(), small_graph())
+    with pytest.raises(InputError, match="there are 9 stages but 4 layers"):
+        cut_layers(layers, 9)
