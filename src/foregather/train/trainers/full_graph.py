@@ -30,6 +30,7 @@ from foregather.train.parallel_model import model_facts, whole_weights
 from foregather.train.rank_agreement import Together
 from foregather.train.settings import Settings
 from foregather.train.tasks.goal import choose_goal
+from foregather.train.tasks.per_class import count_classes
 from foregather.train.trainer import Record
 from foregather.train.trainers.chosen_plan import choose_plan
 from foregather.train.trainers.layers import make_layers
@@ -65,6 +66,7 @@ class FullGraphTrainer:
     ) -> None:
         self.settings, self.together = settings, together
         self._history: list[Record] = []
+        self._counted: Record = {}
         self.best: dict[str, Tensor] | None = None
         self.graph, layers = together.all_do(self._open, "opening the graph")
         together.agree({"graph (its digest)": str(self.graph.digest)})
@@ -205,6 +207,14 @@ class FullGraphTrainer:
         assert self.graph.labels is not None
         return self.goal.rate_nodes(scores, self.graph.labels, nodes)
 
+    def _rate_counting(self, scores: npt.NDArray[Any], nodes: npt.NDArray[np.int64]) -> float:
+        """The same; on one rank also which class is taken for which in the test split."""
+        labels, test = self.graph.labels, split_nodes(self.graph, self.settings.train.test)
+        assert labels is not None
+        if self.together.size == 1 and test is not None and np.array_equal(test, nodes):
+            self._counted = count_classes(self.goal.task, "test", scores, labels, nodes)
+        return self._rate(scores, nodes)
+
     def keep_best(self) -> None:
         """Collects the present weights of all stages."""
         with self.together.linked("collecting weights"):
@@ -307,7 +317,7 @@ class FullGraphTrainer:
                 facts |= {name: facts["scores"][split], "scored": "exact"}
                 if reached:
                     reached["baseline"][name] = reached["baseline"][split]
-        return facts | reached
+        return facts | reached | self._counted
 
     def _final(self) -> dict[str, float]:
         """Of all splits by one inference with the best weights; the last ones are put back."""
@@ -316,7 +326,7 @@ class FullGraphTrainer:
             if self.best is not None:
                 self.full.load_weights(self.best)
             try:
-                return self.full.rated(self._rate, list(self.graph.splits))
+                return self.full.rated(self._rate_counting, list(self.graph.splits))
             finally:
                 if last is not None:
                     self.full.load_weights(last)
