@@ -110,7 +110,7 @@ def _state_cases(folder: Path, graph: Path) -> dict[str, Case]:
 def _read_report(run: Path) -> None:
     facts = read_run(run)
     charts_of(facts)
-    write_report(run, facts)
+    write_report(facts)
 
 
 def _run_cases(folder: Path) -> dict[str, Case]:

@@ -104,6 +104,8 @@ def test_what_the_caller_names_is_his_own_word(folder, tmp_path, ran, capsys):
 
 def test_a_report_runs_no_code(folder, tmp_path, ran, capsys):
     train(settings_of(folder, tmp_path / "r"))
+    metrics = tmp_path / "r" / "metrics.jsonl"  # as if it had read according to plans
+    metrics.write_text(metrics.read_text().replace('"epoch"', '"blocks": 1, "epoch"'))
     for kind in ("stranger:rule", "subprocess:run"):
         options = {"args": ["touch", str(ran)]} if kind == "subprocess:run" else {}
         sampler = SamplerSettings(kind, options=options)

@@ -333,10 +333,16 @@ def test_a_report_shows_what_there_is(graph, tmp_path, capsys):
     assert facts["note"] == ""
     page = (tmp_path / "r" / "report.html").read_text()
     assert "<th>ran</th>" in page and "valid (exact)" in page and "Staleness" in page
-    for absent in ("sampled", "waiting for batches", "read from disk", "<th>hits</th>", "<th>sent"):
-        assert absent not in page.split("<h2>Settings")[0], absent
+    for absent in (
+        "sampled",
+        "waiting for batches",
+        "read from disk",
+        "<th>cache hits",
+        "<th>sent",
+    ):
+        assert absent not in page.split("<summary>Settings")[0], absent
     assert {path.stem for path in (tmp_path / "r" / "plots").iterdir()} == {
-        "loss", "scores", "stages", "staleness", "timeline",
+        "loss", "scores", "classes", "stages", "staleness",
     }  # fmt: skip
 
 

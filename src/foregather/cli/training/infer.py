@@ -112,7 +112,7 @@ class Infer:
         from foregather.graph.on_disk.npy import map_array
         from foregather.graph.original_ids import id_kind, write_ids
         from foregather.observe.progress import peak_memory
-        from foregather.train.run_folder import load_goal, read_finished
+        from foregather.train.runs.run_folder import load_goal, read_finished
         from foregather.train.trainers.full_graph_infer import infer_full
 
         assert self.out is not None

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from foregather.nn.layer import GraphLayer, Near
-from foregather.pipeline.split.graph_values import GraphTable, GraphValues, run_call
 from foregather.pipeline.partition.chunk_topology import Topology
+from foregather.pipeline.split.graph_values import GraphTable, GraphValues, run_call
 from foregather.pipeline.split.levels import Segment, Side, Step, sides_of, target_row
 from foregather.pipeline.split.norms import Running, always, is_norm, norm_input, normalised
 from foregather.pipeline.split.program import Pair, Program, axis_kind

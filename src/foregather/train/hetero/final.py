@@ -11,8 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather.errors import InputError
+from foregather.graph.mapped import take
 from foregather.train.hetero.exact import MOST_EDGES, choose_way, predict_edges
 from foregather.train.runs.final_scores import best_weights, scored_splits
+from foregather.train.tasks.per_class import count_classes
 from foregather.train.trainers.trainer import Record
 from foregather.units import format_count
 
@@ -72,10 +74,15 @@ def _scores(trainer: "TypedTrainer", nodes: Mapping[str, Nodes]) -> Record:
     return {**scores, "scored": "sampled"} | ({"why_sampled": why} if why else {})
 
 
-def _exact(trainer: "TypedTrainer", nodes: Mapping[str, Nodes]) -> dict[str, float]:
-    """Scores with every edge, computed for all splits together."""
-    rows, found, first = trainer.exact(np.concatenate(list(nodes.values()))), {}, 0
+def _exact(trainer: "TypedTrainer", nodes: Mapping[str, Nodes]) -> Record:
+    """Scores with every edge, computed for all splits together; classes counted for the last."""
+    rows, first = trainer.exact(np.concatenate(list(nodes.values()))), 0
+    found: Record = {}
     for name, mine in nodes.items():
-        found[name] = trainer.rate(rows[first : first + len(mine)], mine)
+        part = rows[first : first + len(mine)]
+        found[name] = trainer.rate(part, mine)
         first += len(mine)
-    return found
+    labels = trainer.task.table.labels
+    assert labels is not None
+    every = np.arange(len(mine))
+    return found | count_classes(trainer.task.goal.task, name, part, take(labels, mine), every)

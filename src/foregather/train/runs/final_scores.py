@@ -24,6 +24,7 @@ from foregather.train.parallel_model import whole_weights
 from foregather.train.settings import TrainSettings
 from foregather.train.settings.from_settings import infer_options, make_model
 from foregather.train.tasks.goal import Goal
+from foregather.train.tasks.per_class import count_classes
 from foregather.train.trainers.trainer import Record
 
 if TYPE_CHECKING:
@@ -102,7 +103,8 @@ def _scores(trainer: "SampledTrainer", nodes: Mapping[str, Nodes]) -> Record:
         if trainer.settings.train.final == "exact":
             try:
                 trainer.give_back()
-                return {**exact_scores(trainer, training.model, nodes), "scored": "exact"}
+                found = exact_scores(trainer, training.model, nodes, count=True)
+                return {**found, "scored": "exact"}
             except (BudgetError, InputError, StorageError) as error:
                 why = str(error)
                 if trainer.sampler.draws_seeds:  # batches of given nodes do not exist
@@ -144,9 +146,9 @@ def check_exact(trainer: "SampledTrainer") -> None:
 
 
 def exact_scores(
-    trainer: "SampledTrainer", model: nn.Module, nodes: Mapping[str, Nodes]
-) -> dict[str, float]:
-    """Computes the metric with every edge, on rank 0.
+    trainer: "SampledTrainer", model: nn.Module, nodes: Mapping[str, Nodes], count: bool = False
+) -> Record:
+    """Computes the metric with every edge, on rank 0; if wanted, also counts classes.
 
     Raises:
         BudgetError: the run's budget is too small.
@@ -156,7 +158,7 @@ def exact_scores(
     if _needs_whole(trainer):
         model = _whole_model(trainer, model)  # inference is on the host
 
-    def score() -> dict[str, float]:
+    def score() -> Record:
         out, options = trainer.folder / "scores.npy", infer_options(trainer.settings)
         facts = infer(model, trainer.graph, out, overwrite=True, **options)
         trainer.training.meter.note(bytes=facts["bytes"])
@@ -164,7 +166,10 @@ def exact_scores(
             labels, rows = trainer.graph.labels, map_array(out)
             assert labels is not None
             rate = trainer.training.goal.rate_nodes
-            return {name: rate(rows, labels, ids) for name, ids in nodes.items()}
+            found: Record = {name: rate(rows, labels, ids) for name, ids in nodes.items()}
+            last, ids = list(nodes.items())[-1]
+            task = trainer.training.goal.task
+            return found | (count_classes(task, last, rows, labels, ids) if count else {})
         finally:
             out.unlink()
 

@@ -31,6 +31,7 @@ from foregather.train.runs.final_scores import split_nodes
 from foregather.train.settings import Settings
 from foregather.train.settings.from_settings import make_optimizer
 from foregather.train.tasks.goal import choose_goal
+from foregather.train.tasks.per_class import count_classes
 from foregather.train.trainers.chosen_plan import choose_plan
 from foregather.train.trainers.layers import make_full_model
 from foregather.train.trainers.trainer import Record
@@ -66,6 +67,7 @@ class FullGraphTrainer:
     ) -> None:
         self.settings, self.together = settings, together
         self._history: list[Record] = []
+        self._counted: Record = {}
         self.best: dict[str, Tensor] | None = None
         self.graph, layers = together.all_do(self._open, "opening the graph")
         together.agree({"graph (its digest)": str(self.graph.digest)})
@@ -209,6 +211,14 @@ class FullGraphTrainer:
         assert self.graph.labels is not None
         return self.goal.rate_nodes(scores, self.graph.labels, nodes)
 
+    def _rate_counting(self, scores: npt.NDArray[Any], nodes: npt.NDArray[np.int64]) -> float:
+        """The same; on one rank also which class is taken for which in the test split."""
+        labels, test = self.graph.labels, split_nodes(self.graph, self.settings.train.test)
+        assert labels is not None
+        if self.together.size == 1 and test is not None and np.array_equal(test, nodes):
+            self._counted = count_classes(self.goal.task, "test", scores, labels, nodes)
+        return self._rate(scores, nodes)
+
     def keep_best(self) -> None:
         """Collects the present weights of all stages."""
         with self.together.linked("collecting weights"):
@@ -315,7 +325,7 @@ class FullGraphTrainer:
                 facts |= {name: facts["scores"][split], "scored": "exact"}
                 if reached:
                     reached["baseline"][name] = reached["baseline"][split]
-        return facts | reached
+        return facts | reached | self._counted
 
     def _final(self) -> dict[str, float]:
         """Of all splits by one inference with the best weights; the last ones are put back."""
@@ -324,7 +334,7 @@ class FullGraphTrainer:
             if self.best is not None:
                 self.full.load_weights(self.best)
             try:
-                return self.full.rated(self._rate, list(self.graph.splits))
+                return self.full.rated(self._rate_counting, list(self.graph.splits))
             finally:
                 if last is not None:
                     self.full.load_weights(last)

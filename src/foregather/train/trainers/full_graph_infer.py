@@ -22,7 +22,7 @@ from foregather.pipeline import infer_scores
 from foregather.pipeline.state import load_weights
 from foregather.pipeline.user_weights import UserWeights
 from foregather.targets import check_file
-from foregather.train.run_folder import read_finished
+from foregather.train.runs.run_folder import read_finished
 from foregather.train.trainers.chosen_plan import plan_of
 from foregather.train.trainers.layers import make_full_model
 

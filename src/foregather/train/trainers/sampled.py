@@ -246,7 +246,7 @@ class SampledTrainer(ResumableEpochs):
         """Computes the metric with every edge; on one rank, the cache is freed meanwhile."""
         if self.together.grid is None:
             self.training.meter.give_back()
-        return exact_scores(self, model, {"valid": nodes})["valid"]
+        return float(exact_scores(self, model, {"valid": nodes})["valid"])
 
     def evaluate(self) -> Record:
         """Returns the score on the split that chooses the best epoch, and how it was computed."""

@@ -1,4 +1,4 @@
-"""typed_report: what the page of a run says of task and baseline, and counts by type and relation.
+"""typed_table: counts of a typed run by type and relation, and the metric of a run.
 
 The records are untrusted: what is not a count under a name is left out, and names are escaped.
 """
@@ -9,30 +9,15 @@ from typing import Any
 
 from foregather.units import format_bytes
 
-__all__ = ["goal_rows", "metric_of", "typed_table"]
+__all__ = ["MOST_NAME", "metric_of", "typed_table"]
 
-_MOST_ROWS, _MOST_NAME = 500, 64
+_MOST_ROWS, MOST_NAME = 500, 64
 
 
 def metric_of(records: Sequence[Mapping[str, Any]]) -> str:
     """The metric of the scores of epochs; runs of release 0.1 have the accuracy."""
     found = [record["metric"] for record in records if isinstance(record.get("metric"), str)]
-    return str(found[-1])[:_MOST_NAME] if found else "accuracy"
-
-
-def goal_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Target type, task, metric and what a constant answer reaches, for the overview."""
-    rows = []
-    for key, shown in (("target", "node type"), ("task", "task"), ("metric", "scores are")):
-        if isinstance(value := summary.get(key), str):
-            rows.append((shown, value[:_MOST_NAME]))
-    guessed, answer = summary.get("baseline"), summary.get("baseline_is")
-    told = f" ({answer[:_MOST_NAME]})" if isinstance(answer, str) else ""
-    for name in ("valid", "test"):
-        value = guessed.get(name) if isinstance(guessed, dict) else None
-        if isinstance(value, (int, float)) and abs(value) < 1e300:
-            rows.append((f"{name}, a constant answer{told}", f"{value:.4f}"))
-    return rows
+    return str(found[-1])[:MOST_NAME] if found else "accuracy"
 
 
 def typed_table(records: Sequence[Mapping[str, Any]]) -> str:
