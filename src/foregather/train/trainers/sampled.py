@@ -205,6 +205,7 @@ class SampledTrainer(ResumableEpochs):
         if not isinstance(sampler, Saint) or not sampler.draws_seeds or not sampler.normalise:
             return None
         found = sampler.loss_weight(self.graph, seed=train.seed, threads=train.threads)
+        assert self.graph.labels is not None
         learned = self.goal.task.known(self.graph.labels[self.graph.split(train.split)])
         return torch.from_numpy(found) * (self.graph.num_nodes / max(1, int(learned.sum())))
 
