@@ -10,6 +10,7 @@ checked by digest. `--database` converts the same tables from a SQLite file too.
 
 import argparse
 import json
+import resource
 import shutil
 import sqlite3
 import statistics
@@ -113,14 +114,20 @@ def make_database(folder: Path) -> None:
     database.close()
 
 
+def processor_seconds() -> float:
+    """Of the processes that have ended: of all threads, by the program and by the system."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def run(command: list[str]) -> tuple[float, dict]:
     """Seconds of the whole process, and the facts it prints."""
-    started = time.perf_counter()
+    started, used = time.perf_counter(), processor_seconds()
     done = subprocess.run([sys.executable, *command], capture_output=True, text=True)
     seconds = time.perf_counter() - started
     if done.returncode:
         sys.exit(f"it failed ({done.returncode}): {done.stderr}")
-    return seconds, json.loads(done.stdout)
+    return seconds, {**json.loads(done.stdout), "processor": processor_seconds() - used}
 
 
 def measure(folder: Path, runs: int, small: str, database: bool) -> dict[str, list]:
@@ -181,15 +188,18 @@ def main() -> None:
     for way, results in found.items():
         took = [seconds for seconds, _ in results]
         peak = max(facts["peak_memory"] for _, facts in results)
+        used = statistics.median(facts["processor"] for _, facts in results)
         lines.append(
             [
                 way,
                 f"{statistics.median(took):.2f} ({min(took):.2f} to {max(took):.2f})",
                 f"{statistics.median(took) / whole:.2f}",
+                f"{used:.2f}",
                 format_bytes(peak),
             ]
         )
-    report.table(["way", "seconds", "ratio to in memory", "peak resident"], lines)
+    head = ["way", "seconds", "ratio to in memory", "seconds of processors", "peak resident"]
+    report.table(head, lines)
     report.write()
 
 

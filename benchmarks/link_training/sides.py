@@ -6,7 +6,7 @@ uniform negatives, links in the message passing as PyG leaves them. With times i
 at least one unit earlier, since it would otherwise show them themselves.
 
 Where it is a model, PyG's own LightGCN or DistMult is trained on pairs and negatives that torch
-draws, and its rows are scored as ours are.
+draws, from first weights of the same distribution, and its rows are scored as ours are.
 """
 
 from collections.abc import Iterator
@@ -159,6 +159,8 @@ def _distmult(trainer: LinkTrainer) -> Rows:
 
     settings, data = trainer.settings, trainer.data
     model = DistMult(data.counts[0], max(1, data.several), settings.model.hidden)
+    # as ours begin; PyG's own rows begin ten times smaller where there are many nodes
+    torch.nn.init.normal_(model.node_emb.weight, std=settings.model.hidden**-0.5)
     optimizer = torch.optim.Adam(
         model.parameters(),
         lr=settings.optimizer.lr,
