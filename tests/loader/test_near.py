@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from foregather import BatchContents, Graph, Loader
+from foregather import (
+    BatchContents,
+    Graph,
+    HeteroGraph,
+    HeteroLoader,
+    LinkLoader,
+    Loader,
+)
 from foregather.errors import InputError
 from foregather.graph.order import reorder
 from foregather.graph.synthetic import synthesize
@@ -79,4 +86,9 @@ def test_bad_input_is_one_sentence(graph):
             Near(**wrong)
     with pytest.raises(InputError, match="shuffle is 'near'"):
         Loader(graph, [3], "train", 10, shuffle="near")
+    links = np.array([[0, 1, 2], [3, 4, 5]])
+    with pytest.raises(InputError, match="links are dealt by chance, use shuffle=True"):
+        LinkLoader(graph, [3], links, batch_size=2, shuffle=Near())
+    with pytest.raises(InputError, match="in no order"):
+        HeteroLoader(HeteroGraph.from_graph(graph), [3], "node", 10, shuffle=Near())
     assert Dealer(np.arange(3), 2, Near())._order(0, 0, 0).size == 3

@@ -39,6 +39,8 @@ class Plan:
     orders: tuple[str, ...] = ()
     """Also predict reads with the feature rows in these orders (communities, bfs, rcm, metis, hot,
     hot+communities, ...; all: those that need no other package), and whether a rewrite pays."""
+    dtypes: bool = False
+    """Also predict reads with narrower feature rows (float16, int8), with their measured error."""
     plot: Path | None = None
     """Draw requests by memory to this file (.png, .pdf or .svg)."""
     ranks: int = 1
@@ -81,8 +83,8 @@ class Plan:
             for memory in budgets:
                 points.append({"memory": memory, **self._point(graph, memory)})
                 points[-1]["ways"] = self._ways(graph, memory)
-                if self.orders and "error" not in points[-1]:
-                    points[-1]["orders"] = self._orders(graph, memory)
+                if (self.orders or self.dtypes) and "error" not in points[-1]:
+                    points[-1] |= self._forecasts(graph, memory)
                 bar.advance(1)
         facts: dict[str, Any] = {
             "graph": str(self.path),
@@ -125,14 +127,19 @@ class Plan:
         fixed["contents"] = BatchContents("seeds", pyg=False)
         return Loader(graph, list(self.fanouts), **fixed, **options)
 
-    def _orders(self, graph: Graph, memory: int) -> dict[str, Any]:
-        from foregather.cli.plan_orders import order_facts
+    def _forecasts(self, graph: Graph, memory: int) -> dict[str, Any]:
+        from foregather.cli.plan_orders import dtype_facts, order_facts
 
         loader = self._loader(graph, memory=memory)
+        facts: dict[str, Any] = {}
         try:
-            return order_facts(loader, self.orders, self.batches)
+            if self.orders:
+                facts["orders"] = order_facts(loader, self.orders, self.batches)
+            if self.dtypes:
+                facts["dtypes"] = dtype_facts(loader, self.batches)
         finally:
             loader.close()
+        return facts
 
     def _ways(self, graph: Graph, memory: int) -> list[dict[str, Any]]:
         """Lists the choice, the runner-up and the others."""
@@ -209,10 +216,10 @@ class Plan:
             "here) + disk (predicted); bytes are per epoch (in memory: read once, which no epoch "
             "repeats); peak is without the interpreter, torch and the model"
         )
-        if self.orders:
-            from foregather.cli.plan_orders import show_orders
+        if self.orders or self.dtypes:
+            from foregather.cli.plan_orders import show_forecasts
 
-            lines += show_orders(facts["points"])
+            lines += show_forecasts(facts["points"])
         if "plot" in facts:
             lines.append(f"plotted    {facts['plot']}")
         return "\n".join(lines)

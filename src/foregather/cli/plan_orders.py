@@ -1,4 +1,4 @@
-"""plan_orders: the part of `foregather plan` that compares orders of the feature rows."""
+"""plan_orders: the part of `foregather plan` that compares orders and dtypes of feature rows."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -7,7 +7,7 @@ from foregather.units import format_bytes
 if TYPE_CHECKING:
     from foregather.loader.loader import Loader
 
-__all__ = ["order_facts", "show_orders"]
+__all__ = ["dtype_facts", "order_facts", "show_forecasts"]
 
 
 def order_facts(loader: "Loader", orders: tuple[str, ...], batches: int) -> dict[str, Any]:
@@ -27,12 +27,25 @@ def order_facts(loader: "Loader", orders: tuple[str, ...], batches: int) -> dict
     }
 
 
-def show_orders(points: list[dict[str, Any]]) -> list[str]:
+def dtype_facts(loader: "Loader", batches: int) -> dict[str, Any]:
+    """The forecasts of narrower rows; an error is a fact too."""
+    from foregather.errors import ForegatherError
+    from foregather.loader.disk.dtype_forecast import explain_dtypes, forecast_dtypes
+
+    try:
+        found = forecast_dtypes(loader, batches or 64)
+    except ForegatherError as error:
+        return {"error": str(error)}
+    return {"dtypes": [one.facts() for one in found], "text": explain_dtypes(found)}
+
+
+def show_forecasts(points: list[dict[str, Any]]) -> list[str]:
     """The tables of all budgets, as lines."""
     lines = []
     for point in points:
-        if "orders" in point:
-            found = point["orders"]
-            lines += ["", f"orders with memory {format_bytes(point['memory'])}:"]
-            lines.append(found.get("error") or found["text"])
+        for name in ("orders", "dtypes"):
+            if name in point:
+                found = point[name]
+                lines += ["", f"{name} with memory {format_bytes(point['memory'])}:"]
+                lines.append(found.get("error") or found["text"])
     return lines

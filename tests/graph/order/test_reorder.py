@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from foregather import BatchContents, Graph, Loader
+from foregather import BatchContents, Features, Graph, Loader
 from foregather.cli.main import main
+from foregather.cli.plan_orders import dtype_facts, order_facts, show_forecasts
 from foregather.dist.features.feature_block import FeatureBlock
 from foregather.dist.renumber import renumber
 from foregather.errors import FormatError, InputError, StorageError
@@ -22,6 +23,7 @@ from foregather.graph.on_disk.writer import meta_digest
 from foregather.graph.order import reorder
 from foregather.graph.synthetic import synthesize
 from foregather.interop.stores.group import groups_of
+from foregather.loader.disk.dtype_forecast import _error, forecast_dtypes
 from foregather.loader.disk.order_forecast import NOW, forecast_loader_orders
 from foregather.nn import SAGE
 from foregather.sampling import FastGCN, Full, Labor, Ladies, Neighbor, RandomWalk, Saint
@@ -271,7 +273,39 @@ def test_forecasts_are_those_of_the_folder_that_is_made(pair):
     assert (planned.way.requests, planned.way.bytes) == (there.way.requests, there.way.bytes)
     assert planned.way == again.way and now.gathered_bytes == there.gathered_bytes
     assert now.pays_after(now) is None and now.rewrite_seconds > 0
-    with pytest.raises(InputError, match="orders are best and batches 12"):
+    with pytest.raises(InputError, match="orders are best, expected some of"):
         forecast_loader_orders(plain, ["best"], 12)
-    with pytest.raises(InputError, match="so their order does not matter"):
+    with pytest.raises(InputError, match="so how they lie does not matter"):
         forecast_loader_orders(Loader(pair[0], [3, 2], "train", 40), ["bfs"])
+
+
+def test_forecasts_of_narrower_rows_measure_their_error(tmp_path, capsys):
+    synthesize(tmp_path / "g", 3000, degree=6, features=32, classes=3)
+    graph = Graph.open(tmp_path / "g")
+    options = {"memory": "60MB", "storage": "features", "bulk": 4}
+    wide, half, small = forecast_dtypes(Loader(graph, [3, 2], "train", 40, **options), 12)
+    x = graph.features[:].astype(np.float64)
+    rounded = x.astype(np.float16).astype(np.float64)
+    expected = np.sqrt(np.square(rounded - x).sum() / np.square(x).sum())
+    assert (wide.dtype, wide.error) == ("float32", 0.0)
+    assert half.error == pytest.approx(expected, rel=1e-6) and half.error < small.error < 0.02
+    assert small.way.bytes <= half.way.bytes <= wide.way.bytes
+    infer_free = [np.full((10, 2), value, np.float32) for value in (1e9, np.inf, 0.0)]
+    errors = [_error(Features(one), dtype) for one in infer_free for dtype in ("float16", "int8")]
+    assert errors == [np.inf, pytest.approx(0, abs=1e-6), 0.0, np.inf, 0.0, 0.0]
+    reorder(tmp_path / "g", tmp_path / "o", "bfs")
+    there = Loader(Graph.open(tmp_path / "o"), [3, 2], "train", 40, **options)
+    assert [one.error for one in forecast_dtypes(there, 12)] == [0.0, half.error, small.error]
+    points = [{"memory": 60, "orders": order_facts(there, ("all",), 8)}]
+    points[0]["dtypes"] = dtype_facts(there, 8)
+    text = "\n".join(show_forecasts(points))
+    assert "relative error" in text and "hot+communities" in text and "as it is" in text
+    json.dumps(points)
+    plain = Loader(graph, [3, 2], "train", 40, shuffle=True)
+    assert "does not matter" in order_facts(plain, ("bfs",), 8)["error"]
+    with pytest.raises(InputError, match="so how they lie does not matter"):
+        forecast_dtypes(plain)
+    command = ["plan", str(tmp_path / "g"), "--memory", "60MB", "--batch-size", "64"]
+    assert main([*command, "--fanouts", "3", "--dtypes", "--orders", "bfs", "--batches", "8"]) == 0
+    out = capsys.readouterr().out
+    assert "everything fits" in out or "relative error" in out

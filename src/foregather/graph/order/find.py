@@ -28,6 +28,7 @@ ORDERS: tuple[str, ...] = Order.__args__  # type: ignore[attr-defined]
 #: Rows that are drawn most often and lie first in an order of hot+.
 HOT_SHARE = 0.1
 _PART = 4096  # nodes of a METIS part
+_PIECES = 96 << 20  # pieces of the topology while it is streamed
 
 
 def find_order(
@@ -35,9 +36,9 @@ def find_order(
 ) -> npt.NDArray[np.uint32]:
     """Computes an order.
 
-    communities streams the topology and holds 28 bytes a node; hot streams it once and holds 20.
-    bfs, rcm and metis look rows up, so the topology is held as well (metis holds it again in 8
-    bytes a number).
+    communities and hot stream the topology and hold 28 bytes a node, orders of hot+ 32. bfs, rcm
+    and metis look rows up, so the topology is held as well (metis holds it again in 8 bytes a
+    number).
 
     Args:
         graph: any graph with fewer than 2^32 nodes.
@@ -70,9 +71,9 @@ def find_order(
 
 def order_bytes(graph: GraphValue, name: str) -> int:
     """Bytes that finding an order holds at most."""
-    rest = name.rpartition("+")[2]
-    each = {"ids": 4, "communities": 28, "hot": 20}.get(rest, 16)
-    held = graph.num_nodes * each + (64 << 20)
+    hot, _, rest = name.rpartition("+")
+    each = {"ids": 4, "communities": 28, "hot": 28}.get(rest, 16)
+    held = graph.num_nodes * (32 if hot else each) + _PIECES
     if rest in ("bfs", "rcm", "metis"):
         held += 8 * graph.num_nodes + int(graph.indices.nbytes)
     if rest == "metis":

@@ -8,22 +8,54 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from foregather.errors import InputError
 from foregather.gather.feature_file import FeatureFile
 from foregather.graph.order.find import ORDERS, find_order, to_places
+from foregather.loader.memory.layout import Layout
 from foregather.observe.calibration import load_calibration
 from foregather.plan.orders import OrderForecast, forecast_orders
 
 if TYPE_CHECKING:
     from foregather.loader.loader import Loader
 
-__all__ = ["COMPARED", "NOW", "forecast_loader_orders"]
+__all__ = ["COMPARED", "NOW", "forecast_loader_orders", "sampled_rows"]
+
+Array = npt.NDArray[Any]
 
 #: The rows as they lie now.
 NOW = "as it is"
 #: Orders that are compared where none is named: those that need no other package.
 COMPARED = ("communities", "bfs", "rcm", "hot", "hot+communities")
+
+
+def sampled_ids(loader: "Loader", batches: int) -> tuple[list[list[Array]], Layout]:
+    """The nodes of the first batches of epoch 0, in bulks of the Loader, and its layout.
+
+    Raises:
+        InputError: the Loader reads no feature rows from disk, or no batch is wanted.
+    """
+    layout, maker = loader.layout, loader._maker
+    if layout is None or layout.features != "disk":
+        raise InputError(
+            "no feature rows are read from disk with this memory, so how they lie does not matter; "
+            "give a smaller memory"
+        )
+    if batches < 1:
+        raise InputError(f"batches is {batches}, expected at least 1")
+    end, bulks = min(batches, len(maker.seeds)), []
+    for start in range(0, end, layout.bulk):
+        dealt = maker.deal(0, start, min(layout.bulk, end - start))
+        bulks.append([np.array(one.node) for one in maker.sample(dealt, 0, start)])
+    return bulks, layout
+
+
+def sampled_rows(loader: "Loader", batches: int) -> tuple[list[list[Array]], Layout]:
+    """The same with the rows of the feature file in place of nodes."""
+    ids, layout = sampled_ids(loader, batches)
+    file = FeatureFile.of(loader.graph)
+    return [list(file.rows(bulk)) for bulk in ids], layout
 
 
 def forecast_loader_orders(
@@ -48,23 +80,13 @@ def forecast_loader_orders(
         BudgetError: an order needs more memory; the message states how much.
     """
     unknown = [name for name in orders if name not in ORDERS]
-    if unknown or not orders or batches < 1:
+    if unknown or not orders:
         raise InputError(
-            f"orders are {', '.join(orders) or 'none'} and batches {batches}; expected some of "
-            f"{', '.join(ORDERS)}, and at least one batch"
+            f"orders are {', '.join(orders) or 'none'}, expected some of {', '.join(ORDERS)}"
         )
-    layout, maker = loader.layout, loader._maker
-    if layout is None or layout.features != "disk":
-        raise InputError(
-            "no feature rows are read from disk with this memory, so their order does not matter; "
-            "give a smaller memory"
-        )
+    ids, layout = sampled_ids(loader, batches)
+    maker = loader._maker
     graph, file = maker.graph, FeatureFile.of(maker.graph)
-    end = min(batches, len(maker.seeds))
-    bulks = []
-    for start in range(0, end, layout.bulk):
-        dealt = maker.deal(0, start, min(layout.bulk, end - start))
-        bulks.append([np.array(one.node) for one in maker.sample(dealt, 0, start)])
 
     def place(name: str) -> Callable[[], Any]:
         return lambda: to_places(find_order(graph, name, memory))
@@ -73,7 +95,7 @@ def forecast_loader_orders(
         return np.arange(len(file), dtype=np.uint32) if file.places is None else file.places
 
     found = forecast_orders(
-        bulks,
+        ids,
         {NOW: now, **{name: place(name) for name in orders}},
         file.geometry(),
         layout.num_slots,

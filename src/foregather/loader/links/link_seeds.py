@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from foregather.errors import InputError
 from foregather.loader.links.asked import Asked, LinkRows
 from foregather.loader.links.input_links import HasEdges, InputLinks
 from foregather.loader.links.placed import Drawn, place, tree_keys
+from foregather.loader.near import Near
 from foregather.loader.seeds import Seeds
 
 if TYPE_CHECKING:
@@ -127,7 +129,16 @@ class LinkSeeds(Seeds):
 
     @staticmethod
     def of(task: LinkTask, dealt: Seeds) -> "LinkSeeds":
-        """Deals links as these seeds are dealt."""
+        """Deals links as these seeds are dealt.
+
+        Raises:
+            InputError: they are dealt by the places of nodes, which links do not have.
+        """
+        if isinstance(dealt.shuffle, Near):
+            raise InputError(
+                "shuffle is Near, which deals nodes by the places of their rows; links are dealt "
+                "by chance, use shuffle=True"
+            )
         rule = (dealt.batch_size, dealt.shuffle, dealt.drop_last, dealt.seed, dealt.drawn)
         return LinkSeeds(None, task.links.count, True, *rule, task=task)
 

@@ -16,6 +16,7 @@ from foregather.loader.epoch_loader import EpochLoader
 from foregather.loader.links.input_links import InputLinks, read_ends
 from foregather.loader.links.link_seeds import LinkSeeds, LinkTask
 from foregather.loader.loop import RankProducer
+from foregather.loader.near import Near
 from foregather.loader.seeds import Seeds, share_of
 from foregather.sampling.links.negative_sampler import NegativeSampler
 from foregather.sampling.links.negatives import Negatives
@@ -152,7 +153,8 @@ class PairLoader(EpochLoader):
             sampler = NegativeSampler(rule, *counts, positives=known, same_type=same_type)
         links = InputLinks.make(read_ends(edge_label_index, *counts), None, None)
         task = LinkTask(links, sampler, same_type)
-        dealt = Seeds(None, links.count, True, int(batch_size), bool(shuffle), False, int(seed))
+        mixed = shuffle if isinstance(shuffle, Near) else bool(shuffle)  # the former is refused
+        dealt = Seeds(None, links.count, True, int(batch_size), mixed, False, int(seed))
         self.device, self.transform, self.prefetch = device, None, 0
         self._maker: Any = _Recipe(LinkSeeds.of(task, dealt))
         self._source, self._bulk, self._turns = _Source(rank, ranks), 1, None
