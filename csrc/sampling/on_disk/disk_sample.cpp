@@ -2,39 +2,19 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstring>
 
 #include "base/types.hpp"
 #include "io/reading/window_reader.hpp"
 #include "parallel/pool.hpp"
 #include "sampling/on_disk/disk_layer.hpp"
+#include "sampling/on_disk/hot_picks.hpp"
+#include "sampling/on_disk/watch.hpp"
 
 namespace foregather {
 namespace {
-
 constexpr std::int64_t kPieceEdges = std::int64_t{256} << 10;  // small enough to share out evenly
 constexpr std::int64_t kWorthThread = 8192;                    // picks that are worth a thread
-constexpr std::size_t kPage = 4096;
-
-// Adds the time since it was made, or since the last call, to one phase after another.
-class Watch {
- public:
-  void operator()(double& phase) {
-    const auto now = std::chrono::steady_clock::now();
-    phase += std::chrono::duration<double>(now - last_).count();
-    last_ = now;
-  }
-
- private:
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
-
-std::byte* aligned(Buffer<std::byte>& memory, std::size_t bytes) {
-  memory.reserve_exactly(bytes + kPage);
-  const auto at = reinterpret_cast<std::uintptr_t>(memory.data());
-  return memory.data() + (kPage - at % kPage) % kPage;
-}
 
 // Edges [begin, end) of a minibatch, resolved together. In the order buffer it has a count for each
 // window and, behind them, its picks that are not in the cache, by window.
@@ -44,6 +24,7 @@ struct Piece {
   std::uint32_t* ends;   ///< [window] end in `picks`; before sorting, the number of picks
   std::uint32_t* picks;  ///< edge - begin
   std::int64_t hits;
+  std::int64_t hot = 0;  ///< of the hits
 };
 
 }  // namespace
@@ -56,6 +37,7 @@ class DiskSampler<Id>::Work {
         index(given.num_nodes, given.num_edges),
         reader(std::move(from)),
         pass(shares.pass),
+        hot(given.num_nodes, shares.hot),
         shape_(given) {
     const auto window =
         static_cast<std::size_t>(shares.pass.window_blocks() << shares.pass.block_shift);
@@ -104,6 +86,7 @@ class DiskSampler<Id>::Work {
   RowIndex index;
   std::unique_ptr<BlockReader> reader;
   BlockPass pass;
+  HotRows<Id> hot;
   DiskCounters counted;
   std::vector<Growing<Id>> batches;
 
@@ -167,7 +150,7 @@ class DiskSampler<Id>::Work {
         }
         const std::int64_t size = std::min({last - at, room_ - used - counts, kPieceEdges});
         std::uint32_t* place = order_.data() + used;
-        pieces_.push_back({b, at, at + size, place, place + counts, 0});
+        pieces_.push_back({b, at, at + size, place, place + counts, 0, 0});
         used += counts + size;
         at += size;
       }
@@ -206,9 +189,13 @@ class DiskSampler<Id>::Work {
       check();
     }
     pass.finish();
+    for_pieces(threads_, [&](const Piece& piece) {
+      if (piece.hot > 0) restore_hot(batches[piece.batch], piece.begin, piece.end);
+    });
     for (const Piece& piece : pieces_) {
       counted.picks += piece.end - piece.begin;
       counted.hits += piece.hits;
+      counted.hot_hits += piece.hot;
     }
     pieces_.clear();
   }
@@ -226,11 +213,16 @@ class DiskSampler<Id>::Work {
   const std::int64_t* edges_of(const Piece& piece) const {
     return batches[piece.batch].out->edge.data() + piece.begin;
   }
-
-  void mark(const Piece& piece) {
+  // Resolves picks from held lists; the others have their blocks marked.
+  void mark(Piece& piece) {
     const std::int64_t* edge = edges_of(piece);
+    if (!hot.empty()) {
+      piece.hot = take_hot(batches[piece.batch], piece.begin, piece.end, hot, index,
+                           [&](std::int64_t e, Id id) { put(batches[piece.batch], e, id); });
+      piece.hits += piece.hot;
+    }
     for (std::int64_t i = 0; i < piece.end - piece.begin; ++i) {
-      pass.mark(byte_of(edge[i]) >> shares.pass.block_shift);
+      if (edge[i] >= 0) pass.mark(byte_of(edge[i]) >> shares.pass.block_shift);
     }
   }
 
@@ -258,6 +250,7 @@ class DiskSampler<Id>::Work {
     for (std::int64_t from = 0; from < size; from += kTogether) {
       std::size_t hits = 0;
       for (std::int64_t i = from; i < std::min(from + kTogether, size); ++i) {
+        if (edge[i] < 0) continue;  // from a held list
         const std::int64_t byte = byte_of(edge[i]);
         const std::uint32_t place = pass.place(byte >> shift);
         if ((place & BlockPass::kCached) == 0) {
@@ -279,6 +272,7 @@ class DiskSampler<Id>::Work {
     if (piece.hits == size) return;
     for (std::int64_t w = 0; w < windows; ++w) piece.ends[w + 1] += piece.ends[w];
     for (std::int64_t i = 0; i < size; ++i) {  // ends[w] moves from the begin of w to its end
+      if (edge[i] < 0) continue;
       const std::uint32_t place = pass.place(byte_of(edge[i]) >> shift);
       if ((place & BlockPass::kCached) != 0) continue;
       piece.picks[piece.ends[place >> window_shift]++] = static_cast<std::uint32_t>(i);
@@ -316,6 +310,13 @@ class DiskSampler<Id>::Work {
 
  public:
   void clear() { pieces_.clear(); }
+  void hold(std::span<const std::int64_t> rows) {
+    index.finish();
+    const HotReads read = hot.fill(
+        rows, index, {shape_.payload, shape_.file_bytes, shape_.gap_bytes}, *reader, staging_);
+    counted.hot = {counted.hot.requests + read.requests, counted.hot.bytes + read.bytes, read.rows,
+                   read.held};
+  }
 
  private:
   DiskShape shape_;
@@ -337,7 +338,6 @@ DiskSampler<Id>::DiskSampler(std::unique_ptr<BlockReader> reader, const DiskShap
 
 template <typename Id>
 DiskSampler<Id>::~DiskSampler() = default;
-
 template <typename Id>
 RowIndex& DiskSampler<Id>::index() {
   return work_->index;
@@ -369,6 +369,10 @@ void DiskSampler<Id>::sample(const NeighborRule& rule, std::span<const std::int6
   }
 }
 
+template <typename Id>
+void DiskSampler<Id>::hold(std::span<const std::int64_t> rows) {
+  work_->hold(rows);
+}
 template <typename Id>
 const DiskShares& DiskSampler<Id>::shares() const {
   return work_->shares;
