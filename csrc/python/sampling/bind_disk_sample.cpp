@@ -21,10 +21,10 @@ class DiskKernel {
   DiskKernel(const std::string& path, const std::string& backend, int depth,
              const std::string& name, std::int64_t num_nodes, std::int64_t num_edges,
              std::int64_t payload, std::int64_t file_bytes, std::int64_t block, std::int64_t gap,
-             std::int64_t memory, std::shared_ptr<BlockSums> sums)
+             std::int64_t memory, std::shared_ptr<BlockSums> sums, int hot_percent)
       : sampler_(std::make_unique<BlockReader>(path, parse_backend(backend), depth, name, sums),
                  {num_nodes, num_edges, sizeof(Id), payload, file_bytes, block, gap,
-                  sums ? static_cast<std::int64_t>(4 * sums->sums().size()) : 0},
+                  sums ? static_cast<std::int64_t>(4 * sums->sums().size()) : 0, hot_percent},
                  static_cast<std::size_t>(memory < 0 ? 0 : memory)) {}
 
   void append(const In<std::int64_t>& ends) {
@@ -52,6 +52,13 @@ class DiskKernel {
     });
   }
 
+  void hold(const In<std::int64_t>& rows) {
+    const auto wanted = view(rows);
+    Released released;
+    std::lock_guard<std::mutex> guard(lock_);
+    sampler_.hold(wanted);
+  }
+
   Facts counters() {
     DiskCounters done;
     PassCounters pass;
@@ -70,8 +77,12 @@ class DiskKernel {
     facts["passes"] = pass.passes;
     facts["blocks"] = pass.blocks;
     facts["block_hits"] = pass.block_hits;
-    facts["planned_requests"] = pass.requests;
-    facts["planned_bytes"] = pass.bytes;
+    facts["hot_hits"] = done.hot_hits;
+    facts["hot_rows"] = done.hot.rows;
+    facts["hot_held"] = done.hot.held;
+    facts["hot_bytes"] = done.hot.bytes;
+    facts["planned_requests"] = pass.requests + done.hot.requests;
+    facts["planned_bytes"] = pass.bytes + done.hot.bytes;
     facts["requests"] = read.requests;
     facts["bytes"] = read.bytes;
     facts["retries"] = read.retries;
@@ -98,6 +109,7 @@ class DiskKernel {
     facts["order"] = parts.order;
     facts["renumbering"] = parts.ids;
     facts["cache"] = parts.cache;
+    facts["hot"] = parts.hot;
     facts["least"] = parts.least;
     facts["slots"] = parts.pass.num_slots;
     return facts;
@@ -124,6 +136,8 @@ void bind(nb::module_& m, const char* name) {
            nb::arg("epoch"), nb::arg("first_batch"), nb::arg("threads") = 0,
            nb::arg("exclude").none() = nb::none(),
            "Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position).")
+      .def("hold", &Kernel::hold, nb::arg("rows").noconvert(),
+           "Holds the lists of these rows in memory, as many as fit, best first.")
       .def("counters", &Kernel::counters, "Picks, hits, passes, requests, bytes, seconds so far.")
       .def("shares", &Kernel::shares, "How the budget is divided, in bytes.")
       .def_prop_ro("backend", &Kernel::backend)
@@ -133,14 +147,15 @@ void bind(nb::module_& m, const char* name) {
       [](const In<Id>&, const std::string& path, const std::string& backend, int depth,
          const std::string& file, std::int64_t num_nodes, std::int64_t num_edges,
          std::int64_t payload, std::int64_t file_bytes, std::int64_t block, std::int64_t gap,
-         std::int64_t memory, std::shared_ptr<BlockSums> sums) {
+         std::int64_t memory, std::shared_ptr<BlockSums> sums, int hot_percent) {
         return new Kernel(path, backend, depth, file, num_nodes, num_edges, payload, file_bytes,
-                          block, gap, memory, std::move(sums));
+                          block, gap, memory, std::move(sums), hot_percent);
       },
       nb::rv_policy::take_ownership, nb::arg("ids").noconvert(), nb::arg("path"),
       nb::arg("backend"), nb::arg("depth"), nb::arg("name"), nb::arg("num_nodes"),
       nb::arg("num_edges"), nb::arg("payload"), nb::arg("file_bytes"), nb::arg("block"),
       nb::arg("gap"), nb::arg("memory"), nb::arg("sums").none() = nb::none(),
+      nb::arg("hot_percent") = 0,
       "The kernel of a topology on disk, for ids as wide as those given (they may be none).");
 }
 

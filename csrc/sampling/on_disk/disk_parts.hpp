@@ -39,6 +39,7 @@ struct Piece {
   std::uint32_t* ends;   ///< [window] end in `picks`; before sorting, the number of picks
   std::uint32_t* picks;  ///< edge - begin
   std::int64_t hits;
+  std::int64_t hot = 0;  ///< of the hits
 };
 
 }  // namespace foregather::on_disk

@@ -13,8 +13,9 @@
 // layer and pass, and only blocks with a picked position are read (and small gaps between them).
 //
 // Memory: everything the sampler holds is within `memory` bytes: row index, block tables and sums,
-// two staging buffers, the order of the picks, renumbering tables, and the cache with what is left.
-// A layer whose picks do not fit the order buffer takes several passes. Results are the caller's.
+// two staging buffers, the order of the picks, renumbering tables, and with what is left the lists
+// of hot rows and the cache of blocks. A layer whose picks do not fit the order buffer takes
+// several passes. Results are the caller's.
 //
 // After an exception the sampler can be used again; its cache is empty then.
 #pragma once
@@ -31,6 +32,7 @@
 #include "plan/block_pass.hpp"
 #include "sampling/links/excluded.hpp"
 #include "sampling/nodewise/sample.hpp"
+#include "sampling/on_disk/hot_rows.hpp"
 
 namespace foregather {
 
@@ -43,6 +45,7 @@ struct DiskShape {
   std::int64_t block_bytes;     ///< unit of marking and caching, a power of two from 4096 on
   std::int64_t gap_bytes;       ///< read through gaps up to this size
   std::int64_t sums_bytes = 0;  ///< of block sums that the reader holds
+  int hot_percent = 0;          ///< of the cache, for whole lists of chosen rows (hot_rows.hpp)
 };
 
 /// How a budget is divided; see divide().
@@ -54,6 +57,7 @@ struct DiskShares {
   std::size_t order = 0;    ///< order of the picks of a pass
   std::size_t ids = 0;      ///< renumbering tables of all threads together
   std::size_t cache = 0;
+  std::size_t hot = 0;    ///< lists of chosen rows
   std::size_t least = 0;  ///< the smallest budget that works
   PassShape pass{};
 };
@@ -70,8 +74,10 @@ std::size_t least_for_ids(const DiskShares& shares, std::size_t need);
 
 /// What a sampler has done, and the seconds its phases took (of the calling thread).
 struct DiskCounters {
-  std::int64_t picks = 0;  ///< hits + misses
-  std::int64_t hits = 0;   ///< picks whose block was in the cache
+  std::int64_t picks = 0;     ///< hits + misses
+  std::int64_t hits = 0;      ///< picks from a held list, or whose block was in the cache
+  std::int64_t hot_hits = 0;  ///< of them from a held list
+  HotReads hot;               ///< what filling the held lists has read, and what is held now
   double draw = 0, mark = 0, plan = 0, sort = 0, wait = 0, resolve = 0, renumber = 0;
 };
 
@@ -93,6 +99,9 @@ class DiskSampler {
               std::span<const std::int64_t> ptr, std::uint64_t seed, std::uint64_t epoch,
               std::uint64_t first_batch, int threads, std::span<SampleArrays<Id>* const> out,
               const std::function<void()>& check, const ExcludedEdges& excluded = {});
+
+  /// Holds the lists of these rows, as many as fit, best first; see HotRows::fill.
+  void hold(std::span<const std::int64_t> rows);
 
   const DiskShares& shares() const;
   DiskCounters counters() const;

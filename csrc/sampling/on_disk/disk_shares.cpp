@@ -98,7 +98,10 @@ DiskShares divide(const DiskShape& shape, std::size_t memory) {
   shares.pass.request_bytes = std::max(std::min(kMostRequest, window), shape.block_bytes);
   rest = memory - shares.index - shares.tables - shares.sums - shares.staging - shares.order -
          shares.ids;
-  shares.pass.num_slots = count_slots(shape, rest, shares);
+  const std::size_t hot = rest / 100 * static_cast<std::size_t>(shape.hot_percent);
+  // less than 4 bytes a node has no room to choose rows in, or to hold enough of them
+  if (hot >= 4 * static_cast<std::size_t>(shape.num_nodes)) shares.hot = hot;
+  shares.pass.num_slots = count_slots(shape, rest - shares.hot, shares);
   return shares;
 }
 

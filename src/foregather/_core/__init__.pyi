@@ -222,6 +222,9 @@ class DiskKernel32:
         Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position).
         """
 
+    def hold(self, rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+        """Holds the lists of these rows in memory, as many as fit, best first."""
+
     def counters(self) -> dict[str, Any]:
         """Picks, hits, passes, requests, bytes, seconds so far."""
 
@@ -235,10 +238,10 @@ class DiskKernel32:
     def alignment(self) -> int: ...
 
 @overload
-def disk_kernel(ids: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], path: str, backend: str, depth: int, name: str, num_nodes: int, num_edges: int, payload: int, file_bytes: int, block: int, gap: int, memory: int, sums: BlockSums | None = None) -> DiskKernel32: ...
+def disk_kernel(ids: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], path: str, backend: str, depth: int, name: str, num_nodes: int, num_edges: int, payload: int, file_bytes: int, block: int, gap: int, memory: int, sums: BlockSums | None = None, hot_percent: int = 0) -> DiskKernel32: ...
 
 @overload
-def disk_kernel(ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], path: str, backend: str, depth: int, name: str, num_nodes: int, num_edges: int, payload: int, file_bytes: int, block: int, gap: int, memory: int, sums: BlockSums | None = None) -> DiskKernel64:
+def disk_kernel(ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], path: str, backend: str, depth: int, name: str, num_nodes: int, num_edges: int, payload: int, file_bytes: int, block: int, gap: int, memory: int, sums: BlockSums | None = None, hot_percent: int = 0) -> DiskKernel64:
     """
     The kernel of a topology on disk, for ids as wide as those given (they may be none).
     """
@@ -256,6 +259,9 @@ class DiskKernel64:
         """
         Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position).
         """
+
+    def hold(self, rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+        """Holds the lists of these rows in memory, as many as fit, best first."""
 
     def counters(self) -> dict[str, Any]:
         """Picks, hits, passes, requests, bytes, seconds so far."""

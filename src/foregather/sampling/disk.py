@@ -25,6 +25,7 @@ from foregather.graph.on_disk.npy import ALIGN, file_bytes, read_file_header
 from foregather.observe.buffer import aligned_buffer
 from foregather.observe.calibration import Calibration, load_calibration
 from foregather.sampling.bulk import Bulk, to_samples
+from foregather.sampling.hot import best_rows, count_named
 from foregather.sampling.links.excluded import Entries, Excluded
 from foregather.sampling.neighbor import Neighbor
 from foregather.sampling.sampler import Sampler
@@ -40,6 +41,7 @@ LADDER = ("io_uring", "pread", "buffered")
 MOST_BLOCKS = 1 << 22  # tables take 5 bytes per block, and a plan scans all of them
 GAP = 24 << 10  # if the disk was not measured: bandwidth / requests per second of a typical one
 DEPTH = 64
+HOT = 0.9  # of the cache; measured in benchmarks/disk_topology.py
 STEP = 4 << 20  # rows of indptr read together
 UNIFORM = {"num_neighbors", "replace", "expand"}
 
@@ -57,6 +59,8 @@ class DiskTopology:
             more than 16 GiB.
         gap: needed blocks at most this many bytes apart are read by one request; None means the
             break-even of the calibration, or 24 KiB.
+        hot: part of the cache, from 0 to 1, that holds whole lists of the rows that are picked from
+            most (see `hot`), for which the first bulk reads the file once; the rest holds blocks.
 
     Raises:
         InputError: the graph is not in a folder, or an option is invalid.
@@ -74,7 +78,10 @@ class DiskTopology:
         depth: int | None = None,
         block: int | None = None,
         gap: int | None = None,
+        hot: float = HOT,
     ) -> None:
+        if not 0 <= hot <= 1:
+            raise InputError(f"hot is {hot}, expected a part of the cache from 0 to 1")
         self.graph = graph if isinstance(graph, Graph) else Graph.open(graph)
         if self.graph.path is None:
             raise InputError(
@@ -103,9 +110,12 @@ class DiskTopology:
             gap,
             parse_size(memory),
             array_sums(self.graph, "indices"),
+            int(100 * hot),
         )
         self.backend, self.depth, self.block, self.gap = backend, depth, block, gap
         self._fill_index(self._kernel)
+        self._hot_room = self.shares()["hot"]  # 0 where counting would take too much of it
+        self._scanned = 0
 
     def sample_bulk(
         self,
@@ -146,6 +156,7 @@ class DiskTopology:
             ends = exclude.by_ends(self.graph.num_nodes, len(seeds), "a topology on disk")
             entries = (*ends, None, None, True)
         self._check_unchanged()
+        self._hold(kernel, rule)
         made = kernel.sample(
             list(rule.num_neighbors),
             rule.replace,
@@ -161,14 +172,26 @@ class DiskTopology:
         self._check_unchanged()  # all bytes were read from the same file
         return Bulk(to_samples(made, first_batch, rule.expand), seed, epoch, first_batch)
 
+    def _hold(self, kernel: Kernel, rule: Neighbor) -> None:
+        """Holds the lists that are worth it, before the first bulk, whose fan-outs say which."""
+        if not self._hot_room:
+            return
+        room, self._hot_room = self._hot_room, 0
+        fanout = -1 if min(rule.num_neighbors) < 0 else max(rule.num_neighbors)
+        named = count_named(self.graph)
+        self._scanned = int(self.graph.indices.nbytes)
+        kernel.hold(best_rows(self.graph, named, fanout, room, self.block))
+
     def counters(self) -> dict[str, Any]:
         """Returns the counters so far.
 
         picks (= hits + misses), passes over the file, blocks needed and block_hits, requests and
         bytes read, planned_requests and planned_bytes, and seconds by phase; "read" overlaps with
-        the others, "wait" is the part of it that was not overlapped.
+        the others, "wait" is the part of it that was not overlapped. Of the hits, hot_hits came
+        from lists that are held whole: hot_rows of them, hot_held bytes, read once as hot_bytes; to
+        choose them, hot_scanned bytes of the file were looked at once.
         """
-        return dict(self._open_kernel().counters())
+        return {**self._open_kernel().counters(), "hot_scanned": self._scanned}
 
     def shares(self) -> dict[str, int]:
         """How the budget is divided, in bytes; "least" is the smallest budget that works."""
