@@ -272,6 +272,7 @@ def test_the_engine_carries_out_its_schedule(mode, monkeypatch):
         small_graph(), model("gcnii"), 4, mode, partition="random",
         runtime=Runtime(recompute="all"),
     )  # fmt: skip
+    run.engine.whole = None  # one rank needs no schedule where epochs are exact
     run.train_epoch()
     done.clear()
     run.train_epoch()

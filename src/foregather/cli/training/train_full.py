@@ -72,7 +72,7 @@ class TrainFull:
     """What the ways of a stage divide, if --chunks is given."""
     memory: str | None = None
     """Memory limit per rank for the planner, without the graph: 8GB."""
-    recompute: Literal["none", "dense", "all"] = "none"
+    recompute: Literal["none", "dense", "all", "segments", "disk"] = "none"
     """What is recomputed in the backward pass, if --chunks is given."""
     boundary: Literal["bfloat16"] | None = None
     """Halve the bytes between stages, with rounding."""

@@ -5,9 +5,8 @@ degrees of the whole graph, so that a chunk computes what the whole graph would.
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -67,7 +66,7 @@ class LocalGraph:
         return LocalGraph(self.count, self.others, self.owner, none, none, none)
 
 
-class _Made(Sequence[LocalGraph]):
+class _Made:
     """The chunks' edges, made when they are first asked for."""
 
     def __init__(self, make: Callable[[int], LocalGraph], count: int) -> None:
@@ -77,7 +76,10 @@ class _Made(Sequence[LocalGraph]):
     def __len__(self) -> int:
         return len(self._known)
 
-    def __getitem__(self, chunk: Any) -> Any:
+    def __iter__(self) -> Iterator[LocalGraph]:
+        return (self[chunk] for chunk in range(len(self)))
+
+    def __getitem__(self, chunk: int) -> LocalGraph:
         found = self._known[chunk]
         if found is None:
             found = self._known[chunk] = self._make(chunk)

@@ -29,6 +29,7 @@ from foregather.pipeline.planning.profile import LayerCost, profile_layers
 from foregather.pipeline.planning.schedule import How, Schedule, exact_pass
 from foregather.pipeline.setup import exchanged_widths
 from foregather.pipeline.split.split import layers_of
+from foregather.pipeline.whole.pieces import usual_pieces
 
 __all__ = ["Setting", "Workload", "memory_of", "rank_memory", "split_layers", "workload_of"]
 
@@ -179,6 +180,8 @@ def memory_of(work: Workload, setting: Setting, cut: Cut) -> int:
 
 def rank_memory(work: Workload, setting: Setting, cut: Cut, stage: int, way: int) -> int:
     """Returns the bytes of one rank, without the graph itself."""
+    if setting.scheme == "single" and setting.mode == "exact":
+        return _alone(work, setting, cut)
     program = setting.program(work, stage)
     mine = own_chunks(setting.chunks, way, setting.ways)
     nodes, edges = sum(cut.nodes[c] for c in mine), sum(cut.edges[c] for c in mine)
@@ -206,6 +209,25 @@ def rank_memory(work: Workload, setting: Setting, cut: Cut, stage: int, way: int
         buffers = sum(work.widths.message[n] for n in aggregating) * size * held
         return total + buffers * (2 if setting.chunks == setting.ways else 3)
     return total + size * held * _level_columns(work, program, aggregating)
+
+
+def _alone(work: Workload, setting: Setting, cut: Cut) -> int:
+    """Returns the bytes of exact epochs of one rank, which hold rows between layers once."""
+    program, size, nodes = setting.program(work, 0), work.itemsize, work.nodes
+    entries = work.edges + nodes
+    total = 4 * size * work.weights(range(len(work.layers)))
+    total += 2 * entries * (4 + size) + 16 * nodes  # lists both ways, with weights
+    kept = [int(kn * nodes + ke * work.edges) for kn, ke in (cost.kept for cost in work.costs)]
+    read = [work.widths.message[n] for n in program.aggregating]
+    widest = max(work.widths.x[1:])
+    gradients = widest + 2 * max(read, default=0)  # of rows, of messages and of sums
+    skips = 2 * sum(work.widths.skip.values())
+    total += size * nodes * (gradients + skips)
+    if setting.recompute != "all":
+        return total + sum(kept) + size * nodes * work.widths.x[0]
+    pieces = usual_pieces(nodes, widest, setting.chunks)
+    levels = sum(work.widths.x[n] for n in program.aggregating if n)
+    return total + size * nodes * levels + max(kept) // pieces
 
 
 def _kept_input(work: Workload, setting: Setting, program: StageProgram) -> int:

@@ -22,6 +22,7 @@ from foregather.pipeline.partition.chunks import Chunks
 __all__ = ["Adjacency", "Lists"]
 
 Ids = npt.NDArray[np.int64]
+Values = npt.NDArray[np.float64]
 _STEP = 1 << 20  # edges that are renumbered at a time
 
 
@@ -147,7 +148,7 @@ class Adjacency:
         indptr = np.concatenate([[0], np.cumsum(degree)])
         return indptr, source[:filled], None if weight is None else weight[:filled]
 
-    def _edges(self, first: int, last: int, loops: bool) -> tuple[Ids, Ids, object]:
+    def _edges(self, first: int, last: int, loops: bool) -> tuple[Ids, Ids, Values]:
         """Sources, targets (from 0) and weights of the edges into some nodes, by target."""
         graph, nodes = self._graph, self._chunks.order[first:last]
         begin = np.asarray(graph.indptr[nodes], np.int64)
@@ -181,9 +182,7 @@ class Adjacency:
             first = last
 
 
-def _scale(
-    indptr: Ids, source: npt.NDArray[np.integer], weight: npt.NDArray[np.float64]
-) -> None:
+def _scale(indptr: Ids, source: npt.NDArray[np.integer], weight: npt.NDArray[np.float64]) -> None:
     """Divides weights by the roots of the degrees at both ends, in place."""
     nodes = indptr.size - 1
     filled = np.flatnonzero(np.diff(indptr))

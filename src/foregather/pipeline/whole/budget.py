@@ -11,7 +11,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from foregather.errors import InputError
+from foregather.errors import BudgetError, InputError
 from foregather.observe.disk import MEMORY_FILESYSTEMS
 from foregather.observe.machine import describe_place
 from foregather.pipeline.options import Runtime
@@ -66,7 +66,7 @@ def choose(stage: Stage, adjacency: Adjacency) -> tuple[Choice, Pieces]:
     """Chooses what is kept, and how the nodes are cut.
 
     Raises:
-        InputError: the memory is too little for one chunk of one layer.
+        BudgetError: the memory is too little for one chunk of one layer.
     """
     runtime, program = stage.runtime, stage.program
     count = len(program.segments) - program.reads_features
@@ -164,11 +164,14 @@ def _within(stage: Stage, found: Measured, memory: int, usual: int) -> tuple[Cho
             least = _Need(found, len(pieces)).spilled(adjoints)
             if least <= room:
                 return Choice(_single(count, True), adjoints, costs, least), pieces
-    raise InputError(
+    error = BudgetError(
         f"memory is {format_bytes(memory)}, expected at least {format_bytes(had + least)}: "
-        f"{format_bytes(had)} for the process, the graph and the weights, and {format_bytes(least)} "
-        f"for one of {chunks} chunks of one layer; give more memory, or use more chunks"
+        f"{format_bytes(had)} for the process, the graph and the weights, and "
+        f"{format_bytes(least)} for one of {chunks} chunks of one layer; give more memory, or use "
+        "more chunks"
     )
+    error.least = had + least
+    raise error
 
 
 def _most(costs: tuple[SegmentCost, ...], stretches: tuple[Stretch, ...], need: _Need) -> int:

@@ -146,7 +146,9 @@ class _Counting(WholePass):
         skips = sum(self._bytes(held) for held in self._skips.values())
         features = 0
         if self._stage.program.reads_features:
-            features = self._whole[0] * self._stage.widths.x[0] * self._stage.topology.dtype.itemsize
+            features = (
+                self._whole[0] * self._stage.widths.x[0] * self._stage.topology.dtype.itemsize
+            )
         reads = "place" in vars(self._pieces)
         norms: Sequence[str] = self._lists.norms
         return Measured(tuple(self._costs), tuple(norms), skips, features, reads)

@@ -69,6 +69,7 @@ class Draws:
         self._inside.close()
         if self._one or error[0] is not None:
             return
+        assert self._before is not None
         if not torch.equal(torch.default_generator.get_state(), self._before):
             raise MixedDraws
 

@@ -5,6 +5,7 @@ Fewer pieces cost less time, more pieces less memory; results differ by rounding
 """
 
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -42,10 +43,10 @@ class Pieces:
         ends = np.searchsorted(chunks.bounds, chunks.bounds[-1] * np.arange(1, count) / count)
         cuts = np.unique(np.concatenate([[0], ends, [len(chunks)]]))  # in chunks
         self.bounds = chunks.bounds[cuts]
-        self.spans = [slice(int(a), int(b)) for a, b in zip(self.bounds, self.bounds[1:])]
+        self.spans = [slice(int(a), int(b)) for a, b in pairwise(self.bounds)]
         self.inner = [
             [(c, _shifted(chunks.span(c), chunks.bounds[a])) for c in range(a, b)]
-            for a, b in zip(cuts.tolist(), cuts[1:].tolist())
+            for a, b in pairwise(cuts.tolist())
         ]
 
     def __len__(self) -> int:

@@ -48,6 +48,8 @@ class WholeRun:
                 self._watch_dropout = True
 
     def _pass(self, epoch: int) -> WholePass:
+        if self.scratch is not None:
+            self.scratch.reset()
         return WholePass(
             self.stage,
             self.adjacency,
@@ -68,15 +70,17 @@ class WholeRun:
 
     def explain(self) -> str:
         """What is kept, run again and written, in one line."""
-        return self.choice.explain(len(self.pieces), 0 if self.scratch is None else self.scratch.size)
+        return self.choice.explain(
+            len(self.pieces), 0 if self.scratch is None else self.scratch.size
+        )
 
 
 def whole_run(stage: Stage) -> WholeRun | None:
     """Returns how exact epochs are run on one rank; None for several ranks, or not on a CPU.
 
     Raises:
-        InputError: the memory is too little for one chunk of one layer, or what is asked for is
-            only there for one rank on a CPU.
+        BudgetError: the memory is too little for one chunk of one layer.
+        InputError: what is asked for is only there for one rank on a CPU.
         StorageError: the file cannot be made.
     """
     place, runtime = stage.topology, stage.runtime

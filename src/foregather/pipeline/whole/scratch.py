@@ -34,7 +34,8 @@ def padded_bytes(pieces: Pieces, row_bytes: int) -> int:
 
 
 def _padded(span: slice, row_bytes: int) -> int:
-    return -(-(span.stop - span.start) * row_bytes // _PAGE) * _PAGE
+    rows: int = span.stop - span.start
+    return -(-rows * row_bytes // _PAGE) * _PAGE
 
 
 class Scratch:
@@ -59,6 +60,11 @@ class Scratch:
         self._free: list[tuple[int, int]] = [(0, size)]
         self._thread = ThreadPoolExecutor(1, "scratch")
         self.written = self.read = 0
+
+    def reset(self) -> None:
+        """Takes all parts back, those of an epoch that failed too."""
+        self._thread.submit(int).result()  # what was on its way has arrived
+        self._free = [(0, self.size)]
 
     def region(self, size: int) -> int:
         """Takes a part of the file; returns where it begins."""
@@ -182,7 +188,7 @@ class Spilled:
 
     def get(self, piece: int) -> Tensor:
         """The rows of a piece, read from the file; the next one is read ahead."""
-        rows, done = self._ahead.pop(piece, None) or self._fetch(piece)
+        rows, done = self._ahead.pop(piece) if piece in self._ahead else self._fetch(piece)
         for following in range(piece + 1, min(piece + 2, len(self._pieces))):
             if following not in self._ahead:
                 self._ahead[following] = self._fetch(following)

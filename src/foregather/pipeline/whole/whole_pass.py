@@ -8,8 +8,10 @@ stretch that is run again, each piece goes back at once, so that only its own wo
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -100,7 +102,8 @@ class WholePass:
         self._skips: dict[str, Held] = {}
         self._skip_adjoints: dict[str, Held] = {}
         self._kept: dict[tuple[int, int], _Kept] = {}
-        self._loss, self._fault = 0.0, None
+        self._loss = 0.0
+        self._fault: int | None = None
         self._watch = True  # the loss and whether rows are finite
         self.tasks = (Task("run"), Task("agree"), Task("run", True), Task("agree", True))
 
@@ -133,9 +136,9 @@ class WholePass:
                 continue
             if level.message is not None:
                 level.message.free()
-            if level.x is not None and level.x is not level.spilled:
-                if number > stretch.first or level.spilled is not None:
-                    level.x.free()
+            again = level.x is level.spilled or (number == stretch.first and not level.spilled)
+            if level.x is not None and not again:
+                level.x.free()
 
     def _run(self, number: int, piece: int, grad: bool, store: bool = True) -> _Kept:
         """Runs a piece through a segment; stores its rows in front of the next one."""
@@ -186,7 +189,7 @@ class WholePass:
                 kept.ends.append(_Sink.apply(rows, fetch))
 
         for name in self._given_by(number):
-            end(out.skips[name], lambda name=name: self._skip_adjoint(name).get(piece))
+            end(out.skips[name], partial(self._skip_gradient, name, piece))
         if number + 1 == len(self._segments):
             loss = self._pieces.targets.of(piece, out.x)
             self._loss += float(loss.detach()) if self._watch else 0.0
@@ -203,7 +206,7 @@ class WholePass:
             bad = ~torch.isfinite(rows).flatten(1).all(1)
             if bool(bad.any()):
                 row = self._pieces.spans[piece].start + int(bad.int().argmax())
-                self._fault = int(self._stage.chunks.chunk_of(row))
+                self._fault = int(self._stage.chunks.chunk_of(np.array(row)))
         if number + 1 == len(self._segments) and not grad:
             self._loss += float(self._pieces.targets.of(piece, rows))
 
@@ -298,9 +301,10 @@ class WholePass:
             if self._spill_adjoints:
                 return self._disk()
             for held in free:
-                if isinstance(held, Held) and held.rows is not None and held.rows.shape[1:] == like.shape[1:]:
+                rows = held.rows if isinstance(held, Held) else None
+                if rows is not None and rows.shape[1:] == like.shape[1:]:
                     free.remove(held)
-                    return Held(self._pieces, None if self._pieces.one else held.rows)
+                    return Held(self._pieces, None if self._pieces.one else rows)
             return Held(self._pieces)
 
         x = room(given.x)
@@ -342,6 +346,9 @@ class WholePass:
         message = self._adjoints[number].message
         assert message is not None
         return message.take(piece)
+
+    def _skip_gradient(self, name: str, piece: int) -> Tensor:
+        return self._skip_adjoint(name).get(piece)
 
     def _skip_adjoint(self, name: str) -> Held:
         if name not in self._skip_adjoints:
@@ -387,9 +394,10 @@ def _share(saved: Sequence[_Saved], rows: Tensor, stored: Tensor) -> None:
     """Lets autograd's copies of rows be those that are stored."""
     for one in saved:
         value = one.value
-        if value.data_ptr() == rows.data_ptr() and value.shape == stored.shape:
-            if value.stride() == stored.stride() and value.dtype == stored.dtype:
-                one.value = stored
+        if (value.data_ptr(), value.dtype) != (rows.data_ptr(), stored.dtype):
+            continue
+        if (value.shape, value.stride()) == (stored.shape, stored.stride()):
+            one.value = stored
 
 
 def _apart(gradient: Tensor, room: Adjoint, held: Store, piece: int) -> Tensor:

@@ -30,7 +30,7 @@ class FullGraphSettings:
     """How nodes are cut into chunks; auto: METIS if it is installed."""
     memory: str = "none"
     """Limit per rank for the planner, without the graph: 8GB."""
-    recompute: Literal["none", "dense", "all"] = "none"
+    recompute: Literal["none", "dense", "all", "segments", "disk"] = "none"
     """What is recomputed in the backward pass, if chunks are given."""
     boundary: Literal["none", "bfloat16"] = "none"
     """bfloat16: send half the bytes between stages, with rounding."""
@@ -82,11 +82,7 @@ def check_full_graph(settings: "Settings") -> None:
             "epoch is better than another; set full_graph.validate to 1 or more"
         )
     held = "but full-graph training holds the graph in memory"
-    if settings.memory.budget != "none":
-        raise InputError(
-            f"memory.budget is {settings.memory.budget!r}, {held}; leave it out, and limit the "
-            "planner with full_graph.memory"
-        )
+    _check_budget(settings)
     if settings.memory.storage not in ("auto", "memory"):
         raise InputError(
             f"memory.storage is {settings.memory.storage!r}, {held}; leave it out, or train on "
@@ -96,4 +92,24 @@ def check_full_graph(settings: "Settings") -> None:
         raise InputError(
             "grid.weights is 'sharded', but stages of full-graph training have their own layers; "
             "leave it out"
+        )
+
+
+def _check_budget(settings: "Settings") -> None:
+    """Refuses a budget that exact epochs of one rank cannot keep."""
+    wanted, budget = settings.full_graph, settings.memory.budget
+    if budget == "none":
+        return
+    if budget == "auto":
+        raise InputError("memory.budget is 'auto' in full-graph training, expected bytes: 4GB")
+    if not wanted.chunks or wanted.mode != "exact":
+        raise InputError(
+            f"memory.budget is {budget!r} with full_graph.mode {wanted.mode!r} and "
+            f"{wanted.chunks} chunks, expected mode 'exact' and chunks of your choice; set "
+            "full_graph.chunks to 16 or more, or limit the planner with full_graph.memory"
+        )
+    if wanted.recompute != "none":
+        raise InputError(
+            f"memory.budget is {budget!r} and full_graph.recompute {wanted.recompute!r}; give one "
+            "of them: a budget decides what is recomputed"
         )

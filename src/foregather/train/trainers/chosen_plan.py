@@ -24,7 +24,7 @@ _MOST = 1 << 31  # chunks or ways that nobody has
 _CHOICES = {
     "mode": ("exact", "bounded", "fast"),
     "split": ("nodes", "columns"),
-    "recompute": ("none", "dense", "all"),
+    "recompute": ("none", "dense", "all", "segments", "disk"),
 }
 
 
@@ -148,6 +148,8 @@ def _runtime(settings: Settings) -> Runtime:
         boundary=None if wanted.boundary == "none" else wanted.boundary,
         initial_again=wanted.initial_again,
         timeout=settings.grid.timeout,
+        memory=None if settings.memory.budget == "none" else settings.memory.budget,
+        scratch=settings.run if settings.run and Path(settings.run).is_dir() else None,
     )
 
 
