@@ -140,8 +140,8 @@ def make_stage(
     same = (runtime.boundary, runtime.initial_again, runtime.split, split, seed, mode)
     check_same(link, graph.num_nodes, graph.num_edges, widths, cuts, *same)
     for number in range(cuts[link.stage], cuts[link.stage + 1]):
-        if isinstance(layers[number], SplitLayer):
-            layers[number].prepare(place, mine)
+        if isinstance(layer := layers[number], SplitLayer):
+            layer.prepare(place, mine)
     again = runtime.initial_again
     return Stage(
         layers,
