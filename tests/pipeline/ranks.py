@@ -103,6 +103,7 @@ def all_cases(rank: int, port: int, folder: Path) -> None:
                 found["nan", stages] = fault(group, stages)
                 found["resume", stages] = resume(group, folder)
                 found["differ", stages] = differ(group, rank)
+                found["chunks", stages] = other_chunks(group, rank)
                 found["few", stages] = few_chunks(group, stages)
                 found["deep", stages] = more_stages_than_layers(group, stages)
         found["fewer"] = fewer_stages(rank, group, folder)
@@ -153,6 +154,16 @@ def differ(group: Any, rank: int) -> str:
     """Rank 1 has another seed."""
     try:
         FullGraph(small_graph(), model("gcn"), CHUNKS, seed=rank == 1, runtime=Runtime(group=group))
+    except ValueError as error:
+        return str(error)
+    return "no error"
+
+
+def other_chunks(group: Any, rank: int) -> str:
+    """Rank 1 has one chunk more."""
+    try:
+        chunks = CHUNKS + (rank == 1)
+        FullGraph(small_graph(), model("jumping"), chunks, runtime=Runtime(group=group))
     except ValueError as error:
         return str(error)
     return "no error"

@@ -93,6 +93,15 @@ class FullGraphTrainer:
         self._beside = dict(self._seen)
         if begun is None and together.first and say is not None:
             say(self.goal.describe(settings.train.task == "auto"))
+        every = self.full.meter.every
+        if begun is None and together.first and say is not None and self.full.mode != "exact":
+            if every:
+                say(
+                    f"staleness is measured every {every} epochs, which costs about an exact epoch "
+                    "and a forward pass each time (full_graph.measure)"
+                )
+            else:
+                say("staleness is not measured (full_graph.measure is 0): fast may be far off")
         if settings.full_graph.start and begun is None:
             self._start_from(Path(settings.full_graph.start))
 
