@@ -47,6 +47,14 @@ def test_full_graph(monkeypatch, capsys):
     assert "chosen: single" in out and "test accuracy" in out
 
 
+def test_any_model(monkeypatch, capsys):
+    example = load("7_any_model")
+    monkeypatch.setattr(example, "NODES", 1_000)
+    monkeypatch.setattr(example, "EPOCHS", 15)
+    assert min(example.main().values()) > 0.4
+    assert capsys.readouterr().out.count("test accuracy") == 4
+
+
 def test_typed(monkeypatch, capsys):
     example = load("6_typed")
     monkeypatch.setattr(example, "FLIGHTS", 3000)
@@ -59,7 +67,7 @@ def test_typed(monkeypatch, capsys):
 def test_every_example_says_what_to_expect():
     names = [path.stem for path in EXAMPLES.glob("*.py")]
     expected = ["1_quickstart", "2_out_of_core", "3_multi_rank", "4_full_graph", "5_custom_sampler"]
-    assert sorted(names) == [*expected, "6_typed"]
+    assert sorted(names) == [*expected, "6_typed", "7_any_model"]
     for name in names:
         text = (EXAMPLES / f"{name}.py").read_text()
         told = text.split('"""')[1]

@@ -60,9 +60,13 @@ def plain_convolutions(drop: float = 0.0) -> list[GraphLayer]:
                       GCNConv(6, CLASSES)])  # fmt: skip
 
 
-def model(name: str, drop: float = 0.0, seed: int = 0) -> list[Any]:
+def model(name: str, drop: float = 0.0, seed: int = 0) -> Any:
+    from tests.pipeline.modules import MODULES
+
     with double():
         torch.manual_seed(seed)
+        if name in MODULES:
+            return MODULES[name]()
         return plain_convolutions(drop) if name == "plain" else MODELS[name](drop)
 
 

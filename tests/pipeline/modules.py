@@ -34,7 +34,7 @@ class Jumping(nn.Module):
             x = F.dropout(rows[-1], self.drop, self.training)
             rows.append(rows[-1] + F.elu(conv(x, edge_index)))
         share = torch.softmax(self.mix, 0)
-        mixed: Tensor = sum(a * b for a, b in zip(share, rows, strict=True))  # type: ignore[assignment]
+        mixed: Tensor = sum(a * b for a, b in zip(share, rows, strict=True))
         out: Tensor = self.last(mixed)
         return out
 
@@ -187,7 +187,7 @@ def train_whole(model: nn.Module, graph: Graph, steps: int, make: Make = adam) -
         model.train()
         optimizer.zero_grad()
         loss = F.cross_entropy(model(x, **inputs)[train], labels[train])
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         losses.append(loss.item())
     return losses

@@ -30,11 +30,18 @@ CASES: dict[
     "gcnii-exact": ("gcnii", 0.3, "exact", {"runtime": {"recompute": "all"}}),
     "gcnii-exact-again": ("gcnii", 0.3, "exact", {"runtime": {"initial_again": True}}),
     "gcnii-bounded": ("gcnii", 0.3, "bounded", {"meter": Meter(every=1, error=0.0)}),
+    "jumping-exact": ("jumping", 0.0, "exact", {"runtime": {"recompute": "all"}}),
+    "jumping-fast": ("jumping", 0.0, "fast", {"meter": Meter(every=2, error=9.0, cosine=-1.0)}),
+    "tied-exact": ("tied", 0.0, "exact", {}),
+    "tied-fast": ("tied", 0.0, "fast", {}),
+    "norm-exact": ("batch norm", 0.0, "exact", {}),
+    "norm-fast": ("batch norm", 0.0, "fast", {}),
     "gcnii-bfloat16": ("gcnii", 0.0, "fast", {"runtime": {"boundary": "bfloat16"}}),
 }
 CHUNKS, EPOCHS = 5, 3
 #: With 2 and 4 stages only these are run; with 3 all.
-EVERYWHERE = ("gcn-fast", "gcnii-fast", "resgcn-exact", "gcnii-exact-again", "plain-exact")
+EVERYWHERE = ("gcn-fast", "gcnii-fast", "resgcn-exact", "gcnii-exact-again", "plain-exact",
+              "jumping-exact", "tied-exact")  # fmt: skip
 
 
 def cases(stages: int) -> list[str]:
@@ -96,6 +103,7 @@ def all_cases(rank: int, port: int, folder: Path) -> None:
                 found["nan", stages] = fault(group, stages)
                 found["resume", stages] = resume(group, folder)
                 found["differ", stages] = differ(group, rank)
+                found["chunks", stages] = other_chunks(group, rank)
                 found["few", stages] = few_chunks(group, stages)
                 found["deep", stages] = more_stages_than_layers(group, stages)
         found["fewer"] = fewer_stages(rank, group, folder)
@@ -146,6 +154,16 @@ def differ(group: Any, rank: int) -> str:
     """Rank 1 has another seed."""
     try:
         FullGraph(small_graph(), model("gcn"), CHUNKS, seed=rank == 1, runtime=Runtime(group=group))
+    except ValueError as error:
+        return str(error)
+    return "no error"
+
+
+def other_chunks(group: Any, rank: int) -> str:
+    """Rank 1 has one chunk more."""
+    try:
+        chunks = CHUNKS + (rank == 1)
+        FullGraph(small_graph(), model("jumping"), chunks, runtime=Runtime(group=group))
     except ValueError as error:
         return str(error)
     return "no error"

@@ -123,6 +123,7 @@ def test_a_state_goes_on_with_another_number_of_stages(stages, ranks, alone):
 def test_ranks_with_different_arguments_are_refused(stages, ranks):
     for rank in range(stages):
         assert "different graphs, layers or options" in ranks[rank]["differ", stages]
+        assert "chunks is 5 on one rank and 6 on another" in ranks[rank]["chunks", stages]
 
 
 @pytest.mark.parametrize("stages", STAGES)

@@ -110,6 +110,30 @@ def test_dropout_is_drawn_by_chunk_and_epoch():
     assert torch.equal(runs[0].infer(), runs[1].infer())  # no dropout in evaluation
 
 
+def test_gradients_are_shortened_as_torch_does():
+    graph, model = small_graph(), made("jumping")
+    runs = []
+    for clip in (0.0, 0.05):
+        whole, parts = copy.deepcopy(model), copy.deepcopy(model)
+
+        def make(weights, clip=clip):
+            held = list(weights)
+            optimizer = torch.optim.SGD(held, 0.5)
+            if clip:
+                optimizer.register_step_pre_hook(
+                    lambda *_: nn.utils.clip_grad_norm_(held, clip) and None
+                )
+            return optimizer
+
+        run = FullGraph(graph, parts, 4, optimizer=lambda weights: torch.optim.SGD(weights, 0.5))
+        run.clip = clip
+        run.fit(3)
+        train_whole(whole, graph, 3, make)
+        assert furthest(whole, parts) < 1e-10
+        runs.append(parts)
+    assert furthest(*runs) > 1e-3
+
+
 def test_a_state_goes_on_to_the_same_weights():
     graph, model = small_graph(), made("jumping")
     one, two = copy.deepcopy(model), copy.deepcopy(model)
@@ -163,7 +187,10 @@ REFUSED = {
         lambda: Pooled(lambda x, e: torch.zeros_like(x).index_add(0, e[1], x[e[0]])),
         "reads rows of other nodes outside propagate",
     ),
-    "softmax over nodes": (lambda: Pooled(lambda x, e: F.softmax(x, 0)), "softmax, which mixes nodes"),
+    "softmax over nodes": (
+        lambda: Pooled(lambda x, e: F.softmax(x, 0)),
+        "softmax, which mixes nodes",
+    ),
     "a look at rows": (lambda: Pooled(lambda x, e: x * x.sum().item()), "over all nodes"),
     "other order": (lambda: Pooled(lambda x, e: x.flip(0)), "flip, which mixes nodes"),
     "pair norm": (lambda: pyg.GCN(WIDTH, 6, 2, CLASSES, norm="pair"), "'norms.0'.*over all nodes"),

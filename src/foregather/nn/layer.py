@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 
-__all__ = ["Dense", "GraphLayer", "Near"]
+__all__ = ["Dense", "GraphLayer", "Near", "PlacedNear"]
 
 
 class Near(Protocol):
@@ -42,6 +42,13 @@ class Near(Protocol):
     def edge_attr(self) -> Tensor | None:
         """Edge feature rows in the order of `edges(None)`."""
 
+    def dense(self, part: Callable[..., Tensor], *values: Tensor) -> Tensor:
+        """`part(*values)`, recomputed in the backward pass if requested."""
+
+
+class PlacedNear(Near, Protocol):
+    """A `Near` that knows where it is in the graph, for layers of recorded models."""
+
     def moments(self, columns: slice) -> tuple[Tensor, Tensor]:
         """Mean and variance of some columns of the messages of all nodes.
 
@@ -51,9 +58,6 @@ class Near(Protocol):
     @property
     def place(self) -> tuple[Any, int]:
         """The topology of the graph in chunks, and the number of this chunk."""
-
-    def dense(self, part: Callable[..., Tensor], *values: Tensor) -> Tensor:
-        """`part(*values)`, recomputed in the backward pass if requested."""
 
 
 class GraphLayer(nn.Module):
@@ -65,7 +69,7 @@ class GraphLayer(nn.Module):
         gives: the name under which the result of this layer is kept for later layers, or None.
         also_gives: names of further skip tensors; `update` then returns the result and a dictionary
             of them.
-        placed: `update` gets a `near` also where the layer does not aggregate, for `near.place`.
+        placed: `update` gets a `PlacedNear`, also where the layer does not aggregate.
     """
 
     aggregates: bool = True

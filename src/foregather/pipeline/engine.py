@@ -65,6 +65,17 @@ class Engine:
             for p in self._trained[number]
         ]
 
+    def shorten_gradients(self, longest: float) -> None:
+        """Scales the gradient of all stages to a length, if it is longer."""
+        own = [g.double().square().sum().cpu() for g in self.own_gradients()]
+        total = self.stage.link.agree(torch.stack([torch.zeros((), dtype=torch.float64), *own])
+                                      .sum().view(1), torch.add)  # fmt: skip
+        scale = longest / (float(total.sqrt()) + 1e-6)  # as torch.nn.utils.clip_grad_norm_ does
+        if scale < 1:
+            for weight in {id(p): p for p in self.parameters().values()}.values():
+                if weight.grad is not None:
+                    weight.grad.mul_(scale)
+
     def clear(self) -> None:
         """Clears all gradients."""
         for parameter in self.parameters().values():

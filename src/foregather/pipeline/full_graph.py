@@ -122,6 +122,10 @@ class FullGraph:
         runtime: memory, messages, ways and timeout.
         others: accepts `abreast`, which is now a field of `runtime`, with a warning.
 
+    Attributes:
+        clip: the largest length of the gradient of all weights, which a longer one is shortened
+            to before the optimiser's step; 0, the default, leaves it as it is.
+
     Raises:
         InputError: more stages than layers, fewer chunks than stages, no training node, layers
             that do not fit together, layers whose results by chunks differ from those on the whole
@@ -169,6 +173,7 @@ class FullGraph:
         weights = list({id(p): p for p in self.engine.parameters().values()}.values())
         make = optimizer or (lambda parameters: torch.optim.Adam(parameters, 0.01))
         self.optimizer = make(weights) if weights else None
+        self.clip = 0.0
         self.epoch = 0
         self.reports: list[EpochReport] = []
         self._ladder = Ladder()
@@ -197,6 +202,8 @@ class FullGraph:
             layer.train()
         self.engine.clear()
         ran, loss, reading = self._gradients()
+        if self.clip:
+            self.engine.shorten_gradients(self.clip)
         if self.optimizer is not None:
             self.optimizer.step()
         for layer in self.layers:

@@ -64,8 +64,18 @@ def shared_chunks(
     """Returns the chunks, which the first rank cuts and passes down the chain to all ranks.
 
     Raises:
-        InputError: fewer ticks than stages, or a bad argument of `make_chunks`.
+        InputError: other chunks on other ranks, fewer ticks than stages, or a bad argument of
+            `make_chunks`.
     """
+    least, most = link.agree(
+        torch.tensor([count, count], dtype=torch.float64),
+        lambda a, b: torch.stack([torch.minimum(a[0], b[0]), torch.maximum(a[1], b[1])]),
+    ).tolist()
+    if least != most:
+        raise InputError(
+            f"chunks is {least:.0f} on one rank and {most:.0f} on another, but should be the same; "
+            "start the same script with the same arguments on all ranks"
+        )
     if abreast < 1 or abreast % link.ways:
         raise InputError(
             f"abreast is {abreast} chunks in {link.ways} ways, expected a multiple of the ways"
@@ -140,8 +150,8 @@ def make_stage(
     same = (runtime.boundary, runtime.initial_again, runtime.split, split, seed, mode)
     check_same(link, graph.num_nodes, graph.num_edges, widths, cuts, *same)
     for number in range(cuts[link.stage], cuts[link.stage + 1]):
-        if isinstance(layers[number], SplitLayer):
-            layers[number].prepare(place, mine)
+        if isinstance(layer := layers[number], SplitLayer):
+            layer.prepare(place, mine)
     again = runtime.initial_again
     return Stage(
         layers,

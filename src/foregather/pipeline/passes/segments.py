@@ -196,6 +196,6 @@ def _tied(layers: Sequence[GraphLayer], cuts: Sequence[int]) -> tuple[int, ...]:
 
 
 def shared_layers(programs: Sequence[StageProgram]) -> tuple[int, ...]:
-    """Returns the layers whose weights several stages hold: those rerun after the first, and tied."""
+    """Returns the layers whose weights several stages hold: those that are rerun, and tied ones."""
     again = range(max(len(program.again) for program in programs))
     return tuple(sorted({*again, *programs[0].tied}))

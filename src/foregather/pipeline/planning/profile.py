@@ -84,7 +84,13 @@ def profile_layers(
     known: dict[Any, LayerCost] = {}
     found = []
     for number, layer in enumerate(layers):
-        key = (type(layer), _inner(layer), getattr(layer, "does", ()), widths.x[number], widths.x[number + 1])
+        key = (
+            type(layer),
+            _inner(layer),
+            getattr(layer, "does", ()),
+            widths.x[number],
+            widths.x[number + 1],
+        )
         if key not in known:
             skips = {name: widths.skip[name] for name in layer.needs}
             other = _other_row(widths.message[number], places[0])
@@ -151,7 +157,7 @@ def _timed(
             for one in (out, *more.values()):
                 kept(one)
         middle = time.perf_counter()
-        torch.autograd.backward([sum(one.sum() for one in (out, *more.values()))])
+        torch.autograd.backward([one.sum() for one in (out, *more.values()) if one.requires_grad])
         end = time.perf_counter()
         if repeat:
             took.append((middle - begin, end - middle))

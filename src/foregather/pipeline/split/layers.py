@@ -7,12 +7,12 @@ the edges that end in the chunk.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from foregather.nn.layer import GraphLayer, Near
+from foregather.nn.layer import GraphLayer, Near, PlacedNear
 from foregather.pipeline.partition.chunk_topology import Topology
 from foregather.pipeline.split.graph_values import GraphTable, GraphValues, run_call
 from foregather.pipeline.split.levels import Segment, Side, Step, sides_of, target_row
@@ -149,7 +149,7 @@ class SplitLayer(GraphLayer):
     def update(self, x: Tensor, near: Near | None, **skips: Tensor) -> Any:
         """The rows of one level of the own nodes; with those that are kept for later layers."""
         assert near is not None
-        return _Run(self, x, near, skips).result()
+        return _Run(self, x, cast(PlacedNear, near), skips).result()
 
 
 class _PartlyRead(SplitLayer):
@@ -163,7 +163,9 @@ class _PartlyRead(SplitLayer):
 class _Run:
     """One run of a segment on one chunk."""
 
-    def __init__(self, layer: SplitLayer, x: Tensor, near: Near, skips: dict[str, Tensor]) -> None:
+    def __init__(
+        self, layer: SplitLayer, x: Tensor, near: PlacedNear, skips: dict[str, Tensor]
+    ) -> None:
         self.layer, self.near, self.program = layer, near, layer.program
         topology, self.chunk = near.place
         self.graph: GraphValues = layer.table.of(topology)

@@ -1,7 +1,7 @@
 """levels: cuts a recorded program in front of every reading of other nodes' rows.
 
-The level of a row is the number of readings in a chain behind it: rows of a node are at level 0, and
-what message passing makes of rows of level n is at level n + 1. A segment makes all rows of one
+The level of a row is the number of readings in a chain behind it: features are at level 0, and what
+message passing makes of rows of level n is at level n + 1. A segment makes all rows of one
 level; it reads what earlier segments made, of other nodes only what is in its messages. Values of
 edges are made where they are used, so only rows of nodes go from segment to segment.
 """
@@ -23,7 +23,7 @@ _PASSED = ("message", "edge_update", "aggregate", "update")
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What a call of message passing takes of a value: at the source, at the target, or as it is."""
+    """What message passing takes of a value: at the source, at the target, or as it is."""
 
     source: bool
     target: bool

@@ -20,7 +20,7 @@ _NAMES = ("input", "running_mean", "running_var", "weight", "bias", "training", 
 
 
 def _arguments(call: Call) -> dict[str, Any]:
-    return dict(zip(_NAMES, call.args, strict=False)) | call.kwargs
+    return {**dict(zip(_NAMES, call.args, strict=False)), **call.kwargs}
 
 
 def is_norm(program: Program, call: Call) -> bool:

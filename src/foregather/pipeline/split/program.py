@@ -141,7 +141,11 @@ def join(first: Tape, second: Tape, evaluated: Tape, nodes: Pair) -> Program:
                 )
     program = Program(calls, values, tapes[0].result, nodes, set(), literals)
     program.dtype = next(
-        (t.dtype for n, t in enumerate(tensors) if (tapes[0].origin.get(n) or ("",))[0] == "weight"),
+        (
+            t.dtype
+            for n, t in enumerate(tensors)
+            if (tapes[0].origin.get(n) or ("",))[0] == "weight"
+        ),
         tensors[0].dtype,
     )
     _find_kinds(program)
@@ -170,7 +174,9 @@ def _merge_equal(program: Program) -> None:
     program.calls = [
         call
         for call in program.calls
-        if call.number is not None or not call.outs or same.get(call.outs[0]) in (None, call.outs[0])
+        if call.number is not None
+        or not call.outs
+        or same.get(call.outs[0]) in (None, call.outs[0])
     ]
     program.train_only = {n for n, call in enumerate(program.calls) if id(call) in only}
     for place, call in enumerate(program.calls):
@@ -291,7 +297,7 @@ def _kind(program: Program, call: Call, value: Value) -> Kind:
     if any(a != b for a, b in value.sizes):
         raise refuse(
             call.path,
-            f"calls {call.name}, whose result has rows that are neither those of nodes nor of edges",
+            f"calls {call.name}, whose rows are neither those of nodes nor of edges",
         )
     rows = [program.values[ref].kind for ref in program.refs(call)]
     if "node" in rows or "edge" in rows:

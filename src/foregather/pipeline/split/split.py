@@ -34,7 +34,9 @@ def layers_of(
     Raises:
         InputError: a model that cannot run in chunks; see `split_model`.
     """
-    if not isinstance(given, nn.Module) or isinstance(given, (nn.ModuleList, nn.Sequential)):
+    if isinstance(given, (nn.ModuleList, nn.Sequential)):
+        return [*given]
+    if not isinstance(given, nn.Module):
         return given
     if isinstance(given, GraphLayer):
         return [given]

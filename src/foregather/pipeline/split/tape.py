@@ -23,11 +23,16 @@ from foregather.pipeline.split.trees import map_tree, tensors_of
 
 __all__ = ["Call", "Pass", "Ref", "Tape", "record", "refuse"]
 
+_DROPOUT = ("dropout", "dropout_", "dropout1d", "dropout2d", "dropout3d", "feature_dropout")
+_DRAWN = ("rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like")
 _RANDOM = frozenset(
-    ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
-    + ("feature_dropout", "rand", "randn", "randint", "randperm", "rand_like", "randn_like")
-    + ("randint_like", "bernoulli", "bernoulli_", "uniform_", "normal_", "normal", "rrelu")
-    + ("exponential_", "multinomial", "gumbel_softmax", "dropout_", "alpha_dropout_")
+    [
+        *_DROPOUT,
+        *_DRAWN,
+        *("alpha_dropout", "alpha_dropout_", "feature_alpha_dropout", "gumbel_softmax", "rrelu"),
+        *("bernoulli", "bernoulli_", "uniform_", "normal", "normal_", "exponential_"),
+        "multinomial",
+    ]
 )
 _NUMBERS = frozenset(("item", "__int__", "__float__", "__index__", "tolist"))
 _ALIASES = frozenset(("to", "contiguous", "float", "double", "type", "type_as", "cpu", "cuda"))
@@ -197,7 +202,13 @@ class _Recorder(TorchFunctionMode):
         return torch.equal(tensor, self.tape.tensors[self._known[id(tensor)]])
 
     def passing(
-        self, path: str, method: str, own: Callable[..., Any], edge_index: Any, *args: Any, **kwargs: Any
+        self,
+        path: str,
+        method: str,
+        own: Callable[..., Any],
+        edge_index: Any,
+        *args: Any,
+        **kwargs: Any,
     ) -> Any:
         """Runs one call of message passing, and keeps it."""
         if not isinstance(edge_index, Tensor) or edge_index.layout != torch.strided:

@@ -256,6 +256,11 @@ def make_optimizer(
     elif settings.momentum:
         raise InputError(f"optimizer.momentum is for sgd; {settings.kind} has none")
     optimizer = _OPTIMIZERS[settings.kind](weights, **options)
+    if settings.clip:
+        held = [weight for group in optimizer.param_groups for weight in group["params"]]
+        optimizer.register_step_pre_hook(
+            lambda *_: (nn.utils.clip_grad_norm_(held, settings.clip), None)[1]
+        )
 
     def factor(epoch: int) -> float:
         if epoch < settings.warmup:

@@ -45,7 +45,7 @@ class FullGraphSettings:
     first_sweep: bool = True
     """Fill history by a sweep before the first epoch (bounded, fast)."""
     measure: int = -1
-    """Epochs between measurements of staleness; 0: never; -1: 10 in bounded, never in fast."""
+    """Epochs between measurements of staleness; 0: never; -1: 10 in bounded, 25 in fast."""
     error: float = 0.3
     """The largest error of history that bounded accepts."""
     cosine: float = 0.9

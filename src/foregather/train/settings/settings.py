@@ -102,6 +102,8 @@ class OptimizerSettings:
     """Weight decay."""
     momentum: float = 0.0
     """Momentum of sgd."""
+    clip: float = 0.0
+    """The largest length of the gradient of all weights; a longer one is shortened. 0: any."""
     schedule: Literal["constant", "cosine", "linear"] = "constant"
     """How the learning rate falls to zero over the epochs."""
     warmup: int = 0
@@ -237,6 +239,7 @@ class Settings:
             "model.layers": (self.model.layers, 0, 1 << 12),
             "optimizer.warmup": (optimizer.warmup, 0, _MOST),
             "optimizer.weight_decay": (optimizer.weight_decay, 0, _MOST_RATE),
+            "optimizer.clip": (optimizer.clip, 0, _MOST_RATE),
             "optimizer.momentum": (optimizer.momentum, 0, _MOST_RATE),
             "memory.prefetch": (self.memory.prefetch, 0, _MOST),
             "grid.replication": (self.grid.replication, 1, _MOST),

@@ -8,6 +8,7 @@ run that is resumed on as many ranks goes on to the same weights.
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -87,12 +88,22 @@ class FullGraphTrainer:
                 partition=partition,
                 **self.plan.options(settings),
             )
+        self.full.clip = settings.optimizer.clip
         self.plan = self.plan.with_cut(self.full.chunks)
         self._layers = nn.ModuleList(self.full.layers)
         self._seen = dict.fromkeys(self.full.link.ledger.snapshot(), 0)
         self._beside = dict(self._seen)
         if begun is None and together.first and say is not None:
             say(self.goal.describe(settings.train.task == "auto"))
+        every = self.full.meter.every
+        if begun is None and together.first and say is not None and self.full.mode != "exact":
+            if every:
+                say(
+                    f"staleness is measured every {every} epochs, which costs about an exact epoch "
+                    "and a forward pass each time (full_graph.measure)"
+                )
+            else:
+                say("staleness is not measured (full_graph.measure is 0): fast may be far off")
         if settings.full_graph.start and begun is None:
             self._start_from(Path(settings.full_graph.start))
 
@@ -112,14 +123,15 @@ class FullGraphTrainer:
         self.shape = {"width": graph.features.width, "classes": self.goal.task.width}
         made = make_full_model(settings, **self.shape)
         if isinstance(made, nn.Module):
-            layers = layers_of(made.to(self.device), load_if_fits(graph), settings.full_graph.chunks)
+            layers = layers_of(
+                made.to(self.device), load_if_fits(graph), settings.full_graph.chunks
+            )
             return graph, [*layers]
         return graph, [layer.to(self.device) for layer in made]
 
     def _make_optimizer(self, weights: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-        optimizer, self._scheduler = make_optimizer(
-            weights, self.settings.optimizer, self.settings.train.epochs
-        )
+        wanted = replace(self.settings.optimizer, clip=0.0)  # a stage knows only its own gradients
+        optimizer, self._scheduler = make_optimizer(weights, wanted, self.settings.train.epochs)
         return optimizer
 
     def _start_from(self, path: Path) -> None:

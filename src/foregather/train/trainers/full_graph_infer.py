@@ -58,7 +58,9 @@ def infer_full(
     settings, facts, data = read_finished(folder, trust_code)
     width = facts["model"]["width"]
     if graph.features is None or graph.features.width != width:
-        has = "no features" if graph.features is None else f"features of width {graph.features.width}"
+        has = (
+            "no features" if graph.features is None else f"features of width {graph.features.width}"
+        )
         raise InputError(f"the graph has {has}, but {folder.name} was trained on width {width}")
     model = make_full_model(settings, **facts["model"])
     chunks = min(plan_of(facts).chunks, max(1, graph.num_nodes))

@@ -55,7 +55,7 @@ def _without_effect(settings: Settings, ranks: int) -> list[tuple[tuple[str, ...
             found.append((chosen, "where full_graph.chunks is 0 and the planner chooses"))
         if full.mode == "exact":
             found.append((_of("full_graph", _STALE), "in mode exact, which reads no old rows"))
-        elif full.measure == 0 or (full.measure < 0 and full.mode == "fast"):
+        elif full.measure == 0:
             bounds = ("full_graph.error", "full_graph.cosine")
             found.append((bounds, "where staleness is not measured"))
         if ranks == 1:
