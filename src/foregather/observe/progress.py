@@ -1,7 +1,7 @@
 """Progress: one bar with an ETA for every long piece of work.
 
-Bars go to stderr, appear only when stderr is a terminal (so logs and pipes stay clean), and are
-silenced altogether inside `quiet()`.
+Bars go to stderr and appear only when stderr is a terminal. In pipes and logs, work that takes long
+writes a plain line now and then. Inside `quiet()` there is neither.
 """
 
 import contextlib
@@ -9,11 +9,14 @@ import functools
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any
 
 __all__ = ["Progress", "bars", "peak_memory", "quiet", "write_above"]
+
+_FIRST, _NEXT = 10.0, 30.0  # seconds until the first line in a pipe, and from one to the next
 
 _quiet: ContextVar[bool] = ContextVar("foregather_quiet", default=False)
 
@@ -61,10 +64,24 @@ class Progress:
         self._bar = bars()(
             total=total, desc=what, unit=unit, unit_scale=True, disable=disable, leave=False
         )
+        self._what, self._total, self._unit, self._done = what, total, unit, 0
+        self._plain = disable is None and self._bar.disable  # a pipe or a file
+        self._began = time.monotonic()
+        self._due = self._began + _FIRST
 
     def advance(self, amount: int) -> None:
         """Counts `amount` more units as done."""
         self._bar.update(amount)
+        self._done += amount
+        if self._plain and (now := time.monotonic()) >= self._due:
+            self._due = now + _NEXT
+            write_above(self._line(now - self._began))
+
+    def _line(self, seconds: float) -> str:
+        """How far it is, as a line of a log."""
+        share = f"{self._done / self._total:.0%}, " if self._total else ""
+        of = f" of {self._total:,}" if self._total else ""
+        return f"{self._what}: {share}{self._done:,}{of} {self._unit} after {seconds:.0f} s"
 
     def __enter__(self) -> "Progress":
         return self
