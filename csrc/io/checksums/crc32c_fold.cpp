@@ -21,7 +21,7 @@ namespace foregather {
 namespace {
 
 // vpclmulqdq is used by Wide alone: the compiler makes no such instruction by itself.
-#define FOREGATHER_FOLD __attribute__((target("sse4.2,pclmul,avx2,vpclmulqdq")))
+#define FOREGATHER_FOLD __attribute__((target("sse4.2,crc32,pclmul,avx2,vpclmulqdq")))
 #define FOREGATHER_FOLD_STEP FOREGATHER_FOLD __attribute__((always_inline)) static inline
 
 constexpr std::size_t kBlock = 4096;

@@ -33,7 +33,7 @@ class Bench:
 
     what: Annotated[Literal["cache"], tyro.conf.Positional]
     """What to compare."""
-    path: Annotated[Path | None, tyro.conf.Positional] = None
+    path: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[GRAPH]")] = None
     """A graph folder; none makes a synthetic graph in memory."""
     nodes: str = "200k"
     """Nodes of the synthetic graph (power law, communities, shuffled ids)."""

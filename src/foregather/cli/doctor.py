@@ -43,7 +43,7 @@ class Doctor:
     The measured rates are stored for later runs, which use them to choose block size and depth.
     """
 
-    path: Annotated[Path, tyro.conf.Positional] = Path(".")
+    path: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="[FOLDER]")] = Path(".")
     """A folder (or a file) on the disk to test."""
     quick: bool = False
     """Measure for about 2 seconds instead of 10."""

@@ -17,7 +17,9 @@ from typing import Annotated, Any, NoReturn
 
 import tyro
 
+import foregather
 from foregather.cli.bench import Bench
+from foregather.cli.completion import Completion
 from foregather.cli.doctor import Doctor
 from foregather.cli.flags import check_arguments, commands_of
 from foregather.cli.graphs.convert import Convert
@@ -26,6 +28,7 @@ from foregather.cli.graphs.partition import PartitionCommand
 from foregather.cli.graphs.reorder import Reorder
 from foregather.cli.graphs.synth import Synth
 from foregather.cli.graphs.verify import Verify
+from foregather.cli.help import with_tidy_help
 from foregather.cli.plan import Plan
 from foregather.cli.quickstart import Quickstart
 from foregather.cli.training.infer import Infer
@@ -61,6 +64,7 @@ Command = (
     | Annotated[TrainFull, tyro.conf.subcommand("train-full")]
     | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[Bench, tyro.conf.subcommand("bench")]
+    | Annotated[Completion, tyro.conf.subcommand("completion")]
 )
 
 
@@ -77,8 +81,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments in (["--version"], ["-V"]):
+        print(f"foregather {foregather.__version__}")
+        return 0
     try:
-        command = _parse(list(sys.argv[1:] if argv is None else argv))
+        if {"-h", "--help"} & set(arguments):
+            command = with_tidy_help(lambda: _parse(arguments))
+        else:
+            command = _parse(arguments)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 2
     except ForegatherError as error:  # a flag, or a config file

@@ -22,7 +22,7 @@ __all__ = ["Plan"]
 class Plan:
     """Print, for several budgets, what stays in memory, what an epoch reads, and the runner-up."""
 
-    path: Annotated[Path, tyro.conf.Positional]
+    path: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="GRAPH")]
     """The graph folder."""
     memory: tuple[str, ...] = ("auto", "0.5GB", "1GB", "2GB", "4GB")
     """Budgets to plan for; auto: most of this machine's free memory."""
@@ -202,6 +202,11 @@ class Plan:
             lines.append(f"{format_bytes(point['memory']):>10} {_cells(point)}")
             if "explain" in point:
                 lines += ["", point["explain"], ""]
+        lines += [
+            f"{format_bytes(point['memory'])} is not enough: {point['error']}"
+            for point in facts["points"]
+            if "error" in point
+        ]
         lines.append(
             "ratio: blocks read / the fewest any policy could read with this memory; s/batch: "
             "predicted disk seconds"
@@ -227,7 +232,7 @@ class Plan:
 
 def _cells(point: dict[str, Any]) -> str:
     if "error" in point:
-        return str(point["error"])
+        return f"{'not enough':>9}"
     if point.get("in_memory"):
         return "everything fits: nothing is read from disk during training"
     if "requests" not in point:

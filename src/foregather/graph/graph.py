@@ -6,7 +6,7 @@ first read mapped ones into memory (`graph.load`).
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from foregather.errors import FormatError
 from foregather.graph.build import fields_from_edges, fields_from_pyg
+from foregather.graph.from_others import from_matrix, from_named, from_networkx
 from foregather.graph.graph_value import GraphValue, plain_fields
 from foregather.graph.integrity.verify import Report, verify
 from foregather.graph.links.links import Links
@@ -149,6 +150,51 @@ class Graph(GraphValue):
             InputError: heterogeneous data, no edge_index, or links that do not fit.
         """
         return Graph(**fields_from_pyg(data, **options))
+
+    @staticmethod
+    def from_scipy(matrix: Any, **options: Any) -> "Graph":
+        """Builds a graph from a sparse matrix: entry (u, v) is the edge from u to v, its weight.
+
+        Args:
+            matrix: a square matrix of `scipy.sparse`, or the path of one saved by `save_npz`;
+                SciPy itself is not needed for a path. Weights that are all 1 are left out.
+            options: x, y, splits, undirected, self_loops, dedup and threads of `from_edge_index`.
+
+        Raises:
+            InputError: it is not a square sparse matrix.
+            FormatError: the file is damaged.
+        """
+        return Graph.from_edge_index(**from_matrix(matrix), **options)
+
+    @staticmethod
+    def from_networkx(graph: Any, weight: str | None = None, **options: Any) -> "Graph":
+        """Builds a graph from one of networkx; `original_ids` gives its names of nodes.
+
+        Args:
+            graph: of any kind; an undirected edge is stored in both directions.
+            weight: the attribute of edges that is their weight; None: no weights.
+            options: x, y, splits and others of `from_edge_index`, rows in the order of the nodes.
+
+        Raises:
+            InputError: nodes are not named by text or whole numbers, or a weight is missing.
+        """
+        fields, names = from_networkx(graph, weight)
+        return replace(Graph.from_edge_index(**fields, **options), extra=names)
+
+    @staticmethod
+    def from_edges(edges: Iterable[Any], **options: Any) -> "Graph":
+        """Builds a graph from pairs of names: `Graph.from_edges([("Ann", "Bob"), ...])`.
+
+        Args:
+            edges: (source, target) or (source, target, weight); names are text or whole numbers.
+                Nodes are numbered by first appearance; `original_ids` and `nodes_of` translate.
+            options: x, y, splits and others of `from_edge_index`.
+
+        Raises:
+            InputError: names are of several kinds, or an edge has another length.
+        """
+        fields, names = from_named(edges)
+        return replace(Graph.from_edge_index(**fields, **options), extra=names)
 
     def save(self, dst: str | os.PathLike[str], overwrite: bool = False) -> Path:
         """Writes the graph as a folder that `Graph.open` reads; `edge_ids` is not stored.

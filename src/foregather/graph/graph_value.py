@@ -178,7 +178,10 @@ class GraphValue(_Referable):
                 ids: npt.NDArray[np.int64] = self._loaded["split", candidate]
                 return ids
         there = ", ".join(sorted(self.splits)) or "none"
-        raise InputError(f"there is no split {name!r}; the graph has: {there}")
+        raise InputError(
+            f"there is no split {name!r}; the graph has: {there}; make some with "
+            "foregather convert SRC DST --split 0.6 0.2 0.2"
+        )
 
     def links_of(self, name: str) -> Links:
         """The links of that name; val, valid and validation are the same name.
@@ -206,6 +209,29 @@ class GraphValue(_Referable):
             named[f"splits/{name}"] = ids
         named |= link_arrays(self.links.values())
         return {name: values for name, values in named.items() if values is not None}
+
+    @property
+    def num_features(self) -> int:
+        """Columns of the node features; 0 if there are none."""
+        return 0 if self.features is None else self.features.width
+
+    @property
+    def num_classes(self) -> int:
+        """Columns of scores that a model needs: classes, labels of a node, or numbers.
+
+        Without labels 0. Classes are counted once: 1 + the largest label.
+        """
+        if self.labels is None:
+            return 0
+        if self.labels.ndim == 2:
+            return int(self.labels.shape[1])
+        if self.labels.dtype.kind not in "biu":
+            return 1
+        if "classes" not in self._loaded:
+            labels = hold(self.labels)
+            self._loaded["classes"] = 1 + int(labels.max()) if len(labels) else 0
+        found: int = self._loaded["classes"]
+        return found
 
     @property
     def nbytes(self) -> int:

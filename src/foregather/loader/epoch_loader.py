@@ -48,6 +48,15 @@ class EpochLoader:
 
     # ---- queries ---------------------------------------------------------------------------
 
+    def __repr__(self) -> str:
+        seeds, sampler = self._maker.seeds, self._maker.sampler
+        count = f"{len(self):,} batches"
+        of = f"of {seeds.batch_size:,} from {seeds.count:,}" if hasattr(seeds, "count") else ""
+        epoch, step, _ = self._at
+        where = f"epoch {epoch}, batch {step}"
+        told = " ".join(part for part in (count, of) if part)
+        return f"{type(self).__name__}({told}; {type(sampler).__name__}; next: {where})"
+
     def __len__(self) -> int:
         steps: int = self._source.steps(self._maker.seeds)
         return steps

@@ -1,13 +1,13 @@
 """Progress: one bar with an ETA for every long piece of work.
 
-Bars go to stderr, appear only when stderr is a terminal (so logs and pipes stay clean), and are
-silenced altogether inside `quiet()`. What may take hours says in a log what it says on a terminal:
-with `lines=True` it writes a line every 30 seconds where stderr is not a terminal, also while
-nothing advances.
+Bars go to stderr and appear only when stderr is a terminal. In pipes and logs, work that takes long
+writes a plain line every 30 seconds when it advances; with `lines=True` also while nothing does.
+Inside `quiet()` there is neither.
 """
 
 import contextlib
 import functools
+import math
 import os
 import sys
 import threading
@@ -17,6 +17,7 @@ from contextvars import ContextVar
 from typing import Any
 
 __all__ = ["Progress", "bars", "peak_memory", "quiet", "write_above"]
+
 
 _quiet: ContextVar[bool] = ContextVar("foregather_quiet", default=False)
 
@@ -63,7 +64,8 @@ class Progress:
         what: what is done.
         total: units of it.
         unit: their name.
-        lines: write a line every `EVERY` seconds where stderr is no terminal.
+        lines: where stderr is no terminal, write a line every `EVERY` seconds even if nothing
+            advances.
     """
 
     def __init__(self, what: str, total: int | None, unit: str, lines: bool = False) -> None:
@@ -71,14 +73,14 @@ class Progress:
         self._bar = bars()(
             total=total, desc=what, unit=unit, unit_scale=True, disable=disable, leave=False
         )
-        logs = lines and disable is None and not sys.stderr.isatty()
-        self._lines = _Lines(what, total, unit) if logs else None
+        logs = disable is None and not sys.stderr.isatty()
+        self._lines = _Lines(what, total, unit, lines) if logs else None
 
     def advance(self, amount: int) -> None:
         """Counts `amount` more units as done."""
         self._bar.update(amount)
         if self._lines is not None:
-            self._lines.done += amount
+            self._lines.add(amount)
 
     def __enter__(self) -> "Progress":
         return self
@@ -94,25 +96,45 @@ EVERY = 30.0
 
 
 class _Lines:
-    """Writes how far something is, from a thread of its own: what hangs must not be silent."""
+    """Writes how far something is, in plain lines.
 
-    def __init__(self, what: str, total: int | None, unit: str) -> None:
+    Args:
+        what: what is done.
+        total: units of it.
+        unit: their name.
+        always: from a thread of its own, as what hangs must not be silent; otherwise when it
+            advances.
+    """
+
+    def __init__(self, what: str, total: int | None, unit: str, always: bool) -> None:
         self._what, self._total, self._unit = what, total, unit
-        self.done = 0
-        self._told = 0  # units at the last line
+        self._done = self._told = 0  # units, and those at the last line
         self._begun = time.monotonic()
+        self._due = math.inf if always else self._begun + EVERY
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="foregather-lines", daemon=True)
-        self._thread.start()
+        self._thread: threading.Thread | None = None
+        if always:
+            self._thread = threading.Thread(target=self._run, name="foregather-lines", daemon=True)
+            self._thread.start()
+
+    def add(self, amount: int) -> None:
+        """More units are done."""
+        self._done += amount
+        if (now := time.monotonic()) >= self._due:
+            self._due = now + EVERY
+            self._write()
 
     def _run(self) -> None:
         while not self._ended.wait(EVERY):
-            with contextlib.suppress(OSError, ValueError):  # a closed log ends no training
-                print(self.line(time.monotonic() - self._begun), file=sys.stderr, flush=True)
+            self._write()
+
+    def _write(self) -> None:
+        with contextlib.suppress(OSError, ValueError):  # a closed log ends no training
+            print(self.line(time.monotonic() - self._begun), file=sys.stderr, flush=True)
 
     def line(self, seconds: float) -> str:
         """How far it is after this many seconds."""
-        done, of = self.done, "" if self._total is None else f"/{self._total:,}"
+        done, of = self._done, "" if self._total is None else f"/{self._total:,}"
         parts = [f"{self._what}: {done:,}{of} {self._unit} in {_clock(seconds)}"]
         if done == self._told:
             parts.append(f"none in the last {EVERY:.0f} s")
@@ -127,7 +149,8 @@ class _Lines:
     def stop(self) -> None:
         """No more lines."""
         self._ended.set()
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.join()
 
 
 def _clock(seconds: float) -> str:

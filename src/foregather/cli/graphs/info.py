@@ -22,7 +22,7 @@ __all__ = ["Info"]
 class Info:
     """Describe a graph folder: counts, degrees, labels, splits and bytes."""
 
-    path: Annotated[Path, tyro.conf.Positional]
+    path: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="GRAPH")]
     """The graph folder."""
     plot: Path | None = None
     """Draw the degree distribution to this file (.png, .pdf or .svg)."""

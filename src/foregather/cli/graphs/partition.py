@@ -21,9 +21,9 @@ __all__ = ["PartitionCommand"]
 class PartitionCommand:
     """Cut a graph into blocks of rows for ranks, and renumber it so that blocks are consecutive."""
 
-    path: Annotated[Path, tyro.conf.Positional]
+    path: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="GRAPH")]
     """The graph folder."""
-    out: Annotated[Path | None, tyro.conf.Positional] = None
+    out: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[OUT]")] = None
     """The folder to make; not needed with --dry-run."""
     parts: int = 2
     """Blocks: ranks divided by replication."""

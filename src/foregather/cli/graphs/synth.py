@@ -31,7 +31,7 @@ class Synth:
     the edges of two relations.
     """
 
-    dst: Annotated[Path, tyro.conf.Positional]
+    dst: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DST")]
     """Folder to make."""
 
     nodes: str

@@ -19,7 +19,7 @@ __all__ = ["Verify"]
 class Verify:
     """Check a graph folder: checksums, headers, every id, labels and splits."""
 
-    path: Annotated[Path, tyro.conf.Positional]
+    path: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="GRAPH")]
     """The graph folder."""
     threads: int = 0
     """Threads to use; 0 uses all."""

@@ -22,7 +22,9 @@ __all__ = ["Quickstart"]
 class Quickstart:
     """Make a small graph, verify and describe it, train an MLP and GraphSAGE on it, and plot."""
 
-    folder: Annotated[Path, tyro.conf.Positional] = Path("quickstart")
+    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="[FOLDER]")] = Path(
+        "quickstart"
+    )
     """Where the graph and the plots go; files that quickstart made there before are replaced,
     nothing else."""
     nodes: str = "20k"

@@ -25,11 +25,11 @@ class Infer:
     links: scores of given pairs, the best targets of every source, or the rows of nodes.
     """
 
-    run_folder: Annotated[Path, tyro.conf.Positional]
+    run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The run whose best model is used."""
-    graph: Annotated[Path, tyro.conf.Positional]
+    graph: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="GRAPH")]
     """The graph folder; it may differ from that of the run."""
-    out: Annotated[Path | None, tyro.conf.Positional] = None
+    out: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[OUT]")] = None
     """The array file to make (.npy): float32, one row per node, one column per class, or
     numbers in the unit of the labels. Where the graph has ids of its source, OUT.ids.csv has the id
     of each row. With --nodes it may be left out."""

@@ -34,7 +34,7 @@ class Train:
     --optimizer.lr. Flags override the file.
     """
 
-    config: Annotated[Path | None, tyro.conf.Positional] = None
+    config: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[CONFIG]")] = None
     """A config file (.toml)."""
     settings: Annotated[Settings, tyro.conf.arg(name="")] = field(default_factory=Settings)
     options: tuple[str, ...] = ()

@@ -52,7 +52,7 @@ class TrainFull:
     Everything about the run goes to one folder, from which it can be resumed.
     """
 
-    path: Annotated[Path, tyro.conf.Positional]
+    path: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="GRAPH")]
     """The graph folder."""
     model: str = "resgcn"
     """The layers: gcn, sage, gcnii, resgcn, or module:function of your own that makes them."""

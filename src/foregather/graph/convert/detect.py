@@ -11,6 +11,7 @@ from foregather.graph.convert.read_options import ReadOptions
 from foregather.graph.convert.reading.columns import check_ids
 from foregather.graph.convert.reading.named_arrays import Arrays, MemoryArrays, NpyArrays
 from foregather.graph.convert.reading.npz import ZipArrays
+from foregather.graph.convert.reading.scipy_arrays import is_scipy, read_scipy
 from foregather.graph.convert.source import Ids, Rows, Source
 from foregather.graph.convert.sources.array_source import (
     ArraysSource,
@@ -47,7 +48,9 @@ def open_source(src: Any, asked: ReadOptions, *, splits: bool = True) -> Source:
         return _open_folder(path, asked, splits)
     bare = path.name.removesuffix(".gz").lower()
     if bare.endswith(".npz"):
-        return _arrays(ZipArrays(path), asked)
+        archive = ZipArrays(path)
+        scipy = is_scipy(archive.names())
+        return _arrays(read_scipy(archive, 1 << 28) if scipy else archive, asked)
     if bare.endswith(".npy"):
         return _arrays(NpyArrays(path), asked)
     if bare.endswith((".parquet", *_TEXT)):

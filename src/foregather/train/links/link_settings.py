@@ -32,7 +32,8 @@ class LinkSettings:
     exclude: Literal["none", "positives"] = "none"
     """positives: what is known to be linked is never drawn as a negative."""
     exclude_seed_edges: bool = True
-    """The links of a batch are no edges in its message passing."""
+    """The links of a batch are no edges in its message passing;
+    --link.no-exclude-seed-edges leaves them in."""
     both_ends: bool = False
     """Also learn, and rank, the sources of targets; for links between nodes of one type."""
     candidates: Literal["auto", "given", "sampled", "all"] = "auto"
@@ -41,7 +42,8 @@ class LinkSettings:
     sampled: int = 1
     """Sampled candidates per link in evaluation."""
     filtered: bool = True
-    """Targets that are known to be right (in any split, or as edges) are no candidates."""
+    """Targets that are known to be right (in any split, or as edges) are no candidates;
+    --link.no-filtered ranks against them too."""
     embedding_decay: float = 0.0
     """Penalty on the squares of the learned rows of a batch, per link (lightgcn, distmult)."""
 

@@ -354,6 +354,11 @@ class Run:
             self._lock = None
         trim_memory()  # a program may run another after this one
 
+    def __repr__(self) -> str:
+        done, wanted = self.trainer.epochs_done(), self.settings.train.epochs
+        model, graph = self.settings.model.kind, self.settings.graph
+        return f"Run({str(self.folder)!r}: {model} on {graph}, epoch {done} of {wanted})"
+
     def __enter__(self) -> "Run":
         return self
 

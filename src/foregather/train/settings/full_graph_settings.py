@@ -37,13 +37,14 @@ class FullGraphSettings:
     initial_again: bool = False
     """Run the first layer of GCNII again on each stage in place of sending its rows."""
     reshuffle: bool = True
-    """A new order of chunks each epoch (bounded, fast)."""
+    """A new order of chunks each epoch (bounded, fast); --full-graph.no-reshuffle keeps one."""
     refresh: int = 1
     """Epochs after which history is renewed (bounded, fast)."""
     factor: float = 1.0
     """Weight of fresh gradients from other chunks (bounded, fast)."""
     first_sweep: bool = True
-    """Fill history by a sweep before the first epoch (bounded, fast)."""
+    """Fill history by a sweep before the first epoch (bounded, fast);
+    --full-graph.no-first-sweep begins with zeros."""
     measure: int = -1
     """Epochs between measurements of staleness; 0: never; -1: 10 in bounded, 25 in fast."""
     error: float = 0.3

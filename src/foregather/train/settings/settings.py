@@ -144,7 +144,8 @@ class TrainSettings:
     threads: int = 0
     """Threads of torch, sampling and gathering; 0 for all. Exact resume needs the same number."""
     accelerate: bool = True
-    """Each layer computes only the rows that later ones need, where this was seen to be equal."""
+    """Each layer computes only the rows that later ones need, where this was seen to be equal;
+    --train.no-accelerate computes all rows."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """bfloat16: forward passes under torch's autocast, on a CPU or GPU that has it."""
     method: Literal["sampled", "full-graph"] = "sampled"
@@ -201,7 +202,7 @@ class WatchSettings:
     """What is recorded in addition to the metrics; no value here changes a result."""
 
     trace: bool = True
-    """Write trace.json for Perfetto (of the first batches)."""
+    """Write trace.json for Perfetto (of the first batches); --watch.no-trace leaves it out."""
     profile: bool = False
     """Also record torch's operators, with ranges of the same names (slow; first epoch)."""
     tensorboard: bool = False

@@ -125,6 +125,19 @@ class ZipArrays:
             self._end(stream, name)
         return values.reshape(header.shape, order="F" if header.fortran else "C")
 
+    def label(self, name: str) -> str:
+        """The short text `name`, such as the format of a matrix; SciPy writes bytes or text.
+
+        Raises:
+            FormatError: it is not a short text.
+        """
+        with self._open(name) as stream:
+            header = self._read_header(stream, name)
+            if header.dtype.kind not in "SU" or header.shape or header.nbytes > 256:
+                raise FormatError(f"{name} in {self.name} is not a short text")
+            value = np.frombuffer(stream.read(header.nbytes), header.dtype)[0]
+        return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
     def chunks(self, name: str, step_rows: int) -> Iterator[Array]:
         """The array `name` in order, at most `step_rows` entries along axis 0 at a time.
 
