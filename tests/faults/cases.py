@@ -131,8 +131,10 @@ def _write_relational(folder: Path, users: list[Any], bought: list[str]) -> None
     columns["item"] = [None if one == 3 else one for one in columns["item"]]
     pq.write_table(pa.table(columns), folder / "people.parquet", row_group_size=7)
     rows = [line.split(",") for line in bought]
-    sales = {"who": [f"user {who}" for who, _, _ in rows], "at": [int(at) for _, _, at in rows]}
-    sales["who"][5] = "user nobody"
+    who, _, at = zip(*rows, strict=True)
+    people = [f"user {one}" for one in who]
+    people[5] = "user nobody"
+    sales = {"who": people, "at": [int(one) for one in at]}
     pq.write_table(pa.table(sales), folder / "sales.parquet", row_group_size=13)
     (folder / "r.toml").write_text(
         """
@@ -149,7 +151,7 @@ def _write_relational(folder: Path, users: list[Any], bought: list[str]) -> None
         foreign = { who = "user" }
         """
     )
-    facts = [f"u{who}\tlikes {int(at) % 3}\t{what}\t{at}" for who, what, at in rows]
+    facts = [f"u{a}\tlikes {int(when) % 3}\t{b}\t{when}" for a, b, when in rows]
     (folder / "kg.txt").write_text("\n".join([*facts, ""]))
     (folder / "kg.toml").write_text('[triples]\nfile = "kg.txt"\ntime = "4"\nreverse = true\n')
 
