@@ -179,7 +179,7 @@ def test_the_cache_keeps_what_most_passes_need(disk_folder):
     # The same seeds again and again, and others once: the cache must end up with the former.
     graph = Graph.open(disk_folder)
     often = [np.arange(100)]
-    with DiskTopology(graph, LEAST, gap=0) as topology:
+    with DiskTopology(graph, LEAST, gap=0, hot=0) as topology:
         assert 50 < topology.shares()["slots"] < graph.indices.nbytes // 4096 // 2
         for turn in range(6):
             topology.sample_bulk(Neighbor([5]), often, seed=1)

@@ -99,8 +99,10 @@ DiskShares divide(const DiskShape& shape, std::size_t memory) {
   rest = memory - shares.index - shares.tables - shares.sums - shares.staging - shares.order -
          shares.ids;
   const std::size_t hot = rest / 100 * static_cast<std::size_t>(shape.hot_percent);
-  // less than 4 bytes a node has no room to choose rows in, or to hold enough of them
-  if (hot >= 4 * static_cast<std::size_t>(shape.num_nodes)) shares.hot = hot;
+  // less than 4 bytes a node has no room to choose rows in, or to hold enough of them; and where
+  // all blocks fit there is nothing to choose
+  const bool all = rest > static_cast<std::size_t>(shape.file_bytes + shape.file_bytes / 64);
+  if (!all && hot >= 4 * static_cast<std::size_t>(shape.num_nodes)) shares.hot = hot;
   shares.pass.num_slots = count_slots(shape, rest - shares.hot, shares);
   return shares;
 }
