@@ -122,6 +122,12 @@ class WholePass:
             for stretch in self._stretches:
                 self._go(stretch)
 
+    def close(self) -> None:
+        """Forgets everything; what is kept refers to this pass, in ways that Python cannot see."""
+        self._kept.clear()
+        self._levels.clear()
+        self._adjoints.clear()
+
     # ---- forward ---------------------------------------------------------------------------
 
     def _go(self, stretch: Stretch) -> None:
@@ -152,6 +158,7 @@ class WholePass:
             self._look(number, piece, out.x, grad)
         if store:
             self._store(number, piece, out, saved)
+        saved.clear()  # autograd has them, and has what holds this list: a circle it cannot see
         return kept
 
     def _given(self, number: int, piece: int, grad: bool) -> Values:
