@@ -125,7 +125,7 @@ class _Counting(WholePass):
         def pack(value: Tensor) -> Tensor:  # it must not refer to what holds it
             if value.layout == torch.strided:
                 noted[_start(value)] = scaled(value)
-            return value
+            return value.detach()
 
         return torch.autograd.graph.saved_tensors_hooks(pack, lambda value: value)
 

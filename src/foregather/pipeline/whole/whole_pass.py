@@ -183,7 +183,7 @@ class WholePass:
             return nullcontext()
 
         def pack(value: Tensor) -> _Saved:
-            saved.append(_Saved(value))
+            saved.append(_Saved(value.detach()))  # else a result would hold what made it
             return saved[-1]
 
         return torch.autograd.graph.saved_tensors_hooks(pack, lambda one: one.value)
