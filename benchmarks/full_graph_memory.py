@@ -251,7 +251,7 @@ def measure(path: str, kind: str, given: argparse.Namespace) -> dict[str, float]
             print(kind, done.returncode, done.stderr.strip().splitlines()[-1:], file=sys.stderr)
             return None
         found = json.loads(done.stdout.splitlines()[-1])
-        facts = {**found, **facts, "peak": found["peak"], "as_is": facts.get("peak", 0.0)}
+        facts = {**found, **facts, "peak": found["peak"]}
     return facts
 
 
@@ -298,7 +298,6 @@ HEAD = [
     "run",
     "peak",
     "of segments",
-    "peak as is",
     "CPU s an epoch",
     "spread",
     "of plain",
@@ -327,8 +326,7 @@ def table(found: dict[str, list[dict[str, float]]]) -> list[list[object]]:
         spread = f"{min(cpu):.2f} to {max(cpu):.2f}"
         loss = f"{found[name][-1]['loss']:.5f}"
         label = f"{name} (the best)" if name == best else name
-        as_is = format_bytes(int(median(name, "as_is")))
-        rows.append([label, format_bytes(int(peak)), of_best[0], as_is, f"{middle:.2f}", spread,
+        rows.append([label, format_bytes(int(peak)), of_best[0], f"{middle:.2f}", spread,
                      of_plain, of_best[1], loss])  # fmt: skip
     return rows
 

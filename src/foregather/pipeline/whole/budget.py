@@ -6,7 +6,6 @@ there too. A budget is for the whole process: what it has already counts.
 """
 
 import ctypes
-import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -213,9 +212,10 @@ def scratch_folder(runtime: Runtime) -> Path:
 
 
 def resident() -> int:
-    """Resident bytes of this process."""
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
+    """Resident bytes of this process that no file could give back."""
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    fields = {name: rest.split() for name, _, rest in (line.partition(":") for line in lines)}
+    return sum(1024 * int(fields[name][0]) for name in ("RssAnon", "RssShmem") if name in fields)
 
 
 def set_block() -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from foregather.pipeline.partition.chunk_topology import Topology
 from foregather.pipeline.partition.chunks import make_chunks
 from foregather.pipeline.passes.stage import FeatureTable, Stage, Targets, Values
 from foregather.pipeline.whole.adjacency import Adjacency
+from foregather.pipeline.whole.levels import Level
 from foregather.pipeline.whole.pieces import Pieces
 from foregather.pipeline.whole.stretches import SegmentCost, Stretch
 from foregather.pipeline.whole.whole_pass import WholePass
@@ -26,6 +28,7 @@ from foregather.pipeline.whole.whole_pass import WholePass
 __all__ = ["Measured", "measure"]
 
 _NODES, _EDGES, _LEAST = 1 << 12, 1 << 18, 256
+_VALUES = 1 << 18  # of a row tensor in the sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ def measure(stage: Stage) -> Measured:
     """Runs the segments of the only stage on a sample."""
     graph = stage.topology.graph
     assert graph.labels is not None
-    nodes = min(graph.num_nodes, _NODES)
+    nodes = min(graph.num_nodes, _NODES, max(_LEAST, _VALUES // max(stage.widths.x)))
     nodes = max(min(nodes, _LEAST), min(nodes, int(np.searchsorted(graph.indptr, _EDGES))))
     sample = _sample(graph, nodes)
     chunks = make_chunks(sample, 1, "natural")
@@ -69,7 +72,9 @@ def measure(stage: Stage) -> Measured:
     with torch.random.fork_rng():
         for task in run.tasks[:1]:
             run.do(task)
-    return run.found()
+    found = run.found()
+    run.close()
+    return found
 
 
 def _sample(graph: Graph, nodes: int) -> Graph:
@@ -95,7 +100,7 @@ class _Counting(WholePass):
         count = len(program.segments) - program.reads_features
         super().__init__(stage, adjacency, pieces, [Stretch(0, count, True)], 0)
         self._watch = True
-        self._saved: list[Tensor] = []
+        self._saved: dict[int, int] = {}  # bytes by where a storage begins
         self._known: set[int] = set()
         self._costs: list[SegmentCost] = []
         self._begin = 0.0
@@ -104,17 +109,23 @@ class _Counting(WholePass):
         self._lists = adjacency
 
     def _given(self, number: int, piece: int, grad: bool) -> Values:
+        self._kept.clear()  # one segment at a time
+        if number:
+            self._levels[number - 1] = Level()
         given = super()._given(number, piece, grad)
-        self._saved, self._begin = [], time.process_time()
+        self._saved, self._begin = {}, time.process_time()
         weights = [p for layer in self._stage.layers for p in layer.parameters()]
         rows = [given.x, given.message, *given.skips.values()]
         self._known = {_start(value) for value in [*weights, *rows] if value is not None}
         return given
 
     def _saving(self, saved: list[Any], grad: bool) -> AbstractContextManager[Any]:
-        def pack(value: Tensor) -> Tensor:
-            self._saved.append(value)
-            return value
+        noted, scaled = self._saved, partial(_scaled, size=self._size, whole=self._whole)
+
+        def pack(value: Tensor) -> Tensor:  # it must not refer to what holds it
+            if value.layout == torch.strided:
+                noted[_start(value)] = scaled(value)
+            return value.detach()
 
         return torch.autograd.graph.saved_tensors_hooks(pack, lambda value: value)
 
@@ -122,19 +133,12 @@ class _Counting(WholePass):
         seconds = time.process_time() - self._begin
         rows = [out.x, out.message, *out.skips.values()]
         known = self._known | {_start(value) for value in rows if value is not None}
-        unique = {_start(v): v for v in self._saved if v.layout == torch.strided}
-        counted = sum(self._scaled(v) for start, v in unique.items() if start not in known)
+        counted = sum(size for start, size in self._saved.items() if start not in known)
         share = self._whole[0] / self._size[0]
         x = 0 if number == 0 else self._bytes(self._levels[number].x)
         message = 0 if number == 0 else self._bytes(self._levels[number].message)
         self._costs.append(SegmentCost(x, message, counted, seconds * share))
         super()._store(number, piece, out, [])
-
-    def _scaled(self, value: Tensor) -> int:
-        """Bytes of a saved tensor for all nodes, or all edges if it has a row for each of them."""
-        size = value.untyped_storage().nbytes()
-        by_edge = value.dim() and value.shape[0] >= self._size[1] and self._size[1] > self._size[0]
-        return int(size * self._whole[by_edge] / self._size[by_edge])
 
     def _bytes(self, held: Any) -> int:
         if held is None:
@@ -152,6 +156,12 @@ class _Counting(WholePass):
         reads = "place" in vars(self._pieces)
         norms: Sequence[str] = self._lists.norms
         return Measured(tuple(self._costs), tuple(norms), skips, features, reads)
+
+
+def _scaled(value: Tensor, size: tuple[int, int], whole: tuple[int, int]) -> int:
+    """Bytes of a saved tensor for all nodes, or all edges if it has a row for each of them."""
+    by_edge = bool(value.dim()) and value.shape[0] >= size[1] > size[0]
+    return int(value.untyped_storage().nbytes() * whole[by_edge] / size[by_edge])
 
 
 def _start(value: Tensor) -> int:

@@ -39,13 +39,16 @@ class WholeRun:
     def run(self, carry_out: Callable[[WholePass], float], epoch: int) -> float:
         """Runs an exact epoch; returns the loss."""
         while True:
+            whole = self._pass(epoch)
             try:
-                return carry_out(self._pass(epoch))
+                return carry_out(whole)
             except MixedDraws:
                 if self._watch_dropout:  # chunk by chunk, then, from now on
                     self.pieces = Pieces(self.stage, len(self.stage.chunks))
                     self._open()
                 self._watch_dropout = True
+            finally:
+                whole.close()
 
     def _pass(self, epoch: int) -> WholePass:
         if self.scratch is not None:

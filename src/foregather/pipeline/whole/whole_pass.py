@@ -25,32 +25,11 @@ from foregather.pipeline.whole.draws import Draws
 from foregather.pipeline.whole.levels import Adjoint, Held, Level, Store
 from foregather.pipeline.whole.near import PieceNear
 from foregather.pipeline.whole.pieces import Pieces
+from foregather.pipeline.whole.saved import Saved, Sink, apart, share
 from foregather.pipeline.whole.scratch import Scratch, Spilled
 from foregather.pipeline.whole.stretches import Stretch
 
 __all__ = ["WholePass"]
-
-_Function: Any = torch.autograd.Function  # untyped in torch
-
-
-class _Sink(_Function):  # type: ignore[misc]
-    """Where a segment's result leaves it: its gradient is fetched, and the rows are not held."""
-
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, fetch: Callable[[], Tensor]) -> Tensor:
-        ctx.fetch = fetch
-        return rows.new_zeros(())
-
-    @staticmethod
-    def backward(ctx: Any, _: Tensor) -> tuple[Tensor, None]:
-        return ctx.fetch(), None
-
-
-@dataclass(slots=True)
-class _Saved:
-    """A tensor that autograd saved; what is held elsewhere too is replaced by a view of that."""
-
-    value: Tensor
 
 
 @dataclass(slots=True)
@@ -122,6 +101,12 @@ class WholePass:
             for stretch in self._stretches:
                 self._go(stretch)
 
+    def close(self) -> None:
+        """Forgets everything; what is kept refers to this pass, in ways that Python cannot see."""
+        self._kept.clear()
+        self._levels.clear()
+        self._adjoints.clear()
+
     # ---- forward ---------------------------------------------------------------------------
 
     def _go(self, stretch: Stretch) -> None:
@@ -143,7 +128,7 @@ class WholePass:
     def _run(self, number: int, piece: int, grad: bool, store: bool = True) -> _Kept:
         """Runs a piece through a segment; stores its rows in front of the next one."""
         given = self._given(number, piece, grad)
-        kept, saved = _Kept(given), list[_Saved]()
+        kept, saved = _Kept(given), list[Saved]()
         with torch.set_grad_enabled(grad), self._saving(saved, grad):
             out = self._steps(number, piece, given)
             if grad:
@@ -152,6 +137,7 @@ class WholePass:
             self._look(number, piece, out.x, grad)
         if store:
             self._store(number, piece, out, saved)
+        saved.clear()  # autograd has them, and has what holds this list: a circle it cannot see
         return kept
 
     def _given(self, number: int, piece: int, grad: bool) -> Values:
@@ -170,13 +156,13 @@ class WholePass:
         given = Values(level.x.get(piece), message, skips)
         return given.leaves() if grad else given
 
-    def _saving(self, saved: list[_Saved], grad: bool) -> AbstractContextManager[Any]:
+    def _saving(self, saved: list[Saved], grad: bool) -> AbstractContextManager[Any]:
         """Notes what autograd saves, where rows of pieces are copied to those of all nodes."""
         if not grad or self._pieces.one:
             return nullcontext()
 
-        def pack(value: Tensor) -> _Saved:
-            saved.append(_Saved(value))
+        def pack(value: Tensor) -> Saved:
+            saved.append(Saved(value.detach()))  # else a result would hold what made it
             return saved[-1]
 
         return torch.autograd.graph.saved_tensors_hooks(pack, lambda one: one.value)
@@ -186,7 +172,7 @@ class WholePass:
 
         def end(rows: Tensor | None, fetch: Callable[[], Tensor]) -> None:
             if rows is not None and rows.requires_grad:
-                kept.ends.append(_Sink.apply(rows, fetch))
+                kept.ends.append(Sink.apply(rows, fetch))
 
         for name in self._given_by(number):
             end(out.skips[name], partial(self._skip_gradient, name, piece))
@@ -210,11 +196,11 @@ class WholePass:
         if number + 1 == len(self._segments) and not grad:
             self._loss += float(self._pieces.targets.of(piece, rows))
 
-    def _store(self, number: int, piece: int, out: Values, saved: list[_Saved]) -> None:
+    def _store(self, number: int, piece: int, out: Values, saved: list[Saved]) -> None:
         for name in self._given_by(number):
             if self._watch:
                 self._skips.setdefault(name, Held(self._pieces)).put(piece, out.skips[name])
-            _share(saved, out.skips[name], self._skips[name].get(piece))
+            share(saved, out.skips[name], self._skips[name].get(piece))
         if number + 1 == len(self._segments):
             return
         level = self._levels[number + 1]
@@ -225,10 +211,10 @@ class WholePass:
                 level.x = level.spilled
         level.x = level.x or Held(self._pieces)
         if level.x is not level.spilled:
-            _share(saved, out.x, level.x.put(piece, out.x))
+            share(saved, out.x, level.x.put(piece, out.x))
         if out.message is not None:
             level.message = level.message or Held(self._pieces)
-            _share(saved, out.message, level.message.put(piece, out.message))
+            share(saved, out.message, level.message.put(piece, out.message))
 
     def _given_by(self, number: int) -> list[str]:
         gives = (self._stage.layers[op.layer].gives for op in self._segments[number])
@@ -283,10 +269,10 @@ class WholePass:
         if number not in self._adjoints:
             self._adjoints[number] = self._like(before, given)
         own = self._adjoints[number]
-        found = [(own.x, _apart(gradient_of(given.x), own, own.x, piece))]
+        found = [(own.x, apart(gradient_of(given.x), own, own.x, piece))]
         if given.message is not None:
             assert own.message is not None
-            message = _apart(gradient_of(given.message), own, own.message, piece)
+            message = apart(gradient_of(given.message), own, own.message, piece)
             found.append((own.message, message))
         for held, gradient in found:
             held.put(piece, gradient)
@@ -388,26 +374,3 @@ class WholePass:
         now.message = None
         if layer.gives:
             now.skips[layer.gives] = now.x
-
-
-def _share(saved: Sequence[_Saved], rows: Tensor, stored: Tensor) -> None:
-    """Lets autograd's copies of rows be those that are stored."""
-    for one in saved:
-        value = one.value
-        if (value.data_ptr(), value.dtype) != (rows.data_ptr(), stored.dtype):
-            continue
-        if (value.shape, value.stride()) == (stored.shape, stored.stride()):
-            one.value = stored
-
-
-def _apart(gradient: Tensor, room: Adjoint, held: Store, piece: int) -> Tensor:
-    """A gradient, copied if it lies in room that is about to be written by another."""
-    if not isinstance(held, Held):
-        return gradient
-    rooms = [one.rows for one in (room.x, room.message) if isinstance(one, Held)]
-    start = gradient.untyped_storage().data_ptr()
-    if all(rows is None or rows.untyped_storage().data_ptr() != start for rows in rooms):
-        return gradient
-    if held.rows is not None and held.get(piece).data_ptr() == gradient.data_ptr():
-        return gradient
-    return gradient.clone()
