@@ -204,7 +204,9 @@ FULL = TrainSettings(method="full-graph")
         (
             Settings(
                 train=FULL,
-                full_graph=FullGraphSettings("fast", 4, memory="1GB", refresh=3, error=0.2),
+                full_graph=FullGraphSettings(
+                    "fast", 4, memory="1GB", refresh=3, measure=0, error=0.2
+                ),
             ),
             2,
             ["full_graph.memory", "full_graph.error"],

@@ -19,31 +19,29 @@ from foregather.cli.main import main
 from foregather.errors import FormatError, InputError, StorageError
 from foregather.graph.synthetic import synthesize
 from foregather.pipeline import FullGraph, Meter, save_state
-from foregather.pipeline.engine import Engine
-from foregather.train.checkpoints.checkpoint import list_checkpoints, read_checkpoint
+from foregather.train.checkpoints.checkpoint import list_checkpoints
 from foregather.train.runs.run import Run
-from foregather.train.runs.run_folder import load_model
 from foregather.train.runs.run_loop import conduct
 from foregather.train.settings import (
     CheckpointSettings,
     FullGraphSettings,
-    ModelSettings,
     OptimizerSettings,
-    Settings,
     TrainSettings,
     read_settings,
     write_settings,
 )
 from foregather.train.trainers.layers import make_full_model
 from tests.train.runs import records, train
+from tests.train.trainers.full_runs import (
+    MODES,
+    Killed,
+    assert_same,
+    kill_in,
+    settings_of,
+    tensors_of,
+)
 
 HERE = Path(__file__).parents[1]
-MODES = {
-    "exact": FullGraphSettings("exact", 4),
-    "fast": FullGraphSettings("fast", 4),
-    "refreshed": FullGraphSettings("fast", 4, refresh=2, first_sweep=False, factor=2.0),
-    "bounded": FullGraphSettings("bounded", 4, measure=2, error=1e-9),
-}
 
 
 @pytest.fixture(scope="module")
@@ -59,56 +57,6 @@ def unwarned():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
-
-
-def settings_of(graph, run, full=MODES["exact"], **changes):
-    made = Settings(
-        graph=str(graph),
-        run=str(run),
-        model=ModelSettings("gcnii", hidden=8, layers=3),
-        optimizer=OptimizerSettings(schedule="cosine", warmup=1),
-        train=TrainSettings(method="full-graph", epochs=6, threads=1),
-        checkpoint=CheckpointSettings(minutes=0),
-        full_graph=full,
-    )
-    return replace(made, **changes)
-
-
-def tensors_of(run):
-    """All tensors of the last checkpoint, and the weights that were delivered."""
-    state = read_checkpoint(list_checkpoints(run / "checkpoints")[0])["training"]
-    found = {f"last.{name}": value for name, value in state["weights"].items()}
-    found |= {f"adam.{name}": value for name, value in state["optimizer"].items()}
-    rows = state["rank"]["history"]["rows"]
-    found |= {f"history.{layer}": value for layer, value in rows.items()}
-    rung = torch.tensor([state["epoch"], state["rank"]["rung"], state["rank"]["filled"]])
-    return found | load_file(run / "model.safetensors") | {"place": rung}
-
-
-def assert_same(run, other):
-    mine, theirs = tensors_of(run), tensors_of(other)
-    assert mine.keys() == theirs.keys() and len(mine) > 10
-    for name in mine:
-        assert torch.equal(mine[name], theirs[name]), name
-    names = ("epoch", "loss", "ran", "valid", "staleness")
-    for a, b in zip(records(run), records(other), strict=True):
-        assert [a.get(name) for name in names] == [b.get(name) for name in names]
-
-
-class Killed(BaseException):
-    """The end of a process, as far as a run can see it."""
-
-
-def kill_in(patch, epoch):
-    """An epoch ends before its step, as if the process was gone."""
-    real = Engine._check_gradients
-
-    def check(self, number):
-        if number == epoch:
-            raise Killed
-        real(self, number)
-
-    patch.setattr(Engine, "_check_gradients", check)
 
 
 @pytest.mark.slow
@@ -355,64 +303,6 @@ def test_labels_that_are_numbers_are_scored_by_their_distance(graph, tmp_path):
     scores = [record["valid"] for record in records(tmp_path / "r")]
     assert facts["best_valid"] == min(scores) and facts["scored"] == "exact"
     assert 0 < facts["scores"]["valid"] < 2 * facts["baseline"]["valid"] < 4
-
-
-MODULES = {
-    "torch_geometric.nn:GAT": {"heads": 2, "jk": "cat"},
-    "tests.train.trainers.own_model:Mine": {},
-    "gat": {"heads": 2},
-    "gin": {},
-}
-
-
-@pytest.mark.parametrize("kind", [*MODULES, "gcnii"])
-def test_inference_takes_the_run(graph, tmp_path, capsys, kind):
-    settings = settings_of(
-        graph,
-        tmp_path / "r",
-        model=ModelSettings(kind, hidden=8, layers=3, options=MODULES.get(kind, {})),
-        train=TrainSettings(method="full-graph", epochs=2, threads=1),
-    )
-    facts = train(settings, say=lambda text: None)
-    with pytest.raises(InputError, match="r was trained on the full graph|names code"):
-        load_model(tmp_path / "r")
-    out = tmp_path / "out.npy"
-    wanted = ["infer", str(tmp_path / "r"), str(graph), str(out), "--json", "--trust-code"]
-    assert main(wanted) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["scores"] == pytest.approx(facts["scores"])
-    assert np.load(out).shape == (300, 3)
-    assert main([*wanted, "--memory", "1GB"]) == 2 and main(wanted) == 2  # it exists
-    assert main(["infer", str(tmp_path / "r"), str(graph), "--nodes", "3", "--trust-code"]) == 2
-    assert capsys.readouterr().err.count("\n") == 3
-
-
-@pytest.mark.parametrize("mode", ["exact", "fast"])
-def test_a_module_goes_on_to_the_same_weights(graph, tmp_path, monkeypatch, mode):
-    model = ModelSettings("tests.train.trainers.own_model:Mine", hidden=8, layers=2)
-    optimizer = OptimizerSettings(clip=0.5)
-    chosen = {"full": MODES[mode], "model": model, "optimizer": optimizer}
-    train(settings_of(graph, tmp_path / "a", **chosen), say=lambda text: None)
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        kill_in(patch, 3)
-        train(settings_of(graph, tmp_path / "b", **chosen), say=lambda text: None)
-    with Run.resume(tmp_path / "b", None, lambda text: None, trust_code=True) as run:
-        conduct(run)
-    assert_same(tmp_path / "a", tmp_path / "b")
-    names = load_file(tmp_path / "a" / "model.safetensors")
-    from tests.train.trainers.own_model import Mine
-
-    Mine(8, 8, 3, 0.5).load_state_dict(names)  # the user's own names
-    assert "norm.running_mean" in names
-
-
-def test_a_module_that_cannot_be_cut_is_refused(graph, tmp_path):
-    model = ModelSettings("torch_geometric.nn:GCN", 8, 2, options={"norm": "pair"})
-    with pytest.raises(InputError, match="'norms.0'.*use chunks=1"):
-        train(settings_of(graph, tmp_path / "a", model=model), say=lambda text: None)
-    one = FullGraphSettings("exact", 1)
-    facts = train(settings_of(graph, tmp_path / "b", one, model=model), say=lambda text: None)
-    assert facts["loss"] > 0
 
 
 def test_a_full_disk_loses_nothing(graph, tmp_path, monkeypatch):
