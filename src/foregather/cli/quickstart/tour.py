@@ -20,7 +20,7 @@ __all__ = ["Quickstart"]
 
 @dataclass(frozen=True)
 class Quickstart:
-    """Make a small graph, verify and describe it, train an MLP and GraphSAGE on it, and plot."""
+    """Make a small graph, verify and describe it, train on it, plot, and write a report."""
 
     folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="[FOLDER]")] = Path(
         "quickstart"
@@ -39,6 +39,7 @@ class Quickstart:
     def run(self) -> dict[str, Any]:
         """Runs every step."""
         from foregather.cli.quickstart.files import QuickstartFiles
+        from foregather.cli.quickstart.page import write_page
         from foregather.cli.quickstart.storage import compare_storage, plot_storage
         from foregather.graph import Graph
         from foregather.graph.describe import describe, plot_degrees
@@ -50,7 +51,9 @@ class Quickstart:
         plots = [self.folder / f"{name}.png" for name in ("degrees", "accuracy", "storage")]
         for plot in plots:
             check_figure(plot)
-        files = QuickstartFiles(self.folder, ("graph", *(plot.name for plot in plots)))
+        page = self.folder / "report.html"
+        made_here = ("graph", page.name, *(plot.name for plot in plots))
+        files = QuickstartFiles(self.folder, made_here)
         made = synthesize(
             path,
             parse_count(self.nodes),
@@ -72,6 +75,8 @@ class Quickstart:
         storage = compare_storage(graph, self.seed)
         plot_storage(storage, plots[2])
         files.add(plots[2].name)
+        write_page(path, page, self.epochs, self.seed)
+        files.add(page.name)
         return {
             "graph": str(path),
             "num_nodes": graph.num_nodes,
@@ -88,6 +93,7 @@ class Quickstart:
             },
             "storage": storage,
             "plots": [str(plot) for plot in plots],
+            "report": str(page),
         }
 
     def show(self, facts: dict[str, Any]) -> str:
@@ -109,7 +115,12 @@ class Quickstart:
                 ),
                 _storage_line(facts["storage"]),
                 f"plotted   {', '.join(facts['plots'])}",
-                f"next      foregather info {facts['graph']}, or foregather synth big --nodes 10M",
+                f"look      open {Path(facts['report']).absolute()} in a browser",
+                "next      your own csv of edges (and one of nodes with id, label and numbers):",
+                "          foregather convert edges.csv mine.fg --node-table nodes.csv "
+                "--split 0.6 0.2 0.2",
+                "          foregather train --graph mine.fg --run runs/mine && "
+                "foregather report runs/mine",
             ]
         )
 
