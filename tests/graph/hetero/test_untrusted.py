@@ -58,7 +58,7 @@ def add_array(name, like="nodes/1/time"):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (set_to("version", 5), "format version 5"),
+        (set_to("version", 6), "format version 6"),
         (set_to("version", 3), "not a valid name"),
         (set_to("version", 4), "no list of links"),
         (set_to("version", 1), "not a valid name"),

@@ -31,5 +31,7 @@ def test_the_description_is_one(tmp_path):
 
 
 def test_the_format_lists_the_arrays_of_links():
-    section = FORMATS[FORMATS.index("## Links: versions") : FORMATS.index("## Atomicity")]
+    section = FORMATS[
+        FORMATS.index("## Links: versions") : FORMATS.index("## Feature rows in an order")
+    ]
     assert re.findall(r"(\w+)\.npy", section) == [one.name for one in fields(Links)]
