@@ -65,7 +65,11 @@ def test_a_config_is_checked_in_the_same_words(graph, tmp_path, capsys):  # noqa
             'kind = "mlp"',
             "model.kind is 'mlp', expected gcn, sage, gcnii, resgcn",
         ),
-        ('kind = "gcnii"', 'kind = "os:getcwd"', "os:getcwd, which makes no model and no list of layers"),
+        (
+            'kind = "gcnii"',
+            'kind = "os:getcwd"',
+            "os:getcwd, which makes no model and no list of layers",
+        ),
         ("chunks = 4", "chunks = 1000", "chunks"),
     ):
         assert old in text
