@@ -55,7 +55,7 @@ class TrainFull:
     path: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="GRAPH")]
     """The graph folder."""
     model: str = "resgcn"
-    """The layers: gcn, sage, gcnii, resgcn, or module:function of your own that makes them."""
+    """gcn, sage, gcnii, resgcn, gat, gin, or module:Class or module:function of your own."""
     depth: int = 8
     """Number of aggregations."""
     width: int = 64

@@ -78,8 +78,8 @@ class ModelSettings:
     kind: str = "sage"
     """sage, gcn, gat, gin, gcnii, mlp, or module:Class of your own or of PyG
     (torch_geometric.nn:PNA), listed above; typed graphs: hetero-sage, rgcn, hgt or module:Class;
-    links also: lightgcn, distmult; full-graph: gcn, sage, gcnii, resgcn, or module:function that
-    makes layers."""
+    links also: lightgcn, distmult; full-graph: gcn, sage, gcnii, resgcn, gat,
+    gin, module:Class, or module:function that makes a model or layers."""
     hidden: int = 64
     """Columns of hidden layers."""
     layers: int = 0
