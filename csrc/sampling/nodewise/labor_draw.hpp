@@ -86,7 +86,7 @@ Sweep<Id> best_sweep(std::int64_t num_nodes) {
     if (num_nodes > std::int64_t{1} << 32) return &sweep_wide;
   }
   static const bool lanes = has_avx2();
-  return lanes ? &sweep_avx2<Id> : &sweep_plain<Id>;
+  return lanes ? static_cast<Sweep<Id>>(sweep_avx2<Id>) : &sweep_plain<Id>;
 }
 
 /// Edges whose source has a number below the limit of the row.
