@@ -82,6 +82,7 @@ SUITE = (
     Entry("pipeline_accuracy", (), ("--cells", "cora,gcnii", "--dry")),
     Entry("pipeline_epoch", (), ("--quick",)),
     Entry("pipeline_memory", (), ("--nodes", "10000", "--depth", "8")),
+    Entry("full_graph_memory", (), ("--nodes", "2000", "--depth", "8", "--rounds", "1")),
     Entry("pipeline_simulator", (), ("--quick",)),
     Entry("pipeline_volume", (), ("--graphs", "cora")),
     Entry("plan", ("speed",), ("--nodes", "50k", "--rounds", "1")),

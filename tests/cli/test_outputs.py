@@ -75,6 +75,7 @@ INSIDE = {
     "convert": ("convert", "g", "OUT", "--overwrite"),
     "synth": ("synth", "OUT", "--nodes", "100", "--overwrite"),
     "partition": ("partition", "g", "OUT", "--overwrite"),
+    "reorder": ("reorder", "g", "OUT", "--overwrite"),
     "quickstart": ("quickstart", "OUT", "--nodes", "100", "--epochs", "1"),
 }
 

@@ -10,7 +10,7 @@ import torch
 from foregather import BatchContents, Graph, Loader
 from foregather.gather.disk import DiskFeatures
 from foregather.graph.synthetic import synthesize
-from foregather.loader.disk import disk_run
+from foregather.loader.disk import out_of_core
 from foregather.loader.disk.outlook import outlook
 from foregather.observe import progress
 from foregather.observe.progress import Progress, quiet
@@ -52,7 +52,7 @@ def test_a_slower_disk_is_read_in_other_blocks_from_the_next_epoch_on(graph, mon
         "counters",
         lambda self: {**(now := real(self)), "waiting": now["requests"] / 500},
     )
-    monkeypatch.setattr(disk_run, "_SLOW", 0.1)
+    monkeypatch.setattr(out_of_core, "_SLOW", 0.1)
     loader, plain = make(graph, memory=24_500_000, storage="features", bulk=4), make(graph)
     blocks = []
     for _ in range(3):

@@ -17,9 +17,9 @@ __all__ = ["Reorder"]
 class Reorder:
     """Put the feature rows of a graph folder in an order in which training reads less."""
 
-    path: Annotated[Path, tyro.conf.Positional]
+    path: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER")]
     """The graph folder."""
-    out: Annotated[Path | None, tyro.conf.Positional] = None
+    out: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[OUT]")] = None
     """The folder to make; without it, --overwrite replaces the graph folder itself."""
     order: Order = "communities"
     """How rows lie: by communities, by breadth-first search (bfs, rcm), by METIS parts, by how

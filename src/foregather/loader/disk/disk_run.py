@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DiskRun", "Lent"]
 
-_SLOW = 10.0  # seconds waited for the disk before anything is said
 _SOON = 2  # the next plan is queued this many steps before the end of a bulk, so reads never stop
 
 
@@ -154,7 +153,7 @@ class DiskRun:
 
     def _warn(self) -> None:
         """Says once that reading takes far longer than predicted."""
-        if self._warned or (found := self._disk.overdue(_SLOW)) is None:
+        if self._warned or (found := self._disk.overdue()) is None:
             return
         self._warned, (cost, waiting) = True, found
         write_above(

@@ -38,6 +38,7 @@ from foregather.units import format_bytes
 __all__ = ["OutOfCore"]
 
 
+_SLOW = 10.0  # seconds waited for the disk in an epoch: fewer say nothing about it
 _OVERDUE = 3.0  # times the predicted seconds: from there on the disk is slower than was measured
 
 
@@ -216,15 +217,14 @@ class OutOfCore:
         """Keeps it for the next run if all plans were executed; otherwise closes it."""
         if clean:
             lent.idle = True
-            self._waited = self.overdue(0.0)
+            self._waited = self.overdue()
             return
         lent.close()  # kept: its counters are still needed
 
-    def overdue(self, least: float) -> tuple[PlanCost, float] | None:
+    def overdue(self) -> tuple[PlanCost, float] | None:
         """What was read in this epoch and the seconds waited for it, if far more than predicted.
 
-        Args:
-            least: fewer seconds of waiting are none.
+        A short epoch on a busy machine waits for its turn, not for the disk.
         """
         if self._features is None or self._announced is None:
             return None
@@ -233,7 +233,7 @@ class OutOfCore:
             name: now[name] - self._before.get(name, 0) for name in ("requests", "bytes", "waiting")
         }
         cost = PlanCost(done["requests"], done["bytes"], self._announced[1].seconds)
-        if cost.requests == 0 or done["waiting"] <= max(least, _OVERDUE * cost.seconds):
+        if cost.requests == 0 or done["waiting"] <= max(_SLOW, _OVERDUE * cost.seconds):
             return None
         return cost, float(done["waiting"])
 
