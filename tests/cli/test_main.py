@@ -270,4 +270,4 @@ def test_quickstart(tmp_path):
     assert facts["accuracy"]["SAGE"] > facts["accuracy"]["MLP"] + 0.1
     assert facts["accuracy"]["MLP"] > 2 * facts["chance"]
     assert all(Path(plot).stat().st_size > 5000 for plot in facts["plots"])
-    assert "Which classes are taken for which" in Path(facts["report"]).read_text()
+    assert "How much of each class is found" in Path(facts["report"]).read_text()

@@ -220,7 +220,7 @@ def test_explain_says_what_would_flip_the_choice():
 def test_memory_of_the_plan_falls_with_chunks_and_recomputation():
     made = plan(1)
     by = {(c.setting.chunks, c.setting.recompute): c.memory for c in made.candidates}
-    assert by[16, "all"] < by[2, "all"] < by[1, "none"]
+    assert by[16, "all"] <= by[2, "all"] < by[1, "none"]  # pieces may be larger than chunks
     work, cuts = made.work, made.cuts
     for candidate in made.candidates:
         setting = candidate.setting

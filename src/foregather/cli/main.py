@@ -91,7 +91,7 @@ def _run(argv: Sequence[str] | None) -> int:
         else:
             command = _parse(arguments)
     except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else 2
+        return 0 if stop.code is None else stop.code if isinstance(stop.code, int) else 2
     except ForegatherError as error:  # a flag, or a config file
         print(f"foregather: {error}", file=sys.stderr)
         return 2

@@ -194,7 +194,7 @@ def test_bad_links_are_one_sentence(tmp_path):
     toml = description(tmp_path, "")
     with pytest.raises(InputError, match="nearest is .*bought"):
         convert(toml, dst, splits=LinkSplit((0.8, 0.1, 0.1), relation=("user", "buys", "item")))
-    with pytest.raises(InputError, match="without types"):
+    with pytest.raises(InputError, match="no node of type 'user'"):
         convert(toml, dst, splits=LinkFiles.of([f"valid={lost}"]))
     with pytest.raises(InputError, match="expected a whole number or a date"):
         convert(toml, dst, splits=LinkSplit(times=("soon", "later"), relation=BOUGHT))

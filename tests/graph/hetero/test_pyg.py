@@ -136,12 +136,12 @@ def test_one_type_of_data_is_one_type():
 def test_what_cannot_be_held_is_named_once():
     data = typed_graph().to_pyg()
     data["paper"].title = ["a"] * 30
-    data["paper", "cites", "paper"].edge_label = torch.ones(3)
+    data["paper", "cites", "paper"].note = torch.ones(3)
     data.name = "whole"
     with pytest.warns(UserWarning) as caught:
         HeteroGraph.from_pyg(data)
     assert len(caught) == 1
-    words = "cannot hold paper.title, (paper, cites, paper).edge_label, name; look them up"
+    words = "cannot hold paper.title, (paper, cites, paper).note, name; look them up"
     assert words in str(caught[0].message)
     assert caught[0].filename == __file__
 

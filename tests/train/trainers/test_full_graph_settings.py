@@ -33,7 +33,10 @@ def test_values_that_mean_nothing(name):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"memory": MemorySettings("2GB")}, "memory.budget is '2GB', but full-graph training"),
+        (
+            {"memory": MemorySettings("2GB")},
+            "memory.budget is '2GB' with full_graph.mode 'exact' and 0 chunks",
+        ),
         ({"memory": MemorySettings(storage="disk")}, "memory.storage is 'disk', but full-graph"),
         ({"grid": GridSettings(weights="sharded")}, "grid.weights is 'sharded', but stages"),
         ({"full": FullGraphSettings(validate=0), "patience": 1}, "train.patience is 1, but"),

@@ -79,7 +79,10 @@ class WholeRun:
 
 
 def whole_run(stage: Stage) -> WholeRun | None:
-    """Returns how exact epochs are run on one rank; None for several ranks, or not on a CPU.
+    """Returns how exact epochs are run on one rank; None where they are run layer by layer.
+
+    That is so for several ranks, not on a CPU, and for models that were split, whose layers see
+    their chunk and not all nodes.
 
     Raises:
         BudgetError: the memory is too little for one chunk of one layer.
@@ -88,11 +91,17 @@ def whole_run(stage: Stage) -> WholeRun | None:
     """
     place, runtime = stage.topology, stage.runtime
     alone = stage.link.peers == 1 and stage.whole is None
-    if not alone or place.device.type != "cpu" or place.dtype not in kernels.NUMBERS:
+    split = any(getattr(layer, "placed", False) for layer in stage.layers)
+    if not alone or split or place.device.type != "cpu" or place.dtype not in kernels.NUMBERS:
         if runtime.memory is not None or runtime.recompute in ("segments", "disk"):
             asked = f"recompute is {runtime.recompute!r}"
             if runtime.memory is not None:
                 asked = f"memory is {runtime.memory!r}"
+            if split:
+                raise InputError(
+                    f"{asked}, but the model is a module that was split, expected a list of layers "
+                    "for that; leave it out, or set recompute to 'all'"
+                )
             raise InputError(
                 f"{asked} with {format_number(stage.link.peers, 'rank')} on {place.device.type}, "
                 "expected one rank on a CPU; leave it out, or set recompute to 'all'"
