@@ -393,7 +393,8 @@ std::int64_t Planner::bytes(const Geometry& geometry, std::int64_t num_slots, st
   // quarter, and their tree; the row bound's ends
   total += Words::bytes_for(used + used / 4) + used / std::max<std::size_t>(batches, 1) * 32;
   total += Words::bytes_for(Buckets::bytes(batches + kRanks, slots) / 4 * 5 / 4) + 17 * batches;
-  return static_cast<std::int64_t>(total) + BlockBound::bytes(geometry) + (1 << 20);
+  // a reserve: where memory is divided, accesses are not known yet, and plans wait beside tables
+  return static_cast<std::int64_t>(total) + BlockBound::bytes(geometry) + (8 << 20);
 }
 
 }  // namespace foregather

@@ -35,7 +35,7 @@ def make(graph, **options):
 
 
 def test_the_outlook_names_layout_seconds_and_doctor(graph):
-    loader = make(graph, memory=24_500_000, storage="features", bulk=4)
+    loader = make(graph, memory=31_840_000, storage="features", bulk=4)
     text = outlook(loader)
     assert "features on disk" in text and re.search(r"predicted to take \d+\.\d s", text)
     assert f"run foregather doctor {graph.path}" in text
@@ -53,7 +53,7 @@ def test_a_slower_disk_is_read_in_other_blocks_from_the_next_epoch_on(graph, mon
         lambda self: {**(now := real(self)), "waiting": now["requests"] / 500},
     )
     monkeypatch.setattr(out_of_core, "_SLOW", 0.1)
-    loader, plain = make(graph, memory=24_500_000, storage="features", bulk=4), make(graph)
+    loader, plain = make(graph, memory=31_840_000, storage="features", bulk=4), make(graph)
     blocks = []
     for _ in range(3):
         for ours, theirs in zip(loader, plain, strict=True):

@@ -35,7 +35,7 @@ def test_values_that_mean_nothing(name):
     [
         (
             {"memory": MemorySettings("2GB")},
-            "memory.budget is '2GB' with full_graph.mode 'exact' and 0 chunks",
+            "memory.budget is '2GB' with full_graph.mode 'exact' and 0",
         ),
         ({"memory": MemorySettings(storage="disk")}, "memory.storage is 'disk', but full-graph"),
         ({"grid": GridSettings(weights="sharded")}, "grid.weights is 'sharded', but stages"),

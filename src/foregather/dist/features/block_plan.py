@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather import _core
-from foregather.dist.features.plan_bytes import plan_bytes
 from foregather.gather.feature_file import FeatureFile
 from foregather.observe.calibration import load_calibration
 from foregather.plan import Choice, choose
@@ -65,7 +64,7 @@ class BlockPlanner:
     @property
     def memory_bytes(self) -> int:
         """Bytes of the tables."""
-        return plan_bytes(self.file.geometry(), self.num_slots)
+        return int(_core.planner_bytes(self.file.geometry(), self.num_slots, 0, 0))
 
     def plan(self, rounds: Sequence[Array], later: Sequence[Array] = ()) -> BlockPlan:
         """The plan of a bulk.

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from foregather import _core
 from foregather.dist.features.block_plan import BlockPlan, BlockPlanner
 from foregather.dist.features.fetch_plan import (
     FetchPlan,
@@ -21,7 +22,6 @@ from foregather.dist.features.fetch_plan import (
     in_round,
     row_geometry,
 )
-from foregather.dist.features.plan_bytes import plan_bytes
 
 __all__ = ["Asked", "ColumnPlan", "ColumnPlanner"]
 
@@ -96,7 +96,7 @@ class ColumnPlanner:
         """Bytes of the planners' tables."""
         geometry = row_geometry(int(self.fetch.row_starts[-1]))
         own = 0 if self.own is None else self.own.memory_bytes
-        return plan_bytes(geometry, self.fetch.num_slots) + own
+        return int(_core.planner_bytes(geometry, self.fetch.num_slots, 0, 0)) + own
 
     def plan(self, batches: Iterable[Any], ahead: Iterable[Any] = ()) -> FetchPlan:
         """What a bulk asks of the column; see `FetchPlanner.plan`."""

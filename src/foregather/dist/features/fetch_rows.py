@@ -3,11 +3,11 @@
 import numpy as np
 import numpy.typing as npt
 
+from foregather import _core
 from foregather.dist.features.exchange import ExchangeMode, FeatureExchange
 from foregather.dist.features.feature_block import FeatureBlock
 from foregather.dist.features.fetch_plan import row_geometry
 from foregather.dist.features.memory_split import OwnBlock, shares, shares_with_disk
-from foregather.dist.features.plan_bytes import plan_bytes
 from foregather.dist.transport.codec import Codec
 from foregather.dist.transport.rank_grid import RankGrid
 from foregather.errors import BudgetError
@@ -32,7 +32,7 @@ def default_memory(features: Features, starts: Int) -> int | None:
     """
     row = features.width * features.dtype.itemsize
     largest = int(np.diff(starts).max(initial=0)) * row
-    tables = plan_bytes(row_geometry(features.num_rows), 0)
+    tables = int(_core.planner_bytes(row_geometry(features.num_rows), 0, 0, 0))
     if len(starts) == 2 or tables > largest:
         return None
     return tables + max(largest // _PART, _LEAST, 2 * (len(starts) - 2) * row)
