@@ -41,7 +41,7 @@ LADDER = ("io_uring", "pread", "buffered")
 MOST_BLOCKS = 1 << 22  # tables take 5 bytes per block, and a plan scans all of them
 GAP = 24 << 10  # if the disk was not measured: bandwidth / requests per second of a typical one
 DEPTH = 64
-HOT = 0.9  # of the cache; measured in benchmarks/disk_topology.py
+HOT = 0.9  # of the cache; all of it read least on a synthetic graph, and some is left to blocks
 STEP = 4 << 20  # rows of indptr read together
 UNIFORM = {"num_neighbors", "replace", "expand"}
 
