@@ -11,8 +11,8 @@ recall@20 of all items, average precision against one sampled target for each fu
 seeds. Epochs are as many as a few minutes on two shared cores allow, so published figures are of
 longer trainings; the column `epochs` says how many. These figures were looked up in November 2026:
 in copies of the leaderboard of ogbl-ddi and OGB's example (its defaults), in the READMEs of the
-repositories LightGCN, CoDEx and LibKGE of their authors, and in tables of others that quote them where it says
-so; that LightGCN's paper has 0.1830 is from a table of others, too.
+repositories LightGCN, CoDEx and LibKGE of their authors, and in tables of others that quote
+them where it says so; that LightGCN's paper has 0.1830 is from a table of others, too.
 
 Changed after results were seen, for both sides: the learning rate of the graphs of events, which
 was 0.003 and is 0.01; two epochs with 0.003 gave 0.661 ± 0.015 (PyG 0.646 ± 0.010) on bitcoin_otc
