@@ -294,11 +294,11 @@ CORE = [
         "csrc/plan/planner.cpp",
         _PLANS + " plan/test_policies.py",
         ("planner: the look-ahead is not looked at", "look(ahead, batches.size(), false);", ""),
-        ("planner: the table is not aged when steps run out", "word |= ~kRankMask;", "word |= 0;"),
+        ("planner: the table is not aged when steps run out", "table_->forget_steps();", ""),
         ("planner: uses do not count as popularity", "(rank - (rank > 0));", "rank;"),
         (
             "planner: an evicted row keeps its slot",
-            "      table_[row_of_[slot]].slot = kNone;\n",
+            "      table_->release(row_of_[slot], slot);\n",
             "",
         ),
         (
@@ -308,8 +308,8 @@ CORE = [
         ),
         (
             "planner: a row of the same worth replaces another",
-            "if (bucket(table_[row].word) < limit()) admit(row, out);",
-            "if (bucket(table_[row].word) <= limit()) admit(row, out);",
+            "if (bucket(table_->entry(row)) < limit())",
+            "if (bucket(table_->entry(row)) <= limit())",
         ),
         (
             "planner: rows twice in a batch are accepted",

@@ -81,7 +81,12 @@ PYTHON = [
         _FG + "loader/loader_state.py",
         "loader/test_loader.py",
         ("resume: input nodes are not compared", '        "input_nodes": seeds.digest,\n', ""),
-        ("resume: the order is not compared", '        "shuffle": seeds.shuffle,\n', ""),
+        (
+            "resume: the order is not compared",
+            '        "shuffle": seeds.shuffle if isinstance(seeds.shuffle, bool) '
+            "else str(seeds.shuffle),\n",
+            "",
+        ),
         ("resume: the graph is not compared", '        "graph": maker.graph.digest,\n', ""),
     ),
     *mutants(
@@ -310,7 +315,7 @@ PYTHON = [
     ),
     *mutants(
         _FG + "train/checkpoints/checkpoint.py",
-        "train/test_run.py",
+        "train/runs/test_run.py",
         (
             "resume: the checksum is not compared",
             "if _checksum(text, tensors) != checksum:",

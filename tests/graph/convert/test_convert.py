@@ -254,7 +254,9 @@ def test_absurd_ids_point_to_renumbering(tmp_path):
 
 def test_budgets_and_options(tmp_path):
     source = save_npz(tmp_path / "a.npz")
-    with pytest.raises(BudgetError, match=r"--memory is 10 MB, but this needs at least \d+ MB"):
+    with pytest.raises(
+        BudgetError, match=r"--memory is 10 MB, but this needs at least [\d.]+ [MG]B"
+    ):
         convert(source, tmp_path / "g", memory="10MB")
     with pytest.raises(InputError, match="dtype is 'float8'"):
         convert(source, tmp_path / "g", dtype="float8")
