@@ -44,6 +44,8 @@ def test_scipy(tmp_path, kind, weighted):
 def test_scipy_is_refused_in_a_sentence(tmp_path):
     with pytest.raises(InputError, match="as many rows as columns"):
         Graph.from_scipy(sparse.csr_matrix((3, 4)))
+    with pytest.raises(InputError, match="complex128, expected real ones"):
+        Graph.from_scipy(sparse.eye(4, dtype=complex) * 1j)
     with pytest.raises(InputError, match="expected a sparse matrix of SciPy"):
         Graph.from_scipy(np.eye(3))
     np.savez(tmp_path / "x.npz", edge_index=np.zeros((2, 1), int))

@@ -56,6 +56,10 @@ def from_matrix(matrix: Any) -> dict[str, Any]:
 
 def _fields(index: Array, weight: Array, count: int) -> dict[str, Any]:
     """Weights that are all 1 say nothing and are left out."""
+    if np.iscomplexobj(weight):
+        raise InputError(
+            f"the matrix has entries of type {weight.dtype}, expected real ones; take its real part"
+        )
     plain = weight.dtype.kind == "b" or bool((weight == 1).all())
     kept = None if plain else weight.astype(np.float32)
     return {"edge_index": index, "num_nodes": count, "edge_weight": kept}

@@ -77,9 +77,10 @@ class Engine:
                     weight.grad.mul_(scale)
 
     def clear(self) -> None:
-        """Clears all gradients."""
-        for parameter in self.parameters().values():
-            parameter.grad = None
+        """Clears all gradients, also of weights that were frozen since they got one."""
+        for number in self._held:
+            for parameter in self.stage.layers[number].parameters():
+                parameter.grad = None
 
     # ---- epochs ------------------------------------------------------------------------------
 

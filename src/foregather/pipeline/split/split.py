@@ -17,6 +17,7 @@ from foregather.pipeline.split.layers import SplitLayer, make_split_layers
 from foregather.pipeline.split.levels import cut
 from foregather.pipeline.split.locate import find_mixing
 from foregather.pipeline.split.program import Program, join
+from foregather.pipeline.split.rehearse import rehearse
 from foregather.pipeline.split.sample import feature_rows, small_graph
 from foregather.pipeline.split.tape import Tape, record
 from foregather.pipeline.split.whole import WholeLayer
@@ -71,6 +72,8 @@ def split_model(model: nn.Module, graph: Graph) -> list[SplitLayer]:
         return make_split_layers(program, cut(program, one), one)
 
     layers = make(model)
+    for training in (True, False):
+        rehearse(model, training, small_graph(graph, *_SIZES[0], seed=0), graph)
     try:
         compare(model, make, graph)
     except InputError as error:

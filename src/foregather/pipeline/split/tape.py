@@ -34,7 +34,7 @@ _RANDOM = frozenset(
         "multinomial",
     ]
 )
-_NUMBERS = frozenset(("item", "__int__", "__float__", "__index__", "tolist"))
+_NUMBERS = frozenset(("item", "__int__", "__float__", "__index__", "tolist", "__bool__"))
 _ALIASES = frozenset(("to", "contiguous", "float", "double", "type", "type_as", "cpu", "cuda"))
 
 
@@ -193,7 +193,7 @@ class _Recorder(TorchFunctionMode):
         elif found := tensors_of(out):
             call.outs = [self.add(tensor) for tensor in found]
         elif name in _NUMBERS:
-            call.number = out
+            call.number = ("bool", out) if isinstance(out, bool) else out  # True is no 1
         else:
             return
         self.tape.calls.append(call)
