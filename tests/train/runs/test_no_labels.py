@@ -30,6 +30,12 @@ def folders(tmp_path_factory):
     return {split: without(graph, split, place / split) for split in ("valid", "test")}
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """Runs without a name go to the folder in which a command is called."""
+    monkeypatch.chdir(tmp_path)
+
+
 def test_no_label_is_no_score():
     scores, labels = np.eye(3, dtype=np.float32), np.array([-1, -1, 2])
     assert math.isnan(accuracy(scores, labels, np.array([0, 1])))
