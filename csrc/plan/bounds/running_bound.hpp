@@ -86,6 +86,7 @@ class BlockBound {
   }
   /// What a batch adds to the fewest blocks.
   std::int64_t step(std::span<const std::uint32_t> batch) {
+    if (batch.empty()) return 0;  // no interval begins or ends here: its gap is the next one's
     bound_.open();
     for (std::uint32_t row : batch) bound_.use(static_cast<std::size_t>(extents_.block(row)));
     return bound_.close();
