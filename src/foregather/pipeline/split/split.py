@@ -11,13 +11,13 @@ from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.nn.arguments import takes_batch
 from foregather.nn.layer import GraphLayer
+from foregather.pipeline.split.branches import check_branches
 from foregather.pipeline.split.check import compare
 from foregather.pipeline.split.graph_values import graph_inputs
 from foregather.pipeline.split.layers import SplitLayer, make_split_layers
 from foregather.pipeline.split.levels import cut
 from foregather.pipeline.split.locate import find_mixing
 from foregather.pipeline.split.program import Program, join
-from foregather.pipeline.split.rehearse import rehearse
 from foregather.pipeline.split.sample import feature_rows, small_graph
 from foregather.pipeline.split.tape import Tape, record
 from foregather.pipeline.split.whole import WholeLayer
@@ -73,7 +73,7 @@ def split_model(model: nn.Module, graph: Graph) -> list[SplitLayer]:
 
     layers = make(model)
     for training in (True, False):
-        rehearse(model, training, small_graph(graph, *_SIZES[0], seed=0), graph)
+        check_branches(model, training, small_graph(graph, *_SIZES[0], seed=0), graph)
     try:
         compare(model, make, graph)
     except InputError as error:

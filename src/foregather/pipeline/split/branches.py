@@ -1,4 +1,4 @@
-"""rehearse: whether a model takes the same way through its code on the user's graph.
+"""branches: whether a model takes the same way through its code on the user's graph.
 
 A model is recorded on small graphs. One that asks how many nodes there are, whether edges go both
 ways or how large a feature is may take another branch on the graph that it will be trained on, and
@@ -24,7 +24,7 @@ from foregather.pipeline.split.sample import feature_rows
 from foregather.pipeline.split.tape import refuse
 from foregather.pipeline.split.trees import tensors_of
 
-__all__ = ["rehearse"]
+__all__ = ["check_branches"]
 
 # a row per edge or per node along this axis of a shape, and the type
 Made = tuple[bool, int, tuple[int, ...], torch.dtype]
@@ -113,7 +113,7 @@ def _run(model: nn.Module, training: bool, graph: Graph, made: list[Made] | None
     return calls
 
 
-def rehearse(model: nn.Module, training: bool, small: Graph, graph: Graph) -> None:
+def check_branches(model: nn.Module, training: bool, small: Graph, graph: Graph) -> None:
     """Refuses a model whose code does other things on the user's graph than on a small one.
 
     Args:
