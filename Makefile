@@ -8,9 +8,9 @@ CORE := CMakeLists.txt $(CPP)
 # Tests start hundreds of processes: modules are compiled once, also where the environment says no.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help quickstart test test-slow lint format sanitize coverage bench docs stubs clean wheel aarch64
+.PHONY: help quickstart test test-slow lint format sanitize coverage bench paper docs stubs clean wheel aarch64
 help:
-	@echo "make quickstart | test | test-slow | lint | sanitize | coverage | bench | docs | stubs | format | wheel | aarch64 | clean"
+	@echo "make quickstart | test | test-slow | lint | sanitize | coverage | bench | paper | docs | stubs | format | wheel | aarch64 | clean"
 
 # ---- installation: build tools, then the package; dev adds what tests, lint and docs need -------
 $(VENV)/.tools: constraints.txt
@@ -18,16 +18,24 @@ $(VENV)/.tools: constraints.txt
 	$(PIP) install -c constraints.txt cmake nanobind ninja scikit-build-core
 	@touch $@
 
-# Without a compiler, a wheel that was built before (make wheel, or copied to dist/) is installed.
+# Without a compiler, a wheel that was built before (make wheel, or copied to dist/) is installed; if
+# there is none either, the compiler comes from the Python package ziglang (clang with libc++).
+INSTALL := $(PIP) install -c constraints.txt --no-build-isolation -e ".[plot]"
+ZIG := $(abspath $(VENV))/zig
 $(VENV)/.package: $(VENV)/.tools pyproject.toml $(CORE)
 	@if command -v c++ >/dev/null; then \
-	  $(PIP) install -c constraints.txt --no-build-isolation -e ".[plot]"; \
+	  $(INSTALL); \
 	elif ls dist/foregather-*.whl >/dev/null 2>&1; then \
 	  echo "there is no C++ compiler; $$(ls dist/foregather-*.whl) is installed"; \
 	  $(PIP) install -c constraints.txt "$$(ls dist/foregather-*.whl | tail -1)[plot]"; \
 	else \
-	  echo "there is no C++20 compiler (Debian: apt-get install g++) and no wheel in dist/ (make wheel elsewhere)"; \
-	  exit 1; \
+	  echo "there is no C++ compiler and no wheel in dist/; that of the Python package ziglang is used"; \
+	  $(PIP) install -c constraints.txt ziglang && mkdir -p $(ZIG) && \
+	  for tool in c++ ar ranlib; do \
+	    printf '#!/bin/sh\nexec "%s" -m ziglang %s "$$@"\n' "$(abspath $(PY))" $$tool >$(ZIG)/$$tool && \
+	    chmod +x $(ZIG)/$$tool || exit 1; \
+	  done && \
+	  PATH="$(ZIG):$(abspath $(VENV))/bin:$$PATH" CXX=$(ZIG)/c++ $(INSTALL); \
 	fi
 	@touch $@
 
@@ -87,6 +95,11 @@ coverage: $(VENV)/.dev
 # Hours; `make bench QUICK=1` runs every script at a small size, without reports.
 bench: $(VENV)/.dev
 	$(PY) benchmarks/run.py $(if $(QUICK),--quick)
+
+# The papers' figures, run here, and docs/papers/figures.md; `make paper QUICK=1` in half an hour.
+PAPER ?= mbs gnnpipe ginex
+paper: $(VENV)/.dev
+	$(PY) benchmarks/paper.py --paper $(PAPER) $(if $(QUICK),--quick)
 
 docs: $(VENV)/.dev
 	$(VENV)/bin/sphinx-build -W -q -b html docs docs/_build/html

@@ -181,7 +181,7 @@ def compare(case: str, before: str, after: str, rounds: int, folder: Path) -> li
 def main() -> None:
     """Makes the graph, compares case by case, writes the report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("other", help="the other tree's Python")
+    parser.add_argument("other", nargs="?", help="the other tree's Python")
     parser.add_argument("--cases", nargs="+", default=list(CASES), choices=CASES)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--nodes", type=int, default=1_000_000)
@@ -193,7 +193,10 @@ def main() -> None:
         child(given.child, given.folder)
         return
     from common.report import Report
+    from common.skip import skip
 
+    if given.other is None:
+        skip("this compares with another tree; name its Python")
     from foregather.graph.synthetic import synthesize
 
     with tempfile.TemporaryDirectory(dir=given.folder, prefix="before-after-") as name:

@@ -1,15 +1,15 @@
 """Does a graph of the size of ogbn-papers100M train inside 6 GB, and at what cost?
 
 111M nodes, 1.6B edges, 128 float16 columns: 36.8 GB of files, made by `foregather synth` and kept
-in FOLDER for the next run. GraphSAGE with two layers and 64 hidden columns trains on minibatches of
-1024 seeds with fan-out [10, 10], shuffled. "planned" is `Loader(storage="disk")`: topology and
-features are read by plan. "map" is the same Loader with everything mapped, bulks of one minibatch
-and MADV_RANDOM (by default the kernel reads ahead, and a minibatch takes minutes): the page cache
-decides. Each runs in a process of its own inside a cgroup of 6 GB (all page cache it causes
-included), after the cached pages of the graph were dropped. The first bulks, which fill the cache,
-are left out of the seconds.
+in FOLDER for the next run (removed without one). GraphSAGE with two layers and 64 hidden columns
+trains on minibatches of 1024 seeds with fan-out [10, 10], shuffled. "planned" is
+`Loader(storage="disk")`: topology and features are read by plan. "map" is the same Loader with
+everything mapped, bulks of one minibatch and MADV_RANDOM (by default the kernel reads ahead, and a
+minibatch takes minutes): the page cache decides. Each runs in a process of its own inside a cgroup
+of 6 GB (all page cache it causes included), after the cached pages of the graph were dropped. The
+first bulks, which fill the cache, are left out of the seconds.
 
-    python benchmarks/billion.py FOLDER [--nodes 111M] [--edges 1.6B] [--batches 256]
+    python benchmarks/billion.py [FOLDER] [--nodes 111M] [--edges 1.6B] [--batches 256]
 """
 
 import argparse
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from common.cgroup import Cgroup
+from common.folder import working_folder
 from common.report import Report
 from common.skip import need_disk
 
@@ -184,7 +185,7 @@ def tell(report: Report, planned: dict[str, Any], mapped: dict[str, Any]) -> Non
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?", help="kept; see working_folder")
     parser.add_argument("--nodes", default="111M")
     parser.add_argument("--edges", default="1.6B")
     parser.add_argument("--batches", type=int, default=256)
@@ -195,12 +196,17 @@ def main() -> None:
     if options.child:
         print(json.dumps(train(options.folder, options.child, memory, options.batches)))
         return
-    graph = prepare(options.folder, parse_count(options.nodes), parse_count(options.edges))
-    planned = run(options.folder, "planned", memory, options.batches)
+    with working_folder(options.folder) as folder:
+        compare(folder, options, memory)
+
+
+def compare(folder: Path, options: argparse.Namespace, memory: int) -> None:
+    graph = prepare(folder, parse_count(options.nodes), parse_count(options.edges))
+    planned = run(folder, "planned", memory, options.batches)
     print(planned["seconds"], planned["layout"], flush=True)
-    mapped = run(options.folder, "map", memory, options.batches)
+    mapped = run(folder, "map", memory, options.batches)
     report = Report("billion", __doc__)
-    size = sum(path.stat().st_size for path in files(options.folder))
+    size = sum(path.stat().st_size for path in files(folder))
     report.line(
         f"{format_count(graph.num_nodes)} nodes, {format_count(graph.num_edges)} edges, "
         f"{format_bytes(size)} of files; cgroup of {format_bytes(LIMIT)}, memory={options.memory}."

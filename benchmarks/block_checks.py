@@ -19,7 +19,7 @@ with 95 % confidence (by order statistics) and the range of single rounds. "By c
 estimate: the bytes that an epoch read, at the rate of CRC32C from memory,
 over the CPU seconds unchecked. It leaves out that what was checked is then in cache for who copies.
 
-    python benchmarks/block_checks.py FOLDER [--nodes 100k] [--rounds 9] [--date 2026-11-17]
+    python benchmarks/block_checks.py [FOLDER] [--nodes 100k] [--rounds 9] [--date 2026-11-17]
 """
 
 import argparse
@@ -39,6 +39,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from common.folder import working_folder
 from common.report import Report, median_spread
 
 from foregather import BatchContents, Graph, Loader, _core
@@ -224,13 +225,18 @@ def crc_rates(rounds: int) -> dict[int, list[float]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?", help="kept; see working_folder")
     parser.add_argument("--nodes", default="100k")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--date", default=None)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    folders = make_folders(options.folder, parse_count(options.nodes))
+    with working_folder(options.folder) as folder:
+        compare(folder, options)
+
+
+def compare(folder: Path, options: argparse.Namespace) -> None:
+    folders = make_folders(folder, parse_count(options.nodes))
     graph = Graph.open(folders["checked"])
     memory = (250 << 20) + graph.features.nbytes // 4 + graph.indices.nbytes
     report = Report("block_checks", __doc__, options.date)
@@ -247,7 +253,7 @@ def main() -> None:
     rate = 1e9 * statistics.median(rates[256 << 20])
     head = ["wall, unchecked", "wall, checked", "ratio"]
     head += ["CPU, unchecked", "CPU, checked", "ratio"]
-    large = make_folders(options.folder / "large", 5 * parse_count(options.nodes))
+    large = make_folders(folder / "large", 5 * parse_count(options.nodes))
     rows = load_rows(folders, MORE["loading"] * options.rounds)
     report.table(["loading", *head], rows + load_rows(large, 3 * options.rounds))
     rows = []

@@ -7,6 +7,7 @@ takes bulks of two minibatches, so that page cache and not results get the memor
 as stated. Both use all threads. Seconds are those of sampling; opening is apart. With the default
 read-ahead a minibatch takes so long that it samples only as many as stated; rates are compared.
 
+    python benchmarks/disk_topology.py              (measures once and writes the report)
     python benchmarks/disk_topology.py measure --folder F --fanout 10 10    (adds to F/runs.json)
     python benchmarks/disk_topology.py report --folder F                    (writes the report)
 """
@@ -25,6 +26,7 @@ from pathlib import Path
 
 import numpy as np
 from common.cgroup import Cgroup
+from common.folder import working_folder
 from common.report import Report, median_spread
 from common.skip import skip
 
@@ -209,8 +211,10 @@ def report(args):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["measure", "report", "child"])
-    parser.add_argument("--folder", help="where graph and runs are")
+    parser.add_argument(
+        "what", nargs="?", default="both", choices=["both", "measure", "report", "child"]
+    )
+    parser.add_argument("--folder", type=Path, help="where graph and runs are kept")
     parser.add_argument("--nodes", default="20M")
     parser.add_argument("--degree", type=int, default=30)
     parser.add_argument("--fanout", type=int, nargs="+", default=[10, 10])
@@ -228,7 +232,14 @@ def main():
     parser.add_argument("--system")
     parser.add_argument("--graph")
     args = parser.parse_args()
-    {"measure": measure, "report": report, "child": child}[args.what](args)
+    if args.what == "child":
+        child(args)
+        return
+    with working_folder(args.folder) as args.folder:
+        if args.what != "report":
+            measure(args)
+        if args.what != "measure":
+            report(args)
 
 
 if __name__ == "__main__":

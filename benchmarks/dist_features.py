@@ -108,7 +108,8 @@ def run_world(size: int, folder: Path, arguments: list[str]) -> list[list]:
 def check(args: argparse.Namespace, folder: Path) -> list:
     """Real ranks against the prediction."""
     graph, rows = Graph.open(folder), []
-    for size, c in args.checks:
+    for shape in args.checks:
+        size, c = map(int, shape.split("x"))
         sampled = [
             [nodes_of(graph, rank, bulk, args.check_each, args.check_seeds) for rank in range(size)]
             for bulk in range(2)
@@ -242,13 +243,13 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, nargs="+", default=[4, 8])
     parser.add_argument("--each", type=int, default=8)
     parser.add_argument("--keep", type=Path, help="JSON of finished parts")
+    parser.add_argument("--checks", nargs="+", default=["2x1", "4x1", "4x2"], help="p x c")
     parser.add_argument("--check-each", type=int, default=4)
     parser.add_argument("--check-seeds", type=int, default=128)
     args = parser.parse_args()
     if args.folder:
         one_rank(args.folder, args.replication, args.check_each, 2, args.check_seeds)
         return
-    args.checks = [(2, 1), (4, 1), (4, 2)]
     report = Report("dist_features", __doc__)
     found = json.loads(args.keep.read_text()) if args.keep and args.keep.exists() else {}
     with tempfile.TemporaryDirectory() as temporary:

@@ -15,10 +15,11 @@ float16, interleaved, beside the same Loader in memory.
 What dealing by locality does to accuracy is measured with GraphSAGE on ogbn_arxiv (surrogate
 features, 1,024 input nodes a batch), every score exact.
 
-    python benchmarks/order.py FOLDER [--nodes 1M] [--quick] [--only plan measure accuracy]
+    python benchmarks/order.py [FOLDER] [--nodes 1M] [--quick] [--only plan measure accuracy]
 """
 
 import argparse
+import itertools
 import os
 import statistics
 import time
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from common.folder import working_folder
 from common.report import Report, median_spread
 
 from foregather import BatchContents, BudgetError, Graph, Loader, Near, _core, reorder
@@ -50,17 +52,17 @@ FEW = ("ids", "communities", "communities, near")
 Trace = list[list[Any]]
 
 
-def graphs(folder: Path, nodes: int) -> dict[str, Graph]:
+def graphs(folder: Path, nodes: int, quick: bool) -> dict[str, Graph]:
     """Topologies; widths are of the plans alone."""
     found = {}
-    for mixing in (0.1, 0.5):
+    for mixing in (0.1,) if quick else (0.1, 0.5):
         path = folder / f"synth_{nodes}_{mixing}"
         if not path.exists():
             shape = {"degree": 16, "features": 1, "classes": 16, "seed": 0}
             synthesize(path, nodes, mixing=mixing, **shape)
         found[f"synth, mixing {mixing}"] = Graph.open(path)
     data = Path(os.environ.get("FOREGATHER_DATA", "data"))
-    for name, undirected in REAL.items():
+    for name, undirected in ({} if quick else REAL).items():
         if (data / f"{name}.npz").exists():
             with np.load(data / f"{name}.npz") as arrays:
                 given = arrays["edge_index"], int(arrays["num_nodes"])
@@ -202,7 +204,7 @@ def measure(report: Report, folder: Path, nodes: int, quick: bool) -> None:
         reorder(plain, ordered, "communities")
     size = Graph.open(plain)
     memory = size.features.nbytes // 10 + least(ordered)
-    batches = 48 if quick else 96
+    batches = 12 if quick else 96
     ways: dict[str, tuple[Path, int | None, Any]] = {
         "memory": (plain, None, True),
         "disk, by id": (plain, memory, True),
@@ -211,7 +213,7 @@ def measure(report: Report, folder: Path, nodes: int, quick: bool) -> None:
         "disk, communities, near": (ordered, memory, Near()),
     }
     found: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
-    for _ in range(2 if quick else 5):
+    for _ in range(1 if quick else 5):
         for name, way in ways.items():
             found[name].append(loop(*way, batches))
     base = {
@@ -304,10 +306,10 @@ def accuracy(report: Report, folder: Path, quick: bool) -> None:
         "Near(128, 16)": Near(),
         "Near(1024, 1)": Near(1024, 1),
     }
-    epochs, seeds = (1, 1) if quick else (3, 2)
+    epochs, seeds, most = (1, 1, 4) if quick else (3, 3, None)
     rows = []
     for name, shuffle in ways.items():
-        found = [train(graph, folder, shuffle, epochs, seed) for seed in range(seeds)]
+        found = [train(graph, folder, shuffle, (epochs, most), seed) for seed in range(seeds)]
         valid, test = zip(*found, strict=True)
         rows.append([name, median_spread(valid), median_spread(test)])
     report.line(
@@ -317,7 +319,10 @@ def accuracy(report: Report, folder: Path, quick: bool) -> None:
     report.table(["input nodes dealt", "valid", "test"], rows)
 
 
-def train(graph: Graph, folder: Path, shuffle: Any, epochs: int, seed: int) -> tuple[float, float]:
+def train(
+    graph: Graph, folder: Path, shuffle: Any, length: tuple[int, int | None], seed: int
+) -> tuple[float, float]:
+    """Scores after so many epochs of so many batches at most."""
     import torch
 
     from foregather import infer
@@ -328,8 +333,9 @@ def train(graph: Graph, folder: Path, shuffle: Any, epochs: int, seed: int) -> t
     optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
     contents = BatchContents(labels="seeds", pyg=False)
     loader = Loader(graph, FANOUT, "train", 1024, shuffle=shuffle, seed=seed, contents=contents)
+    epochs, most = length
     for _ in range(epochs):
-        for batch in loader:
+        for batch in itertools.islice(loader, most):
             optimizer.zero_grad()
             scores = model(batch.x, batch.edge_index)[: batch.batch_size]
             loss = torch.nn.functional.cross_entropy(scores, batch.y[: batch.batch_size])
@@ -344,28 +350,31 @@ def train(graph: Graph, folder: Path, shuffle: Any, epochs: int, seed: int) -> t
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path, nargs="?", default=Path("order"))
+    parser.add_argument("folder", type=Path, nargs="?", help="kept; see working_folder")
     parser.add_argument("--nodes", default="1M")
-    parser.add_argument("--quick", action="store_true", help="one point, fewer rounds")
+    parser.add_argument("--quick", action="store_true", help="one graph, one point, one round")
     parts = ("plan", "measure", "accuracy")
     parser.add_argument("--only", nargs="*", choices=parts, default=parts, help="these parts")
     options = parser.parse_args()
-    options.folder.mkdir(parents=True, exist_ok=True)
-    nodes = parse_count(options.nodes)
     whole = len(options.only) == len(parts)
     report = Report("order" if whole else f"order_{'_'.join(options.only)}", __doc__)
-    disk = load_calibration(options.folder)
+    with working_folder(options.folder) as folder:
+        fill(report, folder, options)
+    report.write()
+
+
+def fill(report: Report, folder: Path, options: argparse.Namespace) -> None:
+    nodes, disk = parse_count(options.nodes), load_calibration(folder)
     report.line("the disk was measured" if disk else "the disk was not measured: default figures")
     if "plan" in options.only:
-        for name, graph in graphs(options.folder, nodes).items():
+        for name, graph in graphs(folder, nodes, options.quick).items():
             plan_graph(report, name, graph, disk or ASSUMED_DISK, options.quick or "0.5" in name)
             superbatches(report, name, graph, disk or ASSUMED_DISK)
             report.write()  # what is there is kept if the rest is stopped
     if "measure" in options.only:
-        measure(report, options.folder, nodes, options.quick)
+        measure(report, folder, nodes, options.quick)
     if "accuracy" in options.only:
-        accuracy(report, options.folder, options.quick)
-    report.write()
+        accuracy(report, folder, options.quick)
 
 
 if __name__ == "__main__":

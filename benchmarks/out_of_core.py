@@ -10,7 +10,7 @@ them random advice with 64 threads, which is the best a map can do, and torch's 
 two threads; all stay in the table. Training has a column with a model of no cost, which hides no
 reading. A disk without a calibration is priced by assumed figures, and the report says so.
 
-    python benchmarks/out_of_core.py FOLDER [--nodes 10M] [--quick]
+    python benchmarks/out_of_core.py [FOLDER] [--nodes 10M] [--quick]
 """
 
 import argparse
@@ -22,13 +22,14 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from common.cgroup import Cgroup
+from common.executed import ready
+from common.folder import working_folder
 from common.report import Report, median_spread
 
 from foregather import BatchContents, Graph
@@ -37,9 +38,10 @@ from foregather.observe.calibration import load_calibration
 from foregather.sampling import Neighbor
 from foregather.units import format_bytes, parse_count
 
-MAP_SECONDS = 6.0
+QUICK = "--quick" in sys.argv  # one round of few batches; children are told, too
+MAP_SECONDS = 0.5 if QUICK else 6.0
 CONSTANT = 700 << 20  # interpreter, torch, the trace and the planner's tables
-BULK, BULKS, BATCH, FANOUT = 64, 2, 512, [10, 10]
+BULK, BULKS, BATCH, FANOUT = 64, 2, 32 if QUICK else 512, [10, 10]
 MAPS = (
     "map",
     "map, random advice",
@@ -198,17 +200,6 @@ def gather_by_plan(folder: Path, system: str, memory: int) -> dict[str, Any]:
     }
 
 
-def ready(features: Any, plans: list[Any]) -> Iterator[Any]:
-    """Swept bulks; the next one is swept while this one is read, as the Loader does."""
-    with ThreadPoolExecutor(1) as pool:
-        swept = pool.submit(features.prepare, plans[0])
-        for plan in [*plans[1:], None]:
-            now = swept.result()
-            if plan is not None:
-                swept = pool.submit(features.prepare, plan)
-            yield now
-
-
 def train_epoch(folder: Path, name: str, memory: int | None, batches: int) -> dict[str, Any]:
     import torch
 
@@ -257,12 +248,12 @@ def train_epoch(folder: Path, name: str, memory: int | None, batches: int) -> di
 
 def run(folder: Path, system: str, memory: int | None, batches: int) -> dict[str, Any]:
     """One run in a child, under a limit where there is a memory."""
-    names = ("graph/features.npy", "graph/indices.npy", "graph16/features.npy")
-    for name in names:
+    for name in ("graph/features.npy", "graph/indices.npy", "graph16/features.npy"):
         with open(folder / name, "rb") as file:
             if memory is not None:
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     command = [sys.executable, __file__, str(folder), "--child", system, "--batches", str(batches)]
+    command += ["--quick"] if QUICK else []
     if memory is None:
         return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
     command += ["--memory", str(memory)]
@@ -276,11 +267,10 @@ def run(folder: Path, system: str, memory: int | None, batches: int) -> dict[str
 
 def prepare(folder: Path, nodes: int) -> Graph:
     """The graph and the trace, made once."""
-    if not (folder / "graph").exists():
-        synthesize(folder / "graph", nodes, degree=16, features=128, classes=16, seed=0)
-    if not (folder / "graph16").exists():
-        shape = {"degree": 16, "features": 128, "classes": 16, "seed": 0}
-        synthesize(folder / "graph16", nodes, dtype="float16", **shape)
+    shape = {"degree": 16, "features": 128, "classes": 16, "seed": 0}
+    for name, dtype in (("graph", "float32"), ("graph16", "float16")):
+        if not (folder / name).exists():
+            synthesize(folder / name, nodes, dtype=dtype, **shape)
     graph = Graph.open(folder / "graph")
     if not (folder / "trace.npy").exists():
         seeds = np.random.default_rng(0).permutation(graph.num_nodes)[: BULK * BULKS * BATCH]
@@ -295,14 +285,13 @@ def prepare(folder: Path, nodes: int) -> Graph:
     return graph
 
 
-def gather_table(report: Report, folder: Path, graph: Graph, quick: bool) -> None:
+def gather_table(report: Report, folder: Path, graph: Graph) -> None:
     """Every system at every memory, interleaved."""
-    rounds = 2 if quick else 3
     whole = graph.features.nbytes
-    for share in (0.1, 0.05):
+    for share in (0.5,) if QUICK else (0.1, 0.05):
         memory = int(whole * share)
         found: dict[str, list[dict[str, Any]]] = {}
-        for _ in range(rounds):
+        for _ in range(1 if QUICK else 3):
             for system in SYSTEMS:
                 found.setdefault(system, []).append(run(folder, system, memory, 0))
         best = {name: [r["seconds"] for r in runs] for name, runs in found.items()}
@@ -327,13 +316,13 @@ def gather_table(report: Report, folder: Path, graph: Graph, quick: bool) -> Non
         report.table(head.split(","), rows)
 
 
-def epoch_table(report: Report, folder: Path, graph: Graph, quick: bool) -> None:
+def epoch_table(report: Report, folder: Path, graph: Graph) -> None:
     """Training with a tenth of the features beside training in memory."""
-    batches = 64 if quick else 128
+    batches = 8 if QUICK else 128
     memory = graph.features.nbytes // 10 + graph.indices.nbytes + graph.indptr.nbytes + (400 << 20)
     found: dict[str, list[dict[str, Any]]] = {}
     limits = (("memory", None), ("a tenth", memory), ("a tenth, float16", memory))
-    for _ in range(2 if quick else 3):
+    for _ in range(1 if QUICK else 3):
         for name, limit in limits:
             for model in ("", ", no model"):
                 system = f"train:{name}{model}"
@@ -360,9 +349,9 @@ def epoch_table(report: Report, folder: Path, graph: Graph, quick: bool) -> None
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path, nargs="?", default=Path("out_of_core"))
+    parser.add_argument("folder", type=Path, nargs="?", help="kept; see working_folder")
     parser.add_argument("--nodes", default="10M")
-    parser.add_argument("--quick", action="store_true", help="fewer rounds")
+    parser.add_argument("--quick", action="store_true", help="one round, few batches")
     parser.add_argument("--child")
     parser.add_argument("--memory", type=int)
     parser.add_argument("--batches", type=int, default=0)
@@ -376,8 +365,12 @@ def main() -> None:
             made = gather_by_plan(options.folder, options.child, options.memory)
         print(json.dumps(made))
         return
-    options.folder.mkdir(parents=True, exist_ok=True)
-    graph = prepare(options.folder, parse_count(options.nodes))
+    with working_folder(options.folder) as folder:
+        compare(folder, parse_count(options.nodes))
+
+
+def compare(folder: Path, nodes: int) -> None:
+    graph = prepare(folder, nodes)
     report = Report("out_of_core", __doc__)
     report.line(
         f"{graph.num_nodes:,} nodes with communities and shuffled ids, {graph.num_edges:,} edges, "
@@ -385,10 +378,10 @@ def main() -> None:
         f"({format_bytes(graph.features.nbytes)}); fan-out {FANOUT}, batch {BATCH}, "
         f"{BULKS} bulks of {BULK}; limit: memory + {format_bytes(CONSTANT)}."
     )
-    if load_calibration(options.folder / "graph") is None:
+    if load_calibration(folder / "graph") is None:
         report.line("The disk was not measured: assumed figures decide; run foregather doctor.")
-    gather_table(report, options.folder, graph, options.quick)
-    epoch_table(report, options.folder, graph, options.quick)
+    gather_table(report, folder, graph)
+    epoch_table(report, folder, graph)
     report.write()
 
 

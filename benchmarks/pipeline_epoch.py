@@ -135,7 +135,7 @@ def main() -> None:
     if reason := why_not():
         skip(reason)
     if given.quick:
-        given.depths, given.repeats, given.shrink, given.rates = [4], 1, 8, ["100mbit", "none"]
+        given.depths, given.repeats, given.shrink, given.rates = [4], 1, 8, ["1gbit"]
     report, rows = Report("pipeline_epoch", __doc__), []
     with tempfile.TemporaryDirectory() as folder:
         options = ["--folder", folder, "--repeats", str(given.repeats)]

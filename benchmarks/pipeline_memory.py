@@ -24,19 +24,17 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from common.cgroup import Cgroup
+from common.full_graph import Plain, few_nodes, resident
 from common.report import Report
 from common.skip import skip
 
 from foregather import Graph
-from foregather.graph.synthetic import synthesize, synthetic_arrays
+from foregather.graph.synthetic import synthesize
 from foregather.nn import resgcn_layers
 from foregather.pipeline import FullGraph, Runtime, make_chunks
-from foregather.pipeline.partition.chunk_topology import Topology
 from foregather.pipeline.partition.cut import measure_cut
-from foregather.pipeline.passes.aggregation import product
 from foregather.pipeline.planning.workload import Setting, memory_of, workload_of
 from foregather.units import format_bytes, parse_size
 
@@ -46,57 +44,10 @@ RUNS = [("plain", 1, "none"), ("chunked", 1, "none"), ("chunked", 16, "none"),
 AS_IS = [("plain, as is", 1, "none"), ("chunked, as is", 16, "all")]  # no malloc setting
 
 
-class Whole:
-    """What a layer sees of the whole graph."""
-
-    def __init__(self, place: Topology, rows: torch.Tensor) -> None:
-        self.rows = self.own = rows
-        self.count, self._place = rows.shape[0], place
-
-    def aggregate(self, norm: str = "mean") -> torch.Tensor:
-        """Weighted sums over in-neighbours."""
-        return product(self.rows, self._place.matrix(0, norm))
-
-    def dense(self, part: Any, *values: torch.Tensor) -> torch.Tensor:
-        """`part(*values)`."""
-        return part(*values)
-
-
-def plain(graph: Graph, layers: list[Any]) -> float:
-    """Epochs on the whole graph at once; the last loss."""
-    place = Topology(graph, make_chunks(graph, 1), torch.float32, torch.device("cpu"))
-    features = torch.from_numpy(graph.features[:])
-    train = torch.from_numpy(graph.split("train"))
-    labels = torch.from_numpy(graph.labels[graph.split("train")].astype("i8"))
-    optimizer = torch.optim.Adam([p for layer in layers for p in layer.parameters()], 0.01)
-    loss = torch.zeros(())
-    for _ in range(EPOCHS):
-        x, skips = features, {}
-        for layer in layers:
-            near = Whole(place, layer.message(x)) if layer.aggregates else None
-            x = layer.update(x, near, **{name: skips[name] for name in layer.needs})
-            if layer.gives:
-                skips[layer.gives] = x
-        optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy(x[train], labels)
-        loss.backward()
-        optimizer.step()
-    return float(loss.detach())
-
-
-def resident() -> int:
-    """Resident bytes now."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
-
-
 def warm(depth: int) -> None:
     """A few nodes trained both ways: what torch loads and allocates once is there afterwards."""
-    made = synthetic_arrays(200, degree=4, features=64, classes=CLASSES)
-    pairs = np.stack([made.indices.astype("i8"), np.repeat(np.arange(200), np.diff(made.indptr))])
-    rest = {"x": made.features, "y": made.labels, "splits": made.splits}
-    few = Graph.from_edge_index(pairs, 200, **rest)
-    plain(few, resgcn_layers(64, WIDTH, CLASSES, depth, dropout=0.0))
+    few = few_nodes(200, 64, CLASSES)
+    Plain(few, resgcn_layers(64, WIDTH, CLASSES, depth, dropout=0.0), False, 0).epoch()
     FullGraph(few, resgcn_layers(64, WIDTH, CLASSES, depth, dropout=0.0), 2).fit(1)
 
 
@@ -109,7 +60,8 @@ def child(path: str, kind: str, chunks: int, recompute: str, depth: int) -> None
     warm(depth)
     facts: dict[str, Any] = {"before": resident()}
     if kind.startswith("plain"):
-        facts["loss"] = plain(graph, layers)
+        run = Plain(graph, layers, False, 0)
+        facts["loss"] = [run.epoch() for _ in range(EPOCHS)][-1]
     else:
         made = make_chunks(graph, chunks, "natural")
         cut = measure_cut(graph, made)
@@ -117,10 +69,10 @@ def child(path: str, kind: str, chunks: int, recompute: str, depth: int) -> None
         setting = Setting("nodes", "exact", 1, 1, chunks, (0, len(layers)), recompute)
         if recompute != "dense":
             facts["formula"] = memory_of(work, setting, cut)
-        run = FullGraph(
+        chunked = FullGraph(
             graph, layers, chunks, partition="natural", runtime=Runtime(recompute=recompute)
         )
-        facts["loss"] = run.fit(EPOCHS)[-1].loss
+        facts["loss"] = chunked.fit(EPOCHS)[-1].loss
     facts["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(json.dumps(facts))
 
@@ -130,12 +82,15 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=40_000)
     parser.add_argument("--depth", type=int, default=24)
     parser.add_argument("--limit", default="900MB")
+    parser.add_argument("--quick", action="store_true", help="a small graph, three runs")
     parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
         path, kind, chunks, recompute = given.child
         child(path, kind, int(chunks), recompute, given.depth)
         return
+    if given.quick:
+        given.nodes, given.depth = 4_000, 8
     report = Report("pipeline_memory", __doc__)
     rows, limit = [], parse_size(given.limit)
     with tempfile.TemporaryDirectory() as folder:
@@ -143,7 +98,7 @@ def main() -> None:
         synthesize(path, given.nodes, degree=16, features=64, classes=CLASSES, seed=0)
         wanted = [(run, None) for run in [*RUNS, *AS_IS]]
         wanted += [(run, limit) for run in RUNS if run[0] == "plain" or run[2] == "all"]
-        for run, bound in wanted:
+        for run, bound in wanted[:: len(wanted) // 2] if given.quick else wanted:
             rows.append(measure(path, run, bound, given.depth))
             print(rows[-1], flush=True)
     report.line(f"{given.nodes:,} nodes, mean degree 16, {given.depth} layers of width {WIDTH}.")

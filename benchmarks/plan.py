@@ -6,6 +6,7 @@ is as long as the bulk. `reads`: reads on a sampled trace (a synthetic graph wit
 power law and shuffled ids, fan-outs 10 and 5) for all policies at 5, 10 and 25 % memory, beside
 the lower bounds. A ratio is reads of the policy / bound at the block size of `ours`.
 
+    python benchmarks/plan.py                         (both)
     python benchmarks/plan.py speed [--rounds 5] [--date 2026-11-16]
     python benchmarks/plan.py reads [--nodes 1M] [--date 2026-11-16]
 """
@@ -86,14 +87,14 @@ def speed(report: Report, rounds: int) -> None:
     )
 
 
-def reads(report: Report, nodes: int) -> None:
-    bench = Bench("cache", nodes=str(nodes), bulk=128, bulks=2, batch_size=256)
+def reads(report: Report, nodes: int, bulk: int) -> None:
+    bench = Bench("cache", nodes=str(nodes), bulk=bulk, bulks=2, batch_size=256)
     trace = bench._trace(bench._graph())
     rows = sum(len(batch) for bulk in trace for batch in bulk)
     touched = len(np.unique(np.concatenate([batch for bulk in trace for batch in bulk])))
     report.line(
         f"Reads on a sampled trace: {format_count(nodes)} nodes, rows of {ROW_BYTES} bytes, "
-        f"2 bulks of 128 batches, {rows:,} accesses, {touched / nodes:.0%} of the rows touched. "
+        f"2 bulks of {bulk} batches, {rows:,} accesses, {touched / nodes:.0%} of the rows touched. "
         "Requests and bounds are per 100 accesses. The block bound supposes that a block takes the "
         "memory of one row, so "
         "with large blocks or much memory it comes down to reading every touched block once. The "
@@ -144,17 +145,19 @@ def reads(report: Report, nodes: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["speed", "reads"])
+    parser.add_argument("what", nargs="*", choices=["speed", "reads"], default=["speed", "reads"])
     parser.add_argument("--nodes", default="1M")
+    parser.add_argument("--bulk", type=int, default=128, help="batches, for reads")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--date", default=None)
     options = parser.parse_args()
-    report = Report(f"plan_{options.what}", __doc__, options.date)
-    if options.what == "speed":
-        speed(report, options.rounds)
-    else:
-        reads(report, parse_count(options.nodes))
-    report.write()
+    for what in options.what:
+        report = Report(f"plan_{what}", __doc__, options.date)
+        if what == "speed":
+            speed(report, options.rounds)
+        else:
+            reads(report, parse_count(options.nodes), options.bulk)
+        report.write()
 
 
 if __name__ == "__main__":

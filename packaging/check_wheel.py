@@ -40,6 +40,7 @@ NEEDED = (
     "nanobind-backend>=1.0,<2",
     "numpy>=1.26",
     "safetensors>=0.4",
+    "tomli>=2.0; python_version < '3.11'",
     "tqdm>=4.66",
     "tyro>=0.9.14",
 )

@@ -4,6 +4,7 @@ import gc
 import itertools
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,13 +35,28 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+_frozen = 0  # how many modules were imported when objects were last taken out of collections
+
+
 def pytest_collection_finish() -> None:
     """What imports and collection made stays to the end: no collection of garbage walks it again.
 
     A run ends each epoch with `gc.collect()`; over torch, PyG and thousands of tests that is 0.3 s.
     """
+    _freeze()
+
+
+def pytest_runtest_setup() -> None:
+    """The same for what tests imported since: torch's compiler alone makes a hundred thousand."""
+    if len(sys.modules) > _frozen + 50:
+        _freeze()
+
+
+def _freeze() -> None:
+    global _frozen
     gc.collect()
     gc.freeze()
+    _frozen = len(sys.modules)
 
 
 @pytest.fixture(scope="session")

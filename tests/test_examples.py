@@ -47,6 +47,15 @@ def test_full_graph(monkeypatch, capsys):
     assert "chosen: single" in out and "test accuracy" in out
 
 
+def test_pyg_backend(monkeypatch, capsys, tmp_path):
+    example = load("8_pyg_backend")
+    monkeypatch.setattr(example, "NODES", 4_000)
+    losses = example.main(str(tmp_path))
+    assert losses["disk"] == losses["memory"] and losses["disk"][1] < losses["disk"][0]
+    out = capsys.readouterr().out
+    assert "others 0" in out and "rows from the plan 0" not in out
+
+
 def test_any_model(monkeypatch, capsys):
     example = load("7_any_model")
     monkeypatch.setattr(example, "NODES", 1_000)
@@ -67,7 +76,7 @@ def test_typed(monkeypatch, capsys):
 def test_every_example_says_what_to_expect():
     names = [path.stem for path in EXAMPLES.glob("*.py")]
     expected = ["1_quickstart", "2_out_of_core", "3_multi_rank", "4_full_graph", "5_custom_sampler"]
-    assert sorted(names) == [*expected, "6_typed", "7_any_model"]
+    assert sorted(names) == [*expected, "6_typed", "7_any_model", "8_pyg_backend"]
     for name in names:
         text = (EXAMPLES / f"{name}.py").read_text()
         told = text.split('"""')[1]

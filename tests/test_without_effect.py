@@ -51,7 +51,10 @@ BARE = replace(GRAPH, features=None, edge_features=None)
             {"sampler": Neighbor([2]), "num_neighbors": None, "weight_attr": "edge_weight"},
             "weights=",
         ),
-        ({"disjoint": True, "memory": "1GB"}, "disjoint=True needs a graph in memory"),
+        (
+            {"disjoint": True, "memory": "1GB", "contents": BatchContents(leaves="sum")},
+            "disjoint=True with memory= reads each row once.*leave leaves='sum' or memory= out",
+        ),
         ({"num_workers": 2}, "num_workers=2 of PyG is not supported"),
         ({"input_time": [1]}, "a Graph has no times; use HeteroLoader"),
     ],

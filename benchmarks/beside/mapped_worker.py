@@ -15,20 +15,19 @@ from .loading import as_data, pyg_loader
 from .models import Setting, Trainer
 from .rounds import Work
 
-__all__: list[str] = []
+__all__ = ["mapped_rows"]
 
 
 def mapped_rows(path: Path, advice: str) -> torch.Tensor:
-    """The rows of a `.npy` file, read page by page when they are touched."""
-    shape = np.load(path, mmap_mode="r").shape
-    offset = path.stat().st_size - 4 * int(np.prod(shape))
+    """The array of a `.npy` file, read page by page when it is touched."""
+    seen = np.load(path, mmap_mode="r")
     with open(path, "rb") as file:
         held = mmap.mmap(
             file.fileno(), 0, prot=mmap.PROT_READ | mmap.PROT_WRITE, flags=mmap.MAP_PRIVATE
         )
     if advice == "random":
         held.madvise(mmap.MADV_RANDOM)
-    rows = np.frombuffer(held, np.float32, offset=offset).reshape(shape)
+    rows = np.frombuffer(held, seen.dtype, seen.size, seen.offset).reshape(seen.shape)
     return torch.from_numpy(rows)
 
 

@@ -1,6 +1,7 @@
 """schemes: ways of two ranks to train the same layers, run by real ranks and simulated."""
 
 import os
+import time
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,6 +28,7 @@ __all__ = [
     "profile",
     "sent_bytes",
     "take_turns",
+    "timed",
 ]
 
 WIDTH, CLASSES = 64, 40
@@ -85,10 +87,11 @@ def deep_layers(depth: int) -> list[torch.nn.Module]:
     return [*resgcn_layers(WIDTH, WIDTH, CLASSES, depth, dropout=0.5)]
 
 
-def pin(rank: int) -> None:
-    """This process on a core of its own, with one thread."""
+def pin(rank: int, ranks: int = 1) -> None:
+    """This process on a core of its own, with one thread; more ranks than cores share all cores."""
     cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cores[rank % len(cores)]})
+    if ranks <= len(cores):
+        os.sched_setaffinity(0, {cores[rank % len(cores)]})
     torch.set_num_threads(1)
 
 
@@ -125,13 +128,26 @@ def sent_bytes(run: FullGraph) -> int:
 
 def take_turns(runs: dict[Scheme, FullGraph], repeats: int) -> dict[Scheme, list[float]]:
     """Seconds of epochs on the slowest rank; the runs take turns, after a first epoch of each."""
+    return {scheme: [one[0] for one in found] for scheme, found in timed(runs, repeats).items()}
+
+
+def timed(runs: dict[Scheme, FullGraph], repeats: int) -> dict[Scheme, list[tuple[float, float]]]:
+    """The same with the bubble: the share of the ranks' time in which their thread did nothing.
+
+    Processor time of the thread that computes is what is not the bubble; it packs rows and starts
+    messages too, and threads of the transport are not counted.
+    """
     for run in runs.values():
         run.train_epoch()
-    seconds: dict[Scheme, list[float]] = {scheme: [] for scheme in runs}
+    found: dict[Scheme, list[tuple[float, float]]] = {scheme: [] for scheme in runs}
     for _ in range(repeats):
         for scheme, run in runs.items():
             dist.barrier()
-            own = torch.tensor([run.train_epoch().seconds], dtype=torch.float64)
-            dist.all_reduce(own, dist.ReduceOp.MAX)
-            seconds[scheme].append(float(own))
-    return seconds
+            begin = time.thread_time()
+            seconds = torch.tensor([run.train_epoch().seconds], dtype=torch.float64)
+            busy = torch.tensor([time.thread_time() - begin], dtype=torch.float64)
+            dist.all_reduce(seconds, dist.ReduceOp.MAX)
+            dist.all_reduce(busy)
+            whole = float(seconds) * dist.get_world_size()
+            found[scheme].append((float(seconds), 1 - float(busy) / whole))
+    return found

@@ -1,22 +1,25 @@
-"""skip: ends a script that cannot run on this machine, with one sentence and an exit code."""
+"""skip: ends a script that cannot run on this machine, with one sentence; that is no failure."""
 
 import os
 import shutil
-import sys
 from pathlib import Path
 from typing import NoReturn
 
 from foregather.units import format_bytes
 
-__all__ = ["SKIPPED", "need_disk", "skip"]
+__all__ = ["MARK", "Skipped", "need_disk", "skip"]
 
-SKIPPED = 77  # the exit code by which test harnesses tell "not run here" from "failed"
+MARK = "skipped: "  # by which `run.py` tells a script that did not run from one that did
+
+
+class Skipped(SystemExit):
+    """The end of a script that was not run; a script of several parts may go on."""
 
 
 def skip(reason: str) -> NoReturn:
     """Ends the process: the script was not run, for this reason."""
-    print(f"skipped: {reason}", flush=True)
-    sys.exit(SKIPPED)
+    print(f"{MARK}{reason}", flush=True)
+    raise Skipped(0)
 
 
 def need_disk(folder: "str | os.PathLike[str]", size: int) -> None:

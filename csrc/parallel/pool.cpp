@@ -1,7 +1,6 @@
 #include "parallel/pool.hpp"
 
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -15,6 +14,8 @@
 #include <system_error>
 #include <thread>
 #include <vector>
+
+#include "base/platform.hpp"
 
 namespace foregather {
 namespace {
@@ -234,11 +235,7 @@ Pool& pool() {
 
 }  // namespace
 
-int default_threads() {
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) return std::max(1, CPU_COUNT(&allowed));
-  return std::max(1u, std::thread::hardware_concurrency());
-}
+int default_threads() { return platform::allowed_processors(); }
 
 int pool_size() { return pool().size(); }
 

@@ -88,6 +88,7 @@ void bind_policies(nb::module_& m);
 void bind_range_read(nb::module_& m, nb::module_& testing);
 void bind_reader(nb::module_& m);
 void bind_repack(nb::module_& m);
+void bind_row_index(nb::module_& m);
 void bind_row_sample(nb::module_& m);
 void bind_sample(nb::module_& m, nb::module_& testing);
 void bind_spool(nb::module_& m);

@@ -75,6 +75,7 @@ NB_MODULE(_core, m) {
   python::bind_range_read(m, testing);
   python::bind_reader(m);
   python::bind_repack(m);
+  python::bind_row_index(m);
   python::bind_row_sample(m);
   python::bind_sample(m, testing);
   python::bind_spool(m);

@@ -42,8 +42,8 @@ void walk(const Topology<Id>& graph, std::span<const std::int64_t> starts, std::
         scratch[i] = -1;
         continue;
       }
-      const std::uint64_t own = vertex_key(layer, static_cast<std::uint64_t>(starts[i]));
-      scratch[i] = begin + bounded(own, i, static_cast<std::uint32_t>(degree));
+      scratch[i] = begin + walk_draw(layer, static_cast<std::uint64_t>(starts[i]), i,
+                                     static_cast<std::uint32_t>(degree));
       __builtin_prefetch(&graph.indices[static_cast<std::size_t>(scratch[i])]);
     }
     for (std::size_t i = 0; i < count; ++i) {

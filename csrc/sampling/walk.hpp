@@ -50,6 +50,13 @@ struct SubgraphRule {
   std::span<const double> cumulative = {};
 };
 
+/// Which entry of a row of `degree` entries walker `number`, which started at `start`, takes under
+/// the key of its step.
+constexpr std::uint32_t walk_draw(std::uint64_t step, std::uint64_t start, std::uint64_t number,
+                                  std::uint32_t degree) {
+  return bounded(vertex_key(step, start), number, degree);
+}
+
 /// Walks from starts[i] with number i, `length` steps each, under a batch key. path is row-major
 /// [starts, length + 1]; column 0 holds the starts. Throws InputError for a start that is not a
 /// vertex. `scratch` holds a position for each walker.

@@ -5,6 +5,7 @@ ended. Ends, and ends all ranks, when its input ends.
 """
 
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -53,6 +54,10 @@ def poll(pids: list[int]) -> dict[int, int]:
 
 
 def main() -> None:
+    # What was imported is not walked by a rank's collections of garbage, which would also copy
+    # every page of it that ranks share.
+    gc.collect()
+    gc.freeze()
     print("ready", flush=True)
     for line in sys.stdin:
         command = json.loads(line)

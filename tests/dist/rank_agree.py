@@ -198,7 +198,9 @@ def other_value(name: str, value: Any) -> Any:
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):
-        return value + 0.25 if isinstance(value, float) else value + 1
+        if isinstance(value, float):
+            return value - 0.25 if value >= 1 else value + 0.25  # a share stays a share
+        return value + 1
     if isinstance(value, tuple):
         return (*value, 3)
     if isinstance(value, dict):

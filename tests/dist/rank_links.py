@@ -13,13 +13,15 @@ from foregather import Graph, LinkLoader, Negatives, RankOptions
 from foregather.dist import Grid
 
 NODES = 500
-#: (name, topology, negatives, whether links are left out)
+#: (name, topology, negatives, whether links are left out); those called trees are disjoint
 LOADERS: list[tuple[str, Any, Negatives | None, bool]] = [
     ("links", "partitioned", None, False),
     ("binary", "partitioned", Negatives(amount=1.5, exclude="positives"), False),
     ("triplet", "replicated", Negatives("triplet", 2), False),
     ("left out", "replicated", Negatives(), True),
     ("left out of parts", "partitioned", Negatives(), True),
+    ("trees", "replicated", Negatives("triplet", 2), False),
+    ("trees, left out", "replicated", Negatives(), True),
 ]
 
 
@@ -56,7 +58,7 @@ def links(folder: str) -> None:
     for name, topology, negatives, out in LOADERS:
         with Grid(1, timeout=300) as grid:
             how = {"grid": grid, "ranks": RankOptions(topology=topology)}
-            loader = link_loader(graph, negatives, out, **how)
+            loader = link_loader(graph, negatives, out, disjoint=name.startswith("trees"), **how)
             epochs = [[digest(batch) for batch in loader] for _ in range(2)]
             loop = iter(loader)
             next(loop)

@@ -23,7 +23,7 @@ SIZES = [2, pytest.param(4, marks=pytest.mark.slow)]
 @pytest.fixture(scope="session")
 def fetched(worlds):
     """What a world of p ranks fetched (the ranks compare the rows)."""
-    return worlds("features", cases.options, 120)
+    return worlds("features", cases.options, 600)
 
 
 def row_bytes(stored, where, wire):

@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from foregather.cli.main import main
 from foregather.graph.synthetic import synthesize
 from foregather.train.checkpoints.checkpoint import list_checkpoints
 from foregather.train.checkpoints.ranks import _read, is_too_old
@@ -124,6 +125,9 @@ def test_killed_it_goes_on_to_the_same_weights(graph, runs, case):
         names = ("epoch", "loss", "ran", "valid", "sent", "sent_forward", "staleness")
         assert [a.get(name) for name in names] == [b.get(name) for name in names]
     assert all(record["sent"] > 0 for record in records(run))
+    for record in records(run):
+        assert {"compute", "exchange" if case == "ways" else "rows"} <= set(record["phases"])
+        assert sum(record["phases"].values()) <= record["seconds"] * (1 + 1e-9)
 
 
 def test_a_signal_to_one_rank_stops_all_after_the_epoch(graph, runs):
@@ -135,6 +139,13 @@ def test_a_signal_to_one_rank_stops_all_after_the_epoch(graph, runs):
     with runs.resume("r") as world:
         finish(world)
         assert json.loads(world.output(0))["epochs"] == 5 and world.output(1) == ""
+    found = records(runs.folder / "r")
+    assert all(sum(record["links"].values()) == record["sent"] for record in found)
+    assert [record["epoch"] for record in found if "timeline" in record] == [2]
+    assert {task[0] for task in found[1]["timeline"][1]} >= {"receive", "forward", "backward"}
+    assert main(["report", str(runs.folder / "r")]) == 0
+    page = (runs.folder / "r" / "report.html").read_text()
+    assert "Ranks in epoch 2" in page and "Bytes between ranks" in page
 
 
 def test_ranks_hear_what_cannot_be_written_and_what_differs(graph, runs):

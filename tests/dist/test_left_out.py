@@ -12,6 +12,7 @@ from foregather.dist.sampling.expand import layer_expander
 from foregather.dist.sampling.layers import run
 from foregather.dist.sampling.left_out import _ask_places, ask_sources, find_left_out
 from foregather.dist.sampling.partition import Partition
+from foregather.dist.transport.phase_clock import PhaseClock
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.sampling import Excluded, Labor, Neighbor
@@ -49,7 +50,7 @@ def on_ranks(graph: Graph, size: int, body: Any) -> list[Any]:
         wire.ask = lambda requests, answer, held, wire=wire: ask(wire, requests, answer, held)
     with ThreadPoolExecutor(size) as pool:
         tasks = [
-            pool.submit(body, SimpleNamespace(column=wire), block, rank)
+            pool.submit(body, SimpleNamespace(column=wire, clock=PhaseClock()), block, rank)
             for rank, (wire, block) in enumerate(zip(wires, blocks, strict=True))
         ]
         return [task.result(120) for task in tasks]

@@ -23,7 +23,8 @@ def test_batches_are_those_of_one_rank(launcher, tmp_path, size):
         assert codes == [0] * size, "\n".join(world.output(rank) for rank in range(size))
     parts = [json.loads((tmp_path / f"links{rank}.json").read_text()) for rank in range(size)]
     for name, _, negatives, out in rank_links.LOADERS:
-        loader = rank_links.link_loader(graph, negatives, out)
+        trees = name.startswith("trees")
+        loader = rank_links.link_loader(graph, negatives, out, disjoint=trees)
         wanted = [[rank_links.digest(batch) for batch in loader] for _ in range(3)]
         assert len(wanted[0]) == 15
         for epoch, first in ((0, 0), (1, 0), (2, 1)):
@@ -34,6 +35,13 @@ def test_batches_are_those_of_one_rank(launcher, tmp_path, size):
                     number = step * size + rank
                     if number < 15 and (number + size) // size * size <= 15:  # share is 1
                         assert made == wanted[epoch][number], (name, epoch, number)
+
+
+def test_disjoint_trees_need_all_neighbour_lists():
+    maker = rank_links.link_loader(rank_links.link_graph(), None, True, disjoint=True)._maker
+    assert rank_setup(maker, RankOptions(topology="replicated"), 8, None, "auto").bulk == 8
+    with pytest.raises(InputError, match="disjoint=True draws each tree.*topology='replicated'"):
+        rank_setup(maker, RankOptions(), 8, None, "auto")
 
 
 def test_links_are_left_out_of_parts_by_uniform_samplers_and_labor():

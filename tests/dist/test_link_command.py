@@ -31,6 +31,7 @@ def graphs(tmp_path_factory):
         "plain": saved(plain_graph(nodes=50), place / "plain.fg"),
         "bare": saved(plain_graph(features=False), place / "bare.fg"),
         "shop": saved(shop_graph(), place / "shop.fg"),
+        "timed": saved(shop_graph(times=True), place / "timed.fg"),
     }
 
 
@@ -41,10 +42,13 @@ def settings_of(graphs, kind, **changes):
         "bare": ("bare", {"link": {"mode": "binary"}}),
         "lightgcn": ("bare", {"model": {"kind": "lightgcn", "hidden": 8}}),
         "distmult": ("shop", {"model": {"kind": "distmult", "hidden": 8}}),
+        "typed": ("shop", {"model": {"kind": "rgcn", "hidden": 8, "dropout": 0.0}}),
+        "timed": ("timed", {"typed": {"time": "edge", "temporal_strategy": "last"}}),
     }
     name, own = ways[kind]
     made = link_settings(graphs[name], "", **own)
-    made = replace(made, grid=replace(made.grid, timeout=300, topology="partitioned"))
+    topology = "auto" if kind in ("typed", "timed") else "partitioned"
+    made = replace(made, grid=replace(made.grid, timeout=300, topology=topology))
     made = replace(made, train=replace(made.train, epochs=2, batch_size=50))
     return replace(made, **changes)
 
@@ -76,6 +80,8 @@ def oracle(settings, folder, ranks):
         pytest.param("bare", 2, marks=pytest.mark.slow),
         ("lightgcn", 3),
         pytest.param("distmult", 2, marks=pytest.mark.slow),
+        ("typed", 2),
+        pytest.param("timed", 3, marks=pytest.mark.slow),
     ],
 )
 def test_a_run_over_ranks_is_one_of_all_their_links(graphs, launcher, tmp_path, kind, ranks):
@@ -98,10 +104,16 @@ def test_a_run_over_ranks_is_one_of_all_their_links(graphs, launcher, tmp_path, 
     for role in some(["valid", "test", "baseline", "candidates", "scored", "metric"]):
         assert summary[role] == alone[role], role
     assert json.loads((folder / "environment.json").read_text())["ranks"] == ranks
+    if kind in ("typed", "timed"):  # what only fills the last step is not counted
+        assert summary["typed"]["batches"] == settings.train.epochs * _batches(trainer, settings)
+
+
+def _batches(trainer, settings):
+    return -(-len(trainer.data.splits["train"]) // settings.train.batch_size)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["sage", "lightgcn"])
+@pytest.mark.parametrize("kind", ["sage", "lightgcn", "typed"])
 def test_killed_and_stopped_runs_end_with_the_same_weights(graphs, launcher, tmp_path, kind):
     runs, moments = Runs(launcher, tmp_path), random.Random(kind)
     settings = settings_of(graphs, kind, checkpoint=CheckpointSettings(minutes=1e-3, keep=2))
@@ -134,7 +146,9 @@ def test_killed_and_stopped_runs_end_with_the_same_weights(graphs, launcher, tmp
 @pytest.mark.parametrize(
     ("changes", "typed", "words"),
     [
-        ({}, True, "whose batches one rank samples so far, but here are 2"),
+        ({"grid": {"topology": "partitioned"}}, True, "each of 2 ranks has all of a graph with"),
+        ({"grid": {"wire": "int8"}}, True, "grid.wire is 'int8', but ranks that train on a graph"),
+        ({"grid": {"weights": "sharded"}}, True, "grid.weights is 'sharded', but links"),
         ({"grid": {"weights": "sharded"}}, False, "grid.weights is 'sharded', but links"),
     ],
 )

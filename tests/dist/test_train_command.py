@@ -171,6 +171,11 @@ def test_a_run_over_ranks_is_the_mean_over_their_batches(graph, runs, ranks, gri
         assert record["train"] == pytest.approx(right, abs=0.003)
         assert record["sent"] == record["sent_sampling"] + record["sent_features"] > 0
         assert (record["sent_sampling"] > 0) == (grid.topology == "partitioned")
+        phases = record["phases"]  # features cross in both; picks only where rows are elsewhere
+        assert {"frontier", "picks", "plan", "gather", "gather (links)"} <= set(phases)
+        assert ("picks (links)" in phases) == (grid.topology == "partitioned")
+        assert all(spent > 0 for spent in phases.values())
+        assert not any("phase" in name for name in record["beside"])
     names = {entry.name for entry in folder.iterdir()}
     assert {"config.toml", "environment.json", "summary.json", "trace.json"} <= names
     if grid.weights == "replicated":  # dropout of each rank has random numbers of its own

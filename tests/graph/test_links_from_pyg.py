@@ -59,6 +59,9 @@ def test_labels_and_times():
     ones = typed(edge_label_index=index, edge_label=torch.tensor([1.0, 0.0, 1.0]))
     found = HeteroGraph.from_pyg(ones, links="test").links_of("test", KIND)
     assert found.index.tolist() == [[0, 3], [5, 0]] and found.negatives.tolist() == [[1], [5]]
+    both = typed(edge_label_index=index, edge_label=torch.tensor([0, 1, 1]), edge_label_time=time)
+    found = HeteroGraph.from_pyg(both).links_of("train", KIND)
+    assert found.index.tolist() == [[1, 3], [5, 0]] and found.time.tolist() == [8, 9]
     part = plain(edge_label_index=index, edge_label_time=time)
     assert Graph.from_pyg(part).links_of("train").time.tolist() == [7, 8, 9]
 

@@ -9,9 +9,6 @@ from foregather import Graph, Loader
 from foregather.nn import SAGE
 from tests.loader.graphs import grouped
 
-lightning = pytest.importorskip(
-    "pytorch_lightning", reason="pytorch_lightning is not installed; pip install pytorch-lightning"
-)
 pytestmark = pytest.mark.filterwarnings("ignore")  # Lightning's hints about its own settings
 
 QUIET = {
@@ -23,28 +20,39 @@ QUIET = {
 }
 
 
-class Module(lightning.LightningModule):
-    """A SAGE that notes the seeds and losses it was given."""
+@pytest.fixture(scope="module")
+def lightning():
+    """Imported by whoever runs these tests, not by everyone who collects them: it takes seconds."""
+    why = "pytorch_lightning is not installed; pip install pytorch-lightning"
+    return pytest.importorskip("pytorch_lightning", reason=why)
 
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.model = SAGE([6, 16, 2], dropout=0.0)
-        self.seeds, self.losses, self.right = [], [], []
 
-    def training_step(self, batch, _):
-        scores = self.model(batch.x, batch.edge_index)[: batch.batch_size]
-        loss = functional.cross_entropy(scores, batch.y[: batch.batch_size])
-        self.seeds.append(batch.seed_id.tolist())
-        self.losses.append(loss.item())
-        return loss
+@pytest.fixture(scope="module")
+def make_module(lightning):
+    class Module(lightning.LightningModule):
+        """A SAGE that notes the seeds and losses it was given."""
 
-    def validation_step(self, batch, _):
-        scores = self.model(batch.x, batch.edge_index)[: batch.batch_size]
-        self.right += (scores.argmax(1) == batch.y[: batch.batch_size]).tolist()
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.model = SAGE([6, 16, 2], dropout=0.0)
+            self.seeds, self.losses, self.right = [], [], []
 
-    def configure_optimizers(self):
-        return torch.optim.Adam(self.parameters(), lr=0.05)
+        def training_step(self, batch, _):
+            scores = self.model(batch.x, batch.edge_index)[: batch.batch_size]
+            loss = functional.cross_entropy(scores, batch.y[: batch.batch_size])
+            self.seeds.append(batch.seed_id.tolist())
+            self.losses.append(loss.item())
+            return loss
+
+        def validation_step(self, batch, _):
+            scores = self.model(batch.x, batch.edge_index)[: batch.batch_size]
+            self.right += (scores.argmax(1) == batch.y[: batch.batch_size]).tolist()
+
+        def configure_optimizers(self):
+            return torch.optim.Adam(self.parameters(), lr=0.05)
+
+    return Module
 
 
 def graph() -> Graph:
@@ -62,10 +70,10 @@ def loader(split: str = "train", **options) -> Loader:
 
 
 @pytest.mark.parametrize("pyg", [True, False])
-def test_two_epochs(pyg, tmp_path):
+def test_two_epochs(pyg, lightning, make_module, tmp_path):
     if pyg:
         pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
-    module = Module()
+    module = make_module()
     trainer = lightning.Trainer(
         max_epochs=2, num_sanity_val_steps=0, default_root_dir=tmp_path, **QUIET
     )
@@ -78,23 +86,27 @@ def test_two_epochs(pyg, tmp_path):
     assert len(module.right) == 2 * 80 and np.mean(module.right[80:]) > 0.8
 
 
-class Saves(lightning.Callback):
-    """Writes a checkpoint after the third batch, in the middle of the first epoch."""
+@pytest.fixture(scope="module")
+def make_saves(lightning):
+    class Saves(lightning.Callback):
+        """Writes a checkpoint after the third batch, in the middle of the first epoch."""
 
-    def __init__(self, path) -> None:
-        self.path = path
+        def __init__(self, path) -> None:
+            self.path = path
 
-    def on_train_batch_end(self, trainer, *_):
-        if trainer.global_step == 3:
-            trainer.save_checkpoint(self.path)
+        def on_train_batch_end(self, trainer, *_):
+            if trainer.global_step == 3:
+                trainer.save_checkpoint(self.path)
+
+    return Saves
 
 
-def test_goes_on_in_the_middle_of_an_epoch(tmp_path):
+def test_goes_on_in_the_middle_of_an_epoch(lightning, make_module, make_saves, tmp_path):
     """Lightning's checkpoint has the state of the loader: the batches that were left come next."""
     path, options = tmp_path / "middle.ckpt", {"max_epochs": 2, "default_root_dir": tmp_path}
-    whole = Module()
-    lightning.Trainer(callbacks=[Saves(path)], **options, **QUIET).fit(whole, loader())
-    rest = Module()
+    whole = make_module()
+    lightning.Trainer(callbacks=[make_saves(path)], **options, **QUIET).fit(whole, loader())
+    rest = make_module()
     lightning.Trainer(**options, **QUIET).fit(rest, loader(), ckpt_path=path)
     assert rest.seeds == whole.seeds[3:]
     assert rest.losses == whole.losses[3:]

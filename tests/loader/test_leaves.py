@@ -250,7 +250,7 @@ def test_a_batch_that_outgrows_the_scratch_is_refused(folder, monkeypatch):
     loader = loader_of(graph, "sum", (5, 4), memory=MEMORY, storage="features", batch_size=40)
     small = replace(loader.layout, rows=8, shares=loader.layout.shares | {"leaf rows": 8 * 256})
     monkeypatch.setattr(loader._source, "_decided", (small, None))
-    with pytest.raises(BudgetError, match="leaves are added up, but one has"):
+    with pytest.raises(BudgetError, match="before they are added up or repeated, but one has"):
         list(loader)
 
 

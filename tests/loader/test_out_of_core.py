@@ -11,7 +11,7 @@ from foregather import BatchContents, Graph, Loader, _core
 from foregather.errors import BudgetError, InputError, StorageError
 from foregather.graph.synthetic import synthesize
 from foregather.loader.prefetch import THREAD_NAME
-from foregather.sampling import Ladies, Neighbor
+from foregather.sampling import Labor, Ladies, Neighbor, RandomWalk, Saint
 from tests.kernel import undisturbed
 from tests.loader.loops import force
 
@@ -162,13 +162,22 @@ def test_auto_goes_to_disk_where_it_must(graph):
     assert (auto.layout is None) == (memory > whole + 10 * MB) or auto.layout.features == "disk"
 
 
-def test_other_samplers_map_their_topology(graph):
-    options = {"sampler": Ladies([64, 64]), **OPTIONS}
-    with pytest.raises(InputError, match="whole neighbour"):
-        Loader(graph, None, "train", 128, memory="60MB", storage="disk", **options)
-    loader = Loader(graph, None, "train", 128, memory="60MB", storage="features", **options)
-    for ours, theirs in zip(loader, Loader(graph, None, "train", 128, **options), strict=True):
+@pytest.mark.parametrize("storage", ["features", "topology", "disk"])
+@pytest.mark.parametrize(
+    "sampler", [Ladies([64, 64]), Labor([4, 3]), RandomWalk(2)], ids=lambda s: type(s).__name__
+)
+def test_other_samplers(graph, sampler, storage):
+    options = {"sampler": sampler, **OPTIONS}
+    loader = Loader(graph, None, "train", 512, memory="60MB", storage=storage, **options)
+    assert loader.layout.topology == ("memory" if storage == "features" else "disk")
+    for ours, theirs in zip(loader, Loader(graph, None, "train", 512, **options), strict=True):
         assert torch.equal(ours.x, theirs.x) and torch.equal(ours.e_id, theirs.e_id)
+
+
+def test_a_sampler_that_cannot_says_why(graph):
+    options = {"sampler": Saint("node", 99), **OPTIONS}
+    with pytest.raises(InputError, match="storage is 'disk', but Saint.* counts every edge"):
+        Loader(graph, None, "train", 128, memory="60MB", storage="disk", **options)
 
 
 def test_a_file_that_changes_under_the_loop(tmp_path):

@@ -262,8 +262,8 @@ CORE = [
         "sampling/test_walk.py sampling/test_saint.py",
         (
             "walk: walkers of one start walk together",
-            "bounded(own, i, static_cast",
-            "bounded(own, 0, static_cast",
+            "static_cast<std::uint64_t>(starts[i]), i,",
+            "static_cast<std::uint64_t>(starts[i]), 0,",
         ),
         (
             "walk: a dead end goes to node 0",

@@ -106,10 +106,28 @@ LINKS = [
             "share=share)",
             "share=1.0)",
         ),
+    ),
+    *mutants(
+        "src/foregather/loader/own_batches.py",
+        "dist/test_link_command.py",
         (
             "pairs over ranks: all take the batch of the first",
             "step * self.size + self.rank",
             "step * self.size",
+        ),
+        (
+            "typed links over ranks: padding counts",
+            "batch.share = share",
+            "batch.share = 1.0",
+        ),
+    ),
+    *mutants(
+        "src/foregather/loader/batches/assemble.py",
+        "loader/links/test_link_storage.py",
+        (
+            "trees from disk: rows in the order they were read",
+            "np.searchsorted(distinct_nodes(sample), sample.node)",
+            "np.arange(len(sample.node)) % len(rows)",
         ),
     ),
     *mutants(

@@ -91,6 +91,37 @@ def test_the_page_has_everything_and_asks_for_nothing(run):
         ElementTree.fromstring(path.read_text(encoding="utf-8"))  # well-formed on its own
 
 
+PHASES = {
+    "sampled": {"frontier": 1.0, "picks": 2.0, "picks (links)": 4.0, "gather (links)": 0.5},
+    "stages": {"compute": 3.0, "rows": 1.5, "weights": 0.25},
+}
+
+
+@pytest.mark.parametrize("kind", PHASES)
+def test_phases_of_ranks_are_a_chart_and_a_table(run, kind):
+    facts = read_run(run)
+    assert "phases" not in charts_of(facts) and "Computing and links" not in write_report(facts)
+    facts["records"] = [{**record, "phases": PHASES[kind]} for record in facts["records"]]
+    said = charts_of(facts)["phases"].sentence
+    total = len(facts["records"]) * sum(PHASES[kind].values())
+    assert show_seconds(total) in said
+    assert ("samples, links 53%" if kind == "sampled" else "compute 63%") in said
+    page = html.unescape(write_report(facts))
+    rows = {"sampled": "<td>picks</td><td>6.00 s</td><td>12.0 s</td>",
+            "stages": "<td>rows</td><td>4.50 s</td>"}  # fmt: skip
+    assert rows[kind] in page
+
+
+@pytest.mark.parametrize("phases", [[1.0], {"picks": "1"}, {"picks": None}, 3])
+def test_damaged_phases_are_left_out(run, tmp_path, phases):
+    copy = shutil.copytree(run, tmp_path / "copy")
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    damaged = json.dumps({**json.loads(lines[0]), "phases": phases})
+    (copy / "metrics.jsonl").write_text("\n".join([damaged, *lines[1:]]))
+    facts = read_run(copy)
+    assert len(facts["records"]) == len(lines) - 1 and write_report(facts)
+
+
 def test_what_does_not_apply_is_not_there(runs):
     page = (runs / "memory" / "report.html").read_text(encoding="utf-8")
     assert "Miss curve" not in page and "read from disk" not in page

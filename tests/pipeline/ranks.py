@@ -104,6 +104,7 @@ def all_cases(rank: int, port: int, folder: Path) -> None:
                 found["resume", stages] = resume(group, folder)
                 found["differ", stages] = differ(group, rank)
                 found["chunks", stages] = other_chunks(group, rank)
+                found["one chunk", stages] = one_chunk(group, rank)
                 found["few", stages] = few_chunks(group, stages)
                 found["deep", stages] = more_stages_than_layers(group, stages)
         found["fewer"] = fewer_stages(rank, group, folder)
@@ -163,6 +164,16 @@ def other_chunks(group: Any, rank: int) -> str:
     """Rank 1 has one chunk more."""
     try:
         chunks = CHUNKS + (rank == 1)
+        FullGraph(small_graph(), model("jumping"), chunks, runtime=Runtime(group=group))
+    except ValueError as error:
+        return str(error)
+    return "no error"
+
+
+def one_chunk(group: Any, rank: int) -> str:
+    """Rank 1 has one chunk, so that its model would not be split."""
+    try:
+        chunks = 1 if rank == 1 else CHUNKS
         FullGraph(small_graph(), model("jumping"), chunks, runtime=Runtime(group=group))
     except ValueError as error:
         return str(error)

@@ -10,6 +10,7 @@ from foregather import Graph
 from foregather.errors import InputError
 from foregather.pipeline import make_chunks
 from foregather.pipeline.partition.chunk_topology import Topology
+from foregather.pipeline.partition.cut import measure_cut
 from foregather.pipeline.planning.schedule import chunk_order, draw_key
 from tests.pipeline.cases import small_graph
 from tests.pipeline.oracle import matrix
@@ -59,6 +60,30 @@ def test_metis_cuts_less_and_balances_edges():
     assert (make_chunks(graph, 4, "metis").order == chunks.order).all()
     many = make_chunks(small_graph(20, 10), 20, "metis")  # METIS leaves parts empty here
     assert all(many.size(c) == 1 for c in range(20))
+
+
+def test_metis_by_volume_never_sends_more_rows():
+    pytest.importorskip("pymetis")
+    fewer = 0
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        block = rng.integers(0, 12, 10000) * 166
+        one = block + (166 * rng.random(10000) ** 2.5).astype(int)
+        near = block + (166 * rng.random(10000)).astype(int)
+        far = (1992 * rng.random(10000) ** 2.5).astype(int)
+        pairs = np.stack([one, np.where(rng.random(10000) < 0.15, far, near)])
+        graph = Graph.from_edge_index(pairs, 1992, undirected=True)
+        rows = {}
+        for method in ("metis", "metis-volume"):
+            chunks = make_chunks(graph, 6, method, 0, 6)
+            assert chunks.method == method
+            rows[method] = int(measure_cut(graph, chunks, 6).crossing.sum())
+            loads = np.add.reduceat(1 + graph.in_degree()[chunks.order], chunks.bounds[:-1])
+            assert loads.max() < 1.1 * loads.mean()  # balanced by edges, both of them
+        assert rows["metis-volume"] <= rows["metis"]
+        fewer += rows["metis-volume"] < rows["metis"]
+        assert (make_chunks(graph, 6, "metis-volume", 0, 6).order == chunks.order).all()
+    assert fewer
 
 
 @pytest.mark.parametrize(

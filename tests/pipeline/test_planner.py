@@ -1,6 +1,7 @@
 """The planner and its simulator against closed forms, brute force and hand-made cases."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from foregather.errors import BudgetError, InputError
 from foregather.pipeline import FullGraph, Line, make_chunks, make_plan, measure_line
 from foregather.pipeline.options import Runtime
 from foregather.pipeline.partition.cut import measure_cut
-from foregather.pipeline.planning.planner import _settings
+from foregather.pipeline.planning.planner import _choice, _settings
 from foregather.pipeline.planning.profile import LayerCost
 from foregather.pipeline.planning.programs import rank_programs
 from foregather.pipeline.planning.simulate import Action, simulate
@@ -21,6 +22,7 @@ from foregather.pipeline.planning.volume import (
     shared_weight_bytes,
 )
 from foregather.pipeline.planning.workload import Setting, memory_of, split_layers, workload_of
+from foregather.plan.candidate import ranked
 from tests.pipeline.cases import double, model, small_graph
 from tests.some import some
 
@@ -56,6 +58,25 @@ def test_bytes_make_work_where_ranks_have_no_core_for_them():
     found = simulate([one, other], Line(0.5, 100.0, work=0.03))
     assert found.seconds == pytest.approx(0.5 + 1 + 3 + 4) and found.busy == [2.0, 4.0]
     assert simulate([one, []], Line(0.5, 100.0, work=0.03)).seconds == pytest.approx(3 + 2)
+
+
+def test_ranks_share_cores_while_they_work():
+    """Three ranks on two cores, by hand: 2, 2 and 4 seconds of work, then one of them alone."""
+    work = [[Action("compute", 2.0, name="f0")], [Action("compute", 2.0)], [Action("compute", 4.0)]]
+    assert simulate(work, Line()).seconds == 4.0
+    found = simulate(work, Line(cores=2))
+    assert found.seconds == pytest.approx(3 + 2)  # two thirds of a core each, then a whole one
+    assert found.busy == [2.0, 2.0, 4.0] and found.runs[0].end == pytest.approx(3.0)
+    assert simulate(work, Line(cores=1)).seconds == pytest.approx(8.0)
+    # a rank that waits leaves its core to the others
+    pair = [
+        [Action("receive", peer=1), Action("compute", 1.0)],
+        [Action("compute", 3.0), Action("send", peer=0, bytes=100)],
+    ]
+    for cores in (None, 1, 2):
+        assert simulate(pair, Line(0.5, 100.0, cores=cores)).seconds == pytest.approx(3 + 1.5 + 1)
+    with pytest.raises(InputError, match="cores is 0, expected at least 1"):
+        Line(cores=0)
 
 
 @pytest.mark.parametrize(("stages", "ticks"), [(2, 2), (2, 8), (3, 6), (4, 4), (4, 16)])
@@ -97,7 +118,8 @@ def test_simulated_bytes_are_the_closed_forms(name, again):
                 expected += exchange_bytes(int(cut.crossing.sum()), messages, 8)
             columns = []
             for boundary in setting.cuts[1:-1]:
-                skip = name == "gcnii" and not again and 1 <= boundary <= 4
+                sends = not (again or setting.again)
+                skip = name == "gcnii" and sends and 1 <= boundary <= 4
                 columns.append(work.widths.x[boundary] + (6 if skip else 0))
             assert found.bytes == expected + pipeline_bytes(60, columns, 8)
 
@@ -203,7 +225,8 @@ def test_columns_are_not_split_where_layers_read_rows():
 def test_explain_says_what_would_flip_the_choice():
     made = plan(4, "fast", line=Line(1e-6, 1e7))
     text = made.explain()
-    assert len([r for r in text.splitlines() if "%" in r]) == len(made.candidates)
+    rows = text.partition("\nchosen: ")[0].splitlines()
+    assert len([r for r in rows if "%" in r]) == len(made.candidates)
     for scheme in ("tensor", "graph", "hybrid", "pipeline"):
         assert f"\n{scheme}" in text
     setting = made.chosen.setting
@@ -215,6 +238,60 @@ def test_explain_says_what_would_flip_the_choice():
         rate = float(flip.split()[1]) * 1e9
         other = plan(4, "fast", line=Line(1e-6, rate)).chosen.setting
         assert flip.split(": ")[1].startswith(other.scheme)
+
+
+def priced(made, prices):
+    """The same candidates with other seconds and stale shares, chosen anew."""
+    found = [
+        replace(one, seconds=seconds, stale=stale, refused=refused)
+        for one, (seconds, stale, refused) in zip(made.candidates, prices, strict=False)
+    ]
+    chosen = _choice(found)
+    assert chosen is not None
+    return replace(made, candidates=ranked(found), chosen=chosen)
+
+
+def test_skip_tensors_are_sent_or_made_again_as_the_line_asks():
+    """A slow line: fewer bytes win; a fast one: the work of the first layer decides."""
+    layers = model("gcnii")
+    costs = [LayerCost((1e-7, 0, 1e-3), (2e-7, 0, 2e-3), (100.0, 1.0))] * len(layers)
+
+    def made(rate, **options):
+        line = Line(1e-6, rate)
+        return make_plan(
+            GRAPH, layers, 2, "fast", partition="random", costs=costs, line=line, **options
+        )
+
+    slow, fast = made(1e5), made(1e12)
+    assert slow.chosen.setting.again and slow.options()["runtime"].initial_again
+    assert not fast.chosen.setting.again and not fast.options()["runtime"].initial_again
+    assert "skip tensors again" in slow.explain() and "skip tensors sent" in fast.explain()
+    for one in fast.candidates:
+        if one.setting.again:
+            other = next(
+                c for c in fast.candidates if replace(one.setting, again=False) == c.setting
+            )
+            assert one.bytes < other.bytes and one.busiest > other.busiest
+    given = made(1e5, runtime=Runtime(initial_again=True))  # nothing is left to send
+    assert not any(c.setting.again for c in given.candidates)
+    assert given.options()["runtime"].initial_again
+
+
+def test_of_equally_fast_ones_the_least_stale_is_chosen():
+    made = plan(4, "fast")
+    tied = priced(made, [(0.0626, 0.219, ""), (0.0630, 0.102, ""), (0.0660, 0.0, "")])
+    assert tied.chosen.stale == 0.102
+    said = tied.decided()
+    assert "decided by staleness: 10.2% at 0.063 s" in said
+    assert "reads 21.9% from history at 0.0626 s, which is within 3%" in said
+    assert said in tied.explain()
+    clear = priced(made, [(0.0626, 0.219, ""), (0.0660, 0.102, "")])
+    assert clear.chosen.stale == 0.219 and "decided by seconds" in clear.decided()
+    barred = priced(made, [(0.0626, 0.219, ""), (0.0630, 0.102, "over the memory limit")])
+    assert barred.chosen.stale == 0.219 and "decided by seconds" in barred.decided()
+    level = priced(made, [(2.0, 0.1, ""), (2.01, 0.1, ""), (2.02, 0.2, "")])
+    assert level.chosen.seconds == 2.0
+    assert _choice([replace(made.chosen, refused="too stale")]) is None
 
 
 def test_memory_of_the_plan_falls_with_chunks_and_recomputation():

@@ -124,6 +124,7 @@ def test_ranks_with_different_arguments_are_refused(stages, ranks):
     for rank in range(stages):
         assert "different graphs, layers or options" in ranks[rank]["differ", stages]
         assert "chunks is 5 on one rank and 6 on another" in ranks[rank]["chunks", stages]
+        assert "chunks is 1 on one rank and 5 on another" in ranks[rank]["one chunk", stages]
 
 
 @pytest.mark.parametrize("stages", STAGES)
@@ -133,6 +134,7 @@ def test_too_few_chunks_or_layers_are_refused_on_all_ranks(stages, ranks):
         assert f"chunks is {stages - 1}, 1 abreast, but there are {stages} stages" in told
         told = ranks[rank]["deep", stages]
         assert f"{stages} stages but {format_number(stages - 1, 'layer')};" in told
+        assert f"at its {format_number(stages - 1, 'propagate call')}, so" in told
 
 
 def test_four_stages_go_on_as_two_with_rebuilt_history(ranks):

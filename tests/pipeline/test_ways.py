@@ -15,10 +15,10 @@ from foregather.pipeline.planning.workload import Setting, workload_of
 from tests.pipeline.cases import MODELS as BUILDERS
 from tests.pipeline.cases import model, sgd, small_graph, weights_of
 from tests.pipeline.oracle import Oracle, places
-from tests.pipeline.ranks import join, launch
 from tests.pipeline.way_ranks import (
     ABREAST,
     CHUNKS,
+    EIGHT,
     EPOCHS,
     FEW,
     GRIDS,
@@ -26,9 +26,8 @@ from tests.pipeline.way_ranks import (
     MANY,
     MODELS,
     PARALLEL,
-    few_ways,
+    deep,
     hybrid,
-    many_ways,
     parallel,
 )
 from tests.some import some
@@ -69,26 +68,6 @@ def test_chunks_abreast_equal_the_oracle(name, techniques):
         if (epoch + 1) % techniques.refresh == 0:
             oracle.commit()
     assert torch.allclose(weights_of(ours), weights_of(theirs), atol=1e-10, rtol=0)
-
-
-@pytest.fixture(scope="session")
-def ways(tmp_path_factory):
-    """What four ranks found, launched once."""
-    return found_by(few_ways, FEW, tmp_path_factory.mktemp("few"))
-
-
-@pytest.fixture(scope="session")
-def many(tmp_path_factory):
-    """What eight ranks found, launched once."""
-    return found_by(many_ways, MANY, tmp_path_factory.mktemp("many"))
-
-
-def found_by(task, count, folder):
-    join(launch(task, count, folder))
-    found = [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(count)]
-    for one in found:
-        assert "error" not in one, one.get("error")
-    return found
 
 
 @pytest.fixture(params=["few", pytest.param("many", marks=pytest.mark.slow)])
@@ -147,6 +126,18 @@ def test_parallel_ranks_train_as_one(kind, split, count, ways, alone):
             optimizer.step()
             found = ways[0][kind, split, count]["losses"][epoch]
             assert found == pytest.approx(float(loss.detach()), abs=1e-11)
+
+
+@pytest.mark.slow
+def test_eight_ranks_train_as_one_for_any_chunks_and_ways(many):
+    true = deep(1)
+    for stages, count, chunks, split in EIGHT:
+        found = [many[rank]["eight", stages, count, chunks, split] for rank in range(MANY)]
+        for one in found:
+            assert one["losses"] == pytest.approx(true["losses"], abs=1e-11)
+            for name, weight in true["weights"].items():
+                assert torch.allclose(one["weights"][name], weight, atol=1e-9, rtol=0)
+        assert sum(one["sent"] for one in found) == found[0]["volume"] > 0
 
 
 def test_links_carry_the_messages_of_the_schedule(hybrids):

@@ -168,7 +168,8 @@ def peak_and_seconds(costs, stretches, pieces):
         now = stretch_bytes(costs, stretch, pieces)
         most = max(most, held + now)
         held += now if stretch.kept else costs[stretch.first].x
-    again = (costs[n] for s in stretches if not s.kept for n in range(s.first, s.last))
+    run_again = [s for s in stretches if not s.kept and s.last < len(costs)]
+    again = (costs[n] for s in run_again for n in range(s.first, s.last))
     return most, sum(cost.seconds for cost in again)
 
 

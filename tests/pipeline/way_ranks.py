@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch_geometric.nn import GATConv
 
-from foregather.nn import Conv
+from foregather.nn import Conv, resgcn_layers
 from foregather.pipeline import FullGraph, Meter, Runtime, Techniques
 from foregather.pipeline.planning.messages import RankMessages
 from foregather.pipeline.planning.shared_plan import planned
@@ -38,6 +39,19 @@ GRIDS = [
 ]
 PARALLEL = [("nodes", 2), ("nodes", 4), ("columns", 2), ("columns", 3)]
 MODELS = ("gcn", "sage", "gcnii", "resgcn")
+RATES, SAMPLED_WAYS = (0.3, 0.7, 1.0), 3  # shares of boundary rows, and who exchanges them
+#: exact training of eight ranks: (stages, ways, chunks, what ways divide)
+EIGHT = [
+    (8, 1, 8, "nodes"),
+    (8, 1, 11, "nodes"),
+    (4, 2, 8, "nodes"),
+    (4, 2, 12, "nodes"),
+    (2, 4, 8, "nodes"),
+    (2, 4, 20, "nodes"),
+    (1, 8, 8, "nodes"),
+    (1, 8, 24, "nodes"),
+    (1, 8, 8, "columns"),
+]
 #: Bytes and messages by peer and purpose.
 Sent = dict[tuple[int, str], list[int]]
 
@@ -48,11 +62,11 @@ def announced(run: FullGraph, mode: str, techniques: Techniques | None = None) -
     total: Sent = {}
     exact = mode == "exact" or run.chunks.ticks == 1
     how = engine.exact_how if exact else "chunkwise"
-    schedules = [engine.schedule(how, epoch) for epoch in range(EPOCHS)]
+    schedules = [(epoch, engine.schedule(how, epoch)) for epoch in range(EPOCHS)]
     if not exact and (techniques or Techniques()).first_sweep:
-        schedules.append(engine.schedule(how, 0, gradients=False))
-    for schedule in schedules:
-        messages = RankMessages(schedule, engine.sizes(), run.link.own)
+        schedules.append((0, engine.schedule(how, 0, gradients=False)))
+    for epoch, schedule in schedules:
+        messages = RankMessages(schedule, engine.sizes(epoch), run.link.own)
         for task in schedule.tasks(run.link.own):
             for message in messages.of(task):
                 if message.sending:
@@ -91,6 +105,8 @@ def train(
         "sent": [r.sent for r in reports],
         "readings": [(r.reading.error, r.reading.cosine) for r in reports if r.reading],
         "volume": run.volume(),
+        "volumes": [run.volume(epoch=epoch) for epoch in range(EPOCHS)],
+        "ran": [r.ran for r in reports],
         "crossing": run.engine.stage.reach.crossing,
         "scores": run.infer(),
         "accuracy": run.evaluate("valid"),
@@ -143,16 +159,9 @@ def other_seeds(group: Any, rank: int) -> torch.Tensor:
 
 def attention(group: Any) -> str:
     """A convolution that reads in-neighbours one by one, where columns are split."""
-    from torch_geometric.nn import GATConv
-
     with double():
         layers = [Conv(GATConv(7, 3))]
-    runtime = Runtime(group=group, ways=2, split="columns")
-    try:
-        FullGraph(small_graph(), layers, 2, partition="random", runtime=runtime).train_epoch()
-    except ValueError as error:
-        return str(error)
-    return "no error"
+    return refusal(layers, 2, "exact", {"group": group, "ways": 2, "split": "columns"})
 
 
 def fault(group: Any) -> str:
@@ -204,6 +213,9 @@ def few_ways(rank: int, port: int, folder: Path) -> None:
                 if (split, ways) == ("columns", 2):
                     found["attention"] = attention(group)
                     found["seeds"] = other_seeds(group, rank)
+        group = dist.new_group(list(range(SAMPLED_WAYS)))
+        if rank < SAMPLED_WAYS:
+            found["sampled"] = sampled(rank, group)
         found["planned"] = plan_together(rank)
     except BaseException:
         found["error"] = traceback.format_exc()
@@ -216,9 +228,71 @@ def many_ways(rank: int, port: int, folder: Path) -> None:
     found: dict[Any, Any] = {}
     try:
         hybrids(rank, [grid for grid in GRIDS if grid[0] * grid[1] > FEW], found)
+        for stages, ways, chunks, split in EIGHT:
+            found["eight", stages, ways, chunks, split] = deep(chunks, ways=ways, split=split)
     except BaseException:
         found["error"] = traceback.format_exc()
     end(rank, found, folder)
+
+
+def deep(chunks: int, **runtime: Any) -> dict[str, Any]:
+    """Twelve layers, exact and without dropout, so that chunks make no difference either."""
+    with double():
+        torch.manual_seed(3)
+        layers = resgcn_layers(7, 6, 3, 10, dropout=0.0)
+    run = FullGraph(
+        small_graph(), layers, chunks, partition="random", runtime=Runtime(**runtime, timeout=300.0)
+    )
+    losses = [report.loss for report in run.fit(EPOCHS)]
+    sent = {k: v for k, v in run.reports[-1].sent.items() if k not in ("control", "state")}
+    return {
+        "losses": losses,
+        "weights": run.state_dict()["weights"],
+        "sent": sum(sent.values()),
+        "volume": sum(run.volume().values()),
+    }
+
+
+def sampled(rank: int, group: Any) -> dict[Any, Any]:
+    """Graph-parallel ranks that exchange some boundary rows, all of them, or may not."""
+    options: dict[str, Any] = {"group": group, "ways": SAMPLED_WAYS}
+    found: dict[Any, Any] = {}
+    for kind in MODELS:
+        for rate in RATES:
+            for again in ("none", "all"):
+                given = {**options, "boundary_rate": rate, "recompute": again}
+                mode = "fast" if rate < 1 else "exact"
+                drop = 0.3 if rate == 1 else 0.0
+                found[kind, rate, again] = train(kind, drop, mode, SAMPLED_WAYS, {}, **given)
+    bare = {**options, "recompute": "none"}
+    found["no rate"] = train("gcn", 0.3, "exact", SAMPLED_WAYS, {}, **bare)
+    tries: dict[str, tuple[int, Any, dict[str, Any]]] = {
+        "chunks": (2 * SAMPLED_WAYS, "fast", {}),
+        "exact": (SAMPLED_WAYS, "exact", {}),
+        "columns": (SAMPLED_WAYS, "fast", {"split": "columns"}),
+        "stages": (SAMPLED_WAYS, "fast", {"ways": 1}),
+    }
+    for name, (chunks, mode, more) in tries.items():
+        given = {**options, "boundary_rate": 0.5, **more}
+        found[name] = refusal(model("gcn"), chunks, mode, given)
+    found["other"] = refusal(
+        model("gcn"), 3, "fast", {**options, "boundary_rate": 0.5 + 0.1 * rank}
+    )
+    with double():
+        layers = [Conv(GATConv(7, 3))]
+    found["attention"] = refusal(layers, 3, "fast", {**options, "boundary_rate": 0.5})
+    return found
+
+
+def refusal(layers: Any, chunks: int, mode: Any, runtime: dict[str, Any]) -> str:
+    """What is told of a run that cannot be."""
+    try:
+        FullGraph(
+            small_graph(), layers, chunks, mode, partition="random", runtime=Runtime(**runtime)
+        ).train_epoch()
+    except ValueError as error:
+        return str(error)
+    return "no error"
 
 
 def hybrids(rank: int, grids: list[tuple[int, int, tuple[str, ...]]], found: Any) -> None:

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/platform.hpp"
 #include "base/types.hpp"
 #include "io/reading/ring.hpp"
 
@@ -112,7 +113,7 @@ void FileWatch::check() const {
                            " now; restore it and open it again",
                        ESTALE);
   }
-  if (now.st_mtim.tv_sec != then_.st_mtim.tv_sec || now.st_mtim.tv_nsec != then_.st_mtim.tv_nsec) {
+  if (!platform::same_time(now, then_)) {
     throw StorageError(name_ + " was written to since it was opened; verify it and open it again",
                        ESTALE);
   }

@@ -3,13 +3,13 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
+#include "base/platform.hpp"
 #include "io/files/file.hpp"
 #include "io/reading/ring.hpp"
 
@@ -40,27 +40,6 @@ struct Closer {  // closes on leaving
   int fd;
 };
 
-// What the kernel says about direct I/O on the file: 0 = refused, -1 = it does not say (before
-// Linux 6.1, or a file system that does not answer). The fields are read at their fixed places,
-// because the C library's struct may be older than the kernel.
-std::int64_t declared_alignment(int fd) {
-#ifdef SYS_statx
-  constexpr unsigned kDirectAlign = 0x2000;  // STATX_DIOALIGN
-  constexpr std::size_t kMaskAt = 0, kMemoryAt = 0x98, kOffsetAt = 0x9C;
-  unsigned char answer[256] = {};
-  if (syscall(SYS_statx, fd, "", AT_EMPTY_PATH, kDirectAlign, answer) != 0) return -1;
-  std::uint32_t mask, memory, offset;
-  std::memcpy(&mask, answer + kMaskAt, sizeof mask);
-  std::memcpy(&memory, answer + kMemoryAt, sizeof memory);
-  std::memcpy(&offset, answer + kOffsetAt, sizeof offset);
-  if (!(mask & kDirectAlign)) return -1;
-  return memory > offset ? memory : offset;
-#else
-  (void)fd;
-  return -1;
-#endif
-}
-
 // The smallest power of two from 512 on that a trial read accepts; 4096 where the file is too
 // short to try, since every common device accepts that.
 std::int64_t tried_alignment(int fd) {
@@ -78,12 +57,7 @@ std::int64_t tried_alignment(int fd) {
 
 // A nameless file with known bytes in the folder.
 int trial_file(const std::string& folder) {
-  int fd = open_again(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-  if (fd < 0) {  // some file systems (overlay, network) have no nameless files
-    std::string path = folder + "/.foregather-XXXXXX";
-    fd = ::mkostemp(path.data(), O_CLOEXEC);
-    if (fd >= 0) ::unlink(path.c_str());
-  }
+  const int fd = platform::nameless_file(folder);
   if (fd < 0) {
     throw StorageError("cannot make a trial file: " + errno_text(errno) +
                            "; give a folder that exists and may be written to, or a file",
@@ -124,11 +98,10 @@ BackendStatus try_backend(const std::string& path, Backend backend, std::int64_t
 
 std::int64_t make_direct(int fd, const std::string& name) {
   const std::string refused = "direct reads (O_DIRECT) of " + name + " are refused";
-  const std::int64_t declared = declared_alignment(fd);
+  const std::int64_t declared = platform::direct_alignment(fd);
   if (declared == 0) throw StorageError(refused + " by its file system", EOPNOTSUPP);
-  const int flags = ::fcntl(fd, F_GETFL);
-  if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_DIRECT) != 0) {
-    throw StorageError(refused + ": " + errno_text(errno), errno);
+  if (const int code = platform::leave_page_cache(fd); code != 0) {
+    throw StorageError(refused + ": " + errno_text(code), code);
   }
   return declared > 0 ? declared : tried_alignment(fd);
 }
@@ -142,7 +115,7 @@ Probe probe(const std::string& path) {
   }
   const Closer made{S_ISDIR(info.st_mode) ? trial_file(path) : -1};
   // A nameless file can still be opened again through its descriptor.
-  const std::string file = made.fd >= 0 ? "/proc/self/fd/" + std::to_string(made.fd) : path;
+  const std::string file = made.fd >= 0 ? platform::path_of(made.fd) : path;
   Probe answer;
   for (Backend backend : kLadder) {
     answer.backends.push_back(try_backend(file, backend, answer.alignment));

@@ -1,31 +1,17 @@
 #include "io/files/scratch_file.hpp"
 
-#include <fcntl.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <utility>
 
+#include "base/platform.hpp"
 #include "io/files/file.hpp"
 #include "io/files/probe_ways.hpp"
 #include "io/reading/ring.hpp"
 #include "plan/plan.hpp"
 
 namespace foregather {
-namespace {
-
-int open_nameless(const std::string& folder) {
-  const int fd = open_again(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-  // EISDIR is what a kernel without O_TMPFILE makes of it
-  if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) return fd;
-  std::string pattern = folder + "/.foregather-scratch-XXXXXX";
-  const int named = ::mkostemp(pattern.data(), O_CLOEXEC);
-  if (named >= 0) ::unlink(pattern.c_str());
-  return named;
-}
-
-}  // namespace
 
 ScratchFile::ScratchFile(const std::string& folder, std::int64_t bytes, std::int64_t row_bytes,
                          std::shared_ptr<Faults> faults)
@@ -33,7 +19,7 @@ ScratchFile::ScratchFile(const std::string& folder, std::int64_t bytes, std::int
       bytes_(bytes),
       faults_(std::move(faults)),
       sums_(std::make_shared<BlockSums>("the scratch file", bytes, row_bytes, 0)),
-      file_(std::make_unique<Descriptor>(open_nameless(folder))) {
+      file_(std::make_unique<Descriptor>(platform::nameless_file(folder))) {
   if (file_->value < 0) fail("cannot make", errno);
   reserve();
   try {
@@ -41,23 +27,15 @@ ScratchFile::ScratchFile(const std::string& folder, std::int64_t bytes, std::int
   } catch (const StorageError&) {
     direct_ = false;
   }
-  if (!direct_) ::fcntl(file_->value, F_SETFL, ::fcntl(file_->value, F_GETFL) & ~O_DIRECT);
+  if (!direct_) platform::use_page_cache(file_->value);
 }
 
 ScratchFile::~ScratchFile() = default;
 
-std::string ScratchFile::path() const { return "/proc/self/fd/" + std::to_string(file_->value); }
+std::string ScratchFile::path() const { return platform::path_of(file_->value); }
 
 void ScratchFile::reserve() const {
-  int code;
-  do {
-    code = ::fallocate(file_->value, 0, 0, bytes_) == 0 ? 0 : errno;
-  } while (code == EINTR);
-  if (code == EOPNOTSUPP) {
-    do {
-      code = ::ftruncate(file_->value, bytes_) == 0 ? 0 : errno;
-    } while (code == EINTR);
-  }
+  const int code = platform::reserve_room(file_->value, bytes_);
   if (code != 0) fail("cannot reserve " + std::to_string(bytes_) + " bytes for", code);
 }
 

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/platform.hpp"
 #include "io/files/file.hpp"
 #include "io/files/probe_ways.hpp"
 #include "io/reading/ring.hpp"
@@ -58,7 +59,7 @@ ReadAhead::ReadAhead(const std::string& path, std::string name, Backend backend,
   watch_ = std::make_unique<FileWatch>(file_->value, path, name_);
   if (backend_ == Backend::kBuffered) {
     // Advice only: requests are scattered, so reading ahead would read what nobody asked for.
-    ::posix_fadvise(file_->value, 0, 0, POSIX_FADV_RANDOM);
+    platform::expect_scattered_reads(file_->value);
   } else {
     alignment_ = make_direct(file_->value, name_);
     if (kPage % alignment_ != 0) {

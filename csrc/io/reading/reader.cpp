@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 
+#include "base/platform.hpp"
 #include "io/files/probe_ways.hpp"
 #include "io/reading/read_window.hpp"
 #include "io/reading/ring.hpp"
@@ -57,7 +58,7 @@ BlockReader::BlockReader(const std::string& path, Backend backend, int depth, st
   file_ = std::make_unique<Descriptor>(open_regular(path, name_));
   if (backend_ == Backend::kBuffered) {
     // Advice only: requests are scattered, so reading ahead would read what nobody asked for.
-    ::posix_fadvise(file_->value, 0, 0, POSIX_FADV_RANDOM);
+    platform::expect_scattered_reads(file_->value);
     return;
   }
   alignment_ = make_direct(file_->value, name_);

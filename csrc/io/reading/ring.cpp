@@ -1,10 +1,12 @@
 #include "io/reading/ring.hpp"
 
+#include <cerrno>
 #include <system_error>
 
+#include "base/platform.hpp"
 #include "base/types.hpp"
 
-#if __has_include(<linux/io_uring.h>)
+#if FOREGATHER_URING
 #include <linux/io_uring.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -12,7 +14,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
 #include <cstring>
 #include <vector>
 
@@ -37,7 +38,7 @@ namespace foregather {
 
 std::string errno_text(int code) { return std::generic_category().message(code); }
 
-#if __has_include(<linux/io_uring.h>)
+#if FOREGATHER_URING
 
 namespace {
 
@@ -206,11 +207,9 @@ bool Ring::pop(RingResult& result) {
   return true;
 }
 
-#else  // built where the kernel headers lack io_uring: the ladder goes on to pread
+#else  // another system, or headers without io_uring: the ladder goes on to pread
 
-Ring::Ring(unsigned, int) {
-  throw StorageError("this build was made without <linux/io_uring.h>", 38);
-}
+Ring::Ring(unsigned, int) { throw StorageError("this build was made without io_uring", ENOSYS); }
 Ring::~Ring() = default;
 int Ring::pin(std::span<std::byte>) { return 0; }
 void Ring::push(const RingRead&) {}

@@ -95,6 +95,30 @@ void random_walk(const In<std::int64_t>& indptr, const In<Id>& indices,
   });
 }
 
+// One step of walks whose rows are not in memory: where in its row each walker goes.
+void walk_draws(const In<std::uint64_t>& keys, const In<std::int64_t>& ptr,
+                const In<std::int64_t>& starts, const In<std::int64_t>& degree,
+                const Out<std::int64_t>& out) {
+  const auto cuts = view(ptr), from = view(starts), degrees = view(degree);
+  if (cuts.size() != keys.shape(0) + 1 || cuts.front() != 0 ||
+      cuts.back() != static_cast<std::int64_t>(from.size()) || degrees.size() != from.size() ||
+      out.shape(0) != from.size() || !std::is_sorted(cuts.begin(), cuts.end())) {
+    throw InputError("ptr does not cut the starts into minibatches");
+  }
+  for (std::size_t batch = 0; batch < keys.shape(0); ++batch) {
+    const std::int64_t first = cuts[batch];
+    for (std::int64_t i = first; i < cuts[batch + 1]; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      out.data()[i] = degrees[at] <= 0
+                          ? -1
+                          : static_cast<std::int64_t>(
+                                walk_draw(keys.data()[batch], static_cast<std::uint64_t>(from[at]),
+                                          static_cast<std::uint64_t>(i - first),
+                                          static_cast<std::uint32_t>(degrees[at])));
+    }
+  }
+}
+
 template <typename Id>
 void bind(nb::module_& m, const char* name) {
   using Kernel = SubgraphKernel<Id>;
@@ -125,6 +149,15 @@ void bind(nb::module_& m, const char* name) {
 void bind_walk(nb::module_& m) {
   bind<std::uint32_t>(m, "SubgraphKernel32");
   bind<std::int64_t>(m, "SubgraphKernel64");
+  m.def("walk_draws", &walk_draws, nb::arg("keys").noconvert(), nb::arg("ptr").noconvert(),
+        nb::arg("starts").noconvert(), nb::arg("degree").noconvert(), nb::arg("out").noconvert(),
+        "The entry of its row that each walker takes in one step; -1 where the row is empty.");
+  m.def(
+      "unit_draws",
+      [](std::uint64_t key, const Out<double>& out) {
+        for (std::size_t i = 0; i < out.shape(0); ++i) out.data()[i] = to_unit(draw(key, i));
+      },
+      nb::arg("key"), nb::arg("out").noconvert(), "Numbers in [0, 1): the draws of a key.");
   m.def(
       "draw_roots",
       [](std::int64_t population, std::int64_t size, std::uint64_t seed, std::uint64_t first,

@@ -767,6 +767,21 @@ class RepackPlan:
 def make_repack(rows: Plan, merge_gap: int, max_request: int) -> RepackPlan:
     """Turns a plan by rows into a sweep and a plan over the scratch file."""
 
+class RowIndex:
+    """Starts and lengths of rows in 2.25 bytes a node."""
+
+    def __init__(self, num_nodes: int, num_edges: int) -> None: ...
+
+    def append(self, ends: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+        """The next piece of indptr, without its leading 0."""
+
+    def spans(self, rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], start: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], degree: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None:
+        """Fills in where these rows start and how long they are."""
+
+    @staticmethod
+    def bytes(num_nodes: int, num_edges: int) -> int:
+        """The most bytes an index can take."""
+
 class RowInquiry32:
     """Rows of one layer, asked of their owners."""
 
@@ -1259,6 +1274,14 @@ class SubgraphKernel64:
     @property
     def table_bytes(self) -> int:
         """Bytes kept for all threads."""
+
+def walk_draws(keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], degree: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None:
+    """
+    The entry of its row that each walker takes in one step; -1 where the row is empty.
+    """
+
+def unit_draws(key: int, out: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')]) -> None:
+    """Numbers in [0, 1): the draws of a key."""
 
 def draw_roots(population: int, size: int, seed: int, first: int, out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None:
     """Sets of `size` distinct numbers, one after another."""

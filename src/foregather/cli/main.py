@@ -141,9 +141,13 @@ def _as_ours(error: ForegatherError | OSError) -> ForegatherError:
 
 def _parse(arguments: list[str]) -> Any:
     """The command; of `train` and `train-full`, with the values of a config file as defaults."""
-    check_arguments(arguments, commands_of(Command))
+    commands = commands_of(Command)
+    check_arguments(arguments, commands)
+    wants_help = bool({"-h", "--help"} & set(arguments))
     options: dict[str, Any] = {"config": (tyro.conf.FlagCreatePairsOff,)}
-    if arguments[:1] == ["train"] and {"-h", "--help"} & set(arguments):
+    if not wants_help:  # no source is read for texts that nobody will see
+        options["config"] += (tyro.conf.HelptextFromCommentsOff,)
+    if arguments[:1] == ["train"] and wants_help:
         about = f"{inspect.cleandoc(Train.__doc__ or '')}\n\n{describe_names()}"
         return tyro.cli(
             Train, args=arguments[1:], prog="foregather train", description=about, **options
@@ -156,6 +160,9 @@ def _parse(arguments: list[str]) -> Any:
         return tyro.cli(
             TrainFull, args=arguments[1:], prog="foregather train-full", default=full, **options
         )
+    if not wants_help and arguments and arguments[0] in commands:  # one parser instead of all
+        name, *rest = arguments
+        return tyro.cli(commands[name], args=rest, prog=f"foregather {name}", **options)
     return tyro.cli(Command, args=arguments, prog="foregather", description=_ABOUT, **options)
 
 

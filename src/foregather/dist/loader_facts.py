@@ -23,6 +23,7 @@ def facts_of(maker: "BatchRecipe") -> dict[str, str]:
         "graph": _describe(maker.graph),
         "graph (its digest)": maker.graph.digest,
         "sampler": values_of(maker.sampler),
+        "disjoint": f"{maker.disjoint}",
         **seed_facts(maker.seeds),
         "labels of a batch": form.labels,
         "edge_attr of a batch": f"{form.edge_attr}",

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather.dist.features.exchange import FeatureExchange
-from foregather.dist.features.leaf_rows import LeafRows
+from foregather.dist.features.leaf_rows import LeafRows, TreeRows
 from foregather.dist.features.rank_executor import Reduce
 from foregather.dist.features.sum_exchange import SumExchange, exchanges_of
 from foregather.dist.loader_facts import facts_of, seed_facts
@@ -30,12 +30,14 @@ from foregather.errors import BudgetError, InputError
 from foregather.graph.graph import Graph
 from foregather.loader.batch_recipe import BatchRecipe, Dealt
 from foregather.loader.batches.leaf_sums import Scratch
+from foregather.loader.links.asked import tree_rows
 from foregather.loader.links.left_out import left_out
 from foregather.loader.lookahead import bulks_with_lookahead
 from foregather.loader.loop import Producer, RankProducer
 from foregather.loader.prefetch import ahead
 from foregather.loader.rank_options import RankSetup
 from foregather.loader.seeds import Seeds, share_of
+from foregather.observe.trace import span
 from foregather.sampling.bulk import Bulk
 
 __all__ = ["RankBatches"]
@@ -193,6 +195,7 @@ class RankBatches:
             exclude=[out for one in dealt if (out := left_out([one])) is not None]
             if recipe.leaves_out
             else None,
+            rows=[tree_rows(one) for one in dealt] if recipe.disjoint else None,
         )
         return _Begun(start, pending, dealt)
 
@@ -207,15 +210,18 @@ class RankBatches:
             rows = self.rows.fetch(bulk, later, empty, reduce)
         for step, (sample, asked) in enumerate(zip(bulk, dealt, strict=True), start):
             own = next(rows) if rows is not None else None
-            batch = recipe.assembler.batch(sample, *asked, own)
+            with span("assemble"):
+                batch = recipe.assembler.batch(sample, *asked, own)
             yield recipe.finish(replace(batch, share=self.share(recipe.seeds, step)), asked)
             del batch, own
 
     def _reduce(
         self, recipe: BatchRecipe, bulk: Bulk, later: Bulk | None, scratch: Scratch
     ) -> Reduce | None:
-        """What makes sums of leaf rows; None if batches have the rows."""
+        """What makes sums of leaf rows, or repeats rows for trees; None if batches have them."""
         form, ahead = recipe.assembler, () if later is None else later.samples
+        if recipe.disjoint:
+            return TreeRows(form, bulk, ahead, scratch)
         if form.leaves == "rows":
             return None
         if self.sums is None:

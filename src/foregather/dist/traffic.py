@@ -1,5 +1,6 @@
 """traffic: reports what a Loader over ranks moved, planned and sent."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from foregather.dist.features.exchange import FeatureExchange
@@ -11,7 +12,7 @@ from foregather.dist.transport.ledger import Ledger
 from foregather.dist.transport.rank_grid import RankGrid
 from foregather.units import format_bytes
 
-__all__ = ["count_crossed", "explain_crossed"]
+__all__ = ["count_crossed", "explain_crossed", "phase_times"]
 
 
 def _by_purpose(ledger: Ledger) -> dict[str, dict[str, int]]:
@@ -32,9 +33,11 @@ def count_crossed(
     rows of its own block (local), from the cache (hits) and fetched (misses); `announced` is the
     planned bytes: requests it sends, and replies it receives. `disk` is present if the own block is
     on disk: what was read of it, see `OwnDisk.counters`. `sums` is present if owners may add up
-    rows of leaves: bulks, those whose leaves came as sums, and these sums.
+    rows of leaves: bulks, those whose leaves came as sums, and these sums. `phases` is nanoseconds
+    of the threads that sample and fetch, by phase and with those on links apart, see `phase_clock`.
     """
     found: dict[str, Any] = {"sampling": _by_purpose(sampler.ledger)}
+    found["phases"] = phase_times(sampler, rows)
     if rows is not None:
         found["features"] = _by_purpose(rows.ledger)
         found |= rows.fetcher.counters()
@@ -74,4 +77,20 @@ def explain_crossed(
         if purpose in (REPLY, SUM_REPLY):
             line += f"; {format_bytes(counts['announced'][purpose])} planned to be received"
         lines.append(line)
+    lines.append(f"seconds: {show_phases(counts['phases'])}")
     return "\n".join(lines)
+
+
+def phase_times(sampler: DistSampler, rows: FeatureExchange | None) -> dict[str, int]:
+    """Nanoseconds of this rank by phase, of the sampler and of the exchange together."""
+    found = dict(sampler.channel.clock.snapshot())
+    if rows is not None and rows.channel is not sampler.channel:
+        for name, spent in rows.channel.clock.snapshot().items():
+            found[name] += spent
+    return found
+
+
+def show_phases(spent: Mapping[str, int]) -> str:
+    """Seconds by phase in one line, without those that took none."""
+    shown = [f"{name} {count / 1e9:.2f}" for name, count in spent.items() if count]
+    return ", ".join(shown) or "none yet"

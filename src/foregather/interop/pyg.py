@@ -1,8 +1,8 @@
 """pyg: adapters that plug foregather's samplers, features and topology into PyTorch Geometric.
 
 `NeighborLoader`, `LinkNeighborLoader` and `HGTLoader` replace PyG's by changing only the import.
-The rest is for code that must keep PyG's own loaders, which is slower: PyG asks for one batch at a
-time without announcing the next, so nothing can be planned ahead.
+The rest is for code that must keep PyG's own loaders. PyG asks for one batch at a time without
+announcing the next, so nothing can be planned ahead, unless `OnDisk` says which batches come.
 """
 
 from typing import Any
@@ -16,6 +16,7 @@ try:
     from foregather.interop.sampler import PygSampler
     from foregather.interop.stores.feature_store import PygFeatureStore
     from foregather.interop.stores.graph_store import PygGraphStore
+    from foregather.interop.stores.on_disk import OnDisk, OnDiskFeatureStore
     from foregather.interop.typed.hgt_loader import HGTLoader
     from foregather.interop.typed.neighbor_sampler import NeighborSampler
 except ImportError as error:
@@ -28,6 +29,8 @@ __all__ = [
     "LinkNeighborLoader",
     "NeighborLoader",
     "NeighborSampler",
+    "OnDisk",
+    "OnDiskFeatureStore",
     "PygFeatureStore",
     "PygGraphStore",
     "PygSampler",

@@ -128,17 +128,7 @@ class PygSampler(EpochSampler):
             first_batch=number,
             threads=self.threads,
         )[0]
-        if sample.seed_position is not None:
-            raise InputError(
-                "a batch holds a seed twice, which PyG's batches cannot; make input_nodes unique, "
-                "or use foregather.Loader"
-            )
-        if sample.weight is not None:
-            raise InputError(
-                f"{type(self.sampler).__name__} gives each edge a factor, which PyG's batches have "
-                "no place for, and without it the sums are wrong; use foregather.Loader, which has "
-                "it in batch.edge_weight"
-            )
+        self._check(sample.seed_position is not None, sample.weight is not None)
         return SamplerOutput(
             node=_long(sample.node),
             row=_long(sample.row),
@@ -149,6 +139,20 @@ class PygSampler(EpochSampler):
             num_sampled_edges=list(sample.num_edges),
             metadata=(inputs.input_id, inputs.time),
         )
+
+    def _check(self, repeated: bool, weighted: bool) -> None:
+        """Refuses what PyG's batches have no place for."""
+        if repeated:
+            raise InputError(
+                "a batch holds a seed twice, which PyG's batches cannot; make input_nodes unique, "
+                "or use foregather.Loader"
+            )
+        if weighted:
+            raise InputError(
+                f"{type(self.sampler).__name__} gives each edge a factor, which PyG's batches have "
+                "no place for, and without it the sums are wrong; use foregather.Loader, which has "
+                "it in batch.edge_weight"
+            )
 
     @property
     def edge_permutation(self) -> Any:

@@ -27,6 +27,7 @@ __all__ = [
     "check_disjoint",
     "check_engine",
     "check_norm",
+    "check_replay",
     "check_run",
     "check_storage",
     "count_ahead",
@@ -107,6 +108,20 @@ def refuse(arguments: Mapping[str, Any], kind: type, also: Iterable[str] = ()) -
             raise InputError(f"{name}={value!r} of PyG is not supported; {instead}")
 
 
+def check_replay(replay: Any, grid: Any) -> int:
+    """How many epochs use the same samples.
+
+    Raises:
+        InputError: it is not a whole number from 1 on, or there are ranks.
+    """
+    epochs = to_whole(replay, "replay", 1, 1 << 31)
+    if epochs > 1 and grid is not None:
+        raise InputError(
+            f"replay is {epochs}, but rows of ranks are not packed; leave out replay or grid"
+        )
+    return epochs
+
+
 def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
     """Raises InputError unless the value is one of the choices."""
     if not any(value is one or value == one for one in choices):
@@ -114,7 +129,9 @@ def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
         raise InputError(f"{name} is {value!r}, expected one of {expected}")
 
 
-def check_disjoint(disjoint: bool, sampler: Sampler, memory: Any, grid: Any) -> bool:
+def check_disjoint(
+    disjoint: bool, sampler: Sampler, memory: Any, grid: Any, leaves: str = "rows"
+) -> bool:
     """Whether every seed gets its own tree.
 
     Raises:
@@ -124,10 +141,10 @@ def check_disjoint(disjoint: bool, sampler: Sampler, memory: Any, grid: Any) -> 
     if not disjoint:
         return False
     for name, given in (("memory", memory), ("grid", grid)):
-        if given is not None:
+        if given is not None and leaves != "rows":
             raise InputError(
-                f"disjoint=True needs a graph in memory, on one rank, but {name}= was given; "
-                f"leave {name} out, or use batch_size=1 for one tree per batch"
+                f"disjoint=True with {name}= reads each row once and repeats it for the trees that "
+                f"have it, so leaves are not added up; leave leaves={leaves!r} or {name}= out"
             )
     check_trees(sampler)
     return True

@@ -94,7 +94,7 @@ def arrange_alone(
     parts = parts_of(recipe)
     if not fits(graph, parts):
         # read according to a plan if possible, otherwise used as mapped
-        if storage == "auto" and not recipe.disjoint:
+        if storage == "auto" and not (recipe.disjoint and recipe.assembler.leaves != "rows"):
             with contextlib.suppress(BudgetError, InputError):
                 return _under_budget(graph, recipe, usable_memory(), asked, prefetch, storage)
         parts = ()

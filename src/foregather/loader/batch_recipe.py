@@ -59,6 +59,7 @@ class BatchRecipe:
         pyg: finish batches as PyG's Data.
         budget: what batches are checked against, or None.
         disjoint: every input node has its own tree, keyed by its `input_id`.
+        replay: this many epochs use the samples of the first of them.
     """
 
     graph: Graph
@@ -70,6 +71,11 @@ class BatchRecipe:
     pyg: bool
     budget: Budget | None = None
     disjoint: bool = False
+    replay: int = 1
+
+    def drawn(self, epoch: int) -> int:
+        """The epoch whose order and samples an epoch uses."""
+        return epoch - epoch % self.replay
 
     def reading_edges(self, share: int) -> "BatchRecipe":
         """Returns the same recipe with edge features read from disk in `share` bytes.

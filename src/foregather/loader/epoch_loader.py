@@ -152,7 +152,8 @@ class EpochLoader:
     def _produce(self, maker: Any, epoch: int, first: int) -> Producer:
         """Makes a producer of the batches of a loop from `first` on."""
         made: Producer
-        made = self._source.start(self._furnished(maker), epoch, first, self.prefetch)
+        drawn = maker.drawn(epoch) if hasattr(maker, "drawn") else epoch
+        made = self._source.start(self._furnished(maker), drawn, first, self.prefetch)
         return made
 
     def set_epoch(self, epoch: int) -> None:

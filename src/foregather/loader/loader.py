@@ -17,6 +17,7 @@ from foregather.loader.arguments import (
     check_disjoint,
     check_engine,
     check_norm,
+    check_replay,
     check_storage,
     count_ahead,
     has_edge_attr,
@@ -79,7 +80,7 @@ class Loader(EpochLoader):
         expand: "once" (PyG's rule, one edge_index) or "per-layer" (the papers' rule, `layers`).
         disjoint: every seed has its own tree (`batch.batch` numbers them), so that a seed
             given twice has two; a tree is a pure function of (seed, epoch, its `input_id`),
-            whatever else is in the batch. For a graph in memory.
+            whatever else is in the batch. Neighbour lists are then in memory, on every rank.
         seed: what order and samples are derived from.
         transform: called with each batch, in the thread that iterates.
         device: where batches are moved to.
@@ -108,7 +109,10 @@ class Loader(EpochLoader):
             take the same number of steps; `batch_size` is that of one rank, and `len` counts
             steps. Together they are the batches of one rank; see `Batch.share` for the last step.
         ranks: how the ranks of `grid` hold the graph, sample and send; refused without it.
-        others: other arguments of PyG; refused unless they ask for nothing. One is understood:
+        others: replay=E uses order and samples of one epoch for E epochs; rows read from disk are
+            then packed in the order of use by the first, so that the others read from front to
+            back. Gradients of these epochs are not independent; see `loader.disk.replay`. Then
+            other arguments of PyG; refused unless they ask for nothing. One is understood:
             weight_attr="edge_weight" samples neighbours by the graph's edge weights. Fields of
             `contents` and `ranks` are taken too, with a warning, as in release 0.1.
 
@@ -150,6 +154,7 @@ class Loader(EpochLoader):
         ranks: RankOptions | None = None,
         **others: Any,
     ) -> None:
+        replay = check_replay(others.pop("replay", 1), grid)
         held, over = contents_from(contents, others), ranks_from(ranks, others, grid)
         refuse(others, Loader, OLD_ARGUMENTS)
         check_engine(graph, threads, transform, device)
@@ -181,7 +186,8 @@ class Loader(EpochLoader):
             threads,
             held.edge_index,
             held.uses_pyg(),
-            disjoint=check_disjoint(disjoint, rule, memory, grid),
+            disjoint=check_disjoint(disjoint, rule, memory, grid, held.leaves),
+            replay=replay,
         )
         self._stamp = Stamp.of(graph)
         self._go_to(0, 0)
@@ -236,7 +242,7 @@ class Loader(EpochLoader):
         size = max(1, self.batch_size // 2) if batch_size is None else batch_size
         seeds = Seeds.make(self.graph, input_nodes, size, seed=self.seed)
         other = self.__copy__()
-        other._maker = replaced(self._maker, seeds=seeds)
+        other._maker = replaced(self._maker, seeds=seeds, replay=1)
         other._go_to(0, 0)
         return other
 
@@ -297,7 +303,8 @@ class Loader(EpochLoader):
             InputError: nothing is planned (no `memory=`, or all fits), or the loader is over ranks.
         """
         number = self.epoch if epoch is None else epoch
-        return self._source.plan(self._home.furnish(self._maker), number, batches)
+        maker = self._home.furnish(self._maker)
+        return self._source.plan(maker, maker.drawn(number), batches)
 
     def counters(self) -> dict[str, Any]:
         """Counters of what was read or sent so far, by part; empty if there are none."""

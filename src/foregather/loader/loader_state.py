@@ -29,6 +29,7 @@ def identity(maker: BatchRecipe, ranks: int | None) -> dict[str, Any]:
         "drop_last": seeds.drop_last,
         "input_nodes": seeds.digest,
         **({} if ranks is None else {"ranks": ranks}),
+        **({} if maker.replay == 1 else {"replay": maker.replay}),
     }
 
 

@@ -155,6 +155,12 @@ def rank_setup(
             f"wire is {ranks.wire!r}, the format of feature rows between ranks, but the graph has "
             "no features; leave it out"
         )
+    if recipe.disjoint and ranks.topology == "partitioned":
+        raise InputError(
+            "disjoint=True draws each tree under a key of its own, and the owners of partitioned "
+            "neighbour lists answer for whole batches; use "
+            "ranks=RankOptions(topology='replicated')"
+        )
     if recipe.leaves_out and ranks.topology == "partitioned":
         _check_leaving_out(recipe, mode)
     if storage in ("features", "disk"):

@@ -6,7 +6,8 @@ chunk or for all nodes, and tensors that must be sent between stages (skip tenso
 not discovered.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from torch import Tensor, nn
@@ -53,6 +54,19 @@ class PlacedNear(Near, Protocol):
         """Mean and variance of some columns of the messages of all nodes.
 
         Where messages of earlier epochs are read, they are those of the last epoch, and constants.
+        """
+
+    def sum_along(self, key: Hashable, make: Callable[[], Any]) -> Tensor | None:
+        """Sums of messages over given lists of edges; None where `rows` must be read instead.
+
+        `make` gives the lists of all edges (`pipeline.whole.adjacency.Lists`), which are kept under
+        `key`.
+        """
+
+    def passing(self, ptr: Tensor | None) -> AbstractContextManager[Any]:
+        """Inside, random numbers are those of edges, or of rows of others.
+
+        `ptr` says where the edges of each own row begin; None if they are in another order.
         """
 
     @property

@@ -66,6 +66,8 @@ def is_numbers(value: Any, needed: Sequence[str]) -> bool:
     stages = value.get("stages", {})
     known = [value[name] for name in (*needed, *_KNOWN) if name in value]
     known += stages.values() if isinstance(stages, dict) else [stages]
+    phases = value.get("phases", {})
+    known += phases.values() if isinstance(phases, dict) else [None]
     return all(type(one) in (int, float) and abs(one) < 1e300 for one in known)
 
 

@@ -17,8 +17,15 @@ from foregather.observe.charts.chart import Chart
 from foregather.observe.page.about import about, figures
 from foregather.observe.page.compare import write_comparison
 from foregather.observe.page.run_charts import run_charts, was_planned
+from foregather.observe.page.stage_charts import links_table
 from foregather.observe.page.style import START, head
-from foregather.observe.page.tables import NOT_SCORED, epochs_table, predicted_table, scores_table
+from foregather.observe.page.tables import (
+    NOT_SCORED,
+    epochs_table,
+    phases_table,
+    predicted_table,
+    scores_table,
+)
 from foregather.observe.page.typed_table import typed_table
 from foregather.observe.read_run import read_run
 
@@ -80,6 +87,10 @@ def write_report(facts: Mapping[str, Any]) -> str:
         parts.append(f"<h2>Final scores</h2>{scores}")
     if compared := predicted_table(records):
         parts.append(f"<h2>Predicted and measured</h2>{compared}")
+    if phases := phases_table(records):
+        parts.append(f"<h2>Computing and links</h2>{phases}")
+    if links := links_table(records):
+        parts.append(f"<h2>Bytes between ranks</h2>{links}")
     if typed := typed_table(records):
         parts.append(f"<h2>Batches by type and relation</h2>{typed}")
     parts.append("<h2>Details</h2>")

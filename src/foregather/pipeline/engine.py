@@ -5,11 +5,16 @@ optimiser. Stages agree twice per epoch (on the loss, and on whether everything 
 a fault is the same error on all ranks.
 """
 
+import time
+
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from foregather.errors import NumericError
 from foregather.pipeline.options import Techniques
+from foregather.pipeline.passes.boundary_sample import kept_nodes
 from foregather.pipeline.passes.chunkwise import ChunkPass, History
 from foregather.pipeline.passes.executor import Executor, Outcome
 from foregather.pipeline.passes.layerwise import LayerPass
@@ -23,6 +28,8 @@ from foregather.pipeline.whole.whole_pass import WholePass
 
 __all__ = ["Engine"]
 
+_PHASES = ("forward", "backward")
+
 
 class Engine:
     """Computes the gradients of an epoch, fast or exact.
@@ -31,6 +38,9 @@ class Engine:
         stage: the stage of this rank.
         techniques: order, refresh and factor of fast epochs.
         seed: of the order of chunks.
+
+    Attributes:
+        timeline: set it to a list, and each task adds (what, begin, seconds) to it.
     """
 
     def __init__(self, stage: Stage, techniques: Techniques, seed: int) -> None:
@@ -39,6 +49,7 @@ class Engine:
         self.history = History(stage)
         self.exact_gradients: dict[str, Tensor | None] = {}  # of the last measured epoch
         self.whole = whole_run(stage)
+        self.timeline: list[tuple[str, float, float]] | None = None  # None: nothing is noted
         self._seed = seed
         self._trained = trained_weights(stage.layers)
         held = {*range(stage.program.first, stage.program.last), *stage.program.again}
@@ -101,18 +112,26 @@ class Engine:
             stage.runtime.recompute == "all",
         )
 
-    def sizes(self) -> Sizes:
-        """Returns the sizes from which the bytes of messages follow."""
+    def sizes(self, epoch: int) -> Sizes:
+        """Returns the sizes from which the bytes of an epoch's messages follow."""
         stage = self.stage
         size = stage.topology.dtype.itemsize
         return Sizes(
             [stage.chunks.size(c) for c in range(len(stage.chunks))],
-            stage.reach.counts,
+            self._crossing(epoch),
             stage.widths,
             trained_values(stage.layers),
             size,
             2 if stage.runtime.boundary else size,
         )
+
+    def _crossing(self, epoch: int) -> npt.NDArray[np.int64]:
+        """Counts the rows [tick, giver, reader] that ways exchange."""
+        stage, rate = self.stage, self.stage.runtime.boundary_rate
+        if rate == 1:
+            return stage.reach.counts
+        everyone = np.arange(stage.topology.graph.num_nodes)
+        return stage.reach.counts_of(kept_nodes(everyone, rate, stage.seed, epoch))
 
     def sweep(self, epoch: int, count: int = 1) -> None:
         """Renews history with forward passes without gradients."""
@@ -191,6 +210,7 @@ class Engine:
         loss = 0.0
         with torch.random.fork_rng():
             for task in run.tasks:
+                begin = time.perf_counter()
                 if task.kind == "agree":
                     self.stage.link.flush()
                     if task.backward:
@@ -202,6 +222,9 @@ class Engine:
                     self._sum(task)
                 else:
                     run.do(task)
+                if self.timeline is not None and task.kind != "free":
+                    name = task.kind if task.kind != "run" else _PHASES[task.backward]
+                    self.timeline.append((name, begin, time.perf_counter() - begin))
         return loss
 
     def _agree(self, outcome: Outcome, epoch: int) -> float:

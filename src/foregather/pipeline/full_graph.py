@@ -7,7 +7,7 @@ Weights after an epoch depend on chunks, order, seed and mode, not on the number
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from foregather.pipeline.partition.chunks import Method
 from foregather.pipeline.passes.loss import Loss
 from foregather.pipeline.passes.segments import as_layers, cut_layers, shared_layers
 from foregather.pipeline.planning.volume import schedule_bytes
-from foregather.pipeline.setup import make_link, make_stage, shared_chunks
+from foregather.pipeline.setup import check_same_count, make_link, make_stage, shared_chunks
 from foregather.pipeline.split.layers import SplitLayer
 from foregather.pipeline.split.split import layers_of
 from foregather.pipeline.staleness import Ladder, Reading
@@ -56,9 +56,11 @@ class EpochReport:
         epoch: its number, from 0.
         loss: mean over training nodes, before the step.
         seconds: wall time on this rank.
-        ran: "exact", "fast", or "swept" (fast after a sweep).
+        ran: "exact", "fast", "swept" (fast after a sweep) or "sampled" (some boundary rows).
         sent: bytes this rank sent, by purpose.
         reading: the meter's reading, if the epoch was measured.
+        waited: seconds this rank spent on messages, by purpose: handing them over, and waiting for
+            those that others send or take.
     """
 
     epoch: int
@@ -67,6 +69,7 @@ class EpochReport:
     ran: str
     sent: dict[str, int]
     reading: Reading | None = None
+    waited: dict[str, float] = field(default_factory=dict)
 
 
 def _with_abreast(runtime: Runtime, others: dict[str, Any]) -> Runtime:
@@ -157,10 +160,11 @@ class FullGraph:
         self.mode: Mode = mode
         self.meter = meter or Meter(every=10 if mode == "bounded" else 0)
         graph = load_if_fits(graph)
+        self.link = make_link(runtime)
+        check_same_count(self.link, chunks)
         self.layers = as_layers(layers_of(layers, graph, chunks))
         self._names = UserWeights(self.layers)
         check_batch_norm(self.layers, mode, chunks)
-        self.link = make_link(runtime)
         cut_layers(self.layers, self.link.stages)  # raises before the work of cutting chunks
         together = runtime.abreast or self.link.ways
         self.chunks = shared_chunks(graph, chunks, partition, seed, together, self.link)
@@ -198,6 +202,7 @@ class FullGraph:
             RankError: another rank stopped, or was silent for longer than the timeout.
         """
         begin, before = time.perf_counter(), self.link.ledger.snapshot()
+        waited = dict(self.link.waited)
         for layer in self.layers:
             layer.train()
         self.engine.clear()
@@ -212,14 +217,16 @@ class FullGraph:
         after = self.link.ledger.snapshot()
         sent = {purpose: after[purpose] - before[purpose] for purpose in after}
         seconds = time.perf_counter() - begin
-        self.reports.append(EpochReport(self.epoch, loss, seconds, ran, sent, reading))
+        waited = {purpose: spent - waited[purpose] for purpose, spent in self.link.waited.items()}
+        self.reports.append(EpochReport(self.epoch, loss, seconds, ran, sent, reading, waited))
         self.epoch += 1
         return self.reports[-1]
 
     def _gradients(self) -> tuple[str, float, Reading | None]:
         engine, epoch = self.engine, self.epoch
         if self.mode == "exact" or (self.link.ways > 1 and self.chunks.ticks == 1):
-            return "exact", engine.exact(epoch), None
+            every = self.engine.stage.runtime.boundary_rate == 1
+            return "exact" if every else "sampled", engine.exact(epoch), None
         due = self.meter.due(epoch)
         ran = self._ladder.name if self.mode == "bounded" else "fast"
         if ran == "exact" and not due:
@@ -301,15 +308,20 @@ class FullGraph:
 
     # ---- predicted bytes, and state ----------------------------------------------------------
 
-    def volume(self, sweeps: int = 0) -> dict[str, int]:
+    def volume(self, sweeps: int = 0, epoch: int | None = None) -> dict[str, int]:
         """Returns the bytes that all ranks send in an epoch, by its schedule, as the ledger counts.
 
         `rows` cross between stages, `exchange` between ways, `weights` are sums of gradients.
+
+        Args:
+            sweeps: forward passes without gradients before it.
+            epoch: its number, which matters for a boundary rate below 1; None: the next one.
         """
+        number = self.epoch if epoch is None else epoch
         exact = self.mode == "exact" or (self.link.ways > 1 and self.chunks.ticks == 1)
         how = self.engine.exact_how if exact else "chunkwise"
-        schedule = self.engine.schedule(how, self.epoch)
-        return schedule_bytes(schedule, self.engine.sizes(), sweeps)
+        schedule = self.engine.schedule(how, number)
+        return schedule_bytes(schedule, self.engine.sizes(number), sweeps)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns epoch, weights and optimiser state of all stages; all ranks must call it."""

@@ -67,7 +67,9 @@ class Meter:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """Options of memory, time and messages; only `boundary` and `abreast` change results.
+    """Options of memory, time and messages.
+
+    Only `boundary`, `boundary_rate` and `abreast` change results.
 
     Attributes:
         recompute: "none" keeps what the backward pass needs; "dense" recomputes dense parts and
@@ -81,6 +83,11 @@ class Runtime:
         scratch: the folder of that file, on a disk; None means that of temporary files.
         boundary: "bfloat16" halves the bytes between stages, with rounding; None sends rows as
             they are. One stage sends none.
+        boundary_rate: p, the share of boundary rows that the ways of graph-parallel training
+            exchange: each crosses with probability p, drawn anew each epoch, and counts 1 / p
+            times, so that sums over in-neighbours are right on average. 1 exchanges all, and is
+            exact. Less needs mode "fast", one stage, as many chunks as ways, and layers that read
+            in-neighbours by `near.aggregate` alone.
         initial_again: rerun the dense layers that give a skip tensor on each stage instead of
             sending it; the gradients of their weights are then summed over stages. For layers that
             have such a tensor (GCNII), on more than one stage.
@@ -100,6 +107,7 @@ class Runtime:
     memory: str | int | None = None
     scratch: str | PathLike[str] | None = None
     boundary: Literal["bfloat16"] | None = None
+    boundary_rate: float = 1.0
     initial_again: bool = False
     cuts: Sequence[int] | None = None
     timeout: float = 300.0
@@ -130,15 +138,26 @@ class Runtime:
             parse_size(self.memory)
         if self.boundary not in (None, "bfloat16"):
             raise InputError(f"boundary is {self.boundary!r}, expected None or 'bfloat16'")
+        if not 0 < self.boundary_rate <= 1:
+            raise InputError(
+                f"boundary_rate is {self.boundary_rate}, expected a share above 0 and at most 1; "
+                "1 exchanges all boundary rows"
+            )
         if not self.timeout > 0:
             raise InputError(f"timeout is {self.timeout}, expected a number of seconds above 0")
 
     def check_mode(self, mode: Mode) -> None:
-        """Refuses what only exact epochs can do.
+        """Refuses what only exact epochs can do, and what they cannot.
 
         Raises:
-            InputError: a budget, or recomputation in segments or from a file, in another mode.
+            InputError: a budget, or recomputation in segments or from a file, in another mode; or
+                boundary rows that are left out in a mode that promises otherwise.
         """
+        if self.boundary_rate < 1 and mode != "fast":
+            raise InputError(
+                f"boundary_rate is {self.boundary_rate:g} with mode {mode!r}, which leaves no row "
+                "out; choose mode 'fast', or set boundary_rate to 1"
+            )
         if mode == "exact" or (self.memory is None and self.recompute not in ("segments", "disk")):
             return
         asked = f"recompute is {self.recompute!r}" if self.memory is None else "memory is given"

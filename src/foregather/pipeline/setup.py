@@ -21,11 +21,11 @@ from foregather.pipeline.passes.link import Link
 from foregather.pipeline.passes.loss import Loss, default_loss
 from foregather.pipeline.passes.segments import check_cuts, cut_layers, stage_program
 from foregather.pipeline.passes.stage import FeatureTable, Stage, Targets
-from foregather.pipeline.passes.tensor_parallel import whole_topology
+from foregather.pipeline.passes.tensor_parallel import only_sums, whole_topology
 from foregather.pipeline.split.layers import SplitLayer
 from foregather.units import format_number
 
-__all__ = ["make_link", "make_stage", "shared_chunks"]
+__all__ = ["check_same_count", "make_link", "make_stage", "shared_chunks"]
 
 
 def make_link(runtime: Runtime) -> Link:
@@ -58,14 +58,13 @@ def _alone(runtime: Runtime) -> Link:
     return Link(0, 1, runtime.timeout, None)
 
 
-def shared_chunks(
-    graph: Graph, count: int, partition: Any, seed: int, abreast: int, link: Link
-) -> Chunks:
-    """Returns the chunks, which the first rank cuts and passes down the chain to all ranks.
+def check_same_count(link: Link, count: int) -> None:
+    """Checks that all ranks have the same number of chunks, before anything depends on it.
+
+    A rank with one chunk would not split its model, and be told of too few layers.
 
     Raises:
-        InputError: other chunks on other ranks, fewer ticks than stages, or a bad argument of
-            `make_chunks`.
+        InputError: on all ranks, if any of them differs.
     """
     least, most = link.agree(
         torch.tensor([count, count], dtype=torch.float64),
@@ -76,6 +75,16 @@ def shared_chunks(
             f"chunks is {least:.0f} on one rank and {most:.0f} on another, but should be the same; "
             "start the same script with the same arguments on all ranks"
         )
+
+
+def shared_chunks(
+    graph: Graph, count: int, partition: Any, seed: int, abreast: int, link: Link
+) -> Chunks:
+    """Returns the chunks, which the first rank cuts and passes down the chain to all ranks.
+
+    Raises:
+        InputError: fewer ticks than stages, or a bad argument of `make_chunks`.
+    """
     if abreast < 1 or abreast % link.ways:
         raise InputError(
             f"abreast is {abreast} chunks in {link.ways} ways, expected a multiple of the ways"
@@ -147,8 +156,9 @@ def make_stage(
     cuts = cut_layers(layers, link.stages)
     if runtime.cuts is not None:
         cuts = check_cuts(runtime.cuts, len(layers), link.stages)
-    same = (runtime.boundary, runtime.initial_again, runtime.split, split, seed, mode)
-    check_same(link, graph.num_nodes, graph.num_edges, widths, cuts, *same)
+    same = (runtime.boundary, runtime.boundary_rate, runtime.initial_again, runtime.split)
+    check_same(link, graph.num_nodes, graph.num_edges, widths, cuts, same, split, seed, mode)
+    _check_boundary_rate(runtime, link, chunks, layers, widths)
     for number in range(cuts[link.stage], cuts[link.stage + 1]):
         if isinstance(layer := layers[number], SplitLayer):
             layer.prepare(place, mine)
@@ -166,6 +176,30 @@ def make_stage(
         seed,
         whole_topology(place) if _columns(runtime, link, chunks) else None,
     )
+
+
+def _check_boundary_rate(
+    runtime: Runtime, link: Link, chunks: Chunks, layers: Sequence[GraphLayer], widths: Widths
+) -> None:
+    """Refuses to leave out boundary rows where sums would not be right on average.
+
+    Raises:
+        InputError: not graph-parallel, or layers that do more than sum over in-neighbours.
+    """
+    if runtime.boundary_rate == 1:
+        return
+    told = f"boundary_rate is {runtime.boundary_rate:g}"
+    if link.ways == 1 or chunks.ticks > 1 or runtime.split == "columns":
+        raise InputError(
+            f"{told} with {format_number(link.stages, 'stage')}, {format_number(link.ways, 'way')} "
+            f"and {format_number(len(chunks), 'chunk')}, split by {runtime.split}, expected "
+            "graph-parallel ranks: as many ways and chunks as ranks, split by nodes"
+        )
+    if not only_sums(layers, widths):
+        raise InputError(
+            f"{told}, but a layer reads rows of in-neighbours one by one, and rows that are left "
+            "out would count as zeros; set it to 1, or use layers that only call near.aggregate"
+        )
 
 
 def _columns(runtime: Runtime, link: Link, chunks: Chunks) -> bool:

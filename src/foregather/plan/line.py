@@ -20,12 +20,15 @@ class Line:
         rate: bytes per second.
         work: seconds per byte that sending takes from the rank's computing, and receiving as much.
         one_way: bytes per second while a rank only sends or only receives; None: the same.
+        cores: ranks that can compute at the same time, where all share one machine with fewer cores
+            than they would use; None: all of them.
     """
 
     latency: float = 50e-6
     rate: float = 1.25e9
     work: float = 0.0
     one_way: float | None = None
+    cores: int | None = None
 
     def __post_init__(self) -> None:
         if not (self.latency >= 0 and self.rate > 0 and self.work >= 0):
@@ -33,6 +36,8 @@ class Line:
                 f"a line of {self.rate} bytes per second, {self.latency} s and {self.work} s per "
                 "byte, expected a rate above 0, and a latency and work of 0 or more"
             )
+        if self.cores is not None and self.cores < 1:
+            raise InputError(f"cores is {self.cores}, expected at least 1, or None")
 
     @staticmethod
     def parse(text: str) -> "Line":

@@ -1,9 +1,10 @@
 """disk: samples from a topology that stays on disk, with the same bits as from memory.
 
-Which edges a sampler picks depends on keys and degrees alone. So a `DiskTopology` keeps a compact
-index of degrees in memory, draws the positions of all picks of a layer for all minibatches of a
-bulk, and then reads the blocks that hold them in one ordered pass, each compared with its checksum.
-It is an executor: it has state (a cache of blocks, an open file), `close()`, and works in `with`.
+Which edges a uniform `Neighbor` picks depends on keys and degrees alone. So a `DiskTopology` keeps
+a compact index of degrees in memory, draws the positions of all picks of a layer for all
+minibatches of a bulk, and then reads the blocks that hold them in one ordered pass, each compared
+with its checksum. Other samplers look at whole lists, which are read by plan too (`on_disk`). It is
+an executor: it has state (a cache, open files), `close()`, and works in `with`.
 """
 
 import dataclasses
@@ -28,11 +29,12 @@ from foregather.sampling.bulk import Bulk, to_samples
 from foregather.sampling.hot import best_rows, count_named
 from foregather.sampling.links.excluded import Entries, Excluded
 from foregather.sampling.neighbor import Neighbor
+from foregather.sampling.on_disk.list_topology import ListTopology, why_not_lists
 from foregather.sampling.sampler import Sampler
 from foregather.sampling.seeds import flatten
 from foregather.units import parse_size
 
-__all__ = ["DiskTopology", "reads_by_position"]
+__all__ = ["DiskTopology", "reads_by_position", "reads_from_disk"]
 
 Array = npt.NDArray[Any]
 Kernel = _core.DiskKernel32 | _core.DiskKernel64
@@ -96,26 +98,46 @@ class DiskTopology:
         depth = _measured_depth(measured, block) if depth is None else depth
         gap = (measured.break_even_bytes if measured else GAP) if gap is None else gap
         backend = self._first_backend(depth) if backend is None else backend
-        self._kernel: Kernel | None = _core.disk_kernel(
+        self._memory, self._size, self._hot = parse_size(memory), size, hot
+        self.backend, self.depth, self.block, self.gap = backend, depth, block, gap
+        self._lists: ListTopology | None = None  # while it has the memory instead of the kernel
+        self._closed = False
+        self._kernel: Kernel | None = None
+        self._make_kernel()
+
+    def _make_kernel(self) -> Kernel:
+        """The kernel of uniform picks, which has all of the memory then."""
+        if self._lists is not None:
+            self._lists.close()
+            self._lists = None
+        kernel = _core.disk_kernel(
             np.empty(0, self.graph.indices.dtype),
             str(self._path),
-            backend,
-            depth,
+            self.backend,
+            self.depth,
             self._name,
             self.graph.num_nodes,
             self.graph.num_edges,
             ALIGN,
-            size,
-            block,
-            gap,
-            parse_size(memory),
+            self._size,
+            self.block,
+            self.gap,
+            self._memory,
             array_sums(self.graph, "indices"),
-            int(100 * hot),
+            int(100 * self._hot),
         )
-        self.backend, self.depth, self.block, self.gap = backend, depth, block, gap
-        self._fill_index(self._kernel)
-        self._hot_room = self.shares()["hot"]  # 0 where counting would take too much of it
-        self._scanned = 0
+        self._fill_index(kernel)
+        self._kernel, self._scanned = kernel, 0
+        self._hot_room = int(kernel.shares()["hot"])  # 0 where counting would take too much of it
+        return kernel
+
+    def _make_lists(self) -> ListTopology:
+        """What reads whole lists, which has all of the memory then."""
+        if self._lists is None:
+            self._kernel = None
+            ways = (self.backend, self.depth, self.gap)
+            self._lists = ListTopology(self.graph, self._memory, ways, self._hot, self.block)
+        return self._lists
 
     def sample_bulk(
         self,
@@ -131,7 +153,8 @@ class DiskTopology:
         """Returns the same bulk as `sampler.sample_bulk(graph, seeds, ...)`, bit for bit.
 
         Args:
-            sampler: a uniform `Neighbor`, with or without replacement.
+            sampler: one that `reads_from_disk`: of a uniform `Neighbor` only the blocks with picks
+                are read, of the others whole neighbour lists.
             seeds: as in `Sampler.sample_bulk`, like the options below.
             seed: seed of the run.
             epoch: number of the epoch.
@@ -139,7 +162,7 @@ class DiskTopology:
             threads: threads to use, 0 for all; one more reads.
             exclude: edges that the minibatches leave out, by their two ends, before anything is
                 drawn. Their places are looked for first, in one more pass over the blocks of their
-                rows (a few if rows are longer than a block).
+                rows (a few if rows are longer than a block). Not for samplers by weight.
 
         Raises:
             InputError: the sampler needs its topology in memory, or a seed is not a node.
@@ -148,8 +171,12 @@ class DiskTopology:
             FormatError: a block that was read does not match its checksum, or the file names a
                 node that does not exist.
         """
-        rule = _uniform_rule(sampler)
-        kernel = self._open_kernel()
+        self._check_open()
+        if not reads_by_position(sampler):
+            keys = (seed, epoch, first_batch, threads)
+            return self._make_lists().sample_bulk(sampler, seeds, *keys, exclude)
+        assert isinstance(sampler, Neighbor)
+        rule, kernel = sampler, self._kernel or self._make_kernel()
         flat, ptr = flatten(seeds)
         entries: Entries | None = None
         if exclude is not None:
@@ -189,17 +216,29 @@ class DiskTopology:
         bytes read, planned_requests and planned_bytes, and seconds by phase; "read" overlaps with
         the others, "wait" is the part of it that was not overlapped. Of the hits, hot_hits came
         from lists that are held whole: hot_rows of them, hot_held bytes, read once as hot_bytes; to
-        choose them, hot_scanned bytes of the file were looked at once.
+        choose them, hot_scanned bytes of the file were looked at once. Where whole lists are read,
+        picks are the entries looked at and passes the calls; a change from one kind to the other
+        begins anew.
         """
-        return {**self._open_kernel().counters(), "hot_scanned": self._scanned}
+        self._check_open()
+        if self._lists is not None:
+            return self._lists.counters()
+        kernel = self._kernel or self._make_kernel()
+        return {**kernel.counters(), "hot_scanned": self._scanned}
 
     def shares(self) -> dict[str, int]:
         """How the budget is divided, in bytes; "least" is the smallest budget that works."""
-        return dict(self._open_kernel().shares())
+        self._check_open()
+        if self._lists is not None:
+            return self._lists.shares()
+        return dict((self._kernel or self._make_kernel()).shares())
 
     def close(self) -> None:
         """Closes the file and frees the memory; closing twice is allowed."""
-        self._kernel = None
+        self._kernel, self._closed = None, True
+        if self._lists is not None:
+            self._lists.close()
+            self._lists = None
 
     def __enter__(self) -> "DiskTopology":
         return self
@@ -207,10 +246,9 @@ class DiskTopology:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _open_kernel(self) -> Kernel:
-        if self._kernel is None:
+    def _check_open(self) -> None:
+        if self._closed:
             raise InputError("this DiskTopology is closed; open another one")
-        return self._kernel
 
     def _inspect(self) -> tuple[int, tuple[int, ...]]:
         """Checks the file's header against the graph; returns its size and identity."""
@@ -288,27 +326,24 @@ def _measured_depth(measured: Calibration | None, block: int) -> int:
 
 
 def reads_by_position(sampler: Sampler) -> bool:
-    """Whether a sampler's picks depend on keys and degrees alone, so that it can run from disk."""
-    try:
-        _uniform_rule(sampler)
-    except InputError:
-        return False
-    return True
+    """Whether a sampler's picks depend on keys and degrees alone, so only what is picked is read.
 
-
-def _uniform_rule(sampler: Sampler) -> Neighbor:
-    """Returns the sampler if its picks depend on keys and degrees alone; refuses others."""
+    Such a sampler is a `Neighbor` without weights.
+    """
     if type(sampler) is not Neighbor:
-        raise InputError(
-            f"{type(sampler).__name__} looks at whole neighbour lists, which a topology on disk "
-            "does not offer; open the graph in memory or mapped and pass it to the sampler"
-        )
-    for option in dataclasses.fields(sampler):
-        if option.init and option.name not in UNIFORM:
-            value = getattr(sampler, option.name)
-            if value is not option.default and value != option.default:
-                raise InputError(
-                    f"Neighbor has {option.name}={value!r}, but only uniform picks can be read "
-                    "from a topology on disk; open the graph in memory or mapped"
-                )
-    return sampler
+        return False
+    return all(
+        getattr(sampler, option.name) is None or getattr(sampler, option.name) == option.default
+        for option in dataclasses.fields(sampler)
+        if option.init and option.name not in UNIFORM
+    )
+
+
+def reads_from_disk(sampler: Sampler, leaves_out: bool = False) -> bool:
+    """Whether a sampler can sample a topology on disk.
+
+    Args:
+        sampler: any sampler.
+        leaves_out: whether its minibatches leave out edges.
+    """
+    return reads_by_position(sampler) or why_not_lists(sampler, leaves_out) is None

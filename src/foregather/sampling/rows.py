@@ -19,7 +19,7 @@ from foregather.graph.graph import Graph
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Columns", "Picks", "Rows", "as_weights"]
+__all__ = ["Columns", "GivenRows", "Picks", "Rows", "as_weights"]
 
 Array = npt.NDArray[Any]
 Int = npt.NDArray[np.int64]
@@ -282,6 +282,30 @@ class Rows:
         )
         entry = np.flatnonzero(match >= 0)
         return entry, match[entry]
+
+
+@dataclass(frozen=True, eq=False)
+class GivenRows(Rows):
+    """P with given values instead of values looked up in a graph.
+
+    Attributes:
+        given: float64 value of each entry, or None for 1 / (entries of its row).
+    """
+
+    given: npt.NDArray[np.float64] | None = None
+
+    @property
+    def edge_weight(self) -> npt.NDArray[np.float64] | None:
+        """Weight of each entry's edge."""
+        return self.given
+
+    @cached_property
+    def values(self) -> npt.NDArray[np.float64]:
+        """Value of each entry."""
+        if self.given is not None:
+            return self.given
+        degree = np.diff(self.ptr)
+        return np.repeat(1.0 / np.maximum(degree, 1), degree)
 
 
 def pointer(counts: Array) -> Int:

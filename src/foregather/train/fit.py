@@ -18,6 +18,7 @@ from foregather.nn.accelerated import Accelerated
 from foregather.observe.progress import Progress, peak_memory
 from foregather.observe.trace import span
 from foregather.train.metrics import Accumulator, Metric, forward, has_labels
+from foregather.train.metrics.reads import PHASE
 from foregather.train.rank_agreement import Together
 from foregather.train.tasks.goal import Goal
 from foregather.train.trainers.trainer import Record, run_epochs
@@ -47,7 +48,8 @@ def fit(
         after_epoch: called with the record of each epoch, which it may extend.
 
     Returns:
-        `training.history`: loss, metric, seconds, seconds waited for batches, reads, peak memory.
+        `training.history`: loss, metric, seconds, seconds waited for batches, reads, peak memory;
+        over ranks also `phases`, seconds of the threads that sample and fetch, by phase.
         `beside` counts what was read or sent for anything but the epoch's own batches: the trial
         step and validation. `scored` says how `valid` was computed.
 
@@ -244,13 +246,19 @@ def _agree_plain(training: Training) -> str | None:
 
 
 def _summed(together: Together, counted: Record, moved: Record) -> Record:
-    """An epoch over all ranks: seeds and bytes summed; the slowest and the largest rank."""
+    """An epoch over all ranks: seeds and bytes summed; the slowest and the largest rank.
+
+    `phases` is the mean over ranks of the seconds of threads that sample and fetch.
+    """
     parts = together.gather({**counted, **moved, "peak_memory": peak_memory()}, "summing an epoch")
     total = {name: sum(part[name] for part in parts) for name in parts[0]}
     record: Record = {"loss": total["loss"] / max(1, total["seen"])}
     record["seconds"] = max(part["seconds"] for part in parts)
     record["waited"] = total["waited"] / len(parts)
-    record |= {name: total[name] for name in moved}
+    record |= {name: total[name] for name in moved if not name.startswith(PHASE)}
+    spent = {name.removeprefix(PHASE): total[name] for name in moved if name.startswith(PHASE)}
+    if any(spent.values()):
+        record["phases"] = {name: ns / 1e9 / len(parts) for name, ns in spent.items() if ns}
     record["peak_memory"] = max(part["peak_memory"] for part in parts)
     return record
 

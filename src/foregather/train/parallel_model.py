@@ -36,9 +36,18 @@ def model_facts(model: nn.Module) -> dict[str, str]:
 
 
 def spread(
-    model: nn.Module, weights: Literal["replicated", "sharded"], together: Together
+    model: nn.Module,
+    weights: Literal["replicated", "sharded"],
+    together: Together,
+    partly: bool = False,
 ) -> nn.Module | None:
     """Prepares a model for training over ranks; a collective call.
+
+    Args:
+        model: the model, equal on all ranks.
+        weights: complete on each rank, or a part on each.
+        together: the ranks.
+        partly: a batch may leave weights without a gradient: those of a relation that it has not.
 
     Returns:
         What is called in training instead of the model; None if that is the model itself.
@@ -49,7 +58,7 @@ def spread(
         if weights == "replicated":
             from torch.nn.parallel import DistributedDataParallel
 
-            return DistributedDataParallel(model)
+            return DistributedDataParallel(model, find_unused_parameters=partly)
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
 

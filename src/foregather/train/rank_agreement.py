@@ -99,7 +99,7 @@ class Together:
             lost = isinstance(error, RankError) or is_link_error(error)
             if self.grid is None or not lost or isinstance(error, SaidElsewhereError):
                 raise
-            raise self.grid.watch.verdict(name) from error
+            raise self.grid.watch.verdict(name, error) from error
 
     def agree(self, facts: Mapping[str, str]) -> None:
         """Checks that all ranks have the same facts.

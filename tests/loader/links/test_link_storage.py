@@ -38,6 +38,45 @@ def test_batches_do_not_depend_on_storage(folder, storage, links, out):
     made.close()
 
 
+@pytest.mark.parametrize("storage", ["features", "memory", "auto"])
+@pytest.mark.parametrize("out", [False, True])
+def test_disjoint_trees_do_not_depend_on_storage(folder, storage, out):
+    pairs = np.random.default_rng(3).integers(0, 900, (2, 200))
+    options = {"links": pairs, "exclude_seed_edges": out, "disjoint": True}
+    wanted = list(loader(folder, **options))
+    made = loader(folder, memory="60MB", storage=storage, **options)
+    found = list(made)
+    assert len(found) == len(wanted) > 2
+    assert all(same_links(one, other) for one, other in zip(wanted, found, strict=True))
+    ids = wanted[0].n_id
+    assert len(ids.unique()) < len(ids)  # trees share nodes
+    if storage == "features":
+        distinct = sum(len(batch.n_id.unique()) for batch in wanted)
+        assert made.planned()[0].rows == distinct  # each row once a batch
+        plan = made.plan(epoch=0)
+        assert plan.reads is not None and plan.reads.rows == distinct
+    made.close()
+
+
+def test_the_least_budget_of_disjoint_trees_is_enough(folder):
+    pairs = np.random.default_rng(3).integers(0, 900, (2, 200))
+    options = {"links": pairs, "disjoint": True, "storage": "features", "negatives": None}
+    with pytest.raises(BudgetError) as refused:
+        loader(folder, memory="200KB", **options)
+    links = loader(folder, links=pairs, negatives=None)._task.nbytes
+    made = loader(folder, memory=refused.value.least + links, **options)
+    wanted = loader(folder, **{**options, "storage": "auto"})
+    assert all(same_links(one, other) for one, other in zip(wanted, made, strict=True))
+    made.close()
+
+
+@pytest.mark.parametrize("storage", ["topology", "disk"])
+def test_disjoint_trees_need_neighbour_lists_in_memory(folder, storage):
+    pairs = np.zeros((2, 10), np.int64)
+    with pytest.raises(InputError, match="disjoint trees are drawn one by one.*storage='features'"):
+        loader(folder, links=pairs, memory="60MB", storage=storage, disjoint=True)
+
+
 def test_links_and_negatives_are_part_of_the_budget(folder):
     pairs = np.zeros((2, 200_000), np.int64)
     with pytest.raises(BudgetError, match="the links and what negatives are drawn from take 3"):

@@ -124,3 +124,18 @@ def test_options_that_do_not_exist(folder, tmp_path):
     settings = replace(settings, model=replace(settings.model, options={"heads": 3}))
     with pytest.raises(InputError, match="gat cannot be made with"):
         train(settings, quiet)
+
+
+def test_replayed_epochs(folder, tmp_path):
+    """Epochs that repeat one train to the same weights from packed rows as from memory."""
+    budget, told = MemorySettings("60MB", storage="features", bulk="1"), []
+    for name, memory, say in (("r", MemorySettings(), quiet), ("d", budget, told.append)):
+        made = replace(named(folder, tmp_path / name), memory=memory)
+        sampler = replace(made.sampler, replay=3)
+        train(replace(made, sampler=sampler, train=replace(made.train, epochs=4)), say)
+    once = named(folder, tmp_path / "o")
+    train(replace(once, train=replace(once.train, epochs=4)), quiet)
+    ours, theirs, fresh = (load_file(tmp_path / name / "model.safetensors") for name in "rdo")
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    assert not all(torch.equal(ours[name], fresh[name]) for name in ours)
+    assert any("3 epochs use the samples of the first" in str(text) for text in told)

@@ -280,7 +280,7 @@ def test_a_report_shows_what_there_is(graph, tmp_path, capsys):
     facts = json.loads(capsys.readouterr().out)
     assert facts["note"] == ""
     page = (tmp_path / "r" / "report.html").read_text()
-    assert "<th>ran</th>" in page and "valid (exact)" in page and "Staleness" in page
+    assert "<th>ran</th>" in page and "valid (exact)" in page and "Staleness by layer" in page
     for absent in (
         "sampled",
         "waiting for batches",
@@ -290,7 +290,7 @@ def test_a_report_shows_what_there_is(graph, tmp_path, capsys):
     ):
         assert absent not in page.split("<summary>Settings")[0], absent
     assert {path.stem for path in (tmp_path / "r" / "plots").iterdir()} == {
-        "loss", "scores", "classes", "stages", "staleness",
+        "loss", "scores", "classes", "stages", "staleness", "layers",
     }  # fmt: skip
 
 

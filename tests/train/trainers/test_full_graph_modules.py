@@ -1,14 +1,17 @@
 """Runs of any module on the full graph: trained, killed, resumed and inferred."""
 
 import json
+import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from safetensors.torch import load_file
 
 from foregather.cli.main import main
-from foregather.errors import InputError
+from foregather.errors import InputError, StorageError
 from foregather.graph.synthetic import synthesize
+from foregather.pipeline import FullGraph
 from foregather.train.runs.run import Run
 from foregather.train.runs.run_folder import load_model
 from foregather.train.runs.run_loop import conduct
@@ -87,3 +90,46 @@ def test_a_module_that_cannot_be_cut_is_refused(graph, tmp_path):
     one = FullGraphSettings("exact", 1)
     facts = train(settings_of(graph, tmp_path / "b", one, model=model), say=lambda text: None)
     assert facts["loss"] > 0
+
+
+MINE = ModelSettings("tests.train.trainers.own_model:Mine", hidden=8, layers=2)
+
+
+def test_a_disk_that_fills_up_stops_with_a_checkpoint(graph, tmp_path, monkeypatch):
+    settings = {"model": MINE, "full": replace(MODES["exact"], recompute="disk")}
+    train(settings_of(graph, tmp_path / "a", **settings), say=lambda text: None)
+    true, written = FullGraph.train_epoch, []
+
+    def full(*given):
+        raise OSError(28, "No space left on device")
+
+    def train_epoch(run):
+        written.append(run.engine.whole.scratch.written)
+        if run.epoch < 3:
+            return true(run)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "pwrite", full)
+            return true(run)
+
+    with monkeypatch.context() as patch, pytest.raises(StorageError) as caught:
+        patch.setattr(FullGraph, "train_epoch", train_epoch)
+        train(settings_of(graph, tmp_path / "b", **settings), say=lambda text: None)
+    assert "No space left" in str(caught.value) and "\n" not in str(caught.value)
+    assert "a checkpoint was written; continue with: foregather train --resume" in str(caught.value)
+    assert written[-1] > 0
+    with Run.resume(tmp_path / "b", None, lambda text: None, trust_code=True) as run:
+        assert run.trainer.epochs_done() == 3
+        conduct(run)
+    assert_same(tmp_path / "a", tmp_path / "b")
+
+
+@pytest.mark.parametrize("recompute", ["segments", "disk"])
+def test_a_module_is_killed_and_goes_on_whatever_it_keeps(graph, tmp_path, monkeypatch, recompute):
+    settings = {"model": MINE, "full": replace(MODES["exact"], recompute=recompute)}
+    train(settings_of(graph, tmp_path / "a", **settings), say=lambda text: None)
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        kill_in(patch, 2)
+        train(settings_of(graph, tmp_path / "b", **settings), say=lambda text: None)
+    with Run.resume(tmp_path / "b", None, lambda text: None, trust_code=True) as run:
+        conduct(run)
+    assert_same(tmp_path / "a", tmp_path / "b")

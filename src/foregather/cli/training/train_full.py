@@ -76,6 +76,9 @@ class TrainFull:
     """What is recomputed in the backward pass, if --chunks is given."""
     boundary: Literal["bfloat16"] | None = None
     """Halve the bytes between stages, with rounding."""
+    boundary_rate: float = 1.0
+    """Share of boundary rows that graph-parallel ways exchange (mode fast, as many chunks as ways,
+    or chosen by the planner): fewer bytes, sums that are right on average."""
     initial_again: bool = False
     """Run the first layer of GCNII again on each stage instead of sending its rows."""
     epochs: int = 100
@@ -155,6 +158,7 @@ class TrainFull:
             memory=self.memory or "none",
             recompute=self.recompute,
             boundary=self.boundary or "none",
+            boundary_rate=self.boundary_rate,
             initial_again=self.initial_again,
             validate=self.validate,
             timeline="" if self.timeline is None else str(self.timeline),
@@ -297,6 +301,7 @@ def full_default(arguments: list[str]) -> TrainFull | None:
         memory=None if memory == "none" else memory,
         recompute=full.recompute,
         boundary=None if full.boundary == "none" else full.boundary,
+        boundary_rate=full.boundary_rate,
         initial_again=full.initial_again,
         epochs=settings.train.epochs,
         rate=settings.optimizer.lr,

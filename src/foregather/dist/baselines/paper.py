@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from foregather import _core
 from foregather.dist.sampling.column_sums import add_by_column
-from foregather.dist.sampling.layers import Frontier, GivenRows, compact, rows_of, run
+from foregather.dist.sampling.layers import Frontier, compact, rows_of, run
 from foregather.dist.sampling.partition import Partition
 from foregather.dist.sampling.row_requests import Entries
 from foregather.dist.transport.message_pack import pack, unpack
@@ -26,7 +26,7 @@ from foregather.sampling.bulk import Bulk
 from foregather.sampling.layerwise import Ladies
 from foregather.sampling.matrix import LayerGraph, MatrixSampler, checked_picks, keeps_verbs
 from foregather.sampling.neighbor import Neighbor
-from foregather.sampling.rows import Columns, pointer
+from foregather.sampling.rows import Columns, GivenRows, pointer
 from foregather.sampling.sampler import Sampler
 from foregather.sampling.seeds import Position
 
@@ -123,12 +123,18 @@ class Paper:
         return Bulk(own, seed, epoch, batches[0] if batches else 0)
 
     def _layer(self, sampler: Sampler, front: Frontier) -> LayerGraph:
-        partial = self._multiply(front)
-        if not front.nodes:  # a grid row without minibatches only sends rows to others
-            return compact(front, _nothing(front), self.threads)
+        phase = self.channel.clock.phase
+        with phase("probability"):
+            partial = self._multiply(front)
+            if not front.nodes:  # a grid row without minibatches only sends rows to others
+                return compact(front, _nothing(front), self.threads)
+            if isinstance(sampler, Neighbor):
+                p = self._reduce(front, partial)
         if isinstance(sampler, Neighbor):
-            p = self._reduce(front, partial)
-            return sampler.extract(p, checked_picks(p, sampler.sample(p)))
+            with phase("picks"):
+                picks = sampler.sample(p)
+            with phase("extraction"):
+                return sampler.extract(p, checked_picks(p, picks))
         assert isinstance(sampler, Ladies)
         return self._ladies(sampler, front, *partial)
 
@@ -146,14 +152,34 @@ class Paper:
         columns = np.concatenate([front.rows[:0], *(entries[2] for entries in got)])
         weight = np.concatenate([np.empty(0, np.float32), *(entries[3] for entries in got)])
         own = np.flatnonzero((place >= low) & (place < high))
-        which = place[own] - low
-        lengths = np.diff(ptr)[which]
-        out = pointer(lengths)
-        offset = np.arange(out[-1]) - np.repeat(out[:-1], lengths)
-        entry = np.repeat(ptr[:-1][which], lengths) + offset
-        edge = np.repeat(begin[which], lengths) + offset
-        heavy = weight[entry] if self.partition.edge_weight is not None else None
-        return own, Entries(out, columns[entry], edge, heavy)
+        heavy = weight if self.partition.edge_weight is not None else None
+        return own, self._take(ptr, begin, columns, heavy, place[own] - low)
+
+    def _take(
+        self,
+        ptr: Int,
+        begin: Int,
+        columns: Array,
+        weight: npt.NDArray[np.float32] | None,
+        which: Int,
+    ) -> Entries:
+        """Copies rows, in any order and as often as asked for, to rows one after the other.
+
+        Args:
+            ptr: where the entries of each given row begin.
+            begin: position of its first edge in the whole graph.
+            columns: the entries.
+            weight: their weights, if they have any.
+            which: the rows to take.
+        """
+        rows = which.astype(columns.dtype)
+        out = np.empty(len(rows) + 1, np.int64)
+        _core.count_rows(ptr, rows, out)
+        taken, entry = np.empty(out[-1], columns.dtype), np.empty(out[-1], np.int64)
+        _core.extract_rows(ptr, columns, rows, out, taken, entry, self.threads)
+        heavy = None if weight is None else weight[entry]
+        entry += np.repeat((begin - ptr[:-1])[which], np.diff(out))
+        return Entries(out, taken, entry, heavy)
 
     def _stage(self, needed: Array, q: int) -> tuple[Int, Int, Array, Array]:
         """Fetches lengths, starts, columns and weights of rows of block q from its holder."""
@@ -198,19 +224,9 @@ class Paper:
         order = np.argsort(self.turn[block], kind="stable")
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
-        counts = np.concatenate([p[0] for p in got]).astype(np.int64)
-        source = pointer(counts)[:-1][rank]
-        lengths, begins = counts[rank], np.concatenate([p[1] for p in got])[rank]
-        ptr = pointer(lengths)
-        offset = np.arange(ptr[-1]) - np.repeat(ptr[:-1], lengths)
-        entry = np.repeat(source, lengths) + offset
-        heavy = np.concatenate([p[3] for p in got])
-        entries = Entries(
-            ptr,
-            np.concatenate([p[2] for p in got])[entry],
-            np.repeat(begins, lengths) + offset,
-            None if own.weight is None else heavy[entry],
-        )
+        ptr = pointer(np.concatenate([p[0] for p in got]).astype(np.int64))
+        begins, columns, heavy = (np.concatenate([p[part] for p in got]) for part in (1, 2, 3))
+        entries = self._take(ptr, begins, columns, None if own.weight is None else heavy, rank)
         return rows_of(self.partition, front, entries, self.threads)
 
     # ---- LADIES --------------------------------------------------------------------------------
@@ -221,11 +237,15 @@ class Paper:
         if own.weight is not None:
             values = own.weight.astype(np.float64)
         batch = np.repeat(np.searchsorted(front.batch_ptr, place, side="right") - 1, lengths)
-        columns = self._sum(front, batch, own.columns, values * values)
-        chooser = rows_of(self.partition, front, _nothing(front), self.threads)
-        chosen, tau = chooser.sample_columns(sampler.layer_sizes[front.layer], columns)
-        p = self._extract(front, place, own, values, batch, chosen)
-        return sampler.extract(p, checked_picks(p, sampler.pick(p, chosen, tau)))
+        phase = self.channel.clock.phase
+        with phase("probability"):
+            columns = self._sum(front, batch, own.columns, values * values)
+        with phase("picks"):
+            chooser = rows_of(self.partition, front, _nothing(front), self.threads)
+            chosen, tau = chooser.sample_columns(sampler.layer_sizes[front.layer], columns)
+        with phase("extraction"):
+            p = self._extract(front, place, own, values, batch, chosen)
+            return sampler.extract(p, checked_picks(p, sampler.pick(p, chosen, tau)))
 
     def _sum(
         self, front: Frontier, batch: Int, columns: Array, squares: npt.NDArray[np.float64]

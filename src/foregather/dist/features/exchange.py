@@ -221,16 +221,28 @@ class FeatureExchange:
         self.grid.watch.where = f"{name} of rank {self.grid.rank},"
         if reduce is not None:
             batches, ahead = reduce.wanted()
-        plan = self.planner.plan(batches, ahead)
-        self.fetcher.append(self.planner.complete(plan, self.fetcher.request(plan)))
-        if reduce is not None:
-            reduce.begin(plan)
+        phase = self.channel.clock.phase
+        with phase("plan"):
+            plan = self.planner.plan(batches, ahead)
+            self.fetcher.append(self.planner.complete(plan, self.fetcher.request(plan)))
+            if reduce is not None:
+                reduce.begin(plan)
         for number, batch in enumerate(batches):
+            yield self._step(number, batch, empty, reduce)
+        with phase("gather"):
+            self.fetcher.drain()
+
+    def _step(
+        self,
+        number: int,
+        batch: Any,
+        empty: "Callable[[int], torch.Tensor | None]",
+        reduce: Reduce | None,
+    ) -> Any:
+        with self.channel.clock.phase("gather"):
             if reduce is None:
-                yield self.fetcher.step(empty(len(getattr(batch, "node", batch))))
-            else:
-                yield reduce.reduced(number, self.fetcher.step(reduce.space(number)))
-        self.fetcher.drain()
+                return self.fetcher.step(empty(len(getattr(batch, "node", batch))))
+            return reduce.reduced(number, self.fetcher.step(reduce.space(number)))
 
     def _name(self, bulk: Iterable[Any]) -> str:
         if isinstance(bulk, Bulk):

@@ -1,4 +1,4 @@
-"""leaf_rows: adds up the rows of leaves as they arrive, for batches that only have the sums.
+"""leaf_rows: adds up the rows of leaves as they arrive, or repeats rows for disjoint trees.
 
 The rows of a minibatch are fetched into one matrix that the loop owns, and added up in the thread
 of the exchange, in the order of edges: the same bits as on one rank.
@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from foregather.loader.batches.assemble import Assembler
 from foregather.loader.batches.leaf_sums import Scratch, Summed
+from foregather.loader.batches.tree_rows import distinct_nodes
 from foregather.sampling.bulk import Bulk, Sample
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["LeafRows"]
+__all__ = ["LeafRows", "TreeRows"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,3 +49,21 @@ class LeafRows:
     def reduced(self, number: int, rows: "Tensor") -> Summed:
         """Rows of targets, and sums."""
         return self.assembler.summed(self.bulk[number], rows)
+
+
+class TreeRows(LeafRows):
+    """Fetches each row of a minibatch of trees once, and repeats it for the trees that have it."""
+
+    __slots__ = ()
+
+    def wanted(self) -> tuple[Sequence[Any], Sequence[Any]]:
+        """The distinct nodes of the minibatches."""
+        return [*map(distinct_nodes, self.bulk)], [*map(distinct_nodes, self.later)]
+
+    def space(self, number: int) -> "Tensor | None":
+        """Memory for the rows of a minibatch."""
+        return self.scratch.rows(len(distinct_nodes(self.bulk[number])))
+
+    def reduced(self, number: int, rows: "Tensor") -> Any:
+        """Rows of all nodes."""
+        return self.assembler.repeated(self.bulk[number], rows)

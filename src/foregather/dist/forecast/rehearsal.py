@@ -17,6 +17,7 @@ import numpy.typing as npt
 from foregather.dist.sampling.expand import layer_expander
 from foregather.dist.sampling.layers import run
 from foregather.dist.sampling.partition import Partition
+from foregather.dist.transport.phase_clock import PhaseClock
 from foregather.graph.graph import Graph
 from foregather.sampling.bulk import Bulk, Sample
 from foregather.sampling.matrix import MatrixSampler
@@ -85,7 +86,7 @@ def rehearse(
     """
     block: Any = blocks[place]
     wire = _OwnersHere(blocks, place)
-    channel: Any = SimpleNamespace(column=wire)
+    channel: Any = SimpleNamespace(column=wire, clock=PhaseClock())
     layer = layer_expander(channel, block, sampler, threads)
     nodes, positions = distinct_seeds(block, list(seeds))
     dtype = block.indices.dtype

@@ -25,8 +25,9 @@ from foregather.dist.transport.rank_grid import Channel, RankGrid
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.loader.rank_options import Mode
-from foregather.sampling.bulk import Bulk
-from foregather.sampling.fused import leaves_out_anywhere
+from foregather.observe.trace import span
+from foregather.sampling.bulk import Bulk, Sample
+from foregather.sampling.fused import check_trees, leaves_out_anywhere
 from foregather.sampling.identity import values_of
 from foregather.sampling.layerwise import FastGCN
 from foregather.sampling.links.excluded import Excluded
@@ -134,16 +135,22 @@ class DistSampler:
         step: int = 1,
         after: "Future[Bulk] | None" = None,
         exclude: Sequence[Excluded] | None = None,
+        rows: Sequence[Array] | None = None,
     ) -> "Future[Bulk]":
         """Like `sample_bulk`, in the background: `result()` of the returned object is the bulk.
 
         Bulks are sampled in the order of the calls, in separate process groups, so that the
         training step and its collectives continue meanwhile. If the bulk `after`, queued earlier,
-        fails, this one is not begun and fails in the same way.
+        fails, this one is not begun and fails in the same way. With `rows`, for a replicated graph,
+        minibatches are of disjoint trees: see `FusedSampler.sample_trees`.
         """
         batches = [first_batch + step * i for i in range(len(seeds))]
-        arguments = (list(seeds), batches, step, seed, epoch, exclude)
-        return submit_after(self.channel.thread, after, self._sample, *arguments)
+        keys = (seed, epoch, exclude)
+        if rows is not None:
+            trees = (list(seeds), list(rows), batches, *keys)
+            return submit_after(self.channel.thread, after, self._trees, *trees)
+        arguments = (list(seeds), batches, step, *keys)
+        return submit_after(self.channel.thread, after, self._timed, *arguments)
 
     def close(self) -> None:
         """Ends the background thread, unless the channel was passed in."""
@@ -171,6 +178,10 @@ class DistSampler:
                 "not provide; use topology='replicated', all neighbour lists on every rank"
             )
 
+    def _timed(self, *arguments: Any) -> Bulk:
+        with span("sample"), self.channel.clock.phase("frontier"):
+            return self._sample(*arguments)
+
     def _sample(
         self,
         seeds: list[Array],
@@ -182,7 +193,8 @@ class DistSampler:
     ) -> Bulk:
         topology: Any = self.topology
         if isinstance(topology, Graph):
-            return self._replicated(topology, seeds, batches, step, seed, epoch, exclude)
+            with self.channel.clock.phase("picks"):  # its kernels do all phases at once
+                return self._replicated(topology, seeds, batches, step, seed, epoch, exclude)
         self._check_excluding(seeds, exclude)
         numbers = f"{batches[0]} to {batches[-1]}" if batches else "none"
         where = f"epoch {epoch}, minibatches {numbers} of rank {self.grid.rank}"
@@ -240,9 +252,7 @@ class DistSampler:
             return self.sampler.sample_bulk(
                 graph, seeds, seed=seed, epoch=epoch, first_batch=first, threads=self.threads
             )
-        given: list[dict[str, Any]] = [{}] * len(seeds)
-        if exclude is not None:
-            given = [{"exclude": one} for one in exclude]
+        given = _each(exclude, len(seeds))
         made = [
             self.sampler.sample_bulk(
                 graph,
@@ -255,9 +265,35 @@ class DistSampler:
             )[0]
             for ids, batch, options in zip(seeds, batches, given, strict=True)
         ]
-        return Bulk(
-            [replace(s, batch=b) for s, b in zip(made, batches, strict=True)],
-            seed,
-            epoch,
-            batches[0] if batches else 0,
-        )
+        return _bulk_of(made, batches, seed, epoch)
+
+    def _trees(
+        self,
+        seeds: list[Array],
+        rows: list[Array],
+        batches: list[int],
+        seed: int,
+        epoch: int,
+        exclude: Sequence[Excluded] | None,
+    ) -> Bulk:
+        """Minibatches of disjoint trees, which have all neighbour lists here."""
+        rule, graph = check_trees(self.sampler), self.topology
+        if not isinstance(graph, Graph):
+            raise InputError("disjoint trees need topology='replicated', but it is partitioned")
+        how: dict[str, Any] = {"seed": seed, "epoch": epoch, "threads": self.threads}
+        made = [
+            rule.sample_trees(graph, [ids], [keys], **how, **options)[0]
+            for ids, keys, options in zip(seeds, rows, _each(exclude, len(seeds)), strict=True)
+        ]
+        return _bulk_of(made, batches, seed, epoch)
+
+
+def _each(exclude: Sequence[Excluded] | None, count: int) -> list[dict[str, Any]]:
+    """What each minibatch leaves out, as an argument."""
+    return [{}] * count if exclude is None else [{"exclude": one} for one in exclude]
+
+
+def _bulk_of(samples: Sequence[Sample], batches: Sequence[int], seed: int, epoch: int) -> Bulk:
+    """Minibatches with these numbers."""
+    numbered = [replace(s, batch=b) for s, b in zip(samples, batches, strict=True)]
+    return Bulk(numbered, seed, epoch, batches[0] if batches else 0)

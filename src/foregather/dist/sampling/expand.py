@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from foregather.dist.sampling.column_owners import ColumnOwners
-from foregather.dist.sampling.layers import Frontier, GivenRows, compact, rows_of
+from foregather.dist.sampling.layers import Frontier, compact, rows_of
 from foregather.dist.sampling.left_out import LeftOut, ask_sources
 from foregather.dist.sampling.partition import Partition
 from foregather.dist.sampling.pick_requests import picked_layer
@@ -25,7 +25,7 @@ from foregather.sampling.labor import Labor
 from foregather.sampling.layerwise import FastGCN
 from foregather.sampling.matrix import LayerGraph, MatrixSampler, checked_picks, keeps_verbs
 from foregather.sampling.neighbor import Neighbor
-from foregather.sampling.rows import pointer
+from foregather.sampling.rows import GivenRows, pointer
 
 __all__ = ["layer_expander"]
 
@@ -50,6 +50,7 @@ def layer_expander(
         columns: chooses columns for `FastGCN`.
         left: what the minibatches leave out; only for samplers that `leaves_out_anywhere`.
     """
+    phase = channel.clock.phase
 
     def rows(front: Frontier, **options: Any) -> Entries:
         asked = (front.rows, front.batch_ptr, front.keys)
@@ -58,24 +59,30 @@ def layer_expander(
     def node_wise(front: Frontier) -> LayerGraph:
         assert isinstance(sampler, Neighbor)
         fanout = sampler.num_neighbors[front.layer]
-        if left is not None:
-            made = _rows_without(channel, partition, front, sampler, left, threads)
+        with phase("picks"):
+            if left is not None:
+                made = _rows_without(channel, partition, front, sampler, left, threads)
+            else:
+                made = rows(front, fanout=fanout, replace=sampler.replace)
+        with phase("extraction"):
             return compact(front, made, threads)
-        return compact(front, rows(front, fanout=fanout, replace=sampler.replace), threads)
 
     def matrix(front: Frontier) -> LayerGraph:
-        entries = rows(front, weighted=True)
-        if not front.nodes:
-            return compact(front, entries, threads)
-        if left is not None:
-            entries = _kept(entries, left.keeps(front, entries))
-        p = rows_of(partition, front, entries, threads)
-        if columns is not None:
-            assert isinstance(sampler, FastGCN)
-            picks: Any = sampler.pick(p, *columns.chosen(front.layer))
-        else:
-            picks = sampler.sample(p)
-        return sampler.extract(p, checked_picks(p, picks))
+        with phase("probability"):
+            entries = rows(front, weighted=True)
+            if not front.nodes:
+                return compact(front, entries, threads)
+            if left is not None:
+                entries = _kept(entries, left.keeps(front, entries))
+            p = rows_of(partition, front, entries, threads)
+        with phase("picks"):
+            if columns is not None:
+                assert isinstance(sampler, FastGCN)
+                picks: Any = sampler.pick(p, *columns.chosen(front.layer))
+            else:
+                picks = sampler.sample(p)
+        with phase("extraction"):
+            return sampler.extract(p, checked_picks(p, picks))
 
     def by_owner(front: Frontier) -> LayerGraph:
         assert isinstance(sampler, (Neighbor, Labor))
@@ -83,7 +90,8 @@ def layer_expander(
             left is not None or sampler.num_neighbors[front.layer] < 0
         ):  # whole rows, once for all minibatches
             return matrix(front)
-        return picked_layer(channel, partition, front, PickRule(sampler, front.layer, threads))
+        with phase("picks"):
+            return picked_layer(channel, partition, front, PickRule(sampler, front.layer, threads))
 
     if isinstance(sampler, Neighbor) and sampler.weights is None and keeps_verbs(sampler):
         return node_wise

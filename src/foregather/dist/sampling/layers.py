@@ -18,10 +18,10 @@ from foregather.dist.sampling.row_requests import Entries
 from foregather.errors import InputError
 from foregather.sampling.bulk import Bulk
 from foregather.sampling.matrix import LayerGraph, MatrixSampler, assemble
-from foregather.sampling.rows import Rows, pointer
+from foregather.sampling.rows import GivenRows, pointer
 from foregather.sampling.seeds import Position
 
-__all__ = ["Frontier", "GivenRows", "compact", "layer_keys", "rows_of", "run"]
+__all__ = ["Frontier", "compact", "layer_keys", "rows_of", "run"]
 
 Array = npt.NDArray[Any]
 Int = npt.NDArray[np.int64]
@@ -108,30 +108,6 @@ class _Nobody(Frontier):
         super().__init__(layer, [], [], np.empty(0, np.uint64))
         self.__dict__["rows"] = none
         self.__dict__["batch_ptr"] = self.__dict__["node_ptr"] = np.zeros(1, np.int64)
-
-
-@dataclass(frozen=True, eq=False)
-class GivenRows(Rows):
-    """P with given values instead of values looked up in a graph.
-
-    Attributes:
-        given: float64 value of each entry, or None for 1 / (entries of its row).
-    """
-
-    given: npt.NDArray[np.float64] | None = None
-
-    @property
-    def edge_weight(self) -> npt.NDArray[np.float64] | None:
-        """Weight of each entry's edge."""
-        return self.given
-
-    @cached_property
-    def values(self) -> npt.NDArray[np.float64]:
-        """Value of each entry."""
-        if self.given is not None:
-            return self.given
-        degree = np.diff(self.ptr)
-        return np.repeat(1.0 / np.maximum(degree, 1), degree)
 
 
 class _NoGraph:

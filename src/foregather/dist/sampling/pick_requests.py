@@ -40,7 +40,8 @@ def picked_layer(
         columns[to], edge[to] = picked.columns, picked.edge
         if picked.value is not None:
             value[to] = picked.value
-    made = compact(front, Entries(ptr, columns, edge, None), rule.threads)
+    with channel.clock.phase("extraction"):
+        made = compact(front, Entries(ptr, columns, edge, None), rule.threads)
     if not isinstance(rule.sampler, Labor):
         return made
     row = np.repeat(np.arange(len(front.rows)), counts)

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather import _core
-from foregather.dist.sampling.layers import GivenRows
 from foregather.dist.sampling.partition import Partition
 from foregather.dist.transport.message_pack import pack, unpack
 from foregather.dist.transport.varint import Numbers
@@ -22,7 +21,7 @@ from foregather.errors import InputError
 from foregather.sampling.labor import Labor
 from foregather.sampling.matrix import checked_picks
 from foregather.sampling.neighbor import Neighbor
-from foregather.sampling.rows import pointer
+from foregather.sampling.rows import GivenRows, pointer
 from foregather.sampling.sampler import Sampler
 
 __all__ = ["PickRule", "Picked", "answer_picks", "pick_rows", "picks_by_row", "read_picks"]

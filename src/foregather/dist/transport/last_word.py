@@ -74,7 +74,7 @@ def name_failure(grid: "RankGrid", error: BaseException) -> RankError | None:
     if isinstance(error, RankError):
         return None
     if is_link_error(error):
-        return grid.watch.verdict(_NAME)
+        return grid.watch.verdict(_NAME, error)
     if isinstance(error, SystemExit | KeyboardInterrupt | GeneratorExit):
         grid.watch.leave(f"{type(error).__name__} {error}".rstrip())
     else:

@@ -92,7 +92,7 @@ class Watch:
         except ForegatherError:
             raise
         except RuntimeError as error:  # gloo: timed out, connection closed
-            raise self.verdict(name) from error
+            raise self.verdict(name, error) from error
 
     def enter(self, name: str) -> str:
         """Records that this rank entered another step; returns its full name."""
@@ -100,15 +100,16 @@ class Watch:
         self._step = f"{self.where} {name}".lstrip()
         return self._step
 
-    def verdict(self, name: str) -> RankError:
+    def verdict(self, name: str, error: BaseException | None = None) -> RankError:
         """What went wrong between ranks, as found by the first that noticed.
 
         Args:
             name: the step in which this rank noticed.
+            error: what torch raised; quoted if no rank explains it.
         """
         try:
             # A store whose process is stopped accepts bytes and never answers.
-            said = within(_LOOK + _ANSWER, lambda: self._agree(name), self._cut)
+            said = within(_LOOK + _ANSWER, lambda: self._agree(name, error), self._cut)
             self.linger([f"read/{r}" for r in range(self.size)])
         except RuntimeError:
             return self.store_lost(name)
@@ -147,11 +148,11 @@ class Watch:
     def _cut(self) -> None:
         cut_links(*self._place)
 
-    def _agree(self, name: str) -> str:
+    def _agree(self, name: str, error: BaseException | None) -> str:
         """Returns the verdict of the rank that found one first."""
         with self._deciding:
             if not self._said:
-                found = self._find(name)
+                found = self._find(name, error)
                 if found:
                     self.store.compare_set("verdict", "", found)
                 self._read()
@@ -162,7 +163,7 @@ class Watch:
         self.store.set(f"read/{self.rank}", "1")
         return self._said
 
-    def _find(self, name: str) -> str:
+    def _find(self, name: str, error: BaseException | None) -> str:
         """Finds a verdict of this rank, or nothing if there already is one."""
         if self.store.check(["verdict"]):
             return ""
@@ -195,7 +196,9 @@ class Watch:
                 f"{who} did not take part within {self.timeout:g} s, {at}; all ranks must make the "
                 "same calls, or raise the timeout"
             )
-        return f"a link between ranks failed, {at}; all ranks still answer"
+        who = ", ".join(f"rank {r} in {beat[2]!r}" for r, beat in enumerate(after))
+        quoted = "" if error is None else f"; torch says: {_first_line(error)}"
+        return f"a link between ranks failed, {at}; all ranks still answer: {who}{quoted}"
 
     def _look(self) -> list[Any]:
         keys = [f"beat/{r}" for r in range(self.size)]
@@ -272,3 +275,7 @@ class Watch:
 
 def _seen(beat: Any) -> str:
     return "(never seen)" if beat is None else f"(last seen in step {beat[1]}, {beat[2]!r})"
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:300]

@@ -18,7 +18,7 @@ from foregather.errors import InputError
 if TYPE_CHECKING:
     from foregather.dist.transport.rank_grid import RankGrid
 
-__all__ = ["DIMENSIONS", "check_mesh", "leave", "make_mesh"]
+__all__ = ["DIMENSIONS", "check_mesh", "join_all", "leave", "make_mesh"]
 
 #: What lies along each dimension of the mesh: the ranks of a grid column, and of a grid row.
 DIMENSIONS = ("column", "row")
@@ -46,6 +46,11 @@ def _join(grid: "RankGrid", groups: list[list[int]]) -> Any:
             group = dist.new_group(ranks, **options)
             joined = group if grid.rank in ranks else joined
     return joined
+
+
+def join_all(grid: "RankGrid") -> Any:
+    """Creates a group of all ranks; a collective call."""
+    return _join(grid, [list(range(grid.size))])
 
 
 def leave(mesh: DeviceMesh) -> None:

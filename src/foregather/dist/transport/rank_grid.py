@@ -24,7 +24,8 @@ from foregather.dist.transport.ledger import Entry, Ledger, Link
 from foregather.dist.transport.link_error import is_link_error
 from foregather.dist.transport.liveness import Watch
 from foregather.dist.transport.meet import attempt, environment, meet, start
-from foregather.dist.transport.mesh import check_mesh, leave, make_mesh
+from foregather.dist.transport.mesh import check_mesh, join_all, leave, make_mesh
+from foregather.dist.transport.phase_clock import PhaseClock
 from foregather.dist.transport.wire import Wire
 from foregather.errors import InputError, RankError
 
@@ -47,13 +48,14 @@ class Channel:
         column: links to the ranks of this rank's column.
         row: links to the ranks of this rank's row.
         ledger: what was sent.
+        clock: seconds of its thread by phase.
         thread: runs one task at a time.
         before_close: called before the thread ends, to finish what other ranks depend on.
         closed: it ended, and its groups were left.
     """
 
     def __init__(self, grid: "RankGrid") -> None:
-        self.ledger = Ledger(grid.rank)
+        self.ledger, self.clock = Ledger(grid.rank), PhaseClock()
         self.mesh = make_mesh(grid)
         self.column = self._wire(grid, "column")
         self.row = self._wire(grid, "row")
@@ -64,7 +66,7 @@ class Channel:
     def _wire(self, grid: "RankGrid", dimension: str) -> Wire:
         group = self.mesh.get_group(dimension)
         ranks = dist.get_process_group_ranks(group)
-        return Wire(group, ranks, grid.rank, grid.watch, self.ledger)
+        return Wire(group, ranks, grid.rank, grid.watch, self.ledger, self.clock)
 
     def close(self) -> None:
         """Waits for the current task, ends the thread and leaves the groups."""
@@ -109,6 +111,7 @@ class RankGrid:
         self._channels: list[Channel] = []
         self._mesh: DeviceMesh | None = None
         self._own_mesh = False
+        self._everyone: Any = None  # made when first needed
         last_word.hook()
         store = None if dist.is_initialized() else meet(timeout)
         try:
@@ -192,13 +195,15 @@ class RankGrid:
         except Exception as error:
             if isinstance(error, RankError) or not is_link_error(error):
                 raise
-            raise self.watch.verdict("a collective of the program") from error
+            raise self.watch.verdict("a collective of the program", error) from error
 
     def gather_ledger(self, ledger: Ledger) -> dict[Link, Entry]:
         """What all ranks sent, on every rank; a collective call."""
         everybody: list[Any] = [None] * self.size
+        if self._everyone is None:  # a group of its own: the default one is that of gradients
+            self._everyone = join_all(self)
         with self.watch.step("gathering the ledger"):
-            dist.all_gather_object(everybody, ledger.entries())
+            dist.all_gather_object(everybody, ledger.entries(), group=self._everyone)
         return {link: entry for part in everybody for link, entry in part.items()}
 
     def close(self, failed: bool = False) -> None:
@@ -220,6 +225,9 @@ class RankGrid:
         if self._mesh is not None and self._own_mesh:
             leave(self._mesh)
             self._mesh, self._own_mesh = None, False
+        if self._everyone is not None and dist.is_initialized():
+            dist.destroy_process_group(self._everyone)
+            self._everyone = None
         last_word.release(self, [])
         self.watch.close()
 

@@ -14,6 +14,7 @@ import torch.distributed as dist
 
 from foregather.dist.transport.ledger import Ledger
 from foregather.dist.transport.liveness import Watch
+from foregather.dist.transport.phase_clock import PhaseClock
 from foregather.errors import InputError
 
 __all__ = ["Bytes", "Wire", "as_bytes"]
@@ -39,16 +40,24 @@ class Wire:
         rank: this rank.
         watch: told which step is under way.
         ledger: told what is sent.
+        clock: told when links are used.
     """
 
     def __init__(
-        self, group: Any, ranks: Sequence[int], rank: int, watch: Watch, ledger: Ledger
+        self,
+        group: Any,
+        ranks: Sequence[int],
+        rank: int,
+        watch: Watch,
+        ledger: Ledger,
+        clock: PhaseClock,
     ) -> None:
         self.group = group
         self.ranks = list(ranks)
         self.place = self.ranks.index(rank)
         self.watch = watch
         self.ledger = ledger
+        self.clock = clock
 
     @property
     def size(self) -> int:
@@ -71,7 +80,7 @@ class Wire:
         lengths = np.array([len(part) for part in parts], np.int64)
         lengths[self.place] = 0
         expected = np.empty_like(lengths)
-        with self.watch.step(purpose):
+        with self.clock.on_links(), self.watch.step(purpose):
             dist.all_to_all_single(
                 torch.from_numpy(expected), torch.from_numpy(lengths), group=self.group
             )
@@ -135,7 +144,7 @@ class Wire:
         Raises:
             RankError: a rank died or stalled.
         """
-        with self.watch.step(purpose):
+        with self.clock.on_links(), self.watch.step(purpose):
             dist.all_to_all_single(
                 torch.from_numpy(incoming),
                 torch.from_numpy(outgoing),
@@ -152,7 +161,7 @@ class Wire:
 
     def collect(self, part: Bytes, root: int, purpose: str) -> list[Bytes] | None:
         """Sends a part to the root-th rank, which gets a list of all; others get None."""
-        with self.watch.step(purpose):
+        with self.clock.on_links(), self.watch.step(purpose):
             if self.place != root:
                 _finish(self._send(part, root, purpose))
                 return None
@@ -160,7 +169,7 @@ class Wire:
 
     def deal(self, parts: Sequence[Bytes] | None, root: int, purpose: str) -> Bytes:
         """The root-th rank sends each rank its part."""
-        with self.watch.step(purpose):
+        with self.clock.on_links(), self.watch.step(purpose):
             if self.place != root:
                 return self._receive(root)
             assert parts is not None

@@ -28,6 +28,7 @@ from foregather.loader.batches.leaf_sums import (
     starts_of,
     sum_weights,
 )
+from foregather.loader.batches.tree_rows import distinct_nodes
 from foregather.sampling.bulk import Sample
 
 if TYPE_CHECKING:
@@ -184,17 +185,30 @@ class Assembler:
             return self.empty_rows(len(sample.node))
         return self.empty_summed(num_targets(sample), self.weight(sample))
 
-    def scratch(self, rows: int = 0) -> Scratch:
-        """Returns memory for the rows of one batch after the other, mostly of up to `rows`."""
-        if self.leaves == "rows" or self.graph.features is None:
+    def repeated(self, sample: Sample, rows: "Tensor") -> "Tensor":
+        """Returns the feature rows of all nodes of trees, given those of `distinct_nodes`."""
+        found = self.empty_rows(len(sample.node))
+        assert found is not None
+        at = np.searchsorted(distinct_nodes(sample), sample.node)
+        _core.gather_rows(rows.numpy(), at, found.numpy(), None, self.threads)
+        return found
+
+    def scratch(self, rows: int = 0, repeats: bool = False) -> Scratch:
+        """Returns memory for the rows of one batch after the other, mostly of up to `rows`.
+
+        Args:
+            rows: of a batch.
+            repeats: batches have copies of these rows.
+        """
+        if (self.leaves == "rows" and not repeats) or self.graph.features is None:
             return Scratch(self.empty_rows)
         features = self.graph.features
         return Scratch(self.empty_rows, (rows, features.width), gathered_dtype(features))
 
-    def scratch_bytes(self, rows: int) -> int:
+    def scratch_bytes(self, rows: int, repeats: bool = False) -> int:
         """Bytes of a scratch for so many rows."""
         features = self.graph.features
-        if self.leaves == "rows" or features is None:
+        if (self.leaves == "rows" and not repeats) or features is None:
             return 0
         return rows * features.width * gathered_dtype(features).itemsize
 

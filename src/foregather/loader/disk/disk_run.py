@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from foregather.errors import BudgetError
 from foregather.gather.executor import DiskExecutor
 from foregather.loader.batch_recipe import BatchRecipe, Dealt
+from foregather.loader.batches.tree_rows import distinct_nodes
+from foregather.loader.disk.replay import ReplayPack
 from foregather.loader.lookahead import bulks_with_lookahead
 from foregather.loader.memory.layout import Layout
 from foregather.loader.prefetch import ahead
@@ -35,7 +37,7 @@ class Lent:
     Args:
         layout: the layout of both.
         features: reads rows; None if they are in memory.
-        planner: plans for its cache; None if rows are in memory.
+        planner: plans for its cache; None if rows are in memory, or packed.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class Lent:
         planner: BulkPlanner[Any] | None,
     ) -> None:
         self.layout, self.features, self.planner = layout, features, planner
+        self.pack: ReplayPack | None = None  # where rows are kept for epochs that repeat this one
         self.idle = False  # not in use, and all plans were executed
 
     def close(self) -> None:
@@ -131,7 +134,7 @@ class DiskRun:
 
     def _carry_out(self, lent: Lent, source: Iterator[_Planned]) -> Iterator[Any]:
         maker, features = self._maker, lent.features
-        scratch = maker.assembler.scratch(lent.layout.rows)
+        scratch = maker.assembler.scratch(lent.layout.rows, maker.disjoint)
         current, begun = self._queue_next(features, source), False
         while current is not None:
             upcoming: _Planned | None = None
@@ -142,9 +145,13 @@ class DiskRun:
                 begun, rows = True, None
                 if features is not None:
                     with span("gather"):
-                        rows = features.step(scratch.rows(len(sample.node)))
+                        rows = features.step(scratch.rows(len(distinct_nodes(sample))))
+                    if lent.pack is not None:
+                        lent.pack.put(sample.batch, rows)
                     self._warn()
                 with span("assemble"):
+                    if maker.disjoint and rows is not None:
+                        rows = maker.assembler.repeated(sample, rows)
                     batch = maker.assembler.batch(sample, *dealt, rows)
                 _check(lent.layout, batch.nbytes, scratch.nbytes)
                 yield maker.finish(batch, dealt)
@@ -180,9 +187,9 @@ def _check(layout: Layout, nbytes: int, scratch: int) -> None:
     if scratch > layout.shares["leaf rows"]:
         raise BudgetError(
             f"memory is {format_bytes(layout.memory)}, of which "
-            f"{format_bytes(layout.shares['leaf rows'])} are for the rows of a batch whose leaves "
-            f"are added up, but one has {format_bytes(scratch)}; raise memory, or use a smaller "
-            "batch_size"
+            f"{format_bytes(layout.shares['leaf rows'])} are for the rows of a batch before "
+            f"they are added up or repeated, but one has {format_bytes(scratch)}; raise memory, "
+            "or use a smaller batch_size"
         )
     if flight * nbytes > share:
         raise BudgetError(

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.gather.feature_file import FeatureFile
 from foregather.loader.batch_recipe import BatchRecipe
+from foregather.loader.batches.tree_rows import distinct_nodes
 from foregather.loader.lookahead import bulks_with_lookahead
 from foregather.loader.memory.layout import Layout
 from foregather.plan import Choice
@@ -39,6 +40,7 @@ class EpochPlan:
             the sharper one that counts a slot for every row, where few enough rows are planned.
         predicted: requests, bytes and seconds of the disk.
         choice: the chosen way of reading and the alternatives.
+        replay: what packing the epoch takes if it is repeated, in words.
     """
 
     epoch: int
@@ -48,6 +50,7 @@ class EpochPlan:
     reads: PlanSummary | None
     predicted: PlanCost | None
     choice: Choice | None
+    replay: str = ""
 
     def summary(self) -> str:
         """Returns a summary of the plan as text."""
@@ -59,6 +62,8 @@ class EpochPlan:
                 f"  predicted {self.predicted.seconds:.2f} s of reading, "
                 f"{format_bytes(self.predicted.bytes)}"
             )
+        if self.replay:
+            lines.append(self.replay)
         return "\n".join(lines)
 
     def explain(self) -> str:
@@ -93,7 +98,8 @@ def plan_epoch(disk: "OutOfCore", maker: BatchRecipe, epoch: int, batches: int |
         if reads is not None:
             reads = sharp.apply(reads, disk.geometry())
         end = sum(parts[-1])  # whole bulks
-    return EpochPlan(epoch, end, total, disk.layout, reads, cost, disk.choice)
+    again = "" if reads is None else disk.replayed(maker, reads.rows / max(1, end))
+    return EpochPlan(epoch, end, total, disk.layout, reads, cost, disk.choice, again)
 
 
 _SHARP_ROWS = 2 << 20  # more accesses would take more than about a second
@@ -112,9 +118,10 @@ class _SharpBound:
     def add(self, bulk: Iterable[Any]) -> None:
         """The next bulk of the plan."""
         for sample in bulk:
-            self._left -= len(sample.node)
+            nodes = distinct_nodes(sample)
+            self._left -= len(nodes)
             if self._left >= 0:
-                self._rows.append(sample.node.astype(np.uint32))
+                self._rows.append(nodes.astype(np.uint32))
 
     def apply(self, reads: PlanSummary, geometry: _core.Geometry) -> PlanSummary:
         """The summary with the sharper of the two bounds."""
@@ -147,7 +154,7 @@ def epoch_curve(loader: "Loader", batches: int) -> list[dict[str, Any]]:
     bulks = []
     for start in range(0, end, _CURVE_BULK):
         dealt = maker.deal(0, start, min(_CURVE_BULK, end - start))
-        bulks.append(list(file.rows(maker.sample(dealt, 0, start).samples)))
+        bulks.append(list(file.rows(map(distinct_nodes, maker.sample(dealt, 0, start)))))
     slots = sorted({max(1, int(file.num_rows * share)) for share in _SHARES})
     return [
         {

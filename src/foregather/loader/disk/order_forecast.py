@@ -13,6 +13,7 @@ import numpy.typing as npt
 from foregather.errors import InputError
 from foregather.gather.feature_file import FeatureFile
 from foregather.graph.order.find import ORDERS, find_order, to_places
+from foregather.loader.batches.tree_rows import distinct_nodes
 from foregather.loader.memory.layout import Layout
 from foregather.observe.calibration import load_calibration
 from foregather.plan.orders import OrderForecast, forecast_orders
@@ -47,7 +48,7 @@ def sampled_ids(loader: "Loader", batches: int) -> tuple[list[list[Array]], Layo
     end, bulks = min(batches, len(maker.seeds)), []
     for start in range(0, end, layout.bulk):
         dealt = maker.deal(0, start, min(layout.bulk, end - start))
-        bulks.append([np.array(one.node) for one in maker.sample(dealt, 0, start)])
+        bulks.append([np.array(distinct_nodes(one)) for one in maker.sample(dealt, 0, start)])
     return bulks, layout
 
 

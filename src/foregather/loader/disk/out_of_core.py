@@ -18,8 +18,10 @@ from foregather.gather.executor import DiskExecutor
 from foregather.gather.feature_file import FeatureFile
 from foregather.gather.repack import RepackFeatures
 from foregather.loader.batch_recipe import BatchRecipe, Dealt
+from foregather.loader.batches.tree_rows import distinct_nodes
 from foregather.loader.disk.disk_run import DiskRun, Lent
 from foregather.loader.disk.epoch_plan import EpochPlan, plan_epoch
+from foregather.loader.disk.replay import PackedRows, ReplayPack, forecast_replay, pack_bytes
 from foregather.loader.loop import Producer
 from foregather.loader.memory.layout import Layout, sweep_bytes, with_sweep, write_bytes
 from foregather.loader.prefetch import Feed
@@ -69,6 +71,7 @@ class OutOfCore:
         # set together: a run must never see one without the other
         self._decided: tuple[Layout, Choice | None] = (layout, None)
         self._lent: Lent | None = None  # to the run that is on, or kept for the next
+        self._pack: ReplayPack | None = None  # of the epoch that is repeated
         # totals of the plans of the current (or last) epoch, and their predicted cost
         self._announced: tuple[PlanSummary, PlanCost] | None = None
         self._before: dict[str, Any] = {}  # the counters at its start
@@ -147,6 +150,8 @@ class OutOfCore:
                 parts.append(self._compare(self._features.counters(), predicted))
         if self._features is not None:
             parts += self._features.explain()
+        if self._pack is not None:
+            parts.append(self._pack.explain())
         return "\n".join(parts)
 
     def _compare(self, now: dict[str, Any], predicted: PlanCost) -> str:
@@ -166,6 +171,12 @@ class OutOfCore:
 
     def close(self) -> None:
         """Frees the cache; the next loop starts with an empty one. No run may be active."""
+        self._close_executor()
+        pack, self._pack = self._pack, None
+        if pack is not None:
+            pack.close()
+
+    def _close_executor(self) -> None:
         lent, self._lent = self._lent, None
         if lent is not None:
             lent.close()
@@ -175,16 +186,40 @@ class OutOfCore:
     def lend(self, maker: BatchRecipe, epoch: int, first: int) -> Lent:
         """Lends the executor to one run; it must be taken back before the next."""
         self._announced = None
+        pack = self._pack_of(maker, epoch)
+        if pack is not None and pack.has(first):
+            pack.check()
+            return Lent(self.layout, PackedRows(pack, first), None)
         kept = self._lent
         if kept is None or not kept.idle or self._chooses_anew(kept, maker, epoch, first):
-            self.close()
+            self._close_executor()
             kept = self._make(maker, epoch, first)
-        kept.idle = False
+        kept.idle, kept.pack = False, pack
         if kept.planner is not None:
             kept.planner.begin_bound()
         self._before = {} if kept.features is None else kept.features.counters()
         self._lent = kept
         return kept
+
+    def replayed(self, maker: BatchRecipe, rows: float) -> str:
+        """What packing an epoch with batches of so many rows takes; empty if it is not repeated."""
+        if maker.replay == 1 or self._file is None:
+            return ""
+        return forecast_replay(self._file, rows, len(maker.seeds), maker.replay, self.disk)
+
+    def _pack_of(self, maker: BatchRecipe, epoch: int) -> ReplayPack | None:
+        """Where the rows of an epoch that is repeated are packed; None if it is not."""
+        if maker.replay == 1 or self._file is None:
+            return None
+        seeds = maker.seeds
+        order = (seeds.seed, seeds.batch_size, str(seeds.shuffle), seeds.drop_last)
+        key = (epoch, seeds.digest, *order)
+        if self._pack is None or self._pack.key != key:
+            if self._pack is not None:
+                self._pack.close()
+            expected = pack_bytes(self._file, self.layout.rows, len(seeds))
+            self._pack = ReplayPack(self._file, key, len(seeds), expected)
+        return self._pack
 
     def _chooses_anew(self, kept: Lent, maker: BatchRecipe, epoch: int, first: int) -> bool:
         """Chooses again, if the last epoch waited far longer than predicted; whether it differs.
@@ -215,6 +250,9 @@ class OutOfCore:
 
     def take_back(self, lent: Lent, clean: bool) -> None:
         """Keeps it for the next run if all plans were executed; otherwise closes it."""
+        if lent is not self._lent:  # packed rows
+            return
+        lent.pack = None
         if clean:
             lent.idle = True
             self._waited = self.overdue()
@@ -295,7 +333,7 @@ class OutOfCore:
         geometry, slots = self._file.geometry(), self.layout.num_slots
         swept = self._with_sweep(self._file)
         choice = choose(
-            [list(self._file.rows(bulk.samples))],
+            [list(self.rows(bulk.samples))],
             geometry,
             slots,
             disk,
@@ -347,7 +385,8 @@ class OutOfCore:
 
     def rows(self, batches: Iterable[Any]) -> Iterable[Any]:
         """The rows of the feature file that batches ask for."""
-        return batches if self._file is None else self._file.rows(batches)
+        asked = [distinct_nodes(batch) for batch in batches]
+        return asked if self._file is None else self._file.rows(asked)
 
     def sample(self, maker: BatchRecipe, epoch: int, start: int, count: int) -> tuple[Bulk, Dealt]:
         """Samples the bulk of `count` batches that begins with batch `start`."""

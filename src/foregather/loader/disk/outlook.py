@@ -32,6 +32,8 @@ def outlook(loader: "Loader") -> str:
             f"{format_count(int(best.requests * share))} requests, "
             f"{format_bytes(int(best.bytes * share))}, {way} by {best.block_bytes >> 10} KiB"
         )
+    if again := disk.replayed(maker, disk.layout.rows):
+        lines.append(again)
     if disk.disk is ASSUMED_DISK:
         where = loader.graph.path
         lines.append(

@@ -20,6 +20,7 @@ from foregather.loader.hetero.hetero_recipe import HeteroRecipe
 from foregather.loader.hetero.identity import hetero_identity
 from foregather.loader.hetero.input_rows import RowTimes, split_input
 from foregather.loader.hetero.rule import HeteroSampler, check_rule, make_rule
+from foregather.loader.own_batches import OwnBatches, RanksThatAgree
 from foregather.loader.seeds import Seeds
 from foregather.loader.source import MemorySource
 from foregather.sampling.hetero.hetero_neighbor import SubgraphType, TemporalStrategy, TimeLevel
@@ -32,7 +33,7 @@ __all__ = ["HeteroLoader"]
 
 _DEFAULT_BULK = 8
 #: Arguments of Loader that typed graphs do not have yet.
-_LATER = ("memory", "storage", "grid", "ranks", "contents", "expand")
+_LATER = ("memory", "storage", "ranks", "contents", "expand")
 
 
 class HeteroLoader(EpochLoader):
@@ -79,6 +80,10 @@ class HeteroLoader(EpochLoader):
         threads: of sampling and gathering; 0: all, or half of them while nobody waits for batches.
         bulk: batches sampled together; the first bulks have 1, 2, 4, ... batches.
         prefetch: batches made ahead, at most 4096; "auto" and 0 as for `Loader`.
+        grid: the ranks of a run under torchrun, each with the whole graph in memory: each takes its
+            own batches, one per step, and all take the same number of steps; `len` counts steps.
+            Together they are the batches of one rank. `batch.share` is the weight of a batch's mean
+            loss in its step, 0 for one that only fills the last step.
         others: other arguments of PyG; refused unless they ask for nothing.
 
     Raises:
@@ -111,13 +116,14 @@ class HeteroLoader(EpochLoader):
         threads: int = 0,
         bulk: int = _DEFAULT_BULK,
         prefetch: int | Literal["auto"] = "auto",
+        grid: RanksThatAgree | None = None,
         **others: Any,
     ) -> None:
         for name in _LATER:
             if others.pop(name, None) is not None:
                 raise InputError(
-                    f"{name} is an argument of Loader; typed graphs are loaded in memory and on "
-                    "one rank, so leave it out"
+                    f"{name} is an argument of Loader; typed graphs are whole in memory, on every "
+                    "rank, so leave it out"
                 )
         refuse(others, type(self))
         if not isinstance(graph, HeteroGraph):
@@ -142,10 +148,14 @@ class HeteroLoader(EpochLoader):
         dealt = (batch_size, shuffle, drop_last, seed)
         self._maker = self._recipe(graph, rule, (input_nodes, input_time), dealt, (pin, threads))
         self._bulk, self._turns = to_whole(bulk, "bulk", 1), None
-        self._source = MemorySource(self._bulk)
-        self._source.adapts = prefetch == "auto"
         self._digest: list[str] = []
         self._go_to(0, 0)
+        if grid is not None:
+            self._source = OwnBatches(grid.rank, grid.size)
+            grid.agree_all({name: f"{value}" for name, value in self.state_dict().items()})
+            return
+        self._source = MemorySource(self._bulk)
+        self._source.adapts = prefetch == "auto"
 
     def _recipe(
         self,
@@ -200,7 +210,8 @@ class HeteroLoader(EpochLoader):
             self._stamp.check()
 
     def _identity(self) -> dict[str, Any]:
-        return hetero_identity(self._maker, self._digest)
+        said, over = hetero_identity(self._maker, self._digest), self._source.ranks
+        return said if over is None else {**said, "ranks": over}
 
     def beside(
         self, input_nodes: Any, batch_size: int | None = None, input_time: Any = None

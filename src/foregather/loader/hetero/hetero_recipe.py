@@ -130,6 +130,12 @@ class HeteroRecipe:
             for sample, rows in zip(sampled, dealt, strict=True):
                 yield partial(made._finish, sample, rows, seen)
 
+    def one(self, epoch: int, number: int) -> Callable[[], Any]:
+        """Samples one batch; returns what makes it."""
+        dealt = self.deal(epoch, number, 1)
+        sampled = self.sample(dealt, epoch, number)
+        return lambda: self._finish(sampled[0], dealt[0], Beside())[0]
+
     def _finish(self, sample: HeteroSample, rows: Dealt, seen: Beside) -> list[Any]:
         """A batch of its sample."""
         with span("assemble"):

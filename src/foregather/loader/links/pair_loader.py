@@ -17,7 +17,8 @@ from foregather.loader.links.input_links import InputLinks, read_ends
 from foregather.loader.links.link_seeds import LinkSeeds, LinkTask
 from foregather.loader.loop import RankProducer
 from foregather.loader.near import Near
-from foregather.loader.seeds import Seeds, share_of
+from foregather.loader.own_batches import OwnBatches
+from foregather.loader.seeds import Seeds
 from foregather.sampling.links.negative_sampler import NegativeSampler
 from foregather.sampling.links.negatives import Negatives
 
@@ -88,22 +89,12 @@ class _Recipe:
         return PairBatch(rows, edge_label_index=torch.stack([head, tail]), edge_label=label)
 
 
-@dataclass(frozen=True)
-class _Source:
-    """Makes this rank's batches when they are asked for: one of each step of all ranks."""
+class _Source(OwnBatches):
+    """Makes this rank's batches when they are asked for, in the thread that does."""
 
-    rank: int
-    size: int
-
-    def steps(self, seeds: LinkSeeds) -> int:
-        return -(-len(seeds) // self.size)
-
-    def start(self, recipe: _Recipe, epoch: int, first: int, prefetch: int) -> RankProducer:
+    def start(self, recipe: Any, epoch: int, first: int, prefetch: int) -> RankProducer:
         def batches() -> Iterator[PairBatch]:
-            seeds = recipe.seeds
-            for step in range(first, self.steps(seeds)):
-                number = (step * self.size + self.rank) % len(seeds)  # again where none is left
-                share = share_of(seeds, step, self.rank, self.size)
+            for number, share in self.numbers(recipe.seeds, first):
                 yield replace(recipe.batch(epoch, number), share=share)
 
         return RankProducer(batches())  # type: ignore[arg-type]

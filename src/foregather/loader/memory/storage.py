@@ -30,7 +30,8 @@ from foregather.loader.memory.layout import (
     least_bytes,
     topology_bytes,
 )
-from foregather.sampling.disk import DiskTopology, reads_by_position
+from foregather.sampling.disk import DiskTopology, reads_from_disk
+from foregather.sampling.on_disk.list_topology import why_not_lists
 from foregather.units import format_bytes
 
 __all__ = ["Storage", "arrange", "fit_bulk"]
@@ -82,7 +83,7 @@ def arrange(
     if _fits_whole(ask):
         return None
     try:
-        if graph.features is None or not reads_by_position(maker.sampler):
+        if graph.features is None or not _able(maker):
             return _lay_out(ask, "auto")  # there is only one mode, or none that can be predicted
         return _cheapest(ask)
     except BudgetError as error:
@@ -176,7 +177,7 @@ def _lay_out(ask: _Ask, storage: Storage) -> OutOfCore:
     if place == "memory" and storage == "auto":
         with contextlib.suppress(BudgetError):  # the other place needs less: that is the minimum
             return _lay_out_at(ask, storage, place)
-        place = "disk" if reads_by_position(ask.maker.sampler) else "mapped"
+        place = "disk" if _able(ask.maker) else "mapped"
     return _lay_out_at(ask, storage, place)
 
 
@@ -237,11 +238,17 @@ def _lay_out_at(ask: _Ask, storage: Storage, place: Place) -> OutOfCore:
 
 def _place(ask: _Ask, storage: Storage) -> Place:
     """Where neighbour lists are, if there is room."""
-    maker, able = ask.maker, reads_by_position(ask.maker.sampler)
+    maker, able = ask.maker, _able(ask.maker)
+    if storage in ("topology", "disk") and maker.disjoint:
+        raise InputError(
+            f"storage is {storage!r}, but disjoint trees are drawn one by one, each under a key "
+            "of its own, and neighbour lists on disk are read for whole batches; use "
+            "storage='features'"
+        )
     if storage in ("topology", "disk") and not able:
         raise InputError(
-            f"storage is {storage!r}, but {type(maker.sampler).__name__} looks at whole neighbour "
-            "lists; use storage='features', or a uniform Neighbor"
+            f"storage is {storage!r}, but {why_not_lists(maker.sampler, maker.leaves_out)}; use "
+            "storage='features', or another sampler"
         )
     if storage == "features":
         return "memory"
@@ -250,6 +257,11 @@ def _place(ask: _Ask, storage: Storage) -> Place:
         if held <= ask.memory * _TOPOLOGY:
             return "memory"
     return "disk" if able else "mapped"  # mapped: the kernel keeps what fits
+
+
+def _able(maker: BatchRecipe) -> bool:
+    """Whether batches can be sampled from neighbour lists on disk."""
+    return reads_from_disk(maker.sampler, maker.leaves_out) and not maker.disjoint
 
 
 def _open_topology(maker: BatchRecipe, share: int) -> tuple[DiskTopology, BatchSize, int]:
@@ -284,7 +296,7 @@ def _judge(maker: BatchRecipe, topology: DiskTopology | None) -> BatchSize:
         batch = max(batch, made.nbytes)
         del bulk, made, space, edges
     most = reserved(rows)
-    scratch = maker.assembler.scratch_bytes(most)
+    scratch = maker.assembler.scratch_bytes(most, maker.disjoint)
     return BatchSize(most, reserved(sample), reserved(batch, pooled=True), scratch)
 
 
@@ -305,18 +317,16 @@ def fit_bulk(
         BudgetError: the budget is below the minimum, which the message states.
     """
     samples, batches = [], []
-    sampler = copy(maker.sampler)  # it has sampled nothing: its tables are those of one thread
+    alone = _alone(maker)  # its sampler has sampled nothing: its tables are those of one thread
     for number in range(min(_JUDGED, steps)):
-        nodes, input_id = maker.seeds.batch(0, number)
-        sampled = sampler.sample_bulk(
-            maker.graph, [nodes], seed=maker.seeds.seed, first_batch=number, threads=1
-        )
+        dealt = maker.deal(0, number, 1)
+        sampled = alone.sample(dealt, 0, number)
         samples.append(sampled.nbytes)
-        batches.append(maker.assembler.batch(sampled[0], nodes, input_id).nbytes)
+        batches.append(maker.assembler.batch(sampled[0], *dealt[0]).nbytes)
         del sampled
     if not batches:
         return maker, default
-    tables = table_bytes(sampler, maker.graph) * count_threads(maker.threads)
+    tables = table_bytes(alone.sampler, maker.graph) * count_threads(maker.threads)
     need = Need.judged(tables, samples, batches, prefetch)
     bulk = choose_bulk(need, memory, asked, steps)
     return replaced(maker, budget=Budget(memory, need)), bulk

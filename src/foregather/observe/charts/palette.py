@@ -43,6 +43,23 @@ _SAME = {
     "lower bound": "bound",
     "error of history": "error",
     "cosine of the gradient": "cosine",
+    "compute": "forward",
+    "rows of features, links": "sent",
+    "rows": "sent",
+    "samples, links": "wait",
+    "links": "wait",
+    "weights": "plan",
+    "agreements": "other",
+    "frontier": "assemble",
+    "probability": "cosine",
+    "picks": "sample",
+    "extraction": "evaluate",
+    "again": "step",
+    "receive": "wait",
+    "agree": "wait",
+    "send": "sent",
+    "exchange": "sent",
+    "sum": "sent",
 }
 
 

@@ -14,6 +14,7 @@ from foregather.observe.charts.matrix import MOST_CELLS, confusion, recall_bars
 from foregather.observe.charts.scale import nice_number
 from foregather.observe.charts.timeline import timeline
 from foregather.observe.page.about import final_score, scored, show_score
+from foregather.observe.page.stage_charts import layer_staleness, rank_timeline
 from foregather.observe.page.typed_table import metric_of
 from foregather.observe.read_run import is_numbers
 
@@ -43,7 +44,10 @@ def run_charts(facts: Mapping[str, Any]) -> dict[str, Chart]:
         charts["classes"] = _classes(facts.get("summary") or {})
         charts["stages"] = _stages(records)
         charts["ahead"] = _ahead(records)
+        charts["phases"] = _phases(records)
         charts["staleness"] = _staleness(records)
+        charts["layers"] = layer_staleness(records)
+        charts["ranks"] = rank_timeline(records)
         charts["bound"] = _bound(records)
     if facts.get("curve") and was_planned(facts):
         charts["curve"] = _curve(facts["curve"])
@@ -130,6 +134,29 @@ def _ahead(records: Records) -> Chart | None:
         return None
     chart = bar_chart("Threads that work ahead", ("epoch", ""), bars)
     return chart.saying(f"They make batches while the model computes. {_told(bars)}")
+
+
+def _phases(records: Records) -> Chart | None:
+    """Seconds of a rank between computing and links; of phases the report has a table."""
+    bars = [_on_links(record["phases"]) for record in records if record.get("phases")]
+    if not bars:
+        return None
+    chart = bar_chart("Computing, and waiting for links", ("epoch", ""), bars)
+    return chart.saying(f"Mean of the ranks. {_told(bars)}")
+
+
+def _on_links(phases: Mapping[str, float]) -> dict[str, float]:
+    """Seconds by phase as few bars; those of sampling are put together."""
+    if "compute" in phases:
+        return dict(phases)
+    made: dict[str, float] = {}
+    for name, spent in phases.items():
+        phase, links, _ = name.partition(" (links)")
+        told = phase if phase in _AHEAD else "sample"
+        if links:
+            told = "samples, links" if told == "sample" else "rows of features, links"
+        made[told] = made.get(told, 0.0) + spent
+    return made
 
 
 def _staleness(records: Records) -> Chart | None:

@@ -10,7 +10,14 @@ from foregather.observe.page.about import baseline_of, scored
 from foregather.observe.page.typed_table import metric_of
 from foregather.units import format_bytes
 
-__all__ = ["NOT_SCORED", "epochs_table", "predicted_table", "scores_table", "table"]
+__all__ = [
+    "NOT_SCORED",
+    "epochs_table",
+    "phases_table",
+    "predicted_table",
+    "scores_table",
+    "table",
+]
 
 NOT_SCORED = "not scored: no node of it has a label"
 
@@ -80,6 +87,26 @@ def predicted_table(records: Records) -> str:
         ("seconds of reading", show_seconds(total("predicted_seconds")), took),
     ]
     return table(["all epochs", "predicted", "measured"], rows)
+
+
+def phases_table(records: Records) -> str:
+    """Seconds by phase over all epochs, computing beside links; empty without phases."""
+    spent: dict[str, float] = {}
+    for record in records:
+        for name, value in record.get("phases", {}).items():
+            spent[str(name)] = spent.get(str(name), 0.0) + value
+    if not spent:
+        return ""
+    rows: list[tuple[str, ...]]
+    if "compute" in spent:
+        rows = [(name, show_seconds(value)) for name, value in spent.items()]
+        return table(["mean of the ranks, all epochs", "time"], rows)
+    phases = dict.fromkeys(name.partition(" (links)")[0] for name in spent)
+    rows = []
+    for name in phases:
+        both = (spent.get(name), spent.get(f"{name} (links)"))
+        rows.append((name, *("" if value is None else show_seconds(value) for value in both)))
+    return table(["mean of the ranks, all epochs", "computing", "on links"], rows)
 
 
 def _has(records: Records, name: str) -> bool:

@@ -51,13 +51,25 @@ class Reach:
         self._bounds = chunks.bounds
         self._chunks = chunks
         reads = [self._read_by(topology, w) for w in range(ways)]
-        self._outside = reads[way]
+        self._reads, self._outside = reads, reads[way]
         self.held = self.own + self._outside.size
         self.counts = self._count(reads)
         self.crossing = int(self.counts.sum())
         self._topology = topology
         self.gives = [self._of_tick(tick, reads, True) for tick in range(chunks.ticks)]
         self.takes = [self._of_tick(tick, reads, False) for tick in range(chunks.ticks)]
+
+    @property
+    def ids(self) -> Ids:
+        """The graph's node ids of the rows that this way holds."""
+        numbers = np.concatenate([np.arange(self.first, self.first + self.own), self._outside])
+        found: Ids = self._chunks.order[numbers]
+        return found
+
+    def counts_of(self, kept: npt.NDArray[np.bool_]) -> Ids:
+        """Counts rows as in `counts`, of those nodes alone that are kept (by id)."""
+        order = self._chunks.order
+        return self._count([numbers[kept[order[numbers]]] for numbers in self._reads])
 
     @cached_property
     def others(self) -> dict[int, Tensor]:

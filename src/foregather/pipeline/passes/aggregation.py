@@ -7,7 +7,8 @@ behind it, their messages are available to all, including other ways; in front o
 pushed to them have arrived.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +19,17 @@ from torch.utils.checkpoint import checkpoint
 from foregather.pipeline.partition.chunk_topology import Matrix, Topology
 from foregather.pipeline.passes.way_exchange import Across
 
-__all__ = ["ChunkNear", "Exchange", "Gate", "Rows", "gated", "product", "pull", "run_dense"]
+__all__ = [
+    "ChunkNear",
+    "Exchange",
+    "Gate",
+    "Rows",
+    "gated",
+    "moments",
+    "product",
+    "pull",
+    "run_dense",
+]
 
 # autograd.Function is untyped in torch
 _Function: Any = torch.autograd.Function
@@ -236,6 +247,12 @@ class _Product(_Function):  # type: ignore[misc]
         return ctx.matrix.backward @ gradient, None
 
 
+def moments(own: Tensor, rows: Rows, columns: slice) -> tuple[Tensor, Tensor]:
+    """Mean and variance of some columns of all fresh rows; gradients are pushed to all of them."""
+    mean, var = _Moments.apply(own, rows, columns)
+    return mean, var
+
+
 def product(rows: Tensor, matrix: Matrix) -> Tensor:
     """Multiplies rows by a constant sparse matrix."""
     out: Tensor = _Product.apply(rows, matrix)
@@ -333,9 +350,16 @@ class ChunkNear:
         else:
             if exchange.gate is not None:
                 exchange.gate.wait()
-            mean, var = _Moments.apply(self.own, rows, columns)
-            return mean, var
+            return moments(self.own, rows, columns)
         return every.mean(0), every.var(0, unbiased=False)
+
+    def sum_along(self, key: Hashable, make: Callable[[], Any]) -> Tensor | None:
+        """None: rows of other ranks and of history are read from where they are."""
+        return None
+
+    def passing(self, ptr: Tensor | None) -> AbstractContextManager[None]:
+        """Nothing: a chunk draws its own numbers whatever they are for."""
+        return nullcontext()
 
     @property
     def place(self) -> tuple[Topology, int]:

@@ -73,6 +73,7 @@ class ChunkPass(Executor):
     ) -> None:
         super().__init__(stage, schedule, epoch)
         self._history, self._factor = history, factor
+        self._sample = stage.boundary_sample(epoch)
         self._keep = schedule.gradients and not schedule.recompute
         place = torch.empty(schedule.chunks, dtype=torch.int64)
         for position, tick in enumerate(schedule.order):
@@ -148,7 +149,9 @@ class ChunkPass(Executor):
         if stage.reads_features(layer):
             return stage.feature_nears(task.chunks, owns)
         rows, reach = self._history.of(layer), stage.reach
-        across = Across(stage.link, reach, task.ticks) if layer in task.layers else None
+        across = None
+        if layer in task.layers:
+            across = Across(stage.link, reach, task.ticks, self._sample)
         if across is not None and torch.is_grad_enabled():  # so that all ways exchange gradients
             owns = [own if own.requires_grad else own.detach().requires_grad_() for own in owns]
         spans = [reach.span(chunk) for chunk in task.chunks]

@@ -5,6 +5,7 @@ Both sides know the order, so no shapes or names are sent. Ranks are numbered st
 peer stage * ways + way. A wait never lasts longer than the timeout.
 """
 
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from foregather.dist.transport.ledger import Ledger
 from foregather.errors import RankError
+from foregather.observe.trace import span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +68,9 @@ class Link:
         self.timeout = timeout
         self.ledger = Ledger(self.own, _TAG)
         self._group = group
-        self._unsent: deque[tuple[Any, Tensor, int, str]] = deque()
+        #: seconds that this rank spent on messages, by purpose: handing them over, and waiting
+        self.waited = dict.fromkeys(_TAG, 0.0)
+        self._unsent: deque[tuple[Any, Tensor, int, str, str]] = deque()
 
     # ---- who is who --------------------------------------------------------------------------
 
@@ -94,10 +98,10 @@ class Link:
         """Starts sending rows, which must not change afterwards."""
         rows = rows.contiguous()
         what = f"take the {purpose} rows of chunk {chunk}"
-        with self._named(peer, what):
+        with self._named(peer, what, purpose):
             work = dist.isend(rows, self._rank(peer), self._group, self._tag(purpose, chunk))
         self.ledger.note(peer, purpose, rows.nbytes)
-        self._unsent.append((work, rows, peer, what))
+        self._unsent.append((work, rows, peer, what, purpose))
         while len(self._unsent) > _UNSENT + 2 * (self.ways - 1):
             self._wait_send()
 
@@ -129,7 +133,7 @@ class Link:
             while waiting and len(posted) <= _AHEAD:
                 chunk, shape = waiting.popleft()
                 buffer = like.new_empty(shape)
-                with self._named(peer, f"send the {purpose} rows of chunk {chunk}"):
+                with self._named(peer, f"send the {purpose} rows of chunk {chunk}", purpose):
                     rank, tag = self._rank(peer), self._tag(purpose, chunk)
                     posted.append((chunk, dist.irecv(buffer, rank, self._group, tag), buffer))
 
@@ -137,7 +141,7 @@ class Link:
             post()
             number, work, buffer = posted.popleft()
             assert number == chunk, f"chunk {chunk} was requested, {number} comes next"
-            with self._named(peer, f"send the {purpose} rows of chunk {chunk}"):
+            with self._named(peer, f"send the {purpose} rows of chunk {chunk}", purpose):
                 work.wait(timedelta(seconds=self.timeout))
             post()
             return buffer
@@ -186,8 +190,8 @@ class Link:
     # ---- helpers -----------------------------------------------------------------------------
 
     def _wait_send(self) -> None:
-        work, _, peer, what = self._unsent.popleft()
-        with self._named(peer, what):
+        work, _, peer, what, purpose = self._unsent.popleft()
+        with self._named(peer, what, purpose):
             work.wait(timedelta(seconds=self.timeout))
 
     def _rank(self, peer: int) -> int:
@@ -203,9 +207,12 @@ class Link:
         return _TAG[purpose] << 24 | chunk
 
     @contextmanager
-    def _named(self, peer: int, what: str) -> "Iterator[None]":
+    def _named(self, peer: int, what: str, purpose: str) -> "Iterator[None]":
+        began = time.perf_counter()
         try:
-            yield
+            with span("links"):
+                yield
+            self.waited[purpose] += time.perf_counter() - began
         except RuntimeError as error:
             raise RankError(
                 f"{self._name(self.own)} waited for {self._name(peer)} (rank {self._rank(peer)}) "

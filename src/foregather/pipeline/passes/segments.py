@@ -110,12 +110,14 @@ def cut_layers(layers: Sequence[GraphLayer], stages: int) -> list[int]:
     Raises:
         InputError: more stages than layers.
     """
-    if stages > len(layers):
-        raise InputError(
-            f"there are {stages} stages but {format_number(len(layers), 'layer')}; "
-            "every stage needs a layer, so start fewer ranks"
-        )
     heavy = [i for i, layer in enumerate(layers) if layer.aggregates]
+    if stages > len(layers):
+        points = format_number(len(heavy), "propagate call")
+        raise InputError(
+            f"there are {stages} stages but {format_number(len(layers), 'layer')}; every stage "
+            f"needs a layer, and this model can only be cut at its {points}, so start fewer ranks "
+            "or share stages among them with Runtime(ways=...)"
+        )
     if len(heavy) < stages:
         heavy = list(range(len(layers)))
     return [0, *(heavy[len(heavy) * s // stages] for s in range(1, stages)), len(layers)]

@@ -18,6 +18,7 @@ from foregather.pipeline.partition.chunk_topology import Topology
 from foregather.pipeline.partition.chunks import Chunks
 from foregather.pipeline.partition.way_rows import Reach
 from foregather.pipeline.passes.aggregation import ChunkNear, Exchange, run_dense
+from foregather.pipeline.passes.boundary_sample import BoundarySample
 from foregather.pipeline.passes.link import Link
 from foregather.pipeline.passes.loss import Loss
 from foregather.pipeline.passes.segments import Op, StageProgram
@@ -146,6 +147,11 @@ class Stage:
     def reads_features(self, layer: int) -> bool:
         """Whether a layer aggregates the graph's own features."""
         return layer == 0 and self.program.reads_features
+
+    def boundary_sample(self, epoch: int) -> BoundarySample | None:
+        """Returns which rows ways exchange in an epoch; None: all."""
+        rate = self.runtime.boundary_rate
+        return None if rate == 1 else BoundarySample.of(self.reach, rate, self.seed, epoch)
 
     # ---- some chunks -----------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ and, if two of them are threads of one core, its units.
 """
 
 import os
+import socket
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -34,33 +35,55 @@ def measure_line(group: Any = None) -> Line:
     if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size(group) < 2:
         raise InputError("a line is measured between two ranks; start more with torchrun")
     ranks = dist.get_process_group_ranks(group or dist.group.WORLD)
-    place = ranks.index(dist.get_rank())
+    place, cores = ranks.index(dist.get_rank()), shared_cores(group)
     found = torch.zeros(3, dtype=torch.float64)
     if place < 2:
         small, _ = _to_and_fro(place, ranks[1 - place], _SMALL, group)
         large, work = _to_and_fro(place, ranks[1 - place], _LARGE, group)
-        spare = len(os.sched_getaffinity(0)) > torch.get_num_threads()
+        spare = cores is None and len(os.sched_getaffinity(0)) > torch.get_num_threads()
         work = 0.0 if spare else work / (4 * _LARGE)
         found += torch.tensor([small, large, work], dtype=torch.float64)
     dist.broadcast(found, ranks[0], group=group)
     small, large, work = found.tolist()
     rate = 4 * (_LARGE - _SMALL) / max(large - small, 1e-9)
-    return Line(small, rate, work)
+    return Line(small, rate, work, cores=cores)
+
+
+def shared_cores(group: Any = None) -> int | None:
+    """Returns how many ranks can compute at once, if one machine has too few cores for all.
+
+    All ranks must call it, and get the same; None if they are on several machines, or have enough.
+    """
+    threads = torch.get_num_threads()
+    own = (socket.gethostname(), sorted(os.sched_getaffinity(0)), threads)
+    found: list[Any] = [None] * dist.get_world_size(group)
+    dist.all_gather_object(found, own, group)
+    if len({host for host, _, _ in found}) > 1:
+        return None
+    cores = len({core for _, some, _ in found for core in some})
+    at_once = max(1, cores // max(count for _, _, count in found))
+    return at_once if at_once < len(found) else None
 
 
 def measure_costs(graph: Graph, layers: Sequence[nn.Module], group: Any = None) -> list[LayerCost]:
     """Measures the mean cost of each layer while all ranks compute; all ranks get the same.
 
+    Where there are fewer cores than ranks, as many ranks as there are cores measure at a time.
+
     Raises:
         ForegatherError: the error of one rank, on all of them.
     """
-    own: list[LayerCost] | ForegatherError
-    dist.barrier(group)
-    try:
-        own = list(workload_of(graph, layers, Runtime()).costs)
-    except ForegatherError as error:
-        own = error
-    found: list[Any] = [None] * dist.get_world_size(group)
+    own: list[LayerCost] | ForegatherError = []
+    size, place = dist.get_world_size(group), dist.get_rank(group)
+    at_once = shared_cores(group) or size
+    for first in range(0, size, at_once):
+        dist.barrier(group)
+        if first <= place < first + at_once:
+            try:
+                own = list(workload_of(graph, layers, Runtime()).costs)
+            except ForegatherError as error:
+                own = error
+    found: list[Any] = [None] * size
     dist.all_gather_object(found, own, group)
     for one in found:
         if isinstance(one, ForegatherError):

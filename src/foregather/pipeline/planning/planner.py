@@ -1,8 +1,9 @@
 """planner: picks scheme, stages, ways, chunks and the split of layers, under a memory limit.
 
 Every candidate is simulated from profiled layers, the measured cut and the line between ranks; the
-fastest one that fits and obeys the mode is chosen. A pure function of its arguments, except for the
-profile, which measures this machine.
+fastest one that fits and obeys the mode is chosen, and of those that are as fast within what the
+model can tell apart, the least stale. A pure function of its arguments, except for the profile,
+which measures this machine.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from torch import nn
 
 from foregather.errors import InputError
@@ -29,7 +31,7 @@ from foregather.pipeline.planning.workload import (
     split_layers,
     workload_of,
 )
-from foregather.plan.candidate import Candidate, Column, cheapest, heading, ranked, row
+from foregather.plan.candidate import Candidate, Column, heading, ranked, row
 from foregather.plan.line import Line
 from foregather.units import format_bytes, format_number, parse_size
 
@@ -38,6 +40,7 @@ __all__ = ["StageCandidate", "StagePlan", "make_plan"]
 _TICKS = (1, 2, 4)  # chunks one after the other, in multiples of the stages
 _SINGLE = (1, 2, 4, 8, 16, 32, 64)  # chunks of one rank
 _FACTORS = tuple(4.0**step for step in (1, 2, 3, 4, 5, 6))  # how far to look for a flip
+_AS_FAST = 1.03  # times the fewest seconds: no simulation is more exact than that
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,11 @@ class StageCandidate(Candidate):
     busiest: float
 
 
+def _skips(candidate: StageCandidate) -> str:
+    """How later stages get skip tensors: sent on, or made again from the features."""
+    return "again" if candidate.setting.again else "sent"
+
+
 _COLUMNS: tuple[Column[StageCandidate], ...] = (
     Column("scheme", "<9", lambda c: c.setting.scheme),
     Column("mode", "<6", lambda c: c.setting.mode),
@@ -66,6 +74,7 @@ _COLUMNS: tuple[Column[StageCandidate], ...] = (
     Column("G", ">3", lambda c: str(c.setting.ways)),
     Column("K", ">4", lambda c: str(c.setting.chunks)),
     Column("recompute", ">9", lambda c: c.setting.recompute),
+    Column("skips", ">5", lambda c: _skips(c)),
     Column("bytes", ">10", lambda c: format_bytes(c.bytes)),
     Column("seconds", ">10", lambda c: f"{c.seconds:.4g}"),
     Column("bubble", ">7", lambda c: f"{c.bubble:.0%}"),
@@ -112,6 +121,8 @@ class StagePlan:
                 ways=setting.ways,
                 split=setting.split,
                 recompute=setting.recompute,
+                boundary_rate=setting.rate,
+                initial_again=self.runtime.initial_again or setting.again,
                 abreast=None,
             ),
         }
@@ -139,10 +150,23 @@ class StagePlan:
         lines.append(
             f"chosen: {setting.scheme}, {_shape(setting)}, "
             f"{format_number(setting.chunks, 'chunk')}, layers cut at {list(setting.cuts[1:-1])}, "
-            f"recompute {setting.recompute}; seconds are modelled"
+            f"recompute {setting.recompute}, skip tensors {_skips(self.chosen)}; seconds are "
+            "modelled"
         )
+        lines.append(self.decided())
         lines.append(setting.schedule(self.work).show())
         return "\n".join([*lines, *self.flips()])
+
+    def decided(self) -> str:
+        """Says why the chosen one: it is the fastest, or the least stale of those as fast."""
+        chosen, fastest = self.chosen, ranked(self._allowed())[0]
+        if chosen is fastest:
+            return f"decided by seconds: nothing that fits is faster than {chosen.seconds:.4g} s"
+        return (
+            f"decided by staleness: {chosen.stale:.1%} at {chosen.seconds:.4g} s, while the "
+            f"fastest ({_name(fastest)}) reads {fastest.stale:.1%} from history at "
+            f"{fastest.seconds:.4g} s, which is within {_AS_FAST - 1:.0%}"
+        )
 
     def flips(self) -> list[str]:
         """Says what would change the choice: another line, or less memory."""
@@ -177,14 +201,28 @@ class StagePlan:
             ranks = c.setting.stages * c.setting.ways
             return max(c.busiest, c.bytes / ranks / line.rate)
 
-        best, found = self.chosen, float("inf")
+        found: list[StageCandidate] = []
+        fewest = float("inf")
         for candidate in sorted(self._allowed(), key=bound):
-            if bound(candidate) >= found:
+            if bound(candidate) > fewest * _AS_FAST:
                 break
             seconds = _simulated(self.work, candidate.setting, self.cuts, line).seconds
-            if seconds < found:
-                best, found = candidate, seconds
-        return best
+            found.append(replace(candidate, seconds=seconds))
+            fewest = min(fewest, seconds)
+        return _choice(found) or self.chosen
+
+
+def _choice(candidates: Sequence[StageCandidate]) -> StageCandidate | None:
+    """Returns the least stale of those that are as fast as the fastest, within a few percent.
+
+    Of equally stale ones it is the fastest, and of equals the one with the fewest chunks.
+    """
+    allowed = sorted(
+        (one for one in candidates if not one.refused), key=lambda one: one.setting.chunks
+    )
+    fewest = min((one.seconds for one in allowed), default=0.0)
+    level = [one for one in allowed if one.seconds <= fewest * _AS_FAST]
+    return min(level, key=lambda one: (one.stale, one.seconds), default=None)
 
 
 def _name(candidate: StageCandidate) -> str:
@@ -222,7 +260,9 @@ def make_plan(
         line: between ranks, see `measure_line`; None assumes 10 Gb/s and 50 us.
         partition: how nodes are cut.
         seed: random seed of the cut.
-        runtime: `boundary` and `initial_again` are kept; the rest is chosen.
+        runtime: `boundary` is kept, and `initial_again` if it is set (otherwise both ways to get
+            a skip tensor to later stages are considered); a `boundary_rate` below 1 is considered
+            in mode "fast", with the bytes of an average epoch; the rest is chosen.
         stale: the largest share of stale edges that is accepted.
         costs: of the layers, if they are known; None profiles them here.
         progress: called with what is being considered.
@@ -238,7 +278,7 @@ def make_plan(
     work = workload_of(graph, layers, runtime, costs)
     cuts: dict[tuple[int, int], Cut] = {}
     found = []
-    for setting in _settings(work, ranks, mode):
+    for setting in _settings(work, ranks, mode, runtime.boundary_rate):
         if setting.chunks > graph.num_nodes:
             continue
         key = (setting.chunks, setting.ways)
@@ -248,8 +288,7 @@ def make_plan(
             chunks = make_chunks(graph, setting.chunks, partition, seed, setting.ways)
             cuts[key] = measure_cut(graph, chunks, setting.ways)
         found.append(_candidate(work, setting, cuts, line, limit, stale))
-    found.sort(key=lambda c: c.setting.chunks)  # of equals, the one with the fewest chunks
-    chosen = cheapest(found)
+    chosen = _choice(found)
     if chosen is None:
         least = min((c.memory for c in found), default=0)
         raise refusal(
@@ -258,10 +297,11 @@ def make_plan(
             f"{format_bytes(least)}",
             least,
         )
+    found.sort(key=lambda c: c.setting.chunks)  # equals in the order of preference
     return StagePlan(ranked(found), chosen, line, limit, work, cuts, runtime, mode)
 
 
-def _settings(work: Workload, ranks: int, mode: Mode) -> list[Setting]:
+def _settings(work: Workload, ranks: int, mode: Mode, rate: float = 1.0) -> list[Setting]:
     """Returns all settings that are considered."""
     count = len(work.layers)
     made: list[Setting] = []
@@ -271,6 +311,8 @@ def _settings(work: Workload, ranks: int, mode: Mode) -> list[Setting]:
         made.append(Setting("nodes", "exact", 1, ranks, ranks, (0, count)))
         if only_sums(work.layers, work.widths):
             made.append(Setting("columns", "exact", 1, ranks, ranks, (0, count)))
+            if mode == "fast" and rate < 1:
+                made.append(Setting("nodes", "fast", 1, ranks, ranks, (0, count), rate=rate))
     kinds: tuple[Literal["exact", "fast"], ...]
     kinds = ("exact",) if mode == "exact" else ("fast", "exact")
     for stages in range(2, min(ranks, count) + 1):
@@ -282,9 +324,22 @@ def _settings(work: Workload, ranks: int, mode: Mode) -> list[Setting]:
                     for ticks in _TICKS
                 ]
     again = [
-        replace(s, recompute="all") for s in made if s.split == "nodes" and s.scheme != "graph"
+        replace(s, recompute="all")
+        for s in made
+        if s.split == "nodes" and s.scheme not in ("graph", "sampled")
     ]
-    return [*made, *again]
+    made += again
+    return [*made, *(other for s in made if (other := _without_skips(work, s)) is not None)]
+
+
+def _without_skips(work: Workload, setting: Setting) -> Setting | None:
+    """Returns the same with skip tensors made again on each stage, if fewer columns then cross."""
+    other = replace(setting, again=True)
+    crossing = [
+        sum(len(one.program(work, stage).skips_in) for stage in range(setting.stages))
+        for one in (setting, other)
+    ]
+    return other if crossing[1] < crossing[0] else None
 
 
 def _candidate(
@@ -319,4 +374,7 @@ def _candidate(
 def _simulated(
     work: Workload, setting: Setting, cuts: dict[tuple[int, int], Cut], line: Line
 ) -> Timeline:
-    return simulate(rank_programs(work, setting, cuts[setting.chunks, setting.ways]), line)
+    cut = cuts[setting.chunks, setting.ways]
+    if setting.rate < 1:
+        cut = replace(cut, crossing=np.rint(setting.rate * cut.crossing).astype(np.int64))
+    return simulate(rank_programs(work, setting, cut), line)

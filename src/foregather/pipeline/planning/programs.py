@@ -45,7 +45,7 @@ class _Price:
         for task in self._schedule.tasks(self._rank):
             if task.kind == "again":
                 for chunk in task.chunks:
-                    yield self._compute(task, task.updates, chunk, False)
+                    yield self._compute(task, task.layers_run, chunk, False)
             elif task.kind == "run":
                 yield from self._run(task)
             elif task.kind == "exchange":
@@ -62,9 +62,9 @@ class _Price:
                 yield from self._columns(task, layer)
         elif self._schedule.ways == 1 or self._schedule.how == "layerwise":
             for chunk in task.chunks:
-                yield self._compute(task, task.updates, chunk, task.backward)
+                yield self._compute(task, task.layers_run, chunk, task.backward)
         else:
-            for layer in reversed(task.updates) if task.backward else task.updates:
+            for layer in reversed(task.layers_run) if task.backward else task.layers_run:
                 if layer in task.layers:
                     yield from self._overlapped(task, layer)
                 else:

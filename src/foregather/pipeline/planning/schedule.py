@@ -59,6 +59,12 @@ class Task:
         """The layers whose update is run."""
         return [op.layer for op in self.ops if op.kind == "update"]
 
+    @property
+    def layers_run(self) -> list[int]:
+        """The layers that are run: those run again for a skip tensor, then the stage's own."""
+        again = [n for op in self.ops if op.kind == "again" for n in range(op.layer + 1)]
+        return [*again, *self.updates]
+
 
 @dataclass(frozen=True, slots=True)
 class Schedule:

@@ -3,10 +3,11 @@
 A rank does one thing at a time. A message leaves when the rank's outgoing line is free, and arrives
 after the latency and the time of its bytes, when the receiver's incoming line is free. The sender
 continues at once or, if ranks have no core to spare for messages, after the work of its bytes.
+Ranks that share too few cores of one machine slow each other down while they work.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -72,55 +73,108 @@ class Timeline:
 def simulate(programs: Sequence[Sequence[Action]], line: Line) -> Timeline:
     """Runs the programs of all ranks.
 
+    Where the line says that fewer cores than ranks compute, they share them evenly.
+
     Raises:
         InputError: ranks wait for messages that nobody sends.
     """
-    ranks = len(programs)
-    clock, place = [0.0] * ranks, [0] * ranks
-    out_free, in_free = [0.0] * ranks, [0.0] * ranks
-    mail: dict[tuple[int, int], deque[tuple[float, float]]] = {}  # arrival, work
-    found = Timeline(busy=[0.0] * ranks)
-    while True:
-        ready = [r for r in range(ranks) if _can_go(programs[r], place[r], r, mail)]
-        if not ready:
-            break
-        rank = min(ready, key=lambda r: clock[r])
-        action = programs[rank][place[rank]]
-        place[rank] += 1
-        if action.kind == "compute":
-            begin, clock[rank] = clock[rank], clock[rank] + action.seconds
-            found.busy[rank] += action.seconds
-            if action.name:
-                found.runs.append(Run(rank, begin, clock[rank], action.name))
-        elif action.kind == "send":
-            spent, work = action.bytes / line.rate, action.bytes * line.work
-            begin = max(clock[rank], out_free[rank])
-            clock[rank] += work
-            out_free[rank] = begin + spent
-            arrival = max(begin + line.latency, in_free[action.peer]) + spent
-            in_free[action.peer] = arrival
-            mail.setdefault((rank, action.peer), deque()).append((arrival, work))
-            found.bytes += action.bytes
-        else:
-            arrival, work = mail[action.peer, rank].popleft()
-            clock[rank] = max(clock[rank], arrival) + work
-    stuck = [r for r in range(ranks) if place[r] < len(programs[r])]
-    if stuck:
-        raise InputError(f"rank {stuck[0]} of the simulation waits for a message that nobody sends")
-    found.seconds = max(clock, default=0.0)
-    return found
+    return _Simulation(programs, line).run()
 
 
-def _can_go(
-    program: Sequence[Action],
-    place: int,
-    rank: int,
-    mail: dict[tuple[int, int], deque[tuple[float, float]]],
-) -> bool:
-    if place == len(program):
-        return False
-    action = program[place]
-    return action.kind != "receive" or bool(mail.get((action.peer, rank)))
+@dataclass(slots=True)
+class _Rank:
+    """Where one rank is.
+
+    Attributes:
+        program: its actions.
+        place: the next one.
+        left: seconds of work until it can go on; 0: it can, or waits for a message.
+        begun: when the present work began.
+        name: of the present work.
+        out_free: when what it sends has left.
+        in_free: when what it receives has arrived.
+    """
+
+    program: Sequence[Action]
+    place: int = 0
+    left: float = 0.0
+    begun: float = 0.0
+    name: str = ""
+    out_free: float = 0.0
+    in_free: float = 0.0
+
+
+class _Simulation:
+    """Goes from event to event: work that ends, messages that arrive."""
+
+    def __init__(self, programs: Sequence[Sequence[Action]], line: Line) -> None:
+        self._ranks, self._line = [_Rank(program) for program in programs], line
+        self._mail: dict[tuple[int, int], deque[tuple[float, float]]] = {}  # arrival, work
+        self._now = 0.0
+        self._found = Timeline(busy=[0.0] * len(programs))
+
+    def run(self) -> Timeline:
+        """Runs all programs to their ends."""
+        while True:
+            for number in range(len(self._ranks)):
+                self._go_on(number)
+            working = [rank for rank in self._ranks if rank.left > 0]
+            speed = min(1.0, (self._line.cores or len(self._ranks)) / max(1, len(working)))
+            ends = [self._now + rank.left / speed for rank in working]
+            following = min([*ends, *self._arrivals()], default=None)
+            if following is None:
+                break
+            for rank, end in zip(working, ends, strict=True):
+                rank.left = 0.0 if end <= following else rank.left - (following - self._now) * speed
+            self._now = following
+        for number, rank in enumerate(self._ranks):
+            if rank.place < len(rank.program):
+                raise InputError(
+                    f"rank {number} of the simulation waits for a message that nobody sends"
+                )
+        self._found.seconds = self._now
+        return self._found
+
+    def _go_on(self, number: int) -> None:
+        """Takes a rank as far as it gets without time passing."""
+        rank = self._ranks[number]
+        while rank.left == 0:
+            if rank.name:
+                self._found.runs.append(Run(number, rank.begun, self._now, rank.name))
+                rank.name = ""
+            if rank.place == len(rank.program):
+                return
+            action = rank.program[rank.place]
+            if action.kind == "compute":
+                rank.left, rank.begun, rank.name = action.seconds, self._now, action.name
+                self._found.busy[number] += action.seconds
+            elif action.kind == "send":
+                rank.left = self._send(number, action)
+            else:
+                mail = self._mail.get((action.peer, number))
+                if not mail or mail[0][0] > self._now:
+                    return
+                rank.left = mail.popleft()[1]
+            rank.place += 1
+
+    def _send(self, number: int, action: Action) -> float:
+        """Puts a message on its way; returns the work of sending it."""
+        rank, other, line = self._ranks[number], self._ranks[action.peer], self._line
+        spent, work = action.bytes / line.rate, action.bytes * line.work
+        begin = max(self._now, rank.out_free)
+        rank.out_free = begin + spent
+        other.in_free = max(begin + line.latency, other.in_free) + spent
+        self._mail.setdefault((number, action.peer), deque()).append((other.in_free, work))
+        self._found.bytes += action.bytes
+        return work
+
+    def _arrivals(self) -> Iterator[float]:
+        """Yields when the messages arrive that ranks wait for."""
+        for number, rank in enumerate(self._ranks):
+            if rank.left == 0 and rank.place < len(rank.program):
+                mail = self._mail.get((rank.program[rank.place].peer, number))
+                if mail:
+                    yield mail[0][0]
 
 
 def draw_timeline(timeline: Timeline, path: Path | str, title: str = "Stages by chunks") -> None:

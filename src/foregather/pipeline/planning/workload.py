@@ -80,6 +80,8 @@ class Setting:
         chunks: K.
         cuts: first layers of all stages, and the number of layers.
         recompute: "none" or "all".
+        rate: share of boundary rows that ways exchange.
+        again: dense layers that give a skip tensor are rerun on each stage; its rows are not sent.
     """
 
     split: Literal["nodes", "columns"]
@@ -89,6 +91,8 @@ class Setting:
     chunks: int
     cuts: tuple[int, ...]
     recompute: Literal["none", "all"] = "none"
+    rate: float = 1.0
+    again: bool = False
 
     @property
     def scheme(self) -> str:
@@ -97,12 +101,12 @@ class Setting:
             return "tensor"
         if self.ways > 1:
             one = self.stages == 1 and self.chunks == self.ways
-            return "graph" if one else "hybrid"
+            return "hybrid" if not one else "graph" if self.rate == 1 else "sampled"
         return "pipeline" if self.stages > 1 else "single"
 
     def program(self, work: Workload, stage: int) -> StageProgram:
         """What a stage does."""
-        return stage_program(work.layers, self.cuts, stage, work.again)
+        return stage_program(work.layers, self.cuts, stage, work.again or self.again)
 
     def schedule(self, work: Workload) -> Schedule:
         """What all ranks do in a steady epoch, with ticks in order."""

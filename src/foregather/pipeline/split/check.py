@@ -6,7 +6,7 @@ the features must agree; this decides whether a model is taken.
 """
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,7 +22,9 @@ from foregather.pipeline.partition.chunk_topology import Topology
 from foregather.pipeline.partition.chunks import make_chunks
 from foregather.pipeline.passes.aggregation import ChunkNear, Exchange
 from foregather.pipeline.split.graph_values import graph_inputs
+from foregather.pipeline.split.layers import SplitLayer
 from foregather.pipeline.split.sample import feature_rows, small_graph
+from foregather.pipeline.whole.adjacency import Lists
 
 __all__ = ["compare", "run_in_chunks"]
 
@@ -60,6 +62,20 @@ class _TableNear(ChunkNear):
         """Mean and variance over the table."""
         every = self._table[:, columns]
         return every.mean(0), every.var(0, unbiased=False)
+
+    def sum_along(self, key: Hashable, make: Callable[[], Lists]) -> Tensor | None:
+        """Sums over lists, edge by edge."""
+        if self._table.device.type != "cpu":
+            return None
+        lists, span = make(), self._topology.chunks.span(self._chunk)
+        ptr = lists.indptr[span.start : span.stop + 1]
+        edges = slice(int(ptr[0]), int(ptr[-1]))
+        rows = self._table[lists.source[edges].long()]
+        if lists.weight is not None:
+            rows = rows * lists.weight[edges, None].to(rows.dtype)
+        target = torch.repeat_interleave(torch.arange(self.count), ptr.diff())
+        out = rows.new_zeros(self.count, rows.shape[1]).index_add(0, target, rows)
+        return out / ptr.diff().clamp(min=1)[:, None] if lists.mean else out
 
 
 def run_in_chunks(layers: Sequence[GraphLayer], place: Topology, x: Tensor) -> Tensor:
@@ -120,6 +136,9 @@ def _compare(model: nn.Module, make: Make, graph: Graph, training: bool, double:
     inputs = graph_inputs(made, graph, weight.dtype, weight.device)
     chunks = make_chunks(graph, _CHUNKS, np.arange(graph.num_nodes) % _CHUNKS)
     place = Topology(graph, chunks, weight.dtype, weight.device)
+    for layer in layers:
+        if isinstance(layer, SplitLayer):
+            layer.prepare(place, range(_CHUNKS))
     state = copy.deepcopy(made.state_dict())
     with _own_numbers():
         whole = _run(made, rows, lambda x: made(x, **inputs))

@@ -14,15 +14,21 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from foregather.errors import InputError
 from foregather.graph.graph import Graph
+from foregather.nn import list_kernels as kernels
 from foregather.nn.accelerated.passing import is_convolution
 from foregather.nn.arguments import optional_arguments
 from foregather.pipeline.partition.chunk_topology import Topology
 from foregather.pipeline.split.program import ByMode, Number, Pair, Program
+from foregather.pipeline.split.sums import Sum
 from foregather.pipeline.split.tape import Call, Ref, refuse
 from foregather.pipeline.split.trees import map_tree, tensors_of
+from foregather.pipeline.whole.adjacency import Lists
 
 __all__ = ["GraphTable", "GraphValues", "LocalEdges", "graph_inputs", "leave_out", "run_call"]
+
+_STEP = 1 << 20  # edges that are looked up at a time
 
 
 def graph_inputs(
@@ -66,12 +72,14 @@ class LocalEdges:
     """The edges of one set that end in a chunk.
 
     Attributes:
-        positions: in the set.
+        positions: in the set; those of one target follow each other, targets in order.
         index: [2, edges] over own rows and the rows of others.
+        ptr: where the edges of each own row begin, int64 [own + 1].
     """
 
     positions: Tensor
     index: Tensor
+    ptr: Tensor
 
 
 class GraphValues:
@@ -81,9 +89,16 @@ class GraphValues:
         program: the program.
         model: says which fields of the graph it takes.
         topology: the graph, cut into chunks.
+        like: those of the same graph in other chunks, whose tensors are shared.
     """
 
-    def __init__(self, program: Program, model: nn.Module, topology: Topology) -> None:
+    def __init__(
+        self,
+        program: Program,
+        model: nn.Module,
+        topology: Topology,
+        like: "GraphValues | None" = None,
+    ) -> None:
         self._program = program
         self._topology: Topology = weakref.proxy(topology)  # it is the key under which this is kept
         self.dtype, self.device = topology.dtype, topology.device
@@ -91,10 +106,16 @@ class GraphValues:
         self._numbers: dict[Pair, Any] = {program.nodes: topology.graph.num_nodes}
         self._values: dict[int, Tensor] = {}
         self._model = model
-        with torch.no_grad():
-            self._compute()
         self._order: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
+        self._checked: set[tuple[int, int]] = set()
+        if like is not None:
+            self._numbers, self._values = like._numbers, like._values
+            self._order, self._checked = like._order, like._checked
+        else:
+            with torch.no_grad():
+                self._compute()
         self._edges: dict[tuple[int, int, int], LocalEdges] = {}
+        self._lists: dict[Sum, Lists] = {}
         self._nodes: dict[int, Tensor] = {}
 
     def _compute(self) -> None:
@@ -159,6 +180,11 @@ class GraphValues:
 
     # ---- a chunk ---------------------------------------------------------------------------
 
+    def own_nodes(self, chunk: int) -> Tensor:
+        """Ids of a chunk's nodes."""
+        chunks = self._topology.chunks
+        return torch.from_numpy(chunks.order[chunks.span(chunk)]).to(self.device)
+
     def nodes(self, chunk: int) -> Tensor:
         """Ids of a chunk's nodes, then of the others that it reads."""
         if chunk not in self._nodes:
@@ -203,11 +229,58 @@ class GraphValues:
         row[ids] = torch.arange(ids.shape[0], device=ids.device)
         index = row[pairs[:, positions]]
         if bool((index < 0).any()):
-            raise refuse(
-                "", "passes messages along edges that are not those of the graph (the other way, "
-                "or further than one hop)"
-            )  # fmt: skip
-        return LocalEdges(positions, index)
+            raise _other_edges()
+        return LocalEdges(positions, index, torch.cat([degree.new_zeros(1), degree.cumsum(0)]))
+
+    def check(self, number: int, target: int) -> None:
+        """Checks that all edges of a set are edges of the graph, or self-loops.
+
+        Raises:
+            InputError: one of them is neither, so a chunk would not see where it begins.
+        """
+        if (number, target) in self._checked:
+            return
+        graph, pairs = self._topology.graph, self._values[number]
+        count = graph.num_nodes
+        known = np.repeat(np.arange(count) * count, graph.in_degree())
+        known += np.asarray(graph.indices)
+        known.sort()
+        for first in range(0, pairs.shape[1], _STEP):
+            ends = pairs[:, first : first + _STEP].cpu().numpy()
+            ends = ends[:, ends[0] != ends[1]]
+            key = ends[target] * count + ends[1 - target]
+            place = np.searchsorted(known, key)
+            if (place >= known.size).any() or (known[place] != key).any():
+                raise _other_edges()
+        self._checked.add((number, target))
+
+    # ---- all chunks ------------------------------------------------------------------------
+
+    def lists(self, total: Sum) -> Lists:
+        """The edges of a sum in new numbers, by target and by source."""
+        if total not in self._lists:
+            self._lists[total] = self._make_lists(total)
+        return self._lists[total]
+
+    def _make_lists(self, total: Sum) -> Lists:
+        pairs, chunks = self._values[total.edges], self._topology.chunks
+        count = chunks.number.size
+        kind = np.int64 if max(count, pairs.shape[1]) >= 1 << 31 else np.int32
+        number = torch.from_numpy(chunks.number.astype(kind))
+        target = number[pairs[1]]
+        degree = torch.bincount(target, minlength=count)
+        indptr = torch.cat([degree.new_zeros(1), degree.cumsum(0)])
+        order = torch.argsort(target, stable=True)
+        del target
+        source = number[pairs[0]][order]
+        weight = given = None
+        if total.weight is not None:
+            weight = self._values[total.weight].detach()[order].to(kernels.sum_dtype(self.dtype))
+        del order
+        ptr, edge, back = kernels.lists_by_source(indptr, source, count)
+        if weight is not None:
+            given = weight[edge.long()]
+        return Lists(indptr, source, weight, ptr, back, given, total.mean)
 
 
 class GraphTable:
@@ -220,5 +293,18 @@ class GraphTable:
     def of(self, topology: Topology) -> GraphValues:
         """Those of one graph in chunks."""
         if topology not in self._known:
-            self._known[topology] = GraphValues(self._program, self._model, topology)
+            like = next((made for one, made in self._known.items() if _alike(one, topology)), None)
+            self._known[topology] = GraphValues(self._program, self._model, topology, like)
         return self._known[topology]
+
+
+def _alike(one: Topology, other: Topology) -> bool:
+    return one.graph is other.graph and (one.dtype, one.device) == (other.dtype, other.device)
+
+
+def _other_edges() -> InputError:
+    return refuse(
+        "",
+        "passes messages along edges that are not those of the graph (the other way, or further "
+        "than one hop)",
+    )

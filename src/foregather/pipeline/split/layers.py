@@ -7,18 +7,21 @@ the edges that end in the chunk.
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
+from foregather.errors import InputError
 from foregather.nn.layer import GraphLayer, Near, PlacedNear
 from foregather.pipeline.partition.chunk_topology import Topology
 from foregather.pipeline.split.graph_values import GraphTable, GraphValues, run_call
 from foregather.pipeline.split.levels import Segment, Side, Step, sides_of, target_row
 from foregather.pipeline.split.norms import Running, always, is_norm, norm_input, normalised
 from foregather.pipeline.split.program import Pair, Program, axis_kind
-from foregather.pipeline.split.tape import Call, Ref, refuse
+from foregather.pipeline.split.sums import sum_of
+from foregather.pipeline.split.tape import Call, Ref
 from foregather.pipeline.split.trees import map_tree
 
 __all__ = ["SplitLayer", "make_split_layers"]
@@ -106,27 +109,39 @@ class SplitLayer(GraphLayer):
             conv.train(mode)
         return self
 
+    @property
+    def draws(self) -> bool:
+        """Whether it draws random numbers in training."""
+        return any(self.program.calls[step.call].random for step in self.segment.steps)
+
     def conv(self, path: str) -> nn.Module:
         """A convolution of the user's model."""
         found: nn.Module = self.__dict__["_convs"][path]
         return found
 
     def prepare(self, topology: Topology, chunks: Iterable[int]) -> None:
-        """Finds the edges of chunks before the first epoch.
+        """Finds the edges of chunks, or where all are one rank's only checks them.
 
         Raises:
             InputError: the model passes messages along edges that a chunk does not see.
         """
         graph, chunks = self.table.of(topology), list(chunks)
-        if self.norms and len(chunks) < len(topology.chunks):
-            raise refuse(
-                min(self.norms), "takes statistics of all nodes, which several ways do not share"
+        alone = len(chunks) == len(topology.chunks)
+        if self.norms and not alone:
+            raise InputError(
+                f"module {min(self.norms)!r} of the model takes statistics of all nodes, which the "
+                "ways of a stage do not share; use one way per stage, or LayerNorm"
             )
         for step in self.segment.steps:
             call = self.program.calls[step.call]
-            if call.passing is not None:
-                for chunk in chunks:
-                    graph.edges(call.args[0].value, target_row(self.conv(call.path)), chunk)
+            if call.passing is None:
+                continue
+            edges, target = call.args[0].value, target_row(self.conv(call.path))
+            if alone:  # they are made when they are needed: sums need none of them
+                graph.check(edges, target)
+                continue
+            for chunk in chunks:
+                graph.edges(edges, target, chunk)
 
     @property
     def message_width(self) -> int:
@@ -236,9 +251,16 @@ class _Run:
         if is_norm(self.program, call) and (self.layer.training or always(call)):
             self.values[call.outs[0], None] = self._norm(call, counts)
             return
-        made = run_call(call, lambda leaf: self._leaf(leaf, step.edges, counts))
+        with self._drawing(call, step.edges):
+            made = run_call(call, lambda leaf: self._leaf(leaf, step.edges, counts))
         for number, tensor in zip(call.outs, made, strict=True):
             self.values[number, step.edges] = tensor
+
+    def _drawing(self, call: Call, edges: int | None) -> AbstractContextManager[Any]:
+        """Says that a call draws for edges, if it does."""
+        if edges is None or not call.random:
+            return nullcontext()
+        return self.near.passing(self.graph.edges(edges, 1, self.chunk).ptr)
 
     def _norm(self, call: Call, counts: dict[Pair, int]) -> Tensor:
         number, start = norm_input(call), 0
@@ -279,13 +301,18 @@ class _Run:
             return self.graph.value(number, positions)
         if value.axis is None:
             return self.graph.value(number, None)
-        return self.graph.value(number, self.graph.nodes(self.chunk)[: self.count])
+        return self.graph.value(number, self.graph.own_nodes(self.chunk))
 
     # ---- message passing -------------------------------------------------------------------
 
     def _pass(self, call: Call) -> Tensor:
         assert call.passing is not None
         conv, along = self.layer.conv(call.path), call.args[0].value
+        total = sum_of(self.program, self.layer.segment, call, conv)
+        if total is not None:
+            added = self.near.sum_along(total, lambda: self.graph.lists(total))
+            if added is not None:
+                return added
         forward = target_row(conv) == 1
         local = self.graph.edges(along, target_row(conv), self.chunk)
         sides = sides_of(conv, call.passing.method)
@@ -300,7 +327,8 @@ class _Run:
             for name, tree in call.kwargs.items()
         }
         method: Callable[..., Tensor] = getattr(conv, call.passing.method)
-        out = method(local.index, size=(rows, self.count if pair else rows), **kwargs)
+        with self.near.passing(local.ptr if forward else None):
+            out = method(local.index, size=(rows, self.count if pair else rows), **kwargs)
         value = self.program.values[call.outs[0]]
         if pair or value.kind != "node":
             return out

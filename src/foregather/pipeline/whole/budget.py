@@ -54,7 +54,7 @@ class Choice:
     def explain(self, pieces: int, size: int) -> str:
         """What is kept, run again and written, in one line."""
         count = self.stretches[-1].last
-        again = sum(one.last - one.first for one in self.stretches if not one.kept)
+        again = sum(one.last - one.first for one in self.stretches[:-1] if not one.kept)
         told = f"{count - again} of {count} segments kept, {again} run again, {pieces} pieces"
         if size:
             told += f", {format_bytes(size)} in a file"
@@ -83,16 +83,17 @@ def choose(stage: Stage, adjacency: Adjacency) -> tuple[Choice, Pieces]:
         if runtime.recompute == "disk":
             single = _single(count, True)
             return Choice(single, False, found.segments, need.spilled(False)), pieces
-        least, stretches = shortest_of(found.segments, len(pieces))
-        return Choice(tuple(stretches), False, found.segments, int(least) + need.base), pieces
+        _, stretches = shortest_of(found.segments, len(pieces))
+        most = _most(found.segments, tuple(stretches), need)
+        return Choice(tuple(stretches), False, found.segments, most), pieces
     for norm in found.norms:
         adjacency.lists(norm)
     return _within(stage, found, parse_size(runtime.memory), usual)
 
 
 def _single(count: int, spilled: bool) -> tuple[Stretch, ...]:
-    """Every segment for itself; the last one need not be run again."""
-    return tuple(Stretch(n, n + 1, n + 1 == count, spilled and n + 1 < count) for n in range(count))
+    """Every segment for itself."""
+    return tuple(Stretch(n, n + 1, False, spilled) for n in range(count))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +120,20 @@ class _Need:
         """Skip tensors with their gradients, features that are summed, and the work of a piece."""
         widest = max(cost.saved for cost in self.found.segments) + 6 * max(self._x, self._message)
         work = 3 * widest // (2 * self.pieces)
-        edges = self._read if self.found.reads_edges else 0
+        edges = 0
+        if self.found.reads_edges:  # rows of others, their gradients, and a row for each edge
+            edges = 2 * self._read + 3 * int(self._read * self.found.degree) // self.pieces
         return 2 * self.found.skips + self.found.features + work + edges
 
     @property
+    def forward(self) -> int:
+        """Beside inputs that are held: rows in front of a segment, and of the next."""
+        return self._always + 2 * (self._x + self._message)
+
+    @property
     def base(self) -> int:
-        """Beside what stretches hold: rows on their way forward, or gradients."""
-        forward = 2 * (self._x + self._message)
-        return self._always + max(forward, self._x + self._message + self._read)
+        """Beside what stretches hold while they go back: gradients."""
+        return self._always + self._x + self._message + self._read
 
     def spilled(self, adjoints: bool) -> int:
         """With the inputs of layers in a file, and gradients of rows too."""
@@ -154,9 +161,12 @@ def _within(stage: Stage, found: Measured, memory: int, usual: int) -> tuple[Cho
     for pieces in tries:
         need = _Need(found, len(pieces))
         fitting = cheapest(costs, room - need.base, len(pieces))
-        if fitting is not None:
-            stretches = tuple(fitting[1])
-            return Choice(stretches, False, costs, _most(costs, stretches, need)), pieces
+        if fitting is None:
+            continue
+        stretches = tuple(fitting[1])
+        most = _most(costs, stretches, need)
+        if most <= room:
+            return Choice(stretches, False, costs, most), pieces
     least = 0
     for adjoints in (False, True):
         for pieces in tries:
@@ -180,7 +190,7 @@ def _most(costs: tuple[SegmentCost, ...], stretches: tuple[Stretch, ...], need: 
         now = stretch_bytes(costs, stretch, need.pieces)
         most = max(most, held + now)
         held += now if stretch.kept else costs[stretch.first].x
-    return most + need.base
+    return max(most + need.base, held + need.forward)
 
 
 def file_bytes(choice: Choice, pieces: Pieces) -> int:

@@ -41,6 +41,7 @@ class Measured:
         skips: bytes of the skip tensors of all nodes.
         features: bytes of feature rows, if they are aggregated.
         reads_edges: whether a layer looks at edges itself.
+        degree: edges per node.
     """
 
     segments: tuple[SegmentCost, ...]
@@ -48,6 +49,7 @@ class Measured:
     skips: int
     features: int
     reads_edges: bool
+    degree: float
 
 
 def measure(stage: Stage) -> Measured:
@@ -153,9 +155,10 @@ class _Counting(WholePass):
             features = (
                 self._whole[0] * self._stage.widths.x[0] * self._stage.topology.dtype.itemsize
             )
-        reads = "place" in vars(self._pieces)
+        reads = self._pieces.reads_rows
         norms: Sequence[str] = self._lists.norms
-        return Measured(tuple(self._costs), tuple(norms), skips, features, reads)
+        degree = self._whole[1] / max(1, self._whole[0])
+        return Measured(tuple(self._costs), tuple(norms), skips, features, reads, degree)
 
 
 def _scaled(value: Tensor, size: tuple[int, int], whole: tuple[int, int]) -> int:

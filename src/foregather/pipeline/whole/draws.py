@@ -1,13 +1,13 @@
 """draws: random numbers of several node chunks in one call, each chunk with its own.
 
 What a chunk draws depends on (seed, epoch, layer, chunk), whoever computes it and together with
-whom: dropout over the rows of several chunks draws for one after the other. Other random numbers
-cannot be drawn so, and neither can those of rows that are not a chunk's own: `MixedDraws` then asks
-for chunks one by one.
+whom: dropout over the rows of several chunks, or over the edges that end in them, draws for one
+after the other. Other random numbers cannot be drawn so, and neither can those of rows that are not
+a chunk's own: `MixedDraws` then asks for chunks one by one.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -45,6 +45,7 @@ class Draws:
         self._before: Tensor | None = None
         self._inside = ExitStack()
         self._watch = watch
+        self._ptr: Tensor | None = None
         self.others = False  # rows of other chunks are in play
 
     @property
@@ -88,13 +89,12 @@ class Draws:
 
     def draw_rows(self, x: Tensor, draw: Callable[[Tensor], Tensor]) -> Tensor:
         """Factors for the rows of all chunks, each drawn with the numbers of its chunk."""
-        if self.others or x.shape[0] != self._spans[-1].stop:
-            raise MixedDraws
+        spans = self._rows(x.shape[0])
         generator = torch.default_generator
         before = generator.get_state()
         with torch.no_grad():
             out = torch.empty_like(x)
-            for number, span in enumerate(self._spans):
+            for number, span in enumerate(spans):
                 if number in self._states:
                     generator.set_state(self._states[number])
                 else:
@@ -103,6 +103,27 @@ class Draws:
                 self._states[number] = generator.get_state()
         generator.set_state(before)
         return out
+
+    def _rows(self, count: int) -> Sequence[slice]:
+        """Which of `count` rows are each chunk's: its nodes, or the edges that end in them."""
+        own = self._spans[-1].stop
+        if not self.others and count == own:
+            return self._spans
+        if self._ptr is None or count == own or count != int(self._ptr[-1]):
+            raise MixedDraws
+        return [slice(int(self._ptr[s.start]), int(self._ptr[s.stop])) for s in self._spans]
+
+    @contextmanager
+    def passing(self, ptr: Tensor | None) -> Iterator[None]:
+        """Inside, what is drawn is for edges: those of own row n are `ptr[n]` to `ptr[n + 1]`.
+
+        Outside it is for own rows: who says where edges are has read rows of others for them.
+        """
+        self.others, self._ptr = True, ptr
+        try:
+            yield
+        finally:
+            self.others, self._ptr = False, None
 
     def resumable(self, part: Callable[..., Tensor]) -> Callable[..., Tensor]:
         """Returns `part` so that it draws the same whenever it is run again."""

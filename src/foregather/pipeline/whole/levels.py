@@ -4,7 +4,7 @@ A store is written and read by pieces, in order. Held in memory, one piece is ke
 a copy, and several are parts of one tensor.
 """
 
-from collections.abc import Callable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from foregather.pipeline.passes.aggregation import Rows
+from foregather.pipeline.whole.adjacency import Lists
 from foregather.pipeline.whole.pieces import Pieces
 
 __all__ = ["Adjoint", "Held", "Level", "Store"]
@@ -82,6 +83,23 @@ class Held:
         assert self.rows is not None
         return self.rows
 
+    @property
+    def droppable(self) -> bool:
+        """Whether `drop` would give memory back."""
+        return self.rows is not None and not self._pieces.one
+
+    def drop(self) -> None:
+        """Gives the memory of the rows back; whoever holds a part of them holds it still."""
+        if self.droppable:
+            self.full.untyped_storage().resize_(0)
+
+    def restore(self) -> bool:
+        """Makes room again for what was dropped and must be put again; False if nothing was."""
+        if not self.droppable or self.full.untyped_storage().nbytes():
+            return False
+        self.full.untyped_storage().resize_(self.full.nbytes)
+        return True
+
     def free(self) -> None:
         """Forgets all rows."""
         self.rows = None
@@ -111,7 +129,7 @@ class Level:
         message: messages, if they are not the rows themselves.
         features: feature rows of all nodes, while they are aggregated.
         edges: what layers that look at edges themselves read and push to, by pieces.
-        sums: gradients of the sums over in-neighbours, by norm.
+        sums: gradients of sums over in-neighbours, with the lists they were made by.
     """
 
     x: Store | None = None
@@ -119,7 +137,7 @@ class Level:
     message: Held | None = None
     features: Tensor | None = None
     edges: Rows | None = None
-    sums: dict[str, Held] = field(default_factory=dict)
+    sums: dict[Hashable, tuple[Lists, Held]] = field(default_factory=dict)
 
     @property
     def read(self) -> Tensor:
@@ -135,12 +153,6 @@ class Level:
         if self.edges is None:
             self.edges = Rows(self.read)
         return self.edges
-
-    def add_sum(self, norm: str, piece: int, gradient: Tensor, make: Callable[[], Held]) -> None:
-        """Notes the gradient of the sums of a piece."""
-        if norm not in self.sums:
-            self.sums[norm] = make()
-        self.sums[norm].put(piece, gradient)
 
     def want_pushes(self) -> None:
         """Makes room for gradients that layers push, if one of them reads edges itself."""

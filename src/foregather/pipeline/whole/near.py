@@ -4,13 +4,15 @@ The gradient of a sum is kept until all pieces have theirs; then each piece coll
 were given to. A layer that looks at edges itself gets rows of other pieces copied behind its own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from foregather.pipeline.passes.aggregation import Exchange, pull, run_dense
+from foregather.pipeline.partition.chunk_topology import Topology
+from foregather.pipeline.passes.aggregation import Exchange, moments, pull, run_dense
 from foregather.pipeline.whole.adjacency import Adjacency, Lists
 from foregather.pipeline.whole.draws import Draws
 from foregather.pipeline.whole.levels import Held, Level
@@ -25,8 +27,8 @@ class _Sums(_Function):  # type: ignore[misc]
     """Sums over in-neighbours; their gradient is noted, or for one piece carried on at once."""
 
     @staticmethod
-    def forward(ctx: Any, own: Tensor, near: "PieceNear", norm: str, lists: Lists) -> Tensor:
-        ctx.near, ctx.norm, ctx.lists = near, norm, lists
+    def forward(ctx: Any, own: Tensor, near: "PieceNear", key: Hashable, lists: Lists) -> Tensor:
+        ctx.near, ctx.key, ctx.lists = near, key, lists
         return lists.sums(near.level.read, near.span)
 
     @staticmethod
@@ -34,7 +36,7 @@ class _Sums(_Function):  # type: ignore[misc]
         near: PieceNear = ctx.near
         if near.pieces.one:
             return ctx.lists.gradient(gradient, near.span), None, None, None
-        near.note_sum(ctx.norm, gradient)
+        near.note_sum(ctx.key, ctx.lists, gradient)
         return None, None, None, None
 
 
@@ -67,13 +69,14 @@ class PieceNear:
         self._adjacency, self._piece = adjacency, piece
         self._draws, self._recompute = draws, recompute
         self._rows: Tensor | None = None
-        self._noted: set[str] = set()
+        self._noted: set[Hashable] = set()
 
     @property
     def rows(self) -> Tensor:
         """Own messages, then those of others."""
         if self._draws is not None:
             self._draws.others = True
+        self.pieces.reads_rows = True
         if self.pieces.one:
             return self.own
         if self._rows is None:
@@ -83,16 +86,35 @@ class PieceNear:
 
     def aggregate(self, norm: str = "mean") -> Tensor:
         """Weighted sums over in-neighbours [own, width]."""
-        out: Tensor = _Sums.apply(self.own, self, norm, self._adjacency.lists(norm))
+        return self.sum_along(norm, lambda: self._adjacency.lists(norm))
+
+    def sum_along(self, key: Hashable, make: Callable[[], Lists]) -> Tensor:
+        """Sums of messages over given lists of edges."""
+        out: Tensor = _Sums.apply(self.own, self, key, make())
         return out
 
-    def note_sum(self, norm: str, gradient: Tensor) -> None:
+    def note_sum(self, key: Hashable, lists: Lists, gradient: Tensor) -> None:
         """Keeps the gradient of a sum, in addition to that of an earlier call."""
-        if norm in self._noted:
-            self.level.sums[norm].add(self._piece, gradient)
+        if key in self._noted:
+            self.level.sums[key][1].add(self._piece, gradient)
             return
-        self._noted.add(norm)
-        self.level.add_sum(norm, self._piece, gradient, lambda: Held(self.pieces))
+        self._noted.add(key)
+        if key not in self.level.sums:
+            self.level.sums[key] = (lists, Held(self.pieces))
+        self.level.sums[key][1].put(self._piece, gradient)
+
+    def moments(self, columns: slice) -> tuple[Tensor, Tensor]:
+        """Mean and variance of columns of all nodes' messages."""
+        return moments(self.own, self.level.by_edges(), columns)
+
+    def passing(self, ptr: Tensor | None) -> AbstractContextManager[None]:
+        """Inside, random numbers are those of edges."""
+        return nullcontext() if self._draws is None else self._draws.passing(ptr)
+
+    @property
+    def place(self) -> tuple[Topology, int]:
+        """The graph in pieces, and the number of this one."""
+        return self.pieces.place, self._piece
 
     def edges(self, norm: str | None = None) -> tuple[Tensor, Tensor | None]:
         """`edge_index` into `rows`, and weights."""

@@ -36,12 +36,16 @@ class Pieces:
     Attributes:
         spans: new numbers of each piece.
         inner: for each piece, its chunks with their rows in the piece.
+        reads_rows: whether a layer read rows of others itself, beside sums.
     """
 
     def __init__(self, stage: Stage, count: int) -> None:
         self._stage, chunks = stage, stage.chunks
+        self.reads_rows = False
         ends = np.searchsorted(chunks.bounds, chunks.bounds[-1] * np.arange(1, count) / count)
         cuts = np.unique(np.concatenate([[0], ends, [len(chunks)]]))  # in chunks
+        if count >= len(chunks):  # one by one, however uneven they are
+            cuts = np.arange(len(chunks) + 1)
         self.bounds = chunks.bounds[cuts]
         self.spans = [slice(int(a), int(b)) for a, b in pairwise(self.bounds)]
         self.inner = [
@@ -71,6 +75,8 @@ class Pieces:
     def place(self) -> Topology:
         """The edges of the pieces, for layers that look at edges themselves."""
         place, chunks = self._stage.topology, self._stage.chunks
+        if len(self) == len(chunks):
+            return place
         cut = Chunks(chunks.order, chunks.number, self.bounds, chunks.method)
         return Topology(place.graph, cut, place.dtype, place.device)
 

@@ -43,6 +43,8 @@ class WholeRun:
             try:
                 return carry_out(whole)
             except MixedDraws:
+                for layer in self.stage.layers:  # some pieces may have gone back already
+                    layer.zero_grad()
                 if self._watch_dropout:  # chunk by chunk, then, from now on
                     self.pieces = Pieces(self.stage, len(self.stage.chunks))
                     self._open()
@@ -81,8 +83,7 @@ class WholeRun:
 def whole_run(stage: Stage) -> WholeRun | None:
     """Returns how exact epochs are run on one rank; None where they are run layer by layer.
 
-    That is so for several ranks, not on a CPU, and for models that were split, whose layers see
-    their chunk and not all nodes.
+    That is so for several ranks, and not on a CPU.
 
     Raises:
         BudgetError: the memory is too little for one chunk of one layer.
@@ -91,17 +92,11 @@ def whole_run(stage: Stage) -> WholeRun | None:
     """
     place, runtime = stage.topology, stage.runtime
     alone = stage.link.peers == 1 and stage.whole is None
-    split = any(getattr(layer, "placed", False) for layer in stage.layers)
-    if not alone or split or place.device.type != "cpu" or place.dtype not in kernels.NUMBERS:
+    if not alone or place.device.type != "cpu" or place.dtype not in kernels.NUMBERS:
         if runtime.memory is not None or runtime.recompute in ("segments", "disk"):
             asked = f"recompute is {runtime.recompute!r}"
             if runtime.memory is not None:
                 asked = f"memory is {runtime.memory!r}"
-            if split:
-                raise InputError(
-                    f"{asked}, but the model is a module that was split, expected a list of layers "
-                    "for that; leave it out, or set recompute to 'all'"
-                )
             raise InputError(
                 f"{asked} with {format_number(stage.link.peers, 'rank')} on {place.device.type}, "
                 "expected one rank on a CPU; leave it out, or set recompute to 'all'"
@@ -109,6 +104,7 @@ def whole_run(stage: Stage) -> WholeRun | None:
         return None
     adjacency = Adjacency(place.graph, stage.chunks, place.dtype)
     choice, pieces = choose(stage, adjacency)
-    made = WholeRun(stage, adjacency, choice, pieces)
+    watch = any(getattr(layer, "draws", False) for layer in stage.layers)
+    made = WholeRun(stage, adjacency, choice, pieces, _watch_dropout=watch)
     made._open()
     return made

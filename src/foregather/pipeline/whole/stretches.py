@@ -2,7 +2,8 @@
 
 A stretch that is run again costs its input until then, and once more its time; while it goes back,
 it holds what its segments save. Stretches near the end go back first, with the inputs of all others
-still held, so they are shorter. What to keep is chosen by dynamic programming over segments.
+still held, so they are shorter; the last one goes back as soon as it is reached, and costs no time.
+What to keep is chosen by dynamic programming over segments.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,8 @@ class Stretch:
     Attributes:
         first: its first segment.
         last: one past its last segment.
-        kept: whether everything the backward pass needs is kept.
+        kept: whether everything the backward pass needs is kept; if not, it is run again in the
+            backward pass, or if it is the last, goes back piece by piece in the forward pass.
         spilled: whether its input waits in a file.
     """
 
@@ -55,8 +57,10 @@ def stretch_bytes(costs: Sequence[SegmentCost], stretch: Stretch, pieces: int) -
     if stretch.kept:
         return sum(cost.held for cost in costs[stretch.first : stretch.last])
     *before, final = costs[stretch.first : stretch.last]
-    work = final.saved // pieces
-    return sum(cost.held for cost in before) + final.x + final.message + work
+    # messages are made again from rows: at most those of two segments are there at a time
+    messages = sorted(cost.message for cost in [*before, final])[-2:]
+    own = final.x + final.saved // pieces
+    return sum(cost.x + cost.saved for cost in before) + own + sum(messages)
 
 
 def cheapest(
@@ -79,7 +83,7 @@ def cheapest(
                 known[first + 1].append(one)
             again = 0.0
             for last in range(first + 1, count + 1):
-                again += costs[last - 1].seconds
+                again = 0.0 if last == count else again + costs[last - 1].seconds
                 stretch = Stretch(first, last, False)
                 if held + stretch_bytes(costs, stretch, pieces) > room:
                     break

@@ -2,7 +2,9 @@
 
 Stretches of segments are kept for the backward pass or run again in it. What a segment keeps are
 its input and what autograd saves; rows between segments are held once. In the last segment of a
-stretch that is run again, each piece goes back at once, so that only its own work is held.
+stretch that is run again, each piece goes back at once, so that only its own work is held. The last
+stretch goes back as soon as it is reached, so it is never run again. Messages of a stretch are made
+again from its rows, where those are held anyway.
 """
 
 from collections.abc import Callable, Sequence
@@ -96,10 +98,14 @@ class WholePass:
         if task.backward:
             self._watch = False
             for stretch in reversed(self._stretches):
-                self._back(stretch)
+                if stretch.kept or stretch.last < len(self._segments):
+                    self._back(stretch)
         else:
             for stretch in self._stretches:
-                self._go(stretch)
+                if stretch.kept or stretch.last < len(self._segments):
+                    self._go(stretch)
+                else:
+                    self._back(stretch)
 
     def close(self) -> None:
         """Forgets everything; what is kept refers to this pass, in ways that Python cannot see."""
@@ -119,6 +125,7 @@ class WholePass:
             level.features = None
             if stretch.kept:
                 continue
+            level.edges = None  # it holds rows
             if level.message is not None:
                 level.message.free()
             again = level.x is level.spilled or (number == stretch.first and not level.spilled)
@@ -217,19 +224,29 @@ class WholePass:
             share(saved, out.message, level.message.put(piece, out.message))
 
     def _given_by(self, number: int) -> list[str]:
-        gives = (self._stage.layers[op.layer].gives for op in self._segments[number])
-        return [name for name in gives if name]
+        """Skip tensors that a segment gives to later ones."""
+        if number + 1 == len(self._segments):
+            return []
+        layers = (self._stage.layers[op.layer] for op in self._segments[number])
+        return [name for layer in layers for name in layer.given]
 
     # ---- backward --------------------------------------------------------------------------
 
     def _back(self, stretch: Stretch) -> None:
-        """Goes back through a stretch, which is run again first unless it was kept."""
+        """Goes back through a stretch, which is run first unless it was kept."""
         if not stretch.kept:
-            self._messages_again(stretch.first)
+            if stretch.last < len(self._segments):
+                self._input_again(stretch.first)
             for number in range(stretch.first, stretch.last - 1):
                 for piece in range(len(self._pieces)):
                     self._kept[number, piece] = self._run(number, piece, True)
+                message = self._levels[number].message
+                if message is not None:
+                    message.drop()
         for number in reversed(range(stretch.first, stretch.last)):
+            message = self._levels[number].message
+            if message is not None and message.restore():
+                self._messages_again(number)
             for piece in range(len(self._pieces)):
                 kept = self._kept.pop((number, piece), None)
                 if kept is None:
@@ -241,15 +258,20 @@ class WholePass:
                 del kept
             self._settle(number)
 
+    def _input_again(self, number: int) -> None:
+        """Makes what a segment reads of other nodes again, from its rows or from the file."""
+        level = self._levels[number]
+        if level.message is not None:
+            self._messages_again(number)
+        elif level.spilled is not None and level.x is not None:
+            for piece in range(len(self._pieces)):
+                level.x.put(piece, level.spilled.get(piece))
+
     def _messages_again(self, number: int) -> None:
         """Makes the messages in front of a segment again, from its rows."""
         level = self._levels[number]
-        if level.message is None:
-            if level.spilled is not None and level.x is not None:
-                for piece in range(len(self._pieces)):
-                    level.x.put(piece, level.spilled.get(piece))
-            return
         assert level.x is not None
+        assert level.message is not None
         op = self._segments[number - 1][-1]
         for piece in range(len(self._pieces)):
             with torch.no_grad(), self._draws(piece) as draws:
@@ -309,8 +331,7 @@ class WholePass:
         if adjoint is None:
             return
         held = adjoint.x if adjoint.message is None else adjoint.message
-        for norm, sums in level.sums.items():
-            lists = self._adjacency.lists(norm)
+        for lists, sums in level.sums.values():
             for piece, span in enumerate(self._pieces.spans):
                 held.add(piece, lists.gradient(sums.full, span))
         level.sums = {}
@@ -366,11 +387,10 @@ class WholePass:
             now.message = layer.message(now.x)
             return
         near = None
-        if layer.aggregates:
+        if layer.aggregates or layer.placed:
             own = now.x if now.message is None else now.message
             dense = self._stage.runtime.recompute == "dense"
             near = PieceNear(self._adjacency, self._pieces, piece, level, own, draws, dense)
-        now.x = layer.update(now.x, near, **{name: now.skips[name] for name in layer.needs})
+        now.x, given = layer.run(now.x, near, now.skips)
         now.message = None
-        if layer.gives:
-            now.skips[layer.gives] = now.x
+        now.skips |= given

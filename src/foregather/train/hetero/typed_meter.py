@@ -34,8 +34,8 @@ class TypedMeter(Meter):
         """Closes the loader."""
         self._loader.close()
 
-    def count(self, batch: Any) -> None:
-        """Counts a batch of the epoch."""
+    def count(self, batch: Any, counts: bool = True) -> None:
+        """Counts a batch of the epoch; over ranks, one that only fills the last step as nothing."""
         found = {"batches": 1}
         for place, one in enumerate(self._schema.nodes):
             store = batch[one.name]
@@ -45,7 +45,7 @@ class TypedMeter(Meter):
         for place, edge_type in enumerate(self._schema.edges):
             found[f"edges.{place}"] = int(batch[edge_type].edge_index.shape[1])
         for name, count in found.items():
-            self._moved[name] = self._moved.get(name, 0) + count
+            self._moved[name] = self._moved.get(name, 0) + (count if counts else 0)
 
     def by_name(self, counts: Mapping[str, Any]) -> dict[str, Any]:
         """Counts of `take_moved`, by the names of types and relations."""

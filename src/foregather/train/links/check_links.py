@@ -23,7 +23,7 @@ from foregather.train.links.make_links import (
     relation_of,
     training_links,
 )
-from foregather.train.settings import Settings, TypedSettings
+from foregather.train.settings import GridSettings, Settings, TypedSettings
 from foregather.units import format_bytes, format_count
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def check_link_run(settings: Settings, ranks: int, typed: bool) -> None:
             f"{' and '.join(LOOKUPS)}; use optimizer.weight_decay"
         )
     elif typed:
-        check_offered(settings, ranks)
+        check_offered(settings, 1)  # ranks differ by nothing else
     if not typed and settings.sampler.kind not in _SAMPLERS and ":" not in settings.sampler.kind:
         raise InputError(
             f"sampler.kind is {settings.sampler.kind!r}, but batches of links are sampled by "
@@ -74,10 +74,18 @@ def check_link_run(settings: Settings, ranks: int, typed: bool) -> None:
 def _check_ranks(settings: Settings, ranks: int, typed: bool) -> None:
     """Refuses what runs on links do not have over ranks."""
     if typed and not is_lookup(settings):
-        raise InputError(
-            f"the graph has node types, whose batches one rank samples so far, but here are "
-            f"{ranks}; start one process, or use {' or '.join(LOOKUPS)}, which sample nothing"
-        )
+        usual, given = GridSettings(), settings.grid
+        if given.topology == "partitioned":
+            raise InputError(
+                f"grid.topology is 'partitioned', but each of {ranks} ranks has all of a graph "
+                "with node types in memory; leave it out"
+            )
+        for name in ("mode", "wire", "replication"):
+            if getattr(given, name) != getattr(usual, name):
+                raise InputError(
+                    f"grid.{name} is {getattr(given, name)!r}, but ranks that train on a graph "
+                    "with node types send no samples and no rows; leave it out"
+                )
     if settings.grid.weights != "replicated":
         raise InputError(
             f"grid.weights is {settings.grid.weights!r}, but links are scored with all weights on "

@@ -245,8 +245,9 @@ def pair_loader(
             size,
             edge_label_time=links.time if timed else None,
             sampler=sampler or make_typed_sampler(data.graph, settings),
-            threads=settings.train.threads,
+            threads=share_threads(settings, bool(over)),
             bulk=_BULK if bulk == "auto" else parse_count(bulk),
+            grid=(over or {}).get("grid"),
             **options,
         )
     if over:

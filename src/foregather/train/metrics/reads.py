@@ -2,13 +2,16 @@
 
 from typing import Any
 
-__all__ = ["plan_facts", "reads"]
+__all__ = ["PHASE", "plan_facts", "reads"]
+
+PHASE = "phase."  # begins the names of nanoseconds by phase, over ranks
 
 
 def reads(loader: Any) -> dict[str, int]:
     """What a loader read from disk so far: bytes, requests (also of feature rows alone), hits.
 
-    Over ranks, also what this rank sent for samples and feature rows, and where rows came from.
+    Over ranks, also what this rank sent for samples and feature rows, where rows came from, and
+    nanoseconds of its threads by phase.
     """
     counters = loader.counters()
     if loader.ranks is not None:
@@ -27,6 +30,7 @@ def _crossed(counters: dict[str, Any]) -> dict[str, int]:
     }
     found = {"sent": sum(sent.values()), **sent}
     found |= {key: int(disk.get(key, 0)) for key in ("bytes", "requests")}
+    found |= {f"{PHASE}{name}": spent for name, spent in counters.get("phases", {}).items()}
     found["rows"] = sum(int(rows.get(name, 0)) for name in ("local", "hits", "misses"))
     return found | {name: int(rows.get(name, 0)) for name in ("local", "hits")}
 

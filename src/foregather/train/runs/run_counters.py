@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from foregather.train.metrics import reads
+from foregather.train.metrics.reads import PHASE
 
 __all__ = ["Meter"]
 
@@ -76,10 +77,14 @@ class Meter:
         return dict.fromkeys(self._seen, 0) | found
 
     def take_beside(self) -> Counts:
-        """Returns what was moved as `beside` since the last call, and resets it."""
+        """Returns what was moved as `beside` since the last call, and resets it.
+
+        Seconds by phase are given for epochs only.
+        """
         self._look()
         found, self._beside = self._beside, {}
-        return dict.fromkeys(self._seen, 0) | found
+        counts = dict.fromkeys(self._seen, 0) | found
+        return {name: count for name, count in counts.items() if not name.startswith(PHASE)}
 
     # ---- in checkpoints ------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from foregather.errors import FormatError
+from foregather.errors import FormatError, StorageError
 from foregather.files import make_inside, write_safely
 from foregather.observe.report import read_run, save_charts
 from foregather.observe.trace import Trace, span
@@ -113,13 +113,14 @@ def conduct(run: Run) -> Record:
             if asked and done < settings.train.epochs:
                 _stop(run, asked)
 
-        run_epochs(
-            trainer,
-            settings.train.epochs,
-            patience=settings.train.patience,
-            after_step=after_step,
-            after_epoch=after_epoch,
-        )
+        with _kept_at_disk_errors(run):
+            run_epochs(
+                trainer,
+                settings.train.epochs,
+                patience=settings.train.patience,
+                after_step=after_step,
+                after_epoch=after_epoch,
+            )
         if trainer.epochs_done() % settings.checkpoint.epochs and _stopped_early(run):
             run.try_to_save()
         facts = _summary(run)
@@ -167,13 +168,33 @@ def epoch_line(record: Record, epochs: int) -> str:
     return "  ".join(parts)
 
 
-def _stop(run: Run, number: int) -> None:
+@contextmanager
+def _kept_at_disk_errors(run: Run) -> Iterator[None]:
+    """Writes a checkpoint when an epoch on the full graph cannot write or read its activations.
+
+    Weights and optimiser are those before that epoch, so nothing but the epoch is lost.
+    """
+    try:
+        yield
+    except StorageError as error:
+        alone = run.together.size == 1 and run.settings.train.method == "full-graph"
+        if not alone or not run.trainer.epochs_done():
+            raise
+        raise StorageError(f"{error}; {_saved_and_how_to_go_on(run)}") from error
+
+
+def _saved_and_how_to_go_on(run: Run) -> str:
+    """Writes a checkpoint; returns whether that was possible, and the command that continues."""
     saved = run.try_to_save()
     where = "a checkpoint was written" if saved else "the last checkpoint is older"
     ranks = run.together.size
     line = "foregather" if ranks == 1 else f"torchrun (with {ranks} ranks) -m foregather"
     trust = " --trust-code" if code_names(run.settings) else ""
-    text = f"stopped; {where}; continue with: {line} train --resume {run.settings.run}{trust}"
+    return f"stopped; {where}; continue with: {line} train --resume {run.settings.run}{trust}"
+
+
+def _stop(run: Run, number: int) -> None:
+    text = _saved_and_how_to_go_on(run)
     if number == signal.SIGINT:
         raise KeyboardInterrupt(text)
     run.say(text)

@@ -1,43 +1,7 @@
-"""settings: what a run is told, in TOML, and the model, sampler and loader made from it."""
+"""settings: what a run is told, in TOML, and the model, sampler and loader made from it.
 
-from foregather.train.settings.settings import (
-    CheckpointSettings,
-    FullGraphSettings,
-    GridSettings,
-    LinkSettings,
-    MemorySettings,
-    ModelSettings,
-    OptimizerSettings,
-    SamplerSettings,
-    Settings,
-    TrainSettings,
-    TypedSettings,
-    WatchSettings,
-    code_names,
-    difference,
-    read_settings,
-    shared_facts,
-    with_options,
-    write_settings,
-)
+The names are those that `foregather.train.settings.settings` lists.
+"""
 
-__all__ = [
-    "CheckpointSettings",
-    "FullGraphSettings",
-    "GridSettings",
-    "LinkSettings",
-    "MemorySettings",
-    "ModelSettings",
-    "OptimizerSettings",
-    "SamplerSettings",
-    "Settings",
-    "TrainSettings",
-    "TypedSettings",
-    "WatchSettings",
-    "code_names",
-    "difference",
-    "read_settings",
-    "shared_facts",
-    "with_options",
-    "write_settings",
-]
+from foregather.train.settings.settings import *  # noqa: F403
+from foregather.train.settings.settings import __all__ as __all__

@@ -81,6 +81,7 @@ def make_loader(
         threads=share_threads(settings, grid is not None),
         contents=BatchContents("seeds", edge_attr, norm_of(settings), pyg=False),
         prefetch=memory.prefetch,
+        replay=settings.sampler.replay,
         **options,
     )
 

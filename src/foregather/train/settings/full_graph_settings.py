@@ -26,14 +26,18 @@ class FullGraphSettings:
     """Ranks that share a stage, where chunks are given."""
     split: Literal["nodes", "columns"] = "nodes"
     """What is divided among ways, if chunks are given."""
-    partition: Literal["auto", "metis", "random", "natural"] = "auto"
-    """How nodes are cut into chunks; auto: METIS if it is installed."""
+    partition: Literal["auto", "metis", "metis-volume", "random", "natural"] = "auto"
+    """How nodes are cut into chunks; auto: METIS if it is installed; metis-volume: fewest rows
+    between ways, not fewest edges."""
     memory: str = "none"
     """Limit per rank for the planner, without the graph: 8GB."""
     recompute: Literal["none", "dense", "all", "segments", "disk"] = "none"
     """What is recomputed in the backward pass, if chunks are given."""
     boundary: Literal["none", "bfloat16"] = "none"
     """bfloat16: send half the bytes between stages, with rounding."""
+    boundary_rate: float = 1.0
+    """Share of boundary rows that graph-parallel ways exchange in an epoch, drawn by epoch and node
+    and weighted up (fast, as many chunks as ways); 1: all."""
     initial_again: bool = False
     """Run the first layer of GCNII again on each stage in place of sending its rows."""
     reshuffle: bool = True
@@ -73,6 +77,11 @@ def check_full_graph(settings: "Settings") -> None:
             raise InputError(f"full_graph.{name} is {value}, expected {least} to {_MOST}")
     if not 0 <= wanted.factor < float("inf"):
         raise InputError(f"full_graph.factor is {wanted.factor}, expected 0 or more")
+    if not 0 < wanted.boundary_rate <= 1:
+        raise InputError(
+            f"full_graph.boundary_rate is {wanted.boundary_rate}, expected a share above 0 and at "
+            "most 1"
+        )
     if wanted.memory != "none":
         parse_size(wanted.memory)
     if settings.train.method != "full-graph":
@@ -81,6 +90,11 @@ def check_full_graph(settings: "Settings") -> None:
         raise InputError(
             f"train.patience is {settings.train.patience}, but full_graph.validate is 0, so no "
             "epoch is better than another; set full_graph.validate to 1 or more"
+        )
+    if wanted.boundary_rate < 1 and wanted.mode != "fast":
+        raise InputError(
+            f"full_graph.boundary_rate is {wanted.boundary_rate} with full_graph.mode "
+            f"{wanted.mode!r}, which leaves no row out; set the mode to fast, or the rate to 1"
         )
     held = "but full-graph training holds the graph in memory"
     _check_budget(settings)

@@ -38,8 +38,8 @@ SAMPLERS = {
     "cluster": "unions of METIS parts; parts, size (parts of a batch)",
     "full": "every in-neighbour, as many layers as there are fan-outs",
 }
-#: Samplers whose batches are subgraphs: all edges in every layer of the model.
-_SUBGRAPHS = ("saint-node", "saint-edge", "saint-walk", "walk", "cluster")
+#: Samplers that need as much memory as the neighbour lists.
+_IN_MEMORY = ("saint-node", "saint-edge", "saint-walk", "cluster")
 #: Of them, those that choose the nodes of a batch themselves.
 _OWN_NODES = ("saint-node", "saint-edge", "cluster")
 _LAYER_SIZE = 512
@@ -64,9 +64,9 @@ def check_sampler(settings: Settings) -> None:
         raise InputError(
             f"sampler.kind is {kind!r}, but the model mlp sees no neighbour; leave the sampler out"
         )
-    if kind in _SUBGRAPHS and settings.memory.storage in ("topology", "disk"):
+    if kind in _IN_MEMORY and settings.memory.storage in ("topology", "disk"):
         raise InputError(
-            f"sampler.kind is {kind!r}, which looks at whole neighbour lists in memory, but "
+            f"sampler.kind is {kind!r}, which needs as much memory as the neighbour lists, but "
             f"memory.storage is {settings.memory.storage!r}; use features"
         )
     if kind in _OWN_NODES and settings.train.final == "sampled":

@@ -67,6 +67,9 @@ class SamplerSettings:
     norm: Literal["none", "gcn"] = "none"
     """gcn: edge weights 1 / sqrt(d_target d_source) of the whole graph; always for the models gcn
     and gcnii."""
+    replay: int = 1
+    """Epochs that use the samples of the first of them; its rows are packed where they are read
+    from disk. Gradients are then not independent from epoch to epoch."""
     options: dict[str, Any] = field(default_factory=dict)
     """Further keyword arguments of the sampler."""
 

@@ -41,6 +41,8 @@ class ChosenPlan:
         recompute: what is recomputed in the backward pass.
         cuts: the first layer of each further stage; None shares aggregations out evenly.
         cut: digest of which nodes are in which chunk; empty: not known yet.
+        boundary_rate: share of boundary rows that ways exchange.
+        initial_again: whether stages run the first layers again in place of getting their rows.
     """
 
     chunks: int
@@ -50,6 +52,8 @@ class ChosenPlan:
     recompute: Any
     cuts: Sequence[int] | None = None
     cut: str = ""
+    boundary_rate: float = 1.0
+    initial_again: bool = False
 
     def facts(self) -> dict[str, Any]:
         """For the run's environment."""
@@ -64,6 +68,8 @@ class ChosenPlan:
             ways=self.ways,
             split=self.split,
             cuts=self.cuts,
+            boundary_rate=self.boundary_rate,
+            initial_again=self.initial_again,
         )
         common = {"chunks": self.chunks, "mode": self.mode, "runtime": runtime}
         if self.mode == "exact":
@@ -119,7 +125,10 @@ def choose_plan(
         return plan_of(begun), "", wanted.partition
     if wanted.chunks:
         given = (wanted.chunks, wanted.mode, wanted.ways, wanted.split, wanted.recompute)
-        return ChosenPlan(*given), "", wanted.partition
+        kept = ChosenPlan(
+            *given, boundary_rate=wanted.boundary_rate, initial_again=wanted.initial_again
+        )
+        return kept, "", wanted.partition
     options, text = planned(
         graph,
         layers,
@@ -138,6 +147,8 @@ def choose_plan(
         runtime.split,
         runtime.recompute,
         runtime.cuts,
+        boundary_rate=runtime.boundary_rate,
+        initial_again=runtime.initial_again,
     )
     return chosen, text, options["partition"]
 
@@ -147,6 +158,7 @@ def _runtime(settings: Settings) -> Runtime:
     return Runtime(
         recompute=wanted.recompute,
         boundary=None if wanted.boundary == "none" else wanted.boundary,
+        boundary_rate=wanted.boundary_rate,
         initial_again=wanted.initial_again,
         timeout=settings.grid.timeout,
         memory=None if settings.memory.budget == "none" else settings.memory.budget,
@@ -161,7 +173,9 @@ def plan_of(facts: Mapping[str, Any]) -> ChosenPlan:
         counts = [plan.chunks, plan.ways, *(plan.cuts or ())]
         whole = all(type(count) is int and 0 < count < _MOST for count in counts)
         known = all(getattr(plan, name) in choices for name, choices in _CHOICES.items())
-        if not (whole and known and isinstance(plan.cut, str)):
+        share = type(plan.boundary_rate) in (int, float) and 0 < plan.boundary_rate <= 1
+        kinds = isinstance(plan.cut, str) and isinstance(plan.initial_again, bool)
+        if not (whole and known and share and kinds):
             raise ValueError("a field has no possible value")
     except (KeyError, TypeError, ValueError) as error:
         raise FormatError(

@@ -6,8 +6,9 @@ run that is resumed on as many ranks goes on to the same weights.
 """
 
 import math
+import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -34,12 +35,15 @@ from foregather.train.settings.from_settings import make_optimizer
 from foregather.train.tasks.goal import choose_goal
 from foregather.train.tasks.per_class import count_classes
 from foregather.train.trainers.chosen_plan import choose_plan
+from foregather.train.trainers.epoch_links import sent_links, stage_facts
 from foregather.train.trainers.layers import make_full_model
 from foregather.train.trainers.trainer import Record
 from foregather.train.trainers.unused_settings import check_named_splits
 from foregather.units import format_bytes
 
 __all__ = ["FullGraphTrainer"]
+
+_MOST_TASKS = 600  # of a rank in the timeline of a report
 
 
 class FullGraphTrainer:
@@ -182,13 +186,20 @@ class FullGraphTrainer:
         """One epoch on all ranks; signals and checkpoints come after it."""
         self._look()
         number = self.full.epoch + 1
+        tasks: list[tuple[str, float, float]] | None = [] if self._is_shown(number) else None
+        self.full.engine.timeline = tasks
+        begin, links = time.perf_counter(), self.full.link.ledger.entries()
         with span("epoch"), self.together.linked(f"epoch {number}"):
             report = self.full.train_epoch()
         if self._scheduler is not None:
             self._scheduler.step()
         self._seen = self.full.link.ledger.snapshot()
         bar.advance(1)
-        own = {"seconds": report.seconds, "peak_memory": peak_memory(), "sent": report.sent}
+        own: Record = {"seconds": report.seconds, "peak_memory": peak_memory(), "sent": report.sent}
+        own["links"] = sent_links(links, self.full.link.ledger.entries())
+        own["tasks"] = [(what, at - begin, took) for what, at, took in (tasks or [])[:_MOST_TASKS]]
+        own["layers"] = {} if report.reading is None else report.reading.errors
+        own["waited"] = report.waited
         parts: list[Record] = self.together.gather(own, "summing an epoch")
         record: Record = {"epoch": number, "metric": self.goal.metric.name}
         record |= {"loss": report.loss, "ran": report.ran}
@@ -197,6 +208,8 @@ class FullGraphTrainer:
             record |= _sent(
                 {name: sum(part["sent"][name] for part in parts) for name in report.sent}
             )
+            record["phases"] = _phases(parts)
+            record |= stage_facts(parts)
         record["peak_memory"] = max(part["peak_memory"] for part in parts)
         if report.reading is not None:
             read = report.reading
@@ -204,8 +217,13 @@ class FullGraphTrainer:
                 "error": read.error,
                 "cosine": read.cosine,
                 "length": read.length,
+                "layers": {str(n): e for part in parts for n, e in sorted(part["layers"].items())},
             }
         return record
+
+    def _is_shown(self, number: int) -> bool:
+        """Whether the report shows what ranks did in an epoch: the second, without first costs."""
+        return self.together.size > 1 and number == min(2, self.settings.train.epochs)
 
     def evaluate(self) -> Record:
         """The metric of the split that chooses the best epoch, by every edge."""
@@ -244,8 +262,8 @@ class FullGraphTrainer:
         """After the first epoch between ranks, the bytes by the closed forms and those counted."""
         if record["epoch"] != 1 or "sent" not in record or "staleness" in record:
             return ""
-        swept = record["ran"] != "exact" and self.settings.full_graph.first_sweep
-        told = sum(self.full.volume(int(swept)).values())
+        swept = record["ran"] in ("fast", "swept") and self.settings.full_graph.first_sweep
+        told = sum(self.full.volume(int(swept), record["epoch"] - 1).values())
         rows = record["sent"] - record["sent_control"] - record["sent_state"]
         return f"rows and gradients: {format_bytes(told)} predicted, {format_bytes(rows)} sent"
 
@@ -353,6 +371,25 @@ class FullGraphTrainer:
 
     def give_back(self) -> None:
         """Nothing is held that the process does not need to its end."""
+
+
+_WAITED = {
+    "rows": ("forward", "backward"),
+    "exchange": ("exchange", "exchange_back"),
+    "weights": ("weights",),
+    "agreements": ("control", "state"),
+}
+
+
+def _phases(parts: Sequence[Record]) -> Record:
+    """Mean over ranks of the seconds of an epoch: computing, and messages by what they are for."""
+    count = len(parts)
+    found = {
+        name: sum(part["waited"][purpose] for part in parts for purpose in purposes) / count
+        for name, purposes in _WAITED.items()
+    }
+    compute = sum(part["seconds"] for part in parts) / count - sum(found.values())
+    return {"compute": max(0.0, compute), **{name: s for name, s in found.items() if s}}
 
 
 def _sent(counts: Mapping[str, float]) -> Record:

@@ -73,7 +73,7 @@ class LinkTraining(Training):
     def scores(self, batch: Any) -> Any:
         """Scores of a batch's links and negatives, in the precision of the run."""
         if isinstance(self.meter, TypedMeter):
-            self.meter.count(batch)
+            self.meter.count(batch, getattr(batch, "share", 1.0) > 0)
         assert isinstance(self.model, LinkModel)
         found = links_of(batch, self.model.edge_type)
         relation = relation_of(self.links, found.row)
@@ -147,7 +147,7 @@ class LinkTrainer(ResumableEpochs):
         together.all_do(lambda: check_call(model, first, self.data, settings), "trying the model")
         meter = self._make_meter(loader)
         loader.set_epoch(0)
-        parallel = spread(model, "replicated", together)
+        parallel = spread(model, "replicated", together, partly=self.schema is not None)
         optimizer, scheduler = make_optimizer(
             model.parameters(), settings.optimizer, settings.train.epochs
         )

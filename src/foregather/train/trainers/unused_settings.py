@@ -12,12 +12,13 @@ from foregather.train.settings import Settings, TrainSettings
 __all__ = ["check_named_splits", "unused_settings"]
 
 _SAMPLED = (
-    *("sampler.kind", "sampler.replace", "sampler.norm", "sampler.options"),
+    *("sampler.kind", "sampler.replace", "sampler.norm", "sampler.replay", "sampler.options"),
     *("train.batch_size", "train.evaluate", "train.final", "memory.bulk", "memory.prefetch"),
     *("train.accelerate", "train.precision"),
     *("grid.replication", "grid.topology", "grid.mode", "grid.wire"),
 )
 _STALE = ("reshuffle", "refresh", "factor", "first_sweep", "measure", "error", "cosine")
+_BETWEEN = ("boundary", "boundary_rate", "initial_again")
 _RANKS = ("replication", "topology", "mode", "wire", "weights")
 
 
@@ -59,7 +60,7 @@ def _without_effect(settings: Settings, ranks: int) -> list[tuple[tuple[str, ...
             bounds = ("full_graph.error", "full_graph.cosine")
             found.append((bounds, "where staleness is not measured"))
         if ranks == 1:
-            found.append((("full_graph.boundary", "full_graph.initial_again"), "on one rank"))
+            found.append((_of("full_graph", _BETWEEN), "on one rank"))
     else:
         every = tuple(asdict(full))
         found.append((_of("full_graph", every), "in sampled training (train.method)"))
@@ -75,7 +76,7 @@ def _of_links(settings: Settings) -> list[tuple[tuple[str, ...], str]]:
     if settings.train.task != "link":
         return []
     found: list[tuple[tuple[str, ...], str]] = [
-        (("train.accelerate", "train.loss"), "in a run on links")
+        (("train.accelerate", "train.loss", "sampler.replay"), "in a run on links")
     ]
     if settings.model.kind in ("lightgcn", "distmult"):
         why = f"with {settings.model.kind}, which samples nothing and is always scored exactly"
@@ -100,7 +101,7 @@ def _of_types(settings: Settings, typed: bool) -> list[tuple[tuple[str, ...], st
     """Keys without effect on a typed graph, or on a plain one."""
     if not typed:
         return [(_of("typed", tuple(asdict(settings.typed))), "on a plain graph")]
-    found: list[tuple[tuple[str, ...], str]] = []
+    found: list[tuple[tuple[str, ...], str]] = [(("sampler.replay",), "on a typed graph")]
     if ":" not in settings.model.kind:
         why = "on a typed graph with a model by name, which trims batches itself"
         found.append((("train.accelerate",), why))

@@ -1,0 +1,160 @@
+"""costs: what planning takes of an epoch, what trace files would take, and the neighbour cache."""
+
+import time
+
+import numpy as np
+from common.executed import recut, run_trace
+from common.figures import Figure, Series
+
+from foregather.gather.feature_file import FeatureFile
+from foregather.observe.calibration import load_calibration
+from foregather.plan.baselines.peers import degree_score, held_lists
+from foregather.plan.cost import ASSUMED_DISK
+from foregather.sampling.hot import scores
+from foregather.units import format_bytes
+
+from .cases import FANOUT, NAMES, get_case, in_degrees, named
+from .end_to_end import COMMAND
+
+__all__ = ["neighbour_cache", "planning_share", "trace_files"]
+
+
+def planning_share(quick: bool) -> Figure:
+    """Planning beside sampling and gathering, by policy."""
+    rows, labels = [], list(NAMES)
+    lines: dict[str, list[float]] = {"Ginex's policy": [], "foregather": []}
+    for name in labels:
+        case = get_case(name, quick)
+        count = 32 if quick else 128
+        begin = time.perf_counter()
+        trace = case.trace(count, 32)
+        sampling = (time.perf_counter() - begin) / count
+        file, slots = FeatureFile.of(case.graph), case.graph.num_nodes // 10
+        disk = load_calibration(case.folder)
+        asked = sum(len(one) for bulk in trace for one in bulk) / count
+        for way, label in (("ginex", "Ginex's policy"), ("ours", "foregather")):
+            given = recut(trace, count) if way == "ginex" else trace
+            one = run_trace(way, given, file, slots, disk)
+            share = one.planning / (sampling + one.planning + one.seconds)
+            lines[label].append(100 * share)
+            parts = [f"{1000 * s:.2f}" for s in (sampling, one.planning, one.seconds)]
+            rate = f"{asked / one.planning / 1e6:.1f}"
+            rows.append([name, label, *parts, f"{share:.1%}", rate])
+    most = max(max(values) for values in lines.values())
+    return Figure(
+        key="planning_share",
+        paper="ginex",
+        title="Planning as a share of sampling, planning and gathering",
+        setting="Four graphs, a tenth of the rows in the cache; sampling in memory by our sampler, "
+        "planning on one core, gathering from disk, one after the other. A Loader plans the next "
+        "bulk while this one runs.",
+        published=["ginex-diskgnn-ginex"],
+        x_label="graph",
+        y_label="planning, % of the three",
+        kind="bars",
+        series=[Series(label, [*labels], values) for label, values in lines.items()],
+        columns=[
+            *("graph", "policy", "sampling ms", "planning ms", "gather ms"),
+            *("share", "M rows planned/s"),
+        ],
+        rows=rows,
+        holds="yes" if most < 25 else "partly",
+        explanation=f"Planning takes at most {most:.1f} % without overlap. In the files that "
+        "DiskGNN's authors publish, Ginex's change sets take 8 to 43 % of training, on a GPU.",
+        command=COMMAND,
+    )
+
+
+def trace_files(quick: bool) -> Figure:
+    """Bytes that a superbatch would write, by the sizes of its samples: 8 an id, 16 an edge."""
+    rows, values = [], []
+    size, disk = (128, load_calibration(get_case("communities", quick).folder) or ASSUMED_DISK)
+    for name in NAMES:
+        case = get_case(name, quick)
+        samples = case.samples(32 if quick else size)
+        ids = sum(len(sample.node) for sample in samples) / len(samples)
+        edges = sum(sample.row.size for sample in samples) / len(samples)
+        total = int(size * (8 * ids + 16 * edges))
+        batches = case.graph.num_nodes / case.batch
+        epoch = int(total * batches / size)
+        values.append(total / 1e6)
+        seconds = epoch / disk.sequential_write + epoch / disk.sequential_read
+        rows.append(
+            [
+                name,
+                f"{ids:,.0f}",
+                f"{edges:,.0f}",
+                format_bytes(total),
+                format_bytes(epoch),
+                f"{seconds:.2f}",
+                "0",
+            ]
+        )
+    return Figure(
+        key="trace_files",
+        paper="ginex",
+        title="Bytes of trace files, which ours does not write",
+        setting=f"Superbatches of {size} batches, an epoch over all nodes; ids and both ends of an "
+        "edge with 8 bytes each, as in the authors' code. Computed from sampled batches; seconds "
+        "are of writing once and reading once at the disk's sequential rates.",
+        published=["ginex-readme-ginex"],
+        x_label="graph",
+        y_label="MB of a superbatch",
+        kind="bars",
+        series=[Series("trace files", [*NAMES], values)],
+        columns=[
+            *("graph", "ids a batch", "edges a batch", "bytes of a superbatch"),
+            *("bytes of an epoch", "seconds of an epoch", "ours"),
+        ],
+        rows=rows,
+        holds="yes",
+        explanation="A sample is a pure function of seed, epoch, batch, layer and node, so only "
+        "node lists are kept, in memory, for one bulk and the next.",
+        command=COMMAND,
+    )
+
+
+def neighbour_cache(quick: bool) -> Figure:
+    """Visits that find their list in memory, by how lists are chosen."""
+    case = get_case("communities", quick)
+    graph = case.graph
+    degree, calls = in_degrees(graph), named(graph)
+    visits = np.zeros(graph.num_nodes, np.int64)
+    for sample in case.samples(64 if quick else 256):
+        visits[sample.node[: sample.num_nodes[-2]]] += 1
+    width = 8
+    ranks = {
+        "out-/in-degree (Ginex)": degree_score(calls, degree),
+        "visits by degree (ours)": scores(calls, degree, max(FANOUT), 4096 // width),
+        "visits of this trace (the best)": visits / (degree + 1.0),
+    }
+    shares = (0.02, 0.05, 0.1, 0.2, 0.4)
+    whole = int(degree.sum()) * width
+    lines: dict[str, list[float]] = {}
+    for label, score in ranks.items():
+        held = [held_lists(score, degree, int(share * whole), width) for share in shares]
+        lines[label] = [100 * float(visits[one].sum() / visits.sum()) for one in held]
+    rows = [
+        [f"{share:.0%}", *(f"{values[k]:.1f}" for values in lines.values())]
+        for k, share in enumerate(shares)
+    ]
+    ginex, ours, best = lines.values()
+    return Figure(
+        key="neighbour_cache",
+        paper="ginex",
+        title="Visits that find their neighbour list in memory",
+        setting=f"{case.about}; lists of ids of 8 bytes, memory as a share of all lists "
+        f"({format_bytes(whole)}); counted on sampled batches, nothing is timed.",
+        published=["ginex-diskgnn-ginex-sampling"],
+        x_label="memory, % of all lists",
+        y_label="visits that hit, %",
+        kind="line",
+        series=[Series(label, [100 * s for s in shares], y) for label, y in lines.items()],
+        columns=["memory", *ranks],
+        rows=rows,
+        holds="yes" if ginex[2] > 100 * shares[2] else "no",
+        explanation=f"With a tenth of the lists in memory {ginex[2]:.0f} % of visits hit by "
+        f"Ginex's score and {ours[2]:.0f} % by ours, of {best[2]:.0f} % that the best choice for "
+        "this trace reaches.",
+        command=COMMAND,
+    )

@@ -1,0 +1,247 @@
+"""The papers' page: each published number has its figure; the page is what the results give."""
+
+import importlib
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from foregather import bench
+from tests.processes import ROOT
+
+HERE = ROOT / "benchmarks"
+PAGE = ROOT / "docs/papers/figures.md"
+PAPERS = [name for name in ("mbs", "gnnpipe", "ginex") if (HERE / f"paper_{name}").is_dir()]
+
+
+@pytest.fixture(scope="module")
+def common():
+    """Modules of the benchmarks, by name."""
+    sys.path.insert(0, str(HERE))
+    before = set(sys.modules)
+    try:
+        names = ("figures", "paper_charts", "paper_page", "results", "skip")
+        found = {name: importlib.import_module(f"common.{name}") for name in names}
+        found["paper"] = importlib.import_module("paper")
+        yield found
+    finally:
+        sys.path.remove(str(HERE))
+        for name in set(sys.modules) - before:
+            if name.partition(".")[0] in ("common", "paper", "paper_mbs", "paper_gnnpipe"):
+                del sys.modules[name]
+
+
+@pytest.fixture(scope="module")
+def kept(common):
+    return common["results"].load(HERE / "results")
+
+
+@pytest.fixture
+def figure(common):
+    """One that fits a published record."""
+    series = [common["figures"].Series(name, ["p = 1", "p = 2"], [1.0, 2.0]) for name in "ab"]
+    return common["figures"].Figure(
+        key="one",
+        paper="mbs",
+        title="One | figure <b>",
+        setting="here",
+        published=["mbs-quiver"],
+        x_label="ranks",
+        y_label="seconds",
+        kind="bars",
+        series=series,
+        columns=["p", "s"],
+        rows=[["1", "2 | 3"]],
+        holds="yes",
+        explanation="It does.",
+        command="python benchmarks/paper.py --only one",
+    )
+
+
+def result(common, figure):
+    return common["results"].Result(figure, True, "2026-11-18", "Machine: M; load average 1.", 60.0)
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_published_number_has_a_figure_and_every_figure_its_numbers(common, kept, paper):
+    numbers = common["results"].published()
+    cited = {key for one in kept if one.figure.paper == paper for key in one.figure.published}
+    assert cited == {key for key, number in numbers.items() if number.paper == paper}
+
+
+def test_records_have_sources(common):
+    for number in common["results"].published().values():
+        assert number.source and number.hardware and number.item and number.unit, number.id
+        assert number.paper in common["results"].PAPERS and number.value > 0, number.id
+    versions = {n.version for n in common["results"].published().values() if n.paper == "gnnpipe"}
+    assert versions == {"v1", "v2", "logs"}
+
+
+def test_two_records_of_a_name_are_refused(common, tmp_path):
+    record = (HERE / "published.toml").read_text().split("[[record]]")[1]
+    (tmp_path / "twice.toml").write_text(f"[[record]]{record}\n[[record]]{record}")
+    with pytest.raises(ValueError, match="two records 'mbs-quiver'; give each its own id"):
+        common["results"].published(tmp_path / "twice.toml")
+    (tmp_path / "less.toml").write_text('[[record]]\nid = "less"\nvalue = 1\n')
+    with pytest.raises(ValueError, match="record 'less'"):
+        common["results"].published(tmp_path / "less.toml")
+
+
+def test_the_page_and_its_plots_are_what_the_results_give(common, kept):
+    page, plots = common["paper_page"].page, common["paper_page"].plots
+    assert PAGE.read_text(encoding="utf-8") == page(kept, common["results"].published())
+    drawn = {path.name: path.read_text() for path in PAGE.with_suffix("").glob("*.svg")}
+    assert drawn == plots(kept)
+
+
+def test_no_number_of_ours_stands_without_its_setting(kept):
+    assert {one.figure.paper for one in kept} >= {"mbs", "gnnpipe"}
+    for one in kept:
+        figure = one.figure
+        assert figure.setting and figure.explanation and figure.command.startswith("python "), (
+            figure.key
+        )
+        assert figure.kind == "table" or figure.series, figure.key
+
+
+@pytest.mark.parametrize("paper", ["mbs", "gnnpipe"])
+def test_every_figure_was_measured(common, kept, paper):
+    wanted = set(common["paper"].figures_of(paper))
+    assert {one.figure.key for one in kept if one.figure.paper == paper} == wanted
+
+
+def test_plots_can_be_read_on_a_phone_by_day_and_night(common, kept):
+    for name, text in common["paper_page"].plots(kept).items():
+        drawn = ElementTree.fromstring(text)
+        assert int(drawn.get("width")) <= 400, name
+        assert "prefers-color-scheme:dark" in text and "background:#0d1117" in text, name
+
+
+@pytest.mark.parametrize("kind", ["bars", "stacked", "line"])
+def test_text_of_a_figure_is_escaped(common, figure, kind):
+    text = common["paper_charts"].plot(replace(figure, kind=kind))
+    assert "<b>" not in text and "&lt;b&gt;" in text
+    assert ElementTree.fromstring(text) is not None
+    page = common["paper_page"].page([result(common, figure)], common["results"].published())
+    assert "| 1 | 2 \\| 3 |" in page and "2.5x" in page and "128 GPUs" in page
+
+
+def test_lines_of_many_points_and_tables(common, figure):
+    Series = common["figures"].Series
+    many = Series("curve", list(range(50)), [float(x * x) for x in range(50)])
+    assert "polyline" in common["paper_charts"].plot(replace(figure, kind="line", series=[many]))
+    assert common["paper_charts"].plot(replace(figure, kind="table", series=[])) == ""
+
+
+def test_results_are_read_as_they_were_kept(common, figure, tmp_path, monkeypatch):
+    results = common["results"]
+    monkeypatch.setattr(results, "FOLDER", tmp_path)
+    spread = [replace(one, spread=[(0.5, 1.5), (1.0, 3.0)]) for one in figure.series]
+    results.save(replace(figure, series=spread), True, 1.23)
+    [read] = results.load(tmp_path)
+    assert read.figure == replace(figure, series=spread) and read.quick and read.seconds == 1.2
+
+
+def run(common, monkeypatch, *arguments):
+    monkeypatch.setattr(sys, "argv", ["paper.py", *arguments])
+    return common["paper"].main()
+
+
+@pytest.fixture
+def two(common, figure, tmp_path, monkeypatch):
+    """Two figures of a paper, of which the second fails at first; what was measured."""
+    measured, fails = [], [True]
+
+    def first(quick):
+        measured.append(("first", quick))
+        return replace(figure, key="first")
+
+    def second(quick):
+        measured.append(("second", quick))
+        if fails.pop() if fails else False:
+            raise RuntimeError("cut")
+        return replace(figure, key="second")
+
+    monkeypatch.setattr(common["results"], "FOLDER", tmp_path / "results")
+    monkeypatch.setattr(common["paper"], "PAGE", tmp_path / "figures.md")
+    found = {"first": first, "second": second}
+    monkeypatch.setattr(common["paper"], "figures_of", lambda paper: found)
+    original = common["results"].load
+    load = lambda: original(tmp_path / "results")  # noqa: E731
+    monkeypatch.setattr(common["results"], "load", load)
+    return measured, tmp_path
+
+
+def test_a_cut_run_goes_on_after_what_it_finished(common, two, monkeypatch):
+    measured, folder = two
+    with pytest.raises(RuntimeError, match="cut"):
+        run(common, monkeypatch, "--paper", "mbs", "--quick")
+    assert run(common, monkeypatch, "--paper", "mbs", "--quick", "--continue") == 0
+    assert measured == [("first", True), ("second", True), ("second", True)]
+    assert "### One" in (folder / "figures.md").read_text()
+    # one that came to its end leaves nothing to go on with
+    assert run(common, monkeypatch, "--paper", "mbs", "--quick", "--continue") == 0
+    assert len(measured) == 5
+    measured.clear()
+    assert run(common, monkeypatch, "--paper", "mbs", "--redraw") == 0
+    assert measured == []
+
+
+def test_only_some_figures_and_unknown_ones(common, two, monkeypatch, capsys):
+    measured, _ = two
+    assert run(common, monkeypatch, "--paper", "mbs", "--only", "first") == 0
+    assert measured == [("first", False)]
+    with pytest.raises(SystemExit):
+        run(common, monkeypatch, "--paper", "mbs", "--only", "third")
+    assert "no figure is called third; --list names them" in capsys.readouterr().err
+
+
+def test_a_figure_that_cannot_be_run_here_stays_as_it_is(common, figure, tmp_path, monkeypatch):
+    def draw(quick):
+        common["skip"].skip("there is no disk")
+
+    monkeypatch.setattr(common["results"], "FOLDER", tmp_path)
+    assert not common["paper"].measure("mbs/one", draw, True)
+    assert not list(tmp_path.rglob("*.json"))
+
+
+# ---- python -m foregather.bench ----------------------------------------------------------------
+
+
+def test_bench_runs_the_script_of_the_checkout(monkeypatch):
+    called = []
+
+    def fake(command, cwd):
+        called.append((command, cwd))
+        return subprocess.CompletedProcess(command, 3)
+
+    monkeypatch.setattr(bench.subprocess, "run", fake)
+    monkeypatch.chdir(ROOT / "docs")
+    assert bench.main(["paper", "--paper", "mbs", "--quick"]) == 3
+    [(command, cwd)] = called
+    assert command[1:] == [str(HERE / "paper.py"), "--paper", "mbs", "--quick"] and cwd == ROOT
+
+
+def test_without_a_checkout_bench_says_so_in_one_sentence(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(bench, "__file__", str(tmp_path / "a/b/bench.py"))
+    assert bench.main(["paper"]) == 2
+    [said] = capsys.readouterr().err.splitlines()
+    assert said.startswith("there is no checkout of foregather here") and "clone" in said
+
+
+@pytest.mark.parametrize("arguments", [[], ["papers"]])
+def test_bench_names_what_it_can_run(arguments, capsys):
+    assert bench.main(arguments) == 2
+    assert "python -m foregather.bench paper --quick" in capsys.readouterr().err
+
+
+def test_a_result_that_is_damaged_is_an_error_and_not_a_figure(common, tmp_path):
+    (tmp_path / "mbs").mkdir()
+    (tmp_path / "mbs/bad.json").write_text(json.dumps({"figure": {}, "quick": True}))
+    with pytest.raises((KeyError, TypeError)):
+        common["results"].load(Path(tmp_path))
