@@ -27,7 +27,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # where it is run as a script
 
-from tests.fuzz_cases import make_cases  # once, not in every child
+from tests.fuzzing.fuzz_cases import make_cases  # once, not in every child
 
 BLOCK = 4000  # executions of a child
 MOST_FAILURES = 20  # of a reader, kept

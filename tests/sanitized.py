@@ -23,13 +23,14 @@ from tests.project_copy import ProjectCopy
 #: process reserves terabytes of addresses. Nor does the one that waits for SIGBUS, which the
 #: sanitizer takes itself.
 TESTS = {
-    "readers": "tests/graph tests/observe/test_reader.py tests/test_fuzz.py --deselect "
+    "readers": "tests/graph tests/observe/test_reader.py tests/fuzzing/test_fuzz.py --deselect "
     "tests/graph/test_mapped.py::test_a_page_of_a_map_that_cannot_be_read_is_named",
     "samplers": "tests/sampling",
     "plans": "tests/plan",
-    "disk": "tests/gather tests/loader/test_out_of_core.py tests/loader/test_disk_faults.py",
-    "loader": "tests/loader/test_loader.py tests/loader/test_repack.py "
-    "tests/loader/test_array_pool.py",
+    "disk": "tests/gather tests/loader/disk/test_out_of_core.py "
+    "tests/loader/disk/test_disk_faults.py",
+    "loader": "tests/loader/test_loader.py tests/loader/disk/test_repack.py "
+    "tests/loader/batches/test_array_pool.py",
 }
 _LIMIT = 3600
 

@@ -5,7 +5,7 @@ from tests.mutants.mutant import mutants
 _PICKS = "sampling/test_neighbor.py sampling/test_neighbor_statistics.py sampling/test_reference.py"
 _WEIGHTS = "sampling/test_weighted.py sampling/test_weighted_statistics.py"
 _PLANS = "plan/test_planner.py"
-_TYPED = "sampling/test_hetero_neighbor.py sampling/test_hetero_statistics.py"
+_TYPED = "sampling/hetero/test_hetero_neighbor.py sampling/hetero/test_hetero_statistics.py"
 
 CORE = [
     *mutants(
@@ -91,7 +91,7 @@ CORE = [
     ),
     *mutants(
         "csrc/base/random.hpp",
-        "sampling/test_saint.py sampling/test_edges_of_draws.py",
+        "sampling/subgraphs/test_saint.py sampling/test_edges_of_draws.py",
         (
             "random: rejection left out",
             "uint32_t>(product);\n  if (low < range) {",
@@ -259,7 +259,7 @@ CORE = [
     ),
     *mutants(
         "csrc/sampling/walk.cpp",
-        "sampling/test_walk.py sampling/test_saint.py",
+        "sampling/subgraphs/test_walk.py sampling/subgraphs/test_saint.py",
         (
             "walk: walkers of one start walk together",
             "static_cast<std::uint64_t>(starts[i]), i,",
@@ -278,7 +278,7 @@ CORE = [
     ),
     *mutants(
         "csrc/sampling/picking/draw.cpp",
-        "sampling/test_saint.py",
+        "sampling/subgraphs/test_saint.py",
         (
             "saint: nodes by norm, not by squared norm",
             "          entry * entry;\n    }",

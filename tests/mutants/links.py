@@ -76,7 +76,7 @@ LINKS = [
     ),
     *mutants(
         "src/foregather/dist/sampling/left_out.py",
-        "dist/test_left_out.py",
+        "dist/sampling/test_left_out.py",
         (
             "over ranks: gaps are stepped over one too late",
             'rows * wide + place, side="right"',
@@ -100,7 +100,7 @@ LINKS = [
     ),
     *mutants(
         "src/foregather/loader/links/pair_loader.py",
-        "dist/test_link_command.py",
+        "dist/runs/test_link_command.py",
         (
             "pairs over ranks: padding counts",
             "share=share)",
@@ -109,7 +109,7 @@ LINKS = [
     ),
     *mutants(
         "src/foregather/loader/own_batches.py",
-        "dist/test_link_command.py",
+        "dist/runs/test_link_command.py",
         (
             "pairs over ranks: all take the batch of the first",
             "step * self.size + self.rank",
@@ -132,7 +132,7 @@ LINKS = [
     ),
     *mutants(
         "src/foregather/train/trainers/linking.py",
-        "dist/test_link_command.py",
+        "dist/runs/test_link_command.py",
         (
             "links over ranks: gradients are not shared",
             "call = self.model if self.parallel is None else self.parallel",

@@ -3,7 +3,8 @@
 from tests.mutants.mutant import mutants
 
 _FG = "src/foregather/"
-_ABREAST = "pipeline/test_ways.py::test_chunks_abreast_equal_the_oracle"  # several chunks a tick
+#: Several chunks a tick.
+_ABREAST = "pipeline/passes/test_ways.py::test_chunks_abreast_equal_the_oracle"
 
 PYTHON = [
     *mutants(
@@ -18,7 +19,7 @@ PYTHON = [
     ),
     *mutants(
         _FG + "sampling/subgraphs/saint.py",
-        "sampling/test_saint.py",
+        "sampling/subgraphs/test_saint.py",
         (
             "saint: edge weights the wrong way round",
             "weight = (target / np.maximum(counts.edge[sample.edge], 1))",
@@ -160,7 +161,7 @@ PYTHON = [
     ),
     *mutants(
         _FG + "loader/memory/budget.py",
-        "loader/test_budget.py",
+        "loader/memory/test_budget.py",
         (
             "budget: batches in flight are not counted",
             "return self.tables + (self.prefetch + 2) * self.batch",
@@ -171,7 +172,7 @@ PYTHON = [
     ),
     *mutants(
         _FG + "loader/memory/layout.py",
-        "loader/test_layout.py loader/test_disk_budget.py",
+        "loader/memory/test_layout.py loader/disk/test_disk_budget.py",
         (
             "layout: planner tables are not counted",
             "max(1, cache.slots(memory - spent))",
@@ -215,7 +216,7 @@ PYTHON = [
     ),
     *mutants(
         _FG + "dist/features/fetch_plan.py",
-        "dist/test_exchange.py",
+        "dist/features/test_exchange.py",
         (
             "rounds: a full round is cut early",
             "if held + rows > staging and step > first:",
@@ -235,7 +236,7 @@ PYTHON = [
     ),
     *mutants(
         _FG + "dist/features/fetch_plan.py",
-        "dist/test_exchange.py::test_what_the_next_bulk_needs_stays",
+        "dist/features/test_exchange.py::test_what_the_next_bulk_needs_stays",
         (
             "exchange: the look-ahead is forgotten",
             "core = self._core.plan(wanted, later)",
@@ -244,7 +245,7 @@ PYTHON = [
     ),
     *mutants(
         _FG + "dist/transport/ledger.py",
-        "dist/test_ledger.py",
+        "dist/transport/test_ledger.py",
         (
             "ledger: rows handed to oneself are counted",
             "if destination == self.rank or nbytes == 0:",
@@ -272,7 +273,7 @@ PYTHON = [
     ),
     *mutants(
         _FG + "pipeline/passes/chunkwise.py",
-        "pipeline/test_passes.py pipeline/test_full_graph.py",
+        "pipeline/passes/test_passes.py pipeline/test_full_graph.py",
         ("history: never renewed", "rows.fresh, rows.history = rows.history, rows.fresh", "pass"),
         (
             "history: gradients of the last epoch are added",
@@ -282,7 +283,7 @@ PYTHON = [
     ),
     *mutants(
         _FG + "pipeline/engine.py",
-        "pipeline/test_passes.py pipeline/test_full_graph.py",
+        "pipeline/passes/test_passes.py pipeline/test_full_graph.py",
         (
             "history: renewed in every epoch",
             "if (epoch + 1) % self.techniques.refresh == 0:",
@@ -310,7 +311,7 @@ PYTHON = [
     ),
     *mutants(
         _FG + "pipeline/passes/aggregation.py",
-        "pipeline/test_passes.py pipeline/test_full_graph.py",
+        "pipeline/passes/test_passes.py pipeline/test_full_graph.py",
         ("history: the factor is left out", "theirs = theirs * self._factors(theirs)", "pass"),
     ),
     *mutants(
@@ -330,7 +331,7 @@ PYTHON = [
     ),
     *mutants(
         _FG + "train/runs/run.py",
-        "dist/test_train_command.py",
+        "dist/runs/test_train_command.py",
         ("ranks: all drop the same values out", "_BETWEEN_RANKS = 1_000_003", "_BETWEEN_RANKS = 0"),
     ),
 ]

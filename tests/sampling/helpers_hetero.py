@@ -11,7 +11,7 @@ from foregather.loader.hetero.rule import HeteroSampler
 from foregather.sampling.hetero.hetero_bulk import HeteroBulk, HeteroSample
 from foregather.sampling.hetero.hetero_neighbor import HeteroNeighbor
 from foregather.sampling.links.excluded import Excluded
-from tests.sampling.reference_hetero import LeftOut, Seed, sample_hetero
+from tests.sampling.hetero.reference_hetero import LeftOut, Seed, sample_hetero
 
 TYPES = ("user", "item", "shop", "tag")
 

@@ -9,7 +9,7 @@ from foregather.errors import FormatError
 from foregather.pipeline.state import load_state
 from foregather.train.runs.run import Run
 from foregather.train.runs.run_folder import load_model
-from tests.fuzz_cases import make_cases
+from tests.fuzzing.fuzz_cases import make_cases
 
 
 @pytest.fixture

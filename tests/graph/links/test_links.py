@@ -12,7 +12,7 @@ from foregather import Graph, HeteroGraph, convert
 from foregather.dist.renumber import renumber
 from foregather.errors import FormatError, InputError
 from foregather.graph.links.links import Links
-from tests.fuzz_files import with_digest
+from tests.fuzzing.fuzz_files import with_digest
 from tests.graph.links.linked_graphs import BUYS, linked, some_graph, typed, typed_linked
 
 

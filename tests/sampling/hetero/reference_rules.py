@@ -14,8 +14,8 @@ from foregather.graph.hetero import EdgeType, HeteroGraph, Relation
 from foregather.sampling import FastGCN, HeteroFastGCN, HeteroLabor, HeteroLadies, Ladies
 from foregather.sampling.hetero.hetero_bulk import EdgeSample, HeteroSample, NodeSample
 from foregather.sampling.matrix import multiply
+from tests.sampling.hetero.reference_hetero import Seed, rows_of
 from tests.sampling.reference import MASK, batch_key, derive
-from tests.sampling.reference_hetero import Seed, rows_of
 from tests.sampling.reference_weighted import shared_number
 
 

@@ -16,7 +16,7 @@ from scipy import stats
 from foregather.graph.hetero import HeteroGraph, NodeTable, Relation
 from foregather.sampling import HeteroNeighbor
 from tests.sampling.helpers_hetero import assert_same_samples, random_relation
-from tests.sampling.reference_hetero import rows_of
+from tests.sampling.hetero.reference_hetero import rows_of
 from tests.some import some
 
 SHAPES = ["plain", "disjoint", "node", "edge"]

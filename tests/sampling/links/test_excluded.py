@@ -16,8 +16,8 @@ from foregather.sampling.bulk import Sample
 from foregather.sampling.fused import check_excluding
 from foregather.sampling.links.excluded import Excluded
 from tests.helpers_sampling import assert_same, drawn_graph, skewed_graph
+from tests.sampling.hetero.reference_hetero import choose_in_part
 from tests.sampling.reference import batch_key, choose, layer_key, sample_one, vertex_key
-from tests.sampling.reference_hetero import choose_in_part
 from tests.sampling.reference_trees import join_all
 from tests.some import some
 

@@ -20,7 +20,7 @@ from tests.sampling.helpers_hetero import (
     sample_all,
     sample_slowly,
 )
-from tests.sampling.reference_hetero import LeftOut, Seed
+from tests.sampling.hetero.reference_hetero import LeftOut, Seed
 from tests.some import some
 
 Entry = tuple[int, int, int, int]  # tree, target, source, position in the relation

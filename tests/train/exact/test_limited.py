@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from foregather import Graph
-from tests.loader.test_limited import run_limited
+from tests.loader.memory.test_limited import run_limited
 
 NODES, WIDTH, DEGREE = 16_000, 500, 8_000  # 32 MB of rows; those of the hub are 16 MB
 BUDGET = 30_000_000

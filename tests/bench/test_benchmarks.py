@@ -1,0 +1,91 @@
+"""Benchmarks: every script is in the suite of `make bench`, which knows its arguments."""
+
+import ast
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def module():
+    sys.path.insert(0, str(HERE))
+    try:
+        spec = importlib.util.spec_from_file_location("benchmarks_run", HERE / "run.py")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+        yield module
+    finally:
+        sys.path.remove(str(HERE))
+        sys.modules.pop("benchmarks_run", None)
+
+
+@pytest.fixture
+def suite(module):
+    return module.SUITE
+
+
+def test_every_script_is_in_the_suite(suite):
+    scripts = {path.stem for path in HERE.glob("*.py")} - {"run", "paper"}
+    assert {entry.script for entry in suite} == scripts
+
+
+def test_its_flags_exist(suite):
+    for entry in suite:
+        text = (HERE / f"{entry.script}.py").read_text()
+        for flag in {part for part in (*entry.whole, *entry.quick) if part.startswith("--")}:
+            assert re.search(rf'add_argument\(\s*"{flag}"', text), f"{entry.script} has no {flag}"
+
+
+def test_a_script_says_what_it_asks(suite):
+    for entry in suite:
+        assert ast.get_docstring(ast.parse((HERE / f"{entry.script}.py").read_text()))
+
+
+def test_those_that_fail_are_listed_and_do_not_stop_the_others(
+    module, monkeypatch, tmp_path, capfd
+):
+    texts = {
+        "good": "print('fine')",
+        "bad": "print('skipped: a part'); raise SystemExit(3)",
+        "absent": "print('begins'); print('skipped: there is no peer')",
+        "last": "print('skipped: a part'); print('the rest ran')",
+    }
+    for name, text in texts.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.setattr(module, "HERE", tmp_path)
+    monkeypatch.setattr(module, "SUITE", tuple(module.Entry(name) for name in texts))
+    flags = ["run.py", "--quick", "--folder", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", flags)
+    assert module.main() == 1
+    *_, good, bad, absent, last, took, failed = capfd.readouterr().out.splitlines()
+    assert [line.split()[0] for line in (good, bad, absent, last)] == [
+        *("ran", "failed", "skipped", "ran")
+    ]
+    assert re.fullmatch(r"ran +\d+\.\d s  good", good) and failed == "failed: bad"
+    assert absent.endswith("  absent: there is no peer") and took.startswith("4 runs took ")
+    monkeypatch.setattr(sys, "argv", [*flags, "--only", "good", "absent"])
+    assert module.main() == 0 and "failed" not in capfd.readouterr().out
+
+
+def test_files_that_nobody_asked_to_keep_are_removed(module, monkeypatch, tmp_path):
+    working_folder = importlib.import_module("common.folder").working_folder
+    monkeypatch.chdir(tmp_path)
+    with working_folder(None) as folder:
+        (folder / "graph").touch()
+        assert folder.parent == tmp_path
+    assert not list(tmp_path.iterdir())
+    with working_folder(tmp_path / "a" / "b") as folder:
+        (folder / "graph").touch()
+    assert (tmp_path / "a" / "b" / "graph").exists()
+
+
+def test_a_script_that_cannot_run_says_so_and_is_no_failure(module, capsys):
+    with pytest.raises(SystemExit) as ended:
+        importlib.import_module("common.skip").skip("there is no disk")
+    assert ended.value.code == 0 and capsys.readouterr().out == f"{module.MARK}there is no disk\n"
