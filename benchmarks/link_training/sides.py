@@ -21,7 +21,7 @@ from foregather import Graph, HeteroGraph
 from foregather.nn.links.decoders import ProductDecoder, make_decoder
 from foregather.train.checkpoints.checkpoint import seed_everything
 from foregather.train.links.make_links import training_links
-from foregather.train.links.pair_scores import Rows
+from foregather.train.links.pair_scores import PairScorer
 from foregather.train.links.rate import rate_rows
 from foregather.train.rank_agreement import Together
 from foregather.train.runs.run import Run
@@ -123,7 +123,7 @@ def _pairs(trainer: LinkTrainer) -> Iterator[tuple[torch.Tensor, ...]]:
             yield left[part], right[part], kind[part], drawn
 
 
-def _lightgcn(trainer: LinkTrainer) -> Rows:
+def _lightgcn(trainer: LinkTrainer) -> PairScorer:
     """PyG's LightGCN, with its own loss."""
     from torch_geometric.nn import LightGCN
 
@@ -150,10 +150,10 @@ def _lightgcn(trainer: LinkTrainer) -> Rows:
         optimizer.step()
     with torch.no_grad():
         found = model.get_embedding(edges)
-    return Rows(found[:users], found[users:], ProductDecoder(found.shape[1]))
+    return PairScorer(found[:users], found[users:], ProductDecoder(found.shape[1]))
 
 
-def _distmult(trainer: LinkTrainer) -> Rows:
+def _distmult(trainer: LinkTrainer) -> PairScorer:
     """PyG's DistMult, with the loss of the cell."""
     from torch_geometric.nn.kge import DistMult
 
@@ -178,4 +178,4 @@ def _distmult(trainer: LinkTrainer) -> Rows:
     rows = model.node_emb.weight.detach()
     with torch.no_grad():
         decoder.relation.copy_(model.rel_emb.weight)
-    return Rows(rows, rows, decoder)
+    return PairScorer(rows, rows, decoder)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from foregather.graph.graph_value import EDGE_STEP
 from foregather.graph.mapped import fetch, is_mapped
 
-__all__ = ["EdgePiece", "Rows", "edge_pieces", "row_of", "row_pieces"]
+__all__ = ["CscLike", "EdgePiece", "edge_pieces", "row_of", "row_pieces"]
 
 Array = npt.NDArray[Any]
 
@@ -21,7 +21,7 @@ _ROW_BYTES = 16 << 20
 _LOOK = 4096  # row boundaries that are read at once, at the end of a search
 
 
-class Rows(Protocol):
+class CscLike(Protocol):
     """Edges in rows: a graph, or a relation."""
 
     @property
@@ -50,7 +50,7 @@ class EdgePiece(NamedTuple):
     indptr: npt.NDArray[np.int64]  # boundaries of first_row, first_row + 1, ...
 
 
-def edge_pieces(graph: Rows, step: int = EDGE_STEP) -> Iterator[EdgePiece]:
+def edge_pieces(graph: CscLike, step: int = EDGE_STEP) -> Iterator[EdgePiece]:
     """All edges in order; indptr must ascend from 0 to E already."""
     for begin in range(0, graph.num_edges, step):
         end = min(begin + step, graph.num_edges)

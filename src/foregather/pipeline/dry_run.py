@@ -24,7 +24,7 @@ from foregather.graph.graph import Graph
 from foregather.nn.conv import Conv
 from foregather.nn.layer import Dense, GraphLayer
 from foregather.pipeline.options import Mode
-from foregather.pipeline.partition.chunk_topology import Topology
+from foregather.pipeline.partition.chunk_topology import ChunkTopology
 from foregather.pipeline.partition.chunks import make_chunks
 from foregather.pipeline.passes.aggregation import ChunkNear, Exchange
 from foregather.units import format_number
@@ -286,7 +286,7 @@ class _Layer:
     ) -> tuple[Tensor, int]:
         """Runs as exact training does: messages of all chunks, then updates, chunk by chunk."""
         chunks = make_chunks(self._graph, count, np.arange(_NODES) % count)
-        place = Topology(self._graph, chunks, x.dtype, x.device)
+        place = ChunkTopology(self._graph, chunks, x.dtype, x.device)
         order = torch.from_numpy(chunks.order).to(x.device)
         spans = [chunks.span(chunk) for chunk in range(count)]
         own = [x[order[span]] for span in spans]
@@ -309,7 +309,7 @@ class _Layer:
 class _TableNear(ChunkNear):
     """A `Near` that reads the rows of others from a table, so that autograd follows them."""
 
-    def __init__(self, place: Topology, chunk: int, own: Tensor, others: Tensor) -> None:
+    def __init__(self, place: ChunkTopology, chunk: int, own: Tensor, others: Tensor) -> None:
         super().__init__(place, chunk, own, Exchange(None, place.locals[chunk].others))
         self._rows = torch.cat([own, others])
 

@@ -13,7 +13,7 @@ from foregather.errors import InputError, NumericError
 from foregather.graph.graph import Graph
 from foregather.pipeline.dry_run import probe
 from foregather.pipeline.options import Runtime
-from foregather.pipeline.partition.chunk_topology import Topology
+from foregather.pipeline.partition.chunk_topology import ChunkTopology
 from foregather.pipeline.partition.chunks import make_chunks
 from foregather.pipeline.partition.way_rows import Reach
 from foregather.pipeline.passes.layerwise import LayerPass
@@ -102,7 +102,7 @@ def infer_scores(
         prepare(layers)
     weight = next((p for layer in layers for p in layer.parameters()), torch.empty(0))
     cut = make_chunks(graph, chunks, "natural")
-    place = Topology(graph, cut, weight.dtype, weight.device)
+    place = ChunkTopology(graph, cut, weight.dtype, weight.device)
     stage = Stage(
         layers,
         (stage_program(layers, [0, len(layers)], 0, False),),

@@ -14,7 +14,7 @@ from foregather.graph.graph import Graph
 from foregather.nn.layer import GraphLayer
 from foregather.pipeline.dry_run import Widths, probe
 from foregather.pipeline.options import Mode, Runtime
-from foregather.pipeline.partition.chunk_topology import Topology
+from foregather.pipeline.partition.chunk_topology import ChunkTopology
 from foregather.pipeline.partition.chunks import Chunks, check_count, make_chunks
 from foregather.pipeline.partition.way_rows import Reach, own_chunks
 from foregather.pipeline.passes.link import Link
@@ -151,7 +151,7 @@ def make_stage(
         raise InputError(f"the graph has no {missing}, which full-graph training needs")
     weight = next((p for layer in layers for p in layer.parameters()), torch.empty(0))
     mine = own_chunks(len(chunks), link.way, link.ways)
-    place = Topology(graph, chunks, weight.dtype, weight.device, mine)
+    place = ChunkTopology(graph, chunks, weight.dtype, weight.device, mine)
     widths = probe(layers, graph, len(chunks))
     cuts = cut_layers(layers, link.stages)
     if runtime.cuts is not None:
@@ -226,7 +226,7 @@ def exchanged_widths(layers: Sequence[GraphLayer], widths: Widths) -> tuple[list
 
 
 def _targets(
-    graph: Graph, chunks: Chunks, split: str, loss: Loss | None, place: Topology
+    graph: Graph, chunks: Chunks, split: str, loss: Loss | None, place: ChunkTopology
 ) -> Targets:
     assert graph.labels is not None
     train = np.zeros(graph.num_nodes, np.bool_)

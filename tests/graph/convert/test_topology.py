@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from foregather.errors import InputError
 from foregather.graph.convert.source import EdgeChunk
-from foregather.graph.convert.topology import EdgeRules, Topology, record_dtype
+from foregather.graph.convert.topology import EdgeRules, TopologyWriter, record_dtype
 from foregather.graph.on_disk.writer import FolderWriter
 from tests.oracle import csc
 
@@ -19,7 +19,7 @@ def build(folder, edge_index, num_nodes, rules, memory, step, wide=False, payloa
     weight = np.arange(count, dtype=np.float32) + 2
     rows = np.stack([weight, -weight, weight * 2], axis=1)
     with FolderWriter(folder / "g") as writer:
-        topology = Topology(writer, dtype, rules, memory, threads=2)
+        topology = TopologyWriter(writer, dtype, rules, memory, threads=2)
         for start in range(0, count, step):
             part = slice(start, start + step)
             chunk = EdgeChunk(edge_index[0, part], edge_index[1, part], weight[part], rows[part])
@@ -108,7 +108,7 @@ def test_bad_ids(tmp_path, source, target, message):
         FolderWriter(tmp_path / "g") as writer,
         pytest.raises(InputError, match=message),
     ):
-        topology = Topology(writer, record_dtype(False, False, None), EdgeRules(), 1 << 20)
+        topology = TopologyWriter(writer, record_dtype(False, False, None), EdgeRules(), 1 << 20)
         topology.add(EdgeChunk(np.array(source), np.array(target)), 4)
     assert not list(tmp_path.iterdir())
 

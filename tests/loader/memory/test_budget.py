@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from foregather import BatchContents, BudgetError, Graph, Loader
-from foregather.loader.memory.budget import Budget, Need, choose_bulk
+from foregather.loader.memory.budget import Budget, LoaderNeed, choose_bulk
 from foregather.loader.memory.division import MOST_BULK
 
 CGROUPS = Path("/sys/fs/cgroup/memory")
@@ -85,7 +85,7 @@ def test_the_limit_can_be_exceeded(tmp_path):
 
 
 def test_choose_bulk():
-    need = Need(tables=100, sample=10, batch=50, prefetch=2)
+    need = LoaderNeed(tables=100, sample=10, batch=50, prefetch=2)
     assert need.least(1) == 100 + 4 * 50 + 10
     assert choose_bulk(need, 310, None, 1000) == 1
     assert choose_bulk(need, 349, None, 1000) == 4
@@ -99,14 +99,14 @@ def test_choose_bulk():
 
 @pytest.mark.parametrize("bulk", [1, 8])
 def test_batches_a_quarter_larger_than_those_judged_by_stay_in_the_least_budget(bulk):
-    need = Need.judged(1000, [600, 800], [4000, 3000], 2)
+    need = LoaderNeed.judged(1000, [600, 800], [4000, 3000], 2)
     Budget(need.least(bulk), need).check(bulk * 1000, 5000)
     with pytest.raises(BudgetError, match="larger than the first"):
         Budget(need.least(bulk), need).check(bulk * 1000, 5100)
 
 
 def test_a_batch_far_larger_than_the_first_is_said():
-    Budget(350, Need(100, 10, 50, 2)).check(10, 50)
+    Budget(350, LoaderNeed(100, 10, 50, 2)).check(10, 50)
     # in order, the first batches have no neighbours at all and the last have many
     pairs = np.random.default_rng(0).integers(500, 1000, (2, 20_000))
     graph = Graph.from_edge_index(pairs, 1000, x=np.ones((1000, 32), np.float32))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from foregather import Graph
 from foregather.errors import InputError
 from foregather.pipeline import make_chunks
-from foregather.pipeline.partition.chunk_topology import Topology
+from foregather.pipeline.partition.chunk_topology import ChunkTopology
 from foregather.pipeline.partition.cut import measure_cut
 from foregather.pipeline.planning.schedule import chunk_order, draw_key
 from tests.pipeline.cases import small_graph
@@ -107,7 +107,7 @@ def test_bad_chunks_are_refused(count, partition, message):
 def test_matrices_of_chunks_are_rows_of_the_whole(norm):
     graph = small_graph()
     chunks = make_chunks(graph, 7, "random")
-    place = Topology(graph, chunks, torch.float64, torch.device("cpu"))
+    place = ChunkTopology(graph, chunks, torch.float64, torch.device("cpu"))
     whole = matrix(graph, norm)[chunks.order][:, chunks.order]
     for c, local in enumerate(place.locals):
         span = chunks.span(c)
@@ -123,7 +123,9 @@ def test_edge_weights_count_in_sum_and_gcn():
     pairs = np.array([[0, 1, 2, 2], [1, 2, 0, 2]])
     weight = np.array([2.0, 3.0, 4.0, 5.0], np.float32)
     graph = Graph.from_edge_index(pairs, 3, edge_weight=weight)
-    place = Topology(graph, make_chunks(graph, 1, "natural"), torch.float64, torch.device("cpu"))
+    place = ChunkTopology(
+        graph, make_chunks(graph, 1, "natural"), torch.float64, torch.device("cpu")
+    )
     dense = np.zeros((3, 3))
     dense[pairs[1], pairs[0]] = weight
     assert np.allclose(place.matrix(0, "sum").forward.to_dense(), dense)

@@ -12,7 +12,7 @@ from torch import nn
 
 from foregather.errors import InputError
 from foregather.pipeline import FullGraph, Meter, Runtime, infer_scores, make_chunks, planned
-from foregather.pipeline.partition.chunk_topology import Topology
+from foregather.pipeline.partition.chunk_topology import ChunkTopology
 from foregather.pipeline.split.graph_values import graph_inputs
 from foregather.pipeline.split.sample import feature_rows
 from foregather.pipeline.split.split import split_model
@@ -260,10 +260,10 @@ def test_batch_norm_over_ways_is_refused():
     with double():
         layers = split_model(MODULES["batch norm"](), graph)
     chunks = make_chunks(graph, 4, "random")
-    place = Topology(graph, chunks, torch.float64, torch.device("cpu"), range(2))
+    place = ChunkTopology(graph, chunks, torch.float64, torch.device("cpu"), range(2))
     told = []
     for layer in layers:
-        layer.prepare(Topology(graph, chunks, torch.float64, torch.device("cpu")), range(4))
+        layer.prepare(ChunkTopology(graph, chunks, torch.float64, torch.device("cpu")), range(4))
         try:
             layer.prepare(place, range(2))  # those of one of two ways
         except InputError as error:

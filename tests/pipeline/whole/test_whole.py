@@ -16,7 +16,7 @@ from torch.nn import functional
 from foregather.errors import BudgetError, InputError, NumericError, StorageError
 from foregather.nn.layer import Dense, GraphLayer
 from foregather.pipeline import FullGraph, Runtime, make_chunks
-from foregather.pipeline.partition.chunk_topology import Topology
+from foregather.pipeline.partition.chunk_topology import ChunkTopology
 from foregather.pipeline.whole.adjacency import Adjacency
 from foregather.pipeline.whole.pieces import Pieces
 from foregather.pipeline.whole.scratch import Scratch, Spilled
@@ -147,7 +147,7 @@ def test_sums_of_a_range_are_those_of_the_matrix(norm, weighted):
     graph = small_graph(**options)
     chunks = make_chunks(graph, 4, "random", seed=2)
     whole = make_chunks(graph, 1, chunks.chunk_of(chunks.number) * 0)
-    dense = Topology(graph, whole, torch.float64, torch.device("cpu")).matrix(0, norm).forward
+    dense = ChunkTopology(graph, whole, torch.float64, torch.device("cpu")).matrix(0, norm).forward
     order = torch.from_numpy(chunks.order)
     matrix = dense.to_dense()[order][:, order]
     lists = Adjacency(graph, chunks, torch.float64).lists(norm)

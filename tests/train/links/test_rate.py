@@ -14,7 +14,7 @@ from foregather.nn.links.decoders import make_decoder
 from foregather.train.links.link_data import read_links
 from foregather.train.links.link_goal import choose_link_metric
 from foregather.train.links.link_settings import LinkSettings
-from foregather.train.links.pair_scores import Rows
+from foregather.train.links.pair_scores import PairScorer
 from foregather.train.links.popularity import rate_baseline
 from foregather.train.links.rate import choose_rating, draw, rate_rows
 
@@ -35,7 +35,7 @@ def bipartite(seed, users=6, items=9):
     graph = HeteroGraph(
         nodes, {kind: Relation.of(pairs[:, :cut], users, items)}, links={kind: links}
     )
-    rows = Rows(
+    rows = PairScorer(
         torch.from_numpy(rng.normal(size=(users, 3)).astype("f4")),
         torch.from_numpy(rng.normal(size=(items, 3)).astype("f4")),
         make_decoder("dot", 3),
@@ -102,7 +102,7 @@ def test_given_negatives_are_ogbs():
     graph = graph.with_links("test", [[0, 3], [2, 4]], negatives=[[0, 1, 2], [3, 4, 5]])
     data = read_links(graph, "", NAMES)
     values = torch.tensor([[1.0], [2.0], [3.0], [1.0], [2.0], [1.0]])
-    rows = Rows(values, values, make_decoder("dot", 1))
+    rows = PairScorer(values, values, make_decoder("dot", 1))
     # links score 3 and 2; the negatives 1, 4 and 3; ties count against a link
     assert rated(data, rows, "hits@1") == 0.0
     assert rated(data, rows, "hits@2") == 0.0
@@ -138,6 +138,6 @@ def test_refused_metrics_and_scores():
         choose_link_metric("hits")
     with pytest.raises(InputError, match="'recall@10', but there are only 9 targets"):
         rated(data, rows, "recall@10")
-    bad = Rows(rows.left * torch.nan, rows.right, rows.decoder)
+    bad = PairScorer(rows.left * torch.nan, rows.right, rows.decoder)
     with pytest.raises(NumericError, match="NaN"):
         rated(data, bad, "roc_auc")

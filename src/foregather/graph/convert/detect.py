@@ -12,7 +12,7 @@ from foregather.graph.convert.reading.columns import check_ids
 from foregather.graph.convert.reading.named_arrays import Arrays, MemoryArrays, NpyArrays
 from foregather.graph.convert.reading.npz import ZipArrays
 from foregather.graph.convert.reading.scipy_arrays import is_scipy, read_scipy
-from foregather.graph.convert.source import Ids, Rows, Source
+from foregather.graph.convert.source import Ids, RowStream, Source
 from foregather.graph.convert.sources.array_source import (
     ArraysSource,
     check_count,
@@ -167,7 +167,7 @@ def _numpy(values: Any) -> Any:
     return values.detach().cpu().numpy() if hasattr(values, "detach") else np.asarray(values)
 
 
-def open_features(path: str | os.PathLike[str], budget: int) -> Rows:
+def open_features(path: str | os.PathLike[str], budget: int) -> RowStream:
     """Opens node features from a separate file: .npy, or .npz with x (or features, or CSR)."""
     path = Path(path)
     if not path.exists():

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather.errors import InputError
-from foregather.graph.convert.source import Rows
+from foregather.graph.convert.source import RowStream
 from foregather.graph.features import column_scale, quantize
 from foregather.graph.on_disk.writer import FolderWriter
 from foregather.observe.progress import Progress
@@ -52,7 +52,7 @@ class _Error:
 
 
 def write_rows(
-    writer: FolderWriter, name: str, rows: Rows, dtype: str, buffer_bytes: int
+    writer: FolderWriter, name: str, rows: RowStream, dtype: str, buffer_bytes: int
 ) -> dict[str, Any]:
     """Writes `rows` as the array `name` (and `name`_scale for int8).
 
@@ -104,7 +104,7 @@ def _nonfinite(chunk: Array) -> int:
     return int((~np.isfinite(chunk)).sum()) if chunk.dtype.kind == "f" else 0
 
 
-def _scale(rows: Rows, step: int, name: str) -> npt.NDArray[np.float32]:
+def _scale(rows: RowStream, step: int, name: str) -> npt.NDArray[np.float32]:
     largest = np.zeros(rows.width, np.float64)
     with Progress(f"scaling {name}", rows.count, "rows") as bar:
         for chunk in rows.chunks(step):

@@ -29,11 +29,11 @@ from foregather.graph.convert.nodes.write_nodes import (
 )
 from foregather.graph.convert.numbering import Numbering
 from foregather.graph.convert.read_options import ReadOptions
-from foregather.graph.convert.source import Rows, Source
+from foregather.graph.convert.source import RowStream, Source
 from foregather.graph.convert.topology import (
     EdgeRules,
     IdTooWide,
-    Topology,
+    TopologyWriter,
     is_wide,
     record_dtype,
 )
@@ -231,7 +231,7 @@ def _only_plain(
 
 
 def _check_space(
-    folder: Path, source: Source, rules: EdgeRules, rows: Rows | None, dtype: str
+    folder: Path, source: Source, rules: EdgeRules, rows: RowStream | None, dtype: str
 ) -> None:
     """Refuses work that cannot fit on the disk, before it starts."""
     need = 0
@@ -260,13 +260,13 @@ def _write_edges(
     rules: EdgeRules,
     work: int,
     threads: int,
-) -> tuple[Topology, int, int, Numbering | None]:
+) -> tuple[TopologyWriter, int, int, Numbering | None]:
     count = source.num_nodes
     if source.ids != "dense":
         return _write_numbered(writer, source, table, rules, work, threads)
     for wide in (count is not None and is_wide(count), True):
         dtype = record_dtype(wide, source.has_weight, source.edge_features)
-        topology = Topology(writer, dtype, rules, work, threads)
+        topology = TopologyWriter(writer, dtype, rules, work, threads)
         try:
             _spool(topology, source, count, work)
             break
@@ -289,7 +289,7 @@ def _write_edges(
     return topology, count, topology.finish(count), None
 
 
-def _spool(topology: Topology, source: Source, count: int | None, work: int) -> None:
+def _spool(topology: TopologyWriter, source: Source, count: int | None, work: int) -> None:
     with Progress("reading edges", source.num_edges, "edges") as bar:
         for chunk in source.edges(_edge_step(topology.dtype, work)):
             topology.add(chunk, count)
@@ -308,7 +308,7 @@ def _write_numbered(
     rules: EdgeRules,
     work: int,
     threads: int,
-) -> tuple[Topology, int, int, Numbering]:
+) -> tuple[TopologyWriter, int, int, Numbering]:
     numbering = Numbering(
         writer, source.ids, source.has_weight, source.edge_features, work // 2, threads
     )
@@ -327,7 +327,7 @@ def _write_numbered(
             f"--nodes is {source.num_nodes}, but the edges{also} name {count} different nodes"
         )
     dtype = record_dtype(is_wide(count), source.has_weight, source.edge_features)
-    topology = Topology(writer, dtype, rules, work // 2, threads)
+    topology = TopologyWriter(writer, dtype, rules, work // 2, threads)
     if table is not None:
         table.in_edges = np.zeros(count, np.bool_)
     for chunk in numbering.edges():
@@ -356,7 +356,7 @@ def _direction_note(source: Source, rules: EdgeRules) -> list[str]:
     return ["Edges are kept as in the source; no reverse edges were added."]
 
 
-def _weight_note(topology: Topology) -> list[str]:
+def _weight_note(topology: TopologyWriter) -> list[str]:
     if not topology.negative:
         return []
     return [

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["EdgeChunk", "Ids", "Rows", "Small", "Source", "Strings"]
+__all__ = ["EdgeChunk", "Ids", "RowStream", "Small", "Source", "Strings"]
 
 Array = npt.NDArray[Any]
 
@@ -48,7 +48,7 @@ class EdgeChunk(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowStream:
     """A matrix of `count` rows that can be read in order, in chunks of at most `step` rows.
 
     `chunks(step)` may be called again to read from the start. Chunks are [n, width] arrays of
@@ -90,7 +90,7 @@ class Source(Protocol):
     stored_once: bool | None
 
     @property
-    def features(self) -> Rows | None:
+    def features(self) -> RowStream | None:
         """Node features, or None."""
         ...
 

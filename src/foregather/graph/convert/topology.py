@@ -23,7 +23,7 @@ from foregather.observe.progress import Progress
 __all__ = [
     "EdgeRules",
     "IdTooWide",
-    "Topology",
+    "TopologyWriter",
     "check_ids",
     "check_weights",
     "is_wide",
@@ -131,7 +131,7 @@ def check_weights(weights: Any, start: int) -> npt.NDArray[np.float32]:
     return stored
 
 
-class Topology:
+class TopologyWriter:
     """Collects edges, then writes indptr, indices and the edge arrays.
 
     Args:

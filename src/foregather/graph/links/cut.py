@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather.errors import InputError
-from foregather.graph.chunks import Rows, row_of
+from foregather.graph.chunks import CscLike, row_of
 from foregather.graph.links.borders import Keys, as_keys, keys_at, pair_keys
 from foregather.graph.links.rule import LinkSplit
 from foregather.graph.mapped import fetch
@@ -34,7 +34,7 @@ class Piece(NamedTuple):
     targets: Int
 
 
-def pieces(rows: Rows, step: int = STEP) -> Iterator[Piece]:
+def pieces(rows: CscLike, step: int = STEP) -> Iterator[Piece]:
     """All edges in the order in which they are stored."""
     for start in range(0, rows.num_edges, step):
         end = min(start + step, rows.num_edges)
@@ -87,7 +87,7 @@ class Cut:
         return piece.sources <= piece.targets
 
 
-def decide(rows: Rows, times: Array | None, rule: LinkSplit, undirected: bool, step: int) -> Cut:
+def decide(rows: CscLike, times: Array | None, rule: LinkSplit, undirected: bool, step: int) -> Cut:
     """Finds the borders of a division.
 
     Args:

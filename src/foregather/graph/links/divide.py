@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from foregather import _core
 from foregather.graph.arrays import id_dtype
-from foregather.graph.chunks import Rows, edge_pieces, row_of
+from foregather.graph.chunks import CscLike, edge_pieces, row_of
 from foregather.graph.links.cut import Cut, Piece, pieces
 from foregather.graph.links.rule import NAMES, check_sides
 from foregather.graph.mapped import fetch
@@ -41,7 +41,7 @@ class Collected:
         return {name: np.concatenate(rows) for name, rows in self.parts.items()}
 
 
-def is_symmetric(rows: Rows) -> bool:
+def is_symmetric(rows: CscLike) -> bool:
     """Whether every edge has its reverse, by fingerprints: wrong with a probability of 2^-64."""
     skew = 0
     for piece in edge_pieces(rows):
@@ -58,7 +58,7 @@ def is_symmetric(rows: Rows) -> bool:
 
 
 def divide_rows(
-    rows: Rows,
+    rows: CscLike,
     columns: Mapping[str, Array],
     cut: Cut,
     times: Array | None,
@@ -96,7 +96,7 @@ def divide_rows(
 
 
 def link_columns(
-    rows: Rows,
+    rows: CscLike,
     columns: Mapping[str, Array],
     cut: Cut,
     times: Array | None,

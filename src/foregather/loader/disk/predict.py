@@ -51,7 +51,7 @@ def predict(disk: OutOfCore, maker: BatchRecipe, batches: int | None) -> EpochCo
     whole = batches is None or batches >= total
     step = disk.layout.bulk if whole else max(1, min(disk.layout.bulk, -(-end // 2)))
     disk.decide(maker, 0, 0)
-    read = _Topology(disk, disk_of(maker))
+    read = _ListReads(disk, disk_of(maker))
     planner = disk.new_planner() if disk.layout.features == "disk" else None
     costs: list[PlanCost] = []
     work = _Work()
@@ -132,7 +132,7 @@ def _epoch(costs: list[PlanCost], step: int, end: int, total: int) -> PlanCost:
     )
 
 
-class _Topology:
+class _ListReads:
     """Counts what sampling reads from neighbour lists on disk."""
 
     def __init__(self, disk: OutOfCore, rates: Calibration) -> None:

@@ -18,11 +18,11 @@ from foregather.sampling.kernel_cache import GraphCache
 from foregather.sampling.sampler import Sampler
 from foregather.units import format_bytes
 
-__all__ = ["Budget", "Need", "choose_bulk", "count_threads", "kept_bytes", "table_bytes"]
+__all__ = ["Budget", "LoaderNeed", "choose_bulk", "count_threads", "kept_bytes", "table_bytes"]
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class LoaderNeed:
     """Bytes of a Loader's parts.
 
     Attributes:
@@ -40,10 +40,10 @@ class Need:
     @staticmethod
     def judged(
         tables: int, samples: Sequence[int], batches: Sequence[int], prefetch: int
-    ) -> "Need":
+    ) -> "LoaderNeed":
         """Estimates the need from the first minibatches, with a reserve for larger ones."""
         sample, batch = max(samples, default=0), max(batches, default=0)
-        return Need(tables, reserved(sample), reserved(batch, pooled=True), prefetch)
+        return LoaderNeed(tables, reserved(sample), reserved(batch, pooled=True), prefetch)
 
     @property
     def fixed(self) -> int:
@@ -60,7 +60,7 @@ class Budget:
     """A memory budget, and the need it was checked against."""
 
     memory: int
-    need: Need
+    need: LoaderNeed
 
     def check(self, bulk: int, batch: int) -> None:
         """Checks the bytes of a sampled bulk and of a finished batch.
@@ -76,7 +76,7 @@ class Budget:
             )
 
 
-def choose_bulk(need: Need, memory: int, asked: int | None, batches: int) -> int:
+def choose_bulk(need: LoaderNeed, memory: int, asked: int | None, batches: int) -> int:
     """Returns the requested bulk, or (None) the largest that fits, up to the epoch.
 
     Raises:

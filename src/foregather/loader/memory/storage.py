@@ -19,7 +19,13 @@ from foregather.loader.batch_recipe import BatchRecipe
 from foregather.loader.batches.edge_rows import edge_share, least_edges
 from foregather.loader.disk.out_of_core import OutOfCore
 from foregather.loader.disk.predict import EpochCost, predict
-from foregather.loader.memory.budget import Budget, Need, choose_bulk, count_threads, table_bytes
+from foregather.loader.memory.budget import (
+    Budget,
+    LoaderNeed,
+    choose_bulk,
+    count_threads,
+    table_bytes,
+)
 from foregather.loader.memory.division import refusal, reserved
 from foregather.loader.memory.layout import (
     BatchSize,
@@ -327,6 +333,6 @@ def fit_bulk(
     if not batches:
         return maker, default
     tables = table_bytes(alone.sampler, maker.graph) * count_threads(maker.threads)
-    need = Need.judged(tables, samples, batches, prefetch)
+    need = LoaderNeed.judged(tables, samples, batches, prefetch)
     bulk = choose_bulk(need, memory, asked, steps)
     return replaced(maker, budget=Budget(memory, need)), bulk

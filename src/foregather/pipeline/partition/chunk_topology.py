@@ -17,7 +17,7 @@ from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.pipeline.partition.chunks import Chunks
 
-__all__ = ["LocalGraph", "Matrix", "Topology"]
+__all__ = ["ChunkTopology", "LocalGraph", "Matrix"]
 
 Ids = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]
@@ -86,7 +86,7 @@ class _Made:
         return found
 
 
-class Topology:
+class ChunkTopology:
     """The chunks of a graph with their edges; weights are computed on first use.
 
     Args:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from foregather.pipeline.partition.chunk_topology import Topology
+from foregather.pipeline.partition.chunk_topology import ChunkTopology
 
 __all__ = ["Reach", "own_chunks"]
 
@@ -42,7 +42,7 @@ class Reach:
         crossing: rows that cross between ways, in total: alpha_G N.
     """
 
-    def __init__(self, topology: Topology, way: int = 0, ways: int = 1) -> None:
+    def __init__(self, topology: ChunkTopology, way: int = 0, ways: int = 1) -> None:
         chunks = topology.chunks
         self.way, self.ways, self.device = way, ways, topology.device
         self.mine = own_chunks(len(chunks), way, ways)
@@ -92,7 +92,7 @@ class Reach:
         """Returns positions of what a chunk reads from others; one way holds all rows by number."""
         return numbers if self.ways == 1 else self.position(numbers.cpu().numpy())
 
-    def _read_by(self, topology: Topology, way: int) -> Ids:
+    def _read_by(self, topology: ChunkTopology, way: int) -> Ids:
         """Returns what a way reads from the others."""
         chunks = own_chunks(len(topology.chunks), way, self.ways)
         first, last = self._bounds[chunks.start], self._bounds[chunks.stop]

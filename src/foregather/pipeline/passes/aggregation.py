@@ -16,14 +16,14 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from foregather.pipeline.partition.chunk_topology import Matrix, Topology
+from foregather.pipeline.partition.chunk_topology import ChunkTopology, Matrix
 from foregather.pipeline.passes.way_exchange import Across
 
 __all__ = [
     "ChunkNear",
     "Exchange",
     "Gate",
-    "Rows",
+    "RowBuffers",
     "gated",
     "moments",
     "product",
@@ -36,7 +36,7 @@ _Function: Any = torch.autograd.Function
 
 
 @dataclass(slots=True)
-class Rows:
+class RowBuffers:
     """Rows [held, width] of one aggregation on one rank.
 
     Attributes:
@@ -61,7 +61,7 @@ class Gate:
         again: the rows are recomputed, so they are already in the buffers.
     """
 
-    rows: Rows
+    rows: RowBuffers
     spans: Sequence[slice]
     across: Across | None = None
     again: bool = False
@@ -123,7 +123,7 @@ class Exchange:
         table: reads rows that never change (the graph's features) instead of buffers.
     """
 
-    rows: Rows | None
+    rows: RowBuffers | None
     others: Tensor
     fresh: Tensor | None = None
     factor: float = 1.0
@@ -221,7 +221,7 @@ class _Moments(_Function):  # type: ignore[misc]
     """Mean and variance of all fresh rows; gradients go to all of them, not only to the own."""
 
     @staticmethod
-    def forward(ctx: Any, own: Tensor, rows: Rows, columns: slice) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, own: Tensor, rows: RowBuffers, columns: slice) -> tuple[Tensor, Tensor]:
         every = rows.fresh[:, columns]
         mean, var = every.mean(0), every.var(0, unbiased=False)
         ctx.rows, ctx.columns, ctx.mean = rows, columns, mean
@@ -247,7 +247,7 @@ class _Product(_Function):  # type: ignore[misc]
         return ctx.matrix.backward @ gradient, None
 
 
-def moments(own: Tensor, rows: Rows, columns: slice) -> tuple[Tensor, Tensor]:
+def moments(own: Tensor, rows: RowBuffers, columns: slice) -> tuple[Tensor, Tensor]:
     """Mean and variance of some columns of all fresh rows; gradients are pushed to all of them."""
     mean, var = _Moments.apply(own, rows, columns)
     return mean, var
@@ -289,7 +289,7 @@ class ChunkNear:
 
     def __init__(
         self,
-        topology: Topology,
+        topology: ChunkTopology,
         chunk: int,
         own: Tensor,
         exchange: Exchange,
@@ -362,7 +362,7 @@ class ChunkNear:
         return nullcontext()
 
     @property
-    def place(self) -> tuple[Topology, int]:
+    def place(self) -> tuple[ChunkTopology, int]:
         """All chunks, and the number of this one."""
         return self._topology, self._chunk
 

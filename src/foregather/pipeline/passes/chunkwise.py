@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from foregather.nn.layer import Near
-from foregather.pipeline.passes.aggregation import Exchange, Gate, Rows, gated
+from foregather.pipeline.passes.aggregation import Exchange, Gate, RowBuffers, gated
 from foregather.pipeline.passes.executor import Executor, gradient_of, run_backward
 from foregather.pipeline.passes.stage import Stage, Values
 from foregather.pipeline.passes.way_exchange import Across
@@ -29,16 +29,16 @@ class History:
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        self.rows: dict[int, Rows] = {}
+        self.rows: dict[int, RowBuffers] = {}
         self.epoch: int | None = None  # whose random numbers it has; None: it is zero
 
-    def of(self, layer: int) -> Rows:
+    def of(self, layer: int) -> RowBuffers:
         """Returns the buffers of a layer, initially zero."""
         if layer not in self.rows:
             place, width = self._stage.topology, self._stage.widths.message[layer]
             shape = (self._stage.reach.held, width)
             parts = [torch.zeros(shape, dtype=place.dtype, device=place.device) for _ in range(3)]
-            self.rows[layer] = Rows(*parts)
+            self.rows[layer] = RowBuffers(*parts)
             if place.chunks.ticks == 1:
                 self.rows[layer].history = None  # nothing is stale
         return self.rows[layer]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from foregather.nn.layer import Near
-from foregather.pipeline.passes.aggregation import Exchange, Rows
+from foregather.pipeline.passes.aggregation import Exchange, RowBuffers
 from foregather.pipeline.passes.executor import Executor, gradient_of, run_backward
 from foregather.pipeline.passes.stage import NearOf, Stage, Values
 from foregather.pipeline.passes.way_exchange import Across
@@ -30,11 +30,11 @@ class _Level:
         message: messages, if they are not the rows themselves.
     """
 
-    x: Rows | None = None
-    message: Rows | None = None
+    x: RowBuffers | None = None
+    message: RowBuffers | None = None
 
     @property
-    def read(self) -> Rows:
+    def read(self) -> RowBuffers:
         """What an aggregation reads, and where it pushes gradients."""
         rows = self.x if self.message is None else self.message
         assert rows is not None
@@ -236,7 +236,7 @@ class LayerPass(Executor):
         for name, skip in given.skips.items():
             if skip.grad is not None:
                 self._skip_adjoints[name][span] += skip.grad
-        pairs: list[tuple[Tensor | None, Rows | None]]
+        pairs: list[tuple[Tensor | None, RowBuffers | None]]
         pairs = [(given.x, level.x), (given.message, level.message)]
         for leaf, rows in pairs:
             if rows is not None and leaf is not None:
@@ -284,7 +284,7 @@ class LayerPass(Executor):
 
     def _put(self, level: _Level, name: str, span: slice, rows: Tensor) -> None:
         if getattr(level, name) is None:
-            setattr(level, name, Rows(self._empty(rows.shape[1])))
+            setattr(level, name, RowBuffers(self._empty(rows.shape[1])))
         getattr(level, name).fresh[span] = rows.detach()
 
     def _put_skips(self, span: slice, skips: dict[str, Tensor]) -> None:

@@ -14,7 +14,7 @@ from foregather.graph.features import Features
 from foregather.nn.layer import GraphLayer, Near
 from foregather.pipeline.dry_run import Widths
 from foregather.pipeline.options import Runtime
-from foregather.pipeline.partition.chunk_topology import Topology
+from foregather.pipeline.partition.chunk_topology import ChunkTopology
 from foregather.pipeline.partition.chunks import Chunks
 from foregather.pipeline.partition.way_rows import Reach
 from foregather.pipeline.passes.aggregation import ChunkNear, Exchange, run_dense
@@ -119,7 +119,7 @@ class Stage:
 
     layers: Sequence[GraphLayer]
     programs: tuple[StageProgram, ...]
-    topology: Topology
+    topology: ChunkTopology
     reach: Reach
     features: FeatureTable
     targets: Targets
@@ -127,7 +127,7 @@ class Stage:
     link: Link
     runtime: Runtime
     seed: int
-    whole: Topology | None = None
+    whole: ChunkTopology | None = None
 
     @property
     def program(self) -> StageProgram:

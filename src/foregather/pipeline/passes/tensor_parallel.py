@@ -15,7 +15,7 @@ from torch import Tensor
 from foregather.errors import InputError
 from foregather.nn.layer import GraphLayer, Near
 from foregather.pipeline.dry_run import Widths
-from foregather.pipeline.partition.chunk_topology import Topology
+from foregather.pipeline.partition.chunk_topology import ChunkTopology
 from foregather.pipeline.partition.chunks import Chunks
 from foregather.pipeline.passes.aggregation import product
 from foregather.pipeline.passes.executor import Executor, run_backward
@@ -33,12 +33,12 @@ def column_bounds(width: int, ways: int) -> list[int]:
     return [width * way // ways for way in range(ways + 1)]
 
 
-def whole_topology(place: Topology) -> Topology:
+def whole_topology(place: ChunkTopology) -> ChunkTopology:
     """All edges as one chunk, nodes numbered as before."""
     chunks = place.chunks
     ends = np.array([0, place.graph.num_nodes])
     one = Chunks(chunks.order, chunks.number, ends, chunks.method)
-    return Topology(place.graph, one, place.dtype, place.device)
+    return ChunkTopology(place.graph, one, place.dtype, place.device)
 
 
 class _Trade:

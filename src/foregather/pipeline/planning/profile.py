@@ -18,9 +18,9 @@ from torch import Tensor
 from foregather.graph.graph import Graph
 from foregather.nn.layer import GraphLayer
 from foregather.pipeline.dry_run import Widths
-from foregather.pipeline.partition.chunk_topology import Topology
+from foregather.pipeline.partition.chunk_topology import ChunkTopology
 from foregather.pipeline.partition.chunks import make_chunks
-from foregather.pipeline.passes.aggregation import ChunkNear, Exchange, Rows
+from foregather.pipeline.passes.aggregation import ChunkNear, Exchange, RowBuffers
 
 __all__ = ["LayerCost", "mean_cost", "profile_layers"]
 
@@ -79,7 +79,7 @@ def profile_layers(
     few = min(_FEW, nodes)
     graphs = [_sample(graph, n, edges=with_edges) for n, with_edges in _runs(nodes, few)]
     places = [
-        Topology(g, make_chunks(g, 1, "natural"), weight.dtype, weight.device) for g in graphs
+        ChunkTopology(g, make_chunks(g, 1, "natural"), weight.dtype, weight.device) for g in graphs
     ]
     known: dict[Any, LayerCost] = {}
     found = []
@@ -121,7 +121,7 @@ def _sample(graph: Graph, nodes: int, edges: bool) -> Graph:
 
 
 def _cost(
-    layer: GraphLayer, width: int, skips: dict[str, int], places: Sequence[Topology]
+    layer: GraphLayer, width: int, skips: dict[str, int], places: Sequence[ChunkTopology]
 ) -> LayerCost:
     few = _timed(layer, width, skips, places[2])
     dense = _timed(layer, width, skips, places[1])
@@ -136,7 +136,7 @@ def _cost(
 
 
 def _timed(
-    layer: GraphLayer, width: int, skips: dict[str, int], place: Topology
+    layer: GraphLayer, width: int, skips: dict[str, int], place: ChunkTopology
 ) -> tuple[float, float, float]:
     """Returns seconds forward, seconds backward, and bytes kept."""
     nodes, options = place.graph.num_nodes, {"dtype": place.dtype, "device": place.device}
@@ -167,13 +167,13 @@ def _timed(
     return forward, backward, float(kept.bytes)
 
 
-def _other_row(width: int, place: Topology) -> tuple[float, float]:
+def _other_row(width: int, place: ChunkTopology) -> tuple[float, float]:
     """Returns the seconds to read a row of another chunk, and to push its gradient."""
     count = place.graph.num_nodes
     if not width or not count:
         return 0.0, 0.0
     options: dict[str, Any] = {"dtype": place.dtype, "device": place.device}
-    rows = Rows(*(torch.zeros(count, width, **options) for _ in range(3)))
+    rows = RowBuffers(*(torch.zeros(count, width, **options) for _ in range(3)))
     order = np.random.default_rng(0).permutation(count)  # rows of others lie anywhere
     numbers = torch.from_numpy(order).to(place.device)
     exchange = Exchange(rows, numbers, fresh=numbers % 2 == 0)

@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.nn.layer import GraphLayer
-from foregather.pipeline.partition.chunk_topology import Topology
+from foregather.pipeline.partition.chunk_topology import ChunkTopology
 from foregather.pipeline.partition.chunks import make_chunks
 from foregather.pipeline.passes.aggregation import ChunkNear, Exchange
 from foregather.pipeline.split.graph_values import graph_inputs
@@ -53,7 +53,7 @@ class _Calm(TorchFunctionMode):
 class _TableNear(ChunkNear):
     """A `Near` that reads rows of others from a table, so that autograd follows them."""
 
-    def __init__(self, place: Topology, chunk: int, own: Tensor, table: Tensor) -> None:
+    def __init__(self, place: ChunkTopology, chunk: int, own: Tensor, table: Tensor) -> None:
         others = place.locals[chunk].others
         super().__init__(place, chunk, own, Exchange(None, others))
         self._rows, self._table = torch.cat([own, table[others]]), table
@@ -78,7 +78,7 @@ class _TableNear(ChunkNear):
         return out / ptr.diff().clamp(min=1)[:, None] if lists.mean else out
 
 
-def run_in_chunks(layers: Sequence[GraphLayer], place: Topology, x: Tensor) -> Tensor:
+def run_in_chunks(layers: Sequence[GraphLayer], place: ChunkTopology, x: Tensor) -> Tensor:
     """Scores of all nodes by id, as an exact pass computes them, with plain autograd."""
     chunks = place.chunks
     order = torch.from_numpy(chunks.order).to(x.device)
@@ -135,7 +135,7 @@ def _compare(model: nn.Module, make: Make, graph: Graph, training: bool, double:
     rows = feature_rows(graph, weight)
     inputs = graph_inputs(made, graph, weight.dtype, weight.device)
     chunks = make_chunks(graph, _CHUNKS, np.arange(graph.num_nodes) % _CHUNKS)
-    place = Topology(graph, chunks, weight.dtype, weight.device)
+    place = ChunkTopology(graph, chunks, weight.dtype, weight.device)
     for layer in layers:
         if isinstance(layer, SplitLayer):
             layer.prepare(place, range(_CHUNKS))

@@ -19,7 +19,7 @@ from foregather.graph.graph import Graph
 from foregather.nn import list_kernels as kernels
 from foregather.nn.accelerated.passing import is_convolution
 from foregather.nn.arguments import optional_arguments
-from foregather.pipeline.partition.chunk_topology import Topology
+from foregather.pipeline.partition.chunk_topology import ChunkTopology
 from foregather.pipeline.split.program import ByMode, Number, Pair, Program
 from foregather.pipeline.split.sums import Sum
 from foregather.pipeline.split.tape import Call, Ref, refuse
@@ -96,11 +96,12 @@ class GraphValues:
         self,
         program: Program,
         model: nn.Module,
-        topology: Topology,
+        topology: ChunkTopology,
         like: "GraphValues | None" = None,
     ) -> None:
         self._program = program
-        self._topology: Topology = weakref.proxy(topology)  # it is the key under which this is kept
+        # it is the key under which this is kept
+        self._topology: ChunkTopology = weakref.proxy(topology)
         self.dtype, self.device = topology.dtype, topology.device
         self.num_nodes = topology.graph.num_nodes
         self._numbers: dict[Pair, Any] = {program.nodes: topology.graph.num_nodes}
@@ -288,9 +289,9 @@ class GraphTable:
 
     def __init__(self, program: Program, model: nn.Module) -> None:
         self._program, self._model = program, model
-        self._known: WeakKeyDictionary[Topology, GraphValues] = WeakKeyDictionary()
+        self._known: WeakKeyDictionary[ChunkTopology, GraphValues] = WeakKeyDictionary()
 
-    def of(self, topology: Topology) -> GraphValues:
+    def of(self, topology: ChunkTopology) -> GraphValues:
         """Those of one graph in chunks."""
         if topology not in self._known:
             like = next((made for one, made in self._known.items() if _alike(one, topology)), None)
@@ -298,7 +299,7 @@ class GraphTable:
         return self._known[topology]
 
 
-def _alike(one: Topology, other: Topology) -> bool:
+def _alike(one: ChunkTopology, other: ChunkTopology) -> bool:
     return one.graph is other.graph and (one.dtype, one.device) == (other.dtype, other.device)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from foregather.errors import InputError
 from foregather.nn.layer import GraphLayer, Near, PlacedNear
-from foregather.pipeline.partition.chunk_topology import Topology
+from foregather.pipeline.partition.chunk_topology import ChunkTopology
 from foregather.pipeline.split.graph_values import GraphTable, GraphValues, run_call
 from foregather.pipeline.split.levels import Segment, Side, Step, sides_of, target_row
 from foregather.pipeline.split.norms import Running, always, is_norm, norm_input, normalised
@@ -119,7 +119,7 @@ class SplitLayer(GraphLayer):
         found: nn.Module = self.__dict__["_convs"][path]
         return found
 
-    def prepare(self, topology: Topology, chunks: Iterable[int]) -> None:
+    def prepare(self, topology: ChunkTopology, chunks: Iterable[int]) -> None:
         """Finds the edges of chunks, or where all are one rank's only checks them.
 
         Raises:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from foregather.graph.graph import Graph
-from foregather.pipeline.partition.chunk_topology import Topology
+from foregather.pipeline.partition.chunk_topology import ChunkTopology
 from foregather.pipeline.partition.chunks import make_chunks
 from foregather.pipeline.passes.stage import FeatureTable, Stage, Targets, Values
 from foregather.pipeline.whole.adjacency import Adjacency
@@ -60,7 +60,7 @@ def measure(stage: Stage) -> Measured:
     nodes = max(min(nodes, _LEAST), min(nodes, int(np.searchsorted(graph.indptr, _EDGES))))
     sample = _sample(graph, nodes)
     chunks = make_chunks(sample, 1, "natural")
-    place = Topology(sample, chunks, stage.topology.dtype, stage.topology.device)
+    place = ChunkTopology(sample, chunks, stage.topology.dtype, stage.topology.device)
     assert sample.features is not None
     rows = torch.arange(min(nodes, 16))
     labels = torch.from_numpy(np.array(graph.labels[: rows.shape[0]]))

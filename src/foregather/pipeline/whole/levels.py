@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from foregather.pipeline.passes.aggregation import Rows
+from foregather.pipeline.passes.aggregation import RowBuffers
 from foregather.pipeline.whole.adjacency import Lists
 from foregather.pipeline.whole.pieces import Pieces
 
@@ -136,7 +136,7 @@ class Level:
     spilled: Store | None = None
     message: Held | None = None
     features: Tensor | None = None
-    edges: Rows | None = None
+    edges: RowBuffers | None = None
     sums: dict[Hashable, tuple[Lists, Held]] = field(default_factory=dict)
 
     @property
@@ -148,10 +148,10 @@ class Level:
         assert isinstance(held, Held)
         return held.full
 
-    def by_edges(self) -> Rows:
+    def by_edges(self) -> RowBuffers:
         """What layers that look at edges themselves read."""
         if self.edges is None:
-            self.edges = Rows(self.read)
+            self.edges = RowBuffers(self.read)
         return self.edges
 
     def want_pushes(self) -> None:

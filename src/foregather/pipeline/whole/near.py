@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from foregather.pipeline.partition.chunk_topology import Topology
+from foregather.pipeline.partition.chunk_topology import ChunkTopology
 from foregather.pipeline.passes.aggregation import Exchange, moments, pull, run_dense
 from foregather.pipeline.whole.adjacency import Adjacency, Lists
 from foregather.pipeline.whole.draws import Draws
@@ -112,7 +112,7 @@ class PieceNear:
         return nullcontext() if self._draws is None else self._draws.passing(ptr)
 
     @property
-    def place(self) -> tuple[Topology, int]:
+    def place(self) -> tuple[ChunkTopology, int]:
         """The graph in pieces, and the number of this one."""
         return self.pieces.place, self._piece
 

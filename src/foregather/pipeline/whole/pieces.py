@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from foregather.pipeline.partition.chunk_topology import Topology
+from foregather.pipeline.partition.chunk_topology import ChunkTopology
 from foregather.pipeline.partition.chunks import Chunks
 from foregather.pipeline.passes.stage import Stage, Targets
 
@@ -72,13 +72,13 @@ class Pieces:
         return int(np.diff(self.bounds).max())
 
     @cached_property
-    def place(self) -> Topology:
+    def place(self) -> ChunkTopology:
         """The edges of the pieces, for layers that look at edges themselves."""
         place, chunks = self._stage.topology, self._stage.chunks
         if len(self) == len(chunks):
             return place
         cut = Chunks(chunks.order, chunks.number, self.bounds, chunks.method)
-        return Topology(place.graph, cut, place.dtype, place.device)
+        return ChunkTopology(place.graph, cut, place.dtype, place.device)
 
     @cached_property
     def targets(self) -> Targets:

@@ -28,7 +28,7 @@ from foregather.observe.progress import Progress
 from foregather.train.exact.deal import Cost, deal, largest_row
 from foregather.train.exact.gather import gathered
 from foregather.train.exact.probe import StepFacts, dtype_of, probe
-from foregather.train.exact.room import Need, Room
+from foregather.train.exact.room import Room, SweepNeed
 from foregather.train.exact.steps import Step, whole_degree
 from foregather.train.exact.sweep import Edges, sweep
 from foregather.train.exact.write import write_rows
@@ -82,7 +82,7 @@ class Layer:
     step: Step
     facts: StepFacts
     cost: Cost
-    need: Need
+    need: SweepNeed
     room: Room
     on_disk: bool
 
@@ -208,11 +208,11 @@ def _layer(
     whole = max(least, cost.of(2 * graph.num_nodes, graph.num_edges, graph.num_nodes))
     stored = graph.features.nbytes if first else 4 * facts.width * graph.num_nodes
     memory = order.memory
-    need = Need(cost, least, whole, held)
+    need = SweepNeed(cost, least, whole, held)
     if memory is None or order.storage == "memory" or graph.path is None:
         work = _WORK if memory is None else memory - held
         return Layer(step, facts, cost, need, Room(max(least, min(whole, work))), False)
-    kept = Need(cost, least, whole, held + stored)
+    kept = SweepNeed(cost, least, whole, held + stored)
     if order.storage == "topology":
         return Layer(step, facts, cost, kept, Room(least), False)
     if order.storage == "auto" and held + stored + max(least, min(whole, memory / 8)) <= memory:

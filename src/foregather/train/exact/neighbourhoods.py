@@ -44,14 +44,14 @@ def by_neighbourhoods(model: nn.Module, graph: Graph, order: Order, layers: int)
         InputError: the model does not fit the graph.
     """
     facts: dict[str, Any] = {"way": "neighbourhoods", "sweeps": 1, "bytes": 0}
-    rows = _Rows(model, graph, order, [-1] * layers, facts)
+    rows = _ScoresInOrder(model, graph, order, [-1] * layers, facts)
     with Progress("inferring", graph.num_nodes, "nodes") as bar:
         write_rows(order.scratch / "scores.npy", order.finished(rows.all()), bar)
     facts["written"] = (order.scratch / "scores.npy").stat().st_size
     return facts
 
 
-class _Rows:
+class _ScoresInOrder:
     """The scores of all nodes in order; part sizes adapt to what fits."""
 
     def __init__(

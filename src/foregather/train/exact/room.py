@@ -21,7 +21,7 @@ from foregather.loader.memory.division import (
 )
 from foregather.train.exact.deal import Cost
 
-__all__ = ["Need", "Room"]
+__all__ = ["Room", "SweepNeed"]
 
 _MOST_BULK = 8
 _SHAPE = 4  # bytes that a part holds per node or edge before its rows are gathered
@@ -47,7 +47,7 @@ class Room:
 
 
 @dataclass(frozen=True)
-class Need:
+class SweepNeed:
     """What a sweep needs.
 
     Attributes:

@@ -12,7 +12,7 @@ from foregather.errors import BudgetError, InputError, StorageError
 from foregather.nn.links.model import LinkModel
 from foregather.train.links.make_links import is_lookup
 from foregather.train.links.node_rows import NodeRows, TreeScores
-from foregather.train.links.pair_scores import Rows
+from foregather.train.links.pair_scores import PairScorer
 from foregather.train.links.popularity import rate_baseline
 from foregather.train.links.rate import rate_pairs, rate_rows
 from foregather.train.runs.final_scores import best_weights
@@ -50,7 +50,7 @@ def _rate(trainer: "LinkTrainer", roles: list[str], exact: bool) -> dict[str, fl
         trees = TreeScores(model, data, settings, exact)  # of the pairs alone
         return {role: rate_pairs(trees.pairs, data, role, ratings[role]) for role in roles}
     made = NodeRows(model, data, settings, trainer.folder)
-    rows: Rows = made.exact() if exact else made.sampled()
+    rows: PairScorer = made.exact() if exact else made.sampled()
     return {role: rate_rows(rows, data, role, ratings[role]) for role in roles}
 
 

@@ -31,7 +31,7 @@ from foregather.train.hetero.make import exact_sampler, make_typed_sampler
 from foregather.train.infer import check_infer, infer
 from foregather.train.links.link_data import LinkData, SplitLinks
 from foregather.train.links.make_links import pair_loader, relation_of
-from foregather.train.links.pair_scores import Rows
+from foregather.train.links.pair_scores import PairScorer
 from foregather.train.settings import Settings
 from foregather.train.settings.from_settings import budget_of, count_layers, infer_options, norm_of
 from foregather.train.settings.samplers import make_sampler
@@ -59,7 +59,7 @@ class NodeRows:
     folder: Path
 
     @torch.no_grad()
-    def exact(self) -> Rows:
+    def exact(self) -> PairScorer:
         """With every edge of the graph.
 
         Raises:
@@ -70,11 +70,11 @@ class NodeRows:
         return self._of(self._exact)
 
     @torch.no_grad()
-    def sampled(self) -> Rows:
+    def sampled(self) -> PairScorer:
         """With the fan-outs of the training, the same whenever it is called."""
         return self._of(self._sampled)
 
-    def _of(self, compute: Any) -> Rows:
+    def _of(self, compute: Any) -> PairScorer:
         model, training = self.model, self.model.training
         model.eval()
         try:
@@ -84,7 +84,7 @@ class NodeRows:
                 left, right = compute(model.encoder)
         finally:
             model.train(training)
-        return Rows(left.detach().float(), right.detach().float(), model.decoder)
+        return PairScorer(left.detach().float(), right.detach().float(), model.decoder)
 
     # ---- with every edge -------------------------------------------------------------------
 

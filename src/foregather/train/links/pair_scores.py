@@ -14,7 +14,7 @@ from foregather.graph.links.known import KnownLinks
 from foregather.nn.links.decoders import Decoder, ProductDecoder
 from foregather.train.links.topk import Score, TopK, top_k_parts
 
-__all__ = ["Rows", "check_finite"]
+__all__ = ["PairScorer", "check_finite"]
 
 Ids = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float32]
@@ -24,7 +24,7 @@ _BYTES = 1 << 26  # of a block of scores, unless said otherwise
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class PairScorer:
     """The rows of all sources and targets, and what compares them.
 
     Attributes:
@@ -58,15 +58,15 @@ class Rows:
         rows = left.cpu().numpy(), self.right.cpu().numpy()
         return top_k_parts(*rows, k, score=score, exclude=exclude, sources=sources, memory=memory)
 
-    def of_relation(self, number: int) -> "Rows":
+    def of_relation(self, number: int) -> "PairScorer":
         """The same for links of one relation, which then need not be named."""
         with torch.no_grad():
             left = self.decoder.queries(self.left, torch.full((len(self.left),), number))
-        return Rows(left, self.right, ProductDecoder(left.shape[1]))
+        return PairScorer(left, self.right, ProductDecoder(left.shape[1]))
 
-    def turned(self) -> "Rows":
+    def turned(self) -> "PairScorer":
         """The same with the ends exchanged; scores of pairs must not depend on their order."""
-        return Rows(self.right, self.left, _Turned(self.decoder))
+        return PairScorer(self.right, self.left, _Turned(self.decoder))
 
     @torch.no_grad()
     def pairs(

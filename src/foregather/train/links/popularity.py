@@ -8,7 +8,7 @@ from foregather.graph.graph import Graph
 from foregather.nn.links.decoders import ProductDecoder
 from foregather.train.links.baselines import common_neighbours, popularity
 from foregather.train.links.link_data import LinkData
-from foregather.train.links.pair_scores import Rows
+from foregather.train.links.pair_scores import PairScorer
 from foregather.train.links.rate import Rating, rate_pairs, rate_rows
 
 __all__ = ["popularity_rows", "rate_baseline"]
@@ -16,7 +16,7 @@ __all__ = ["popularity_rows", "rate_baseline"]
 Ids = npt.NDArray[np.int64]
 
 
-def popularity_rows(data: LinkData) -> Rows:
+def popularity_rows(data: LinkData) -> PairScorer:
     """Rows whose product ranks targets, and sources, by their number of training links."""
     links = data.splits["train"].index
     out = popularity(links[::-1], data.counts[0])
@@ -25,7 +25,7 @@ def popularity_rows(data: LinkData) -> Rows:
         out = into = out + into
     left = np.stack([np.ones_like(out), out], axis=1).astype(np.float32)
     right = np.stack([into, np.ones_like(into)], axis=1).astype(np.float32)
-    return Rows(torch.from_numpy(left), torch.from_numpy(right), ProductDecoder(2))
+    return PairScorer(torch.from_numpy(left), torch.from_numpy(right), ProductDecoder(2))
 
 
 def rate_baseline(data: LinkData, role: str, rating: Rating) -> tuple[float, str]:

@@ -19,7 +19,7 @@ from foregather.sampling.links.negatives import Negatives
 from foregather.train.links.link_data import LinkData, SplitLinks
 from foregather.train.links.link_settings import LinkSettings
 from foregather.train.links.lists import ListMeter
-from foregather.train.links.pair_scores import Rows, check_finite
+from foregather.train.links.pair_scores import PairScorer, check_finite
 from foregather.train.metrics.metric import Metric
 from foregather.train.ranking import RankMeter, ranks_among, ranks_among_all, ranks_in_pool
 
@@ -140,7 +140,7 @@ def choose_rating(
     return Rating(metric, kind, wanted.sampled, wanted.filtered, both, seed)
 
 
-def rate_rows(rows: Rows, data: LinkData, role: str, rating: Rating) -> float:
+def rate_rows(rows: PairScorer, data: LinkData, role: str, rating: Rating) -> float:
     """The metric of a split, from the rows of all nodes.
 
     Args:
@@ -206,7 +206,12 @@ def draw(data: LinkData, links: SplitLinks, rating: Rating) -> Ids:
 
 
 def _rank_all(
-    meter: RankMeter, rows: Rows, data: LinkData, links: SplitLinks, rating: Rating, turned: bool
+    meter: RankMeter,
+    rows: PairScorer,
+    data: LinkData,
+    links: SplitLinks,
+    rating: Rating,
+    turned: bool,
 ) -> None:
     known = data.known(turned) if rating.filtered else None
     sources, targets = links.index
@@ -215,7 +220,7 @@ def _rank_all(
         meter.add(ranks_among_all(scores, targets[part], keys[part], known))
 
 
-def _of_sources(rows: Rows, data: LinkData, role: str, rating: Rating) -> float:
+def _of_sources(rows: PairScorer, data: LinkData, role: str, rating: Rating) -> float:
     """Recall or NDCG at k: the mean over sources that have links in the split."""
     if data.several:
         raise InputError(

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import BudgetError, FormatError, InputError
 from foregather.graph.convert.nodes.node_options import NodeFile
-from foregather.graph.convert.nodes.node_rows import NodeReader, NodeRows, column_name
-from foregather.graph.convert.source import Rows, Strings
+from foregather.graph.convert.nodes.node_rows import NodeReader, NodeTableChunk, column_name
+from foregather.graph.convert.source import RowStream, Strings
 from foregather.graph.convert.spool import Spool
 from foregather.graph.on_disk.writer import FolderWriter
 from foregather.observe.progress import Progress
@@ -37,7 +37,7 @@ _MOST_SPLITS = 100
 
 
 @dataclass(frozen=True)
-class JoinedRows(Rows):
+class JoinedRows(RowStream):
     """Features in the order of the nodes; `fill` where a node has no row."""
 
     spool: Spool
@@ -138,7 +138,7 @@ class NodeJoin:
                 self._keep(rows, nodes)
                 bar.advance(len(nodes))
 
-    def _place(self, rows: NodeRows, nodes: Int) -> None:
+    def _place(self, rows: NodeTableChunk, nodes: Int) -> None:
         before = self.lines[nodes]
         self.lines[nodes] = rows.lines
         after = self.lines[nodes]  # the last of equal ids
@@ -153,7 +153,7 @@ class NodeJoin:
                 "expected one row per node; remove one"
             )
 
-    def _keep(self, rows: NodeRows, nodes: Int) -> None:
+    def _keep(self, rows: NodeTableChunk, nodes: Int) -> None:
         if self.labels is not None and rows.label is not None:
             self._check_labels(rows)
             self.labels[nodes] = rows.label
@@ -168,7 +168,7 @@ class NodeJoin:
             records["node"], records["row"] = nodes, self._stored(rows)
             self._spool.append(records)
 
-    def _check_labels(self, rows: NodeRows) -> None:
+    def _check_labels(self, rows: NodeTableChunk) -> None:
         if self.reader.text_labels or rows.label is None:
             return
         bad = np.isinf(rows.label)
@@ -179,7 +179,7 @@ class NodeJoin:
                 f"{rows.label[at]}, expected a finite number, or nothing where it is missing"
             )
 
-    def _stored(self, rows: NodeRows) -> npt.NDArray[np.float32]:
+    def _stored(self, rows: NodeTableChunk) -> npt.NDArray[np.float32]:
         """Features as float32, filled."""
         given = rows.features
         empty = np.isnan(given)
@@ -193,7 +193,7 @@ class NodeJoin:
         return given.astype(np.float32)
 
     def _error(
-        self, rows: NodeRows, bad: npt.NDArray[np.bool_], what: str, advice: str
+        self, rows: NodeTableChunk, bad: npt.NDArray[np.bool_], what: str, advice: str
     ) -> InputError:
         row, column = (int(k) for k in np.argwhere(bad)[0])
         where = column_name(self.reader, self.reader.columns.features[column])

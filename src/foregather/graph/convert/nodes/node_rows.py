@@ -14,7 +14,7 @@ from foregather.graph.convert.nodes.node_options import NodeFile
 from foregather.graph.convert.reading.columns import Column, find_column, plain_name
 from foregather.graph.convert.source import Strings
 
-__all__ = ["NodeColumns", "NodeReader", "NodeRows", "find_columns"]
+__all__ = ["NodeColumns", "NodeReader", "NodeTableChunk", "find_columns"]
 
 Array = npt.NDArray[Any]
 
@@ -35,7 +35,7 @@ class NodeColumns(NamedTuple):
     left: tuple[int, ...]  # not read
 
 
-class NodeRows(NamedTuple):
+class NodeTableChunk(NamedTuple):
     """Some rows, in the order of the table.
 
     Attributes:
@@ -72,7 +72,7 @@ class NodeReader(Protocol):
     #: Times are dates, as microseconds since 1970.
     dates: bool
 
-    def rows(self, step: int) -> Iterator[NodeRows]:
+    def rows(self, step: int) -> Iterator[NodeTableChunk]:
         """Reads the table in order, at most `step` rows at a time."""
         ...
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import InputError
 from foregather.graph.convert.nodes.node_options import NodeFile
-from foregather.graph.convert.nodes.node_rows import NodeRows, find_columns
+from foregather.graph.convert.nodes.node_rows import NodeTableChunk, find_columns
 from foregather.graph.convert.source import Strings
 from foregather.graph.convert.sources.parquet import (
     arrow_modules,
@@ -95,7 +95,7 @@ class ParquetNodes:
             "dates or timestamps"
         )
 
-    def rows(self, step: int) -> Iterator[NodeRows]:
+    def rows(self, step: int) -> Iterator[NodeTableChunk]:
         """Reads the table in order, at most `step` rows at a time."""
         _, parquet = arrow_modules()
         assert self.header is not None
@@ -117,7 +117,7 @@ class ParquetNodes:
                     yield self._rows(held, done, batch.num_rows)
                 done += batch.num_rows
 
-    def _rows(self, held: dict[int, Any], done: int, count: int) -> NodeRows:
+    def _rows(self, held: dict[int, Any], done: int, count: int) -> NodeTableChunk:
         columns = self.columns
         ids, names = self._ids(held[columns.id], done)
         features = np.empty((count, len(columns.features)))
@@ -128,7 +128,7 @@ class ParquetNodes:
             label = _numbers(held[columns.label])
             if self.text_labels:
                 label = self._numbered(held[columns.label], self._classes)
-        return NodeRows(
+        return NodeTableChunk(
             ids,
             names,
             np.arange(done + 1, done + count + 1),

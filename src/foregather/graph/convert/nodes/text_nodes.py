@@ -15,7 +15,7 @@ import numpy.typing as npt
 from foregather import _core
 from foregather.errors import FormatError, InputError
 from foregather.graph.convert.nodes.node_options import NodeFile
-from foregather.graph.convert.nodes.node_rows import NodeRows, find_columns
+from foregather.graph.convert.nodes.node_rows import NodeTableChunk, find_columns
 from foregather.graph.convert.reading.columns import plain_name
 from foregather.graph.convert.reading.first_line import are_integers
 from foregather.graph.convert.reading.tables import Layout, drive
@@ -107,13 +107,13 @@ class TextNodes:
             classes=classes,
         )
 
-    def rows(self, step: int) -> Iterator[NodeRows]:
+    def rows(self, step: int) -> Iterator[NodeTableChunk]:
         """Reads the table in order, at most `step` rows at a time."""
         self._table = self._new_table()
         width = len(self.columns.features) + (self.columns.label >= 0 and not self.text_labels)
         kinds = self.text_labels + (self.columns.split >= 0)
 
-        def parse(lines: _core.Lines, text: Array) -> tuple[NodeRows, int, int, int]:
+        def parse(lines: _core.Lines, text: Array) -> tuple[NodeTableChunk, int, int, int]:
             room = min(step, text.size // max(2, self._count) + 1)
             places, ids = np.empty(room, np.int64), np.empty(room, np.uint64)
             numbers, classes = np.empty((room, width)), np.empty((room, kinds), np.int32)
@@ -135,7 +135,7 @@ class TextNodes:
             )
             names = Strings(data[: offsets[named]], offsets[: named + 1], held[:named])
             found = self._row_arrays(numbers[:rows], classes[:rows])
-            made = NodeRows(
+            made = NodeTableChunk(
                 ids[:rows] if self._strings else ids[:rows].view(np.int64),
                 names if self._strings else None,
                 places[:rows],

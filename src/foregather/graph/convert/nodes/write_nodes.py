@@ -15,7 +15,7 @@ from foregather.graph.convert.nodes.node_options import NodeFile, SplitRule
 from foregather.graph.convert.nodes.node_rows import NodeReader, column_name
 from foregather.graph.convert.nodes.node_splits import divide_by_chance, divide_by_time, read_times
 from foregather.graph.convert.rows import write_rows
-from foregather.graph.convert.source import Rows, Source
+from foregather.graph.convert.source import RowStream, Source
 from foregather.graph.labels import normalize_labels, normalize_split
 from foregather.graph.on_disk.writer import FolderWriter
 
@@ -38,7 +38,7 @@ class NodeParts:
         original: the original id of a node, as messages show it.
     """
 
-    rows: Rows | None
+    rows: RowStream | None
     dtype: str
     splits: bool | SplitRule
     table: NodeJoin | None
@@ -170,7 +170,7 @@ def write_nodes(
     return facts
 
 
-def _features(source: Source, parts: NodeParts, count: int) -> Rows | None:
+def _features(source: Source, parts: NodeParts, count: int) -> RowStream | None:
     joined = None if parts.table is None else parts.table.features(parts.original)
     if parts.rows is None or joined is not None:
         return joined

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from foregather.errors import FormatError, InputError
 from foregather.graph.convert.reading.named_arrays import Arrays
-from foregather.graph.convert.source import EdgeChunk, Ids, Rows, Small
+from foregather.graph.convert.source import EdgeChunk, Ids, RowStream, Small
 
 __all__ = ["ArraysSource", "DenseRows", "check_count", "find_features", "rename_split"]
 
@@ -28,7 +28,7 @@ def rename_split(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class DenseRows(Rows):
+class DenseRows(RowStream):
     """Rows of one dense array; a vector is one column."""
 
     arrays: Arrays
@@ -41,7 +41,7 @@ class DenseRows(Rows):
 
 
 @dataclass(frozen=True)
-class SparseRows(Rows):
+class SparseRows(RowStream):
     """Rows of a CSR matrix stored as x_data, x_indices, x_indptr; made dense chunk by chunk."""
 
     arrays: Arrays
@@ -121,7 +121,7 @@ def _mask(name: str, values: Array) -> Array:
     return values.astype(np.bool_)
 
 
-def find_features(arrays: Arrays, budget: int) -> Rows | None:
+def find_features(arrays: Arrays, budget: int) -> RowStream | None:
     """The node features among the arrays, dense or CSR, or None."""
     names = arrays.names()
     _check_single(names, arrays.name)

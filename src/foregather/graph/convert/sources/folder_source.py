@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from foregather.errors import InputError
 from foregather.graph.chunks import row_of
-from foregather.graph.convert.source import EdgeChunk, Ids, Rows, Small
+from foregather.graph.convert.source import EdgeChunk, Ids, RowStream, Small
 from foregather.graph.features import Features
 from foregather.graph.graph import Graph
 from foregather.graph.mapped import fetch
@@ -21,7 +21,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
-class FeatureRows(Rows):
+class FeatureRows(RowStream):
     """Rows of a feature array; int8 with a scale is returned as float32."""
 
     source: Features

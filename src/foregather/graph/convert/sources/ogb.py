@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from foregather.errors import FormatError, InputError
 from foregather.graph.convert.reading.stream import read_ahead
-from foregather.graph.convert.source import EdgeChunk, Ids, Rows, Small
+from foregather.graph.convert.source import EdgeChunk, Ids, RowStream, Small
 from foregather.graph.convert.sources.ogb_layouts import BinaryLayout, CsvLayout
 from foregather.graph.convert.sources.ogb_splits import read_splits
 
@@ -36,7 +36,7 @@ class _Layout(Protocol):
 
     num_nodes: int
     num_edges: int
-    features: Rows | None
+    features: RowStream | None
     edge_features: tuple[int, np.dtype[Any]] | None
 
     def edges(self, step: int) -> Iterator[EdgeChunk]: ...

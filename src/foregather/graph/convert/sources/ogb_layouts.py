@@ -23,7 +23,7 @@ from foregather.graph.convert.reading.tables import (
     read_integers,
     read_numbers,
 )
-from foregather.graph.convert.source import EdgeChunk, Rows
+from foregather.graph.convert.source import EdgeChunk, RowStream
 from foregather.units import format_bytes
 
 __all__ = ["BinaryLayout", "CsvLayout"]
@@ -93,7 +93,7 @@ def _one(counts: Array, name: str) -> int:
 
 
 @dataclass(frozen=True)
-class CsvRows(Rows):
+class CsvRows(RowStream):
     """Node features as lines of numbers."""
 
     path: Path
@@ -114,7 +114,7 @@ class CsvLayout:
         self.num_edges = self._count("num-edge-list")
         self._edge_feat = self._find("edge-feat")
         feat = self._find("node-feat")
-        self.features: Rows | None = None
+        self.features: RowStream | None = None
         if feat is not None:
             width = self._width(feat)
             self.features = CsvRows(self.num_nodes, width, np.dtype(np.float32), feat)
@@ -201,7 +201,7 @@ def _to_integers(values: npt.NDArray[np.float64], name: str) -> npt.NDArray[np.i
 
 
 @dataclass(frozen=True)
-class ZipRows(Rows):
+class ZipRows(RowStream):
     """Node features as a member of an archive."""
 
     arrays: ZipArrays
@@ -224,7 +224,7 @@ class BinaryLayout:
         self.num_nodes = self._count("num_nodes_list")
         self.num_edges = self._count("num_edges_list")
         held = self._arrays.names()
-        self.features: Rows | None = None
+        self.features: RowStream | None = None
         self.edge_features: tuple[int, np.dtype[Any]] | None = None
         if "edge_index" not in held:
             raise FormatError("data.npz has no array edge_index, so it is not an OGB graph")

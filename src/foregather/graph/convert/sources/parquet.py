@@ -23,7 +23,7 @@ from foregather.errors import (
     StorageError,
 )
 from foregather.graph.convert.reading.columns import Column, Picked, check_ids, pick_columns
-from foregather.graph.convert.source import EdgeChunk, Ids, Rows, Small, Strings
+from foregather.graph.convert.source import EdgeChunk, Ids, RowStream, Small, Strings
 
 __all__ = [
     "ParquetSource",
@@ -123,7 +123,7 @@ class ParquetSource:
         self.has_weight = weight is not None
         self.edge_features: tuple[int, np.dtype[Any]] | None = None
         self.stored_once: bool | None = None
-        self.features: Rows | None = None
+        self.features: RowStream | None = None
 
     def _schema(self, part: Path) -> Any:
         _, parquet = arrow_modules()

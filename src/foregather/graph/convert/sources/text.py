@@ -18,7 +18,7 @@ from foregather.graph.convert.reading.columns import Column, check_ids
 from foregather.graph.convert.reading.matrix_market import Matrix
 from foregather.graph.convert.reading.tables import read_edges
 from foregather.graph.convert.reading.text_dialect import DELIMITERS, sniff
-from foregather.graph.convert.source import EdgeChunk, Ids, Rows, Small
+from foregather.graph.convert.source import EdgeChunk, Ids, RowStream, Small
 
 __all__ = ["TextSource"]
 
@@ -73,7 +73,7 @@ class TextSource:
         self.num_edges: int | None = None if matrix is None else matrix.entries
         self.has_weight = weight is not None
         self.edge_features: tuple[int, np.dtype[Any]] | None = None
-        self.features: Rows | None = None
+        self.features: RowStream | None = None
         self.stored_once = self._konect() if matrix is None else matrix.symmetric
 
     def _konect(self) -> bool | None:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather.graph.arrays import id_dtype
-from foregather.graph.convert.topology import EdgeRules, Topology
+from foregather.graph.convert.topology import EdgeRules, TopologyWriter
 from foregather.graph.hetero.on_disk.stored import edge_folder
 from foregather.graph.on_disk.writer import FolderWriter
 
@@ -68,7 +68,7 @@ class RelationOut:
         ways = [number] if back is None else [number, back]
         each = memory // (2 * len(ways))
         self._ways = {
-            one: Topology(writer, self._dtype, EdgeRules(), each, threads, f"edges-{one}")
+            one: TopologyWriter(writer, self._dtype, EdgeRules(), each, threads, f"edges-{one}")
             for one in ways
         }
 

@@ -20,7 +20,7 @@ from foregather.train.links.inference.link_ids import end_ids, find_relation
 from foregather.train.links.inference.load_links import LinkRun
 from foregather.train.links.make_links import is_lookup
 from foregather.train.links.node_rows import NodeRows, TreeScores
-from foregather.train.links.pair_scores import Rows, check_finite
+from foregather.train.links.pair_scores import PairScorer, check_finite
 
 __all__ = ["infer_embeddings", "infer_pairs", "infer_top_k"]
 
@@ -32,7 +32,7 @@ def _timed(run: LinkRun) -> bool:
     return run.settings.typed.time != "none" and not is_lookup(run.settings)
 
 
-def _rows(run: LinkRun, out: Path) -> Rows:
+def _rows(run: LinkRun, out: Path) -> PairScorer:
     with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=".rows-") as place:
         return NodeRows(run.model, run.data, run.settings, Path(place)).exact()
 
