@@ -118,6 +118,7 @@ def executor(file, backend, plan, out):
 
 
 def main():
+    """Measures bare reads and the executor by turns, for every backend and size of block."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, nargs="?", default=Path(), help="where the file is")
     parser.add_argument("--quick", action="store_true", help="a small file, one round")

@@ -148,6 +148,7 @@ def run_world(size: int, rate: str | None, folder: Path, arguments: list[str]) -
 
 
 def main() -> None:
+    """Compares the model's seconds with measured ones, grid by grid and rate by rate."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--replication", type=int, default=1)

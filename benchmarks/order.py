@@ -124,6 +124,7 @@ def limit(batches: Trace, geometry: Any, slots: int, disk: Any) -> tuple[int, fl
 
 
 def plan_graph(report: Report, name: str, graph: Graph, disk: Any, quick: bool) -> None:
+    """Plans the same epoch over every order of a graph and reports what the disk would read."""
     nodes, batches = graph.num_nodes, 64
     seeds = np.random.default_rng(0).permutation(nodes)
     by_chance = trace(graph, seeds, batches)

@@ -88,6 +88,7 @@ def speed(report: Report, rounds: int) -> None:
 
 
 def reads(report: Report, nodes: int, bulk: int) -> None:
+    """Reports requests and lower bounds of a sampled trace, by block size and cache share."""
     bench = Bench("cache", nodes=str(nodes), bulk=bulk, bulks=2, batch_size=256)
     trace = bench._trace(bench._graph())
     rows = sum(len(batch) for bulk in trace for batch in bulk)

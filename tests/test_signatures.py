@@ -1,12 +1,13 @@
-"""Signatures stay short, and what is long says what it does, all over the package."""
+"""Signatures stay short, and what is long says what it does, in the package and beside it."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
-SOURCES = Path(__file__).parent.parent / "src/foregather"
+PROJECT = Path(__file__).parent.parent
+SOURCES = PROJECT / "src/foregather"
 
 #: Arguments beyond PyG's own; more belong together in a value.
 MOST_ARGUMENTS = 12
@@ -31,9 +32,9 @@ SEATS = {
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def functions() -> Iterator[tuple[str, Function, str | None]]:
+def functions(root: Path) -> Iterator[tuple[str, Function, str | None]]:
     """File, function, and the docstring that says what it does: of `__init__` that of its class."""
-    for path in sorted(SOURCES.rglob("*.py")):
+    for path in sorted(root.rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         of_class = {
             id(one): ast.get_docstring(made)
@@ -45,7 +46,7 @@ def functions() -> Iterator[tuple[str, Function, str | None]]:
         for one in ast.walk(tree):
             if isinstance(one, Function):
                 said = ast.get_docstring(one) or of_class.get(id(one))
-                yield path.relative_to(SOURCES).as_posix(), one, said
+                yield path.relative_to(root).as_posix(), one, said
 
 
 def arguments(one: Function, names: set[str]) -> list[str]:
@@ -56,7 +57,7 @@ def arguments(one: Function, names: set[str]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def found() -> list[tuple[str, Function, str | None]]:
-    return list(functions())
+    return list(functions(SOURCES))
 
 
 def test_no_signature_is_long(found):
@@ -69,10 +70,28 @@ def test_no_signature_is_long(found):
     assert long == {}
 
 
-def test_what_is_long_says_what_it_does(found):
-    bare = {
+def bare(found: Iterable[tuple[str, Function, str | None]]) -> set[str]:
+    """Functions that are long and do not say what they do."""
+    return {
         f"{file}:{one.lineno} {one.name}"
         for file, one, said in found
         if (one.end_lineno or 0) - one.lineno + 1 > MOST_LINES and not said
     }
-    assert bare == set()
+
+
+def test_what_is_long_says_what_it_does(found):
+    assert bare(found) == set()
+
+
+@pytest.mark.parametrize("room", ["benchmarks", "examples", "tests"])
+def test_so_does_what_is_long_beside_the_package(room):
+    """A test's name says what it does, so tests themselves are free."""
+    found = [one for one in functions(PROJECT / room) if not one[1].name.startswith("test_")]
+    assert len(found) > 10
+    assert bare(found) == set()
+
+
+def test_the_check_of_long_functions_can_fail(tmp_path):
+    long = "    a = 1\n" * MOST_LINES
+    (tmp_path / "a.py").write_text(f'def f():\n{long}\ndef g():\n    """Says."""\n{long}')
+    assert bare(functions(tmp_path)) == {"a.py:1 f"}

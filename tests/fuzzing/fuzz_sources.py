@@ -41,6 +41,7 @@ def _convert(source: Path, **options: Any) -> None:
 
 
 def source_cases(folder: Path) -> dict[str, Case]:
+    """Writes one small source of every kind that `convert` reads, and says how each is read."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

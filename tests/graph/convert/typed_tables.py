@@ -136,6 +136,7 @@ def _some(rng: Any, ids: list[Any], text: bool, letter: str, lost: int = 12) -> 
 
 
 def _oracle(user: Any, item: Any, bought: Any, facts: Any) -> tuple[HeteroGraph, dict[str, int]]:
+    """The graph that the tables describe, made with dictionaries, and the edges that it drops."""
     number = {
         "user": {one: place for place, one in enumerate(user["id"])},
         "item": {one: place for place, one in enumerate(item["id"])},
