@@ -1,4 +1,4 @@
-"""links: what does a batch of links cost, beside a batch of nodes and beside PyG's?
+"""links: what does a batch of links cost, compared with a batch of nodes and with PyG's?
 
 Systems take turns at epochs over the same links of the same graph, in one run; nothing is done with
 a batch. Nodes and edges a batch stand beside each time, so that equal work can be seen. Section

@@ -323,7 +323,7 @@ def accuracy(report: Report, folder: Path, quick: bool) -> None:
 def train(
     graph: Graph, folder: Path, shuffle: Any, length: tuple[int, int | None], seed: int
 ) -> tuple[float, float]:
-    """Scores after so many epochs of so many batches at most."""
+    """Scores after this many epochs of at most this many batches."""
     import torch
 
     from foregather import infer

@@ -1,4 +1,4 @@
-"""peers: how fast is foregather beside PyG with pyg-lib, torch-sparse, DGL and GraphBolt?
+"""peers: how fast is foregather compared with PyG with pyg-lib, torch-sparse, DGL and GraphBolt?
 
 All systems of a cell do the same work in turns, in one run: same graph, input nodes, fan-outs and
 batch size; the nodes and edges each of them sampled stand beside its time, so that equal work can

@@ -140,7 +140,7 @@ def main() -> None:
         seconds = [1000 * turn["seconds"] for turn in turns]
         read = [turn["bytes"] / 1e6 / batches for turn in turns]
         rows.append((way, median_spread(seconds), median_spread(read), len(turns)))
-    report.table(("rows in", "ms a batch", "MB read a batch", "rounds"), rows)
+    report.table(("rows in", "ms per batch", "MB read per batch", "rounds"), rows)
     report.write()
 
 

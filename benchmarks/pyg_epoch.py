@@ -167,7 +167,7 @@ def compare(graph: Graph, setting: Setting, rounds: int, workers: tuple[int, ...
 
 
 def rows_of(graph: str, setting: Setting, seconds: dict, shapes: dict) -> list[list[str]]:
-    """A row a system; the ratio stands beside PyG's best."""
+    """One row per system; ratios are to the best of PyG."""
     peers = [name for name in seconds if name not in (OURS, TRIMMED)]
     best = min(peers, key=lambda name: statistics.median(seconds[name]), default=None)
     rows = []
@@ -219,7 +219,7 @@ def main() -> int:
         return 0
     report = Report("pyg_epoch", __doc__)
     report.line(f"PyG samples with {found}. 128 float32 columns.")
-    head = ["graph", "model", "loader", "nodes / edges of a batch", "seconds an epoch"]
+    head = ["graph", "model", "loader", "nodes / edges of a batch", "seconds per epoch"]
     report.table([*head, "PyG's best over ours"], rows)
     report.write()
     return 0

@@ -194,8 +194,10 @@ def main() -> None:
     report.table(["graph", "minibatches", "two over one"], found)
     report.line("One thread: a minibatch by weight, and by Labor, beside uniform neighbours.")
     report.table(RULES, [row for n, g in graphs.items() for row in rules(n, g, args.rounds)])
-    report.line("One thread: nanoseconds for one sampled edge, and bytes a node of the graph held.")
-    head = ["graph", "fan-out", "seeds", "edges a minibatch", "ns an edge", "table, bytes a node"]
+    report.line(
+        "One thread: edges of a minibatch, ns per sampled edge, table bytes per node of the graph."
+    )
+    head = ["graph", "fan-out", "seeds", "edges", "ns per edge", "table, bytes per node"]
     report.table(head, scaling(graphs))
     biggest = max(graphs.values(), key=lambda graph: graph.num_edges)
     report.line(f"The largest graph takes {format_bytes(biggest.nbytes)} in memory.")

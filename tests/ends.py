@@ -1,6 +1,6 @@
 """Processes that end while a loader works in a daemon thread; each must end quietly, with code 0.
 
-`python -m tests.ends [--processes N]` starts so many, in every storage, and ends each at a random
+`python -m tests.ends [--processes N]` starts that many, in every storage, and ends each at a random
 moment. Prints how many did not end with 0; exits with 1 if any.
 """
 

@@ -24,7 +24,7 @@ def run(folder, tmp_path):
 
 
 def save_at(run, epoch, keep):
-    """Saves as if so many epochs were done."""
+    """Saves as if this many epochs were done."""
     object.__setattr__(run.settings.checkpoint, "keep", keep)
     run.trainer.history[:] = [{"epoch": number + 1} for number in range(epoch)]
     run.trainer.training.loader.set_epoch(epoch)

@@ -30,8 +30,8 @@ class Features:
     Attributes:
         data: [rows, width], any numeric dtype, in memory or memory-mapped.
         scale: float32 [width] with int8 data: row i stands for data[i] * scale. Otherwise None.
-        places: uint32 or int64, one a node: the row of node v is data[places[v]]. None where it is
-            data[v].
+        places: uint32 or int64, one per node: the row of node v is data[places[v]]. None where it
+            is data[v].
     """
 
     data: Array

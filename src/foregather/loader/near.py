@@ -2,9 +2,9 @@
 
 Input nodes are lined up by the places of their rows and cut into runs; the runs are shuffled each
 epoch, some batches' worth of them form a window, and inside a window nodes are shuffled again. So
-each node comes once an epoch, the position of any batch is a pure function of (seed, epoch, batch),
-and a larger window mixes better and reads more. Neighbours are sampled from the whole graph, as
-ever: only who shares a batch with whom is less random.
+each node comes once per epoch, the position of any batch is a pure function of (seed, epoch,
+batch), and a larger window mixes better and reads more. Neighbours are sampled from the whole graph,
+as ever: only who shares a batch with whom is less random.
 """
 
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class Dealer:
     """The order of epochs that a `Near` makes.
 
     Args:
-        line: positions of the input nodes, by the places of their rows: 8 bytes a node.
+        line: positions of the input nodes, by the places of their rows: 8 bytes per node.
         batch_size: input nodes of a batch.
         rule: how they are dealt.
     """

@@ -1,7 +1,7 @@
 """own_batches: this rank's batches, made from a graph that every rank has in memory.
 
-Batches are those of one rank: step t takes the batches t p, ..., t p + p - 1, one a rank. Where the
-last step has fewer than p, the remaining ranks take batches from the start of the epoch again,
+Batches are those of one rank: step t takes the batches t p, ..., t p + p - 1, one per rank. Where
+the last step has fewer than p, the remaining ranks take batches from the start of the epoch again,
 marked by `share` 0, so that all take the same number of steps. Nothing is sent.
 """
 

@@ -174,7 +174,7 @@ class Seeds:
 def share_of(seeds: Seeds, step: int, rank: int, ranks: int) -> float:
     """The weight of a rank's mean loss in a step of all: its seeds over the mean of the ranks.
 
-    Step t has the batches t * ranks, t * ranks + 1, ..., one a rank; 0 where there is none left.
+    Step t has the batches t * ranks, t * ranks + 1, ..., one per rank; 0 where there is none left.
     """
     counts = [
         max(0, min(seeds.batch_size, seeds.count - number * seeds.batch_size))

@@ -112,7 +112,7 @@ def test_bad_input_is_one_sentence():
     graph, _ = planted()
     with pytest.raises(InputError, match="order is 'best', expected one of ids, communities"):
         find_order(graph, "best")
-    with pytest.raises(BudgetError, match=r"order bfs needs .* communities needs 28 bytes a node"):
+    with pytest.raises(BudgetError, match=r"order bfs needs .* needs 28 bytes per node"):
         find_order(graph, "bfs", 1000)
     assert order_bytes(graph, "communities") < order_bytes(graph, "bfs") + 28 * graph.num_nodes
     core = _core.Communities(graph.num_nodes)

@@ -90,9 +90,9 @@ class TrainFull:
     timeout: float = 300.0
     """Seconds until a silent rank is an error."""
     validate: int = 0
-    """Validate every so many epochs, and deliver the best weights; 0: the last ones."""
+    """Epochs between validations, of which the best weights are delivered; 0: the last ones."""
     patience: int = 0
-    """Stop after so many validations without a better one; 0 never stops early."""
+    """Stop after this many validations without a better one; 0 never stops early."""
     folder: Annotated[str, tyro.conf.arg(name="run")] = ""
     """The folder of the run; empty: runs/ with the name of the graph and the next free number."""
     config: Path | None = None

@@ -191,7 +191,7 @@ class FeatureExchange:
         Args:
             bulk: a `Bulk`, or the ids of each minibatch; a rank may have none.
             later: the next bulk, if known: rows it needs are kept.
-            empty: gives memory for the rows of so many nodes, in the background thread; None
+            empty: gives memory for the rows of that many nodes, in the background thread; None
                 always takes new memory.
             reduce: makes of the rows of a minibatch what is returned in their place, so that they
                 need not be kept.

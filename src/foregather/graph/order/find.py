@@ -36,7 +36,7 @@ def find_order(
 ) -> npt.NDArray[np.uint32]:
     """Computes an order.
 
-    communities and hot stream the topology and hold 28 bytes a node, orders of hot+ 32. bfs, rcm
+    communities and hot stream the topology and hold 28 bytes per node, orders of hot+ 32. bfs, rcm
     and metis look rows up, so the topology is held as well (metis holds it again in 8 bytes a
     number).
 
@@ -59,7 +59,7 @@ def find_order(
         )
     room, need = parse_size(memory), order_bytes(graph, name)
     if need > room:
-        other = "" if "communities" in name else "; order communities needs 28 bytes a node"
+        other = "" if "communities" in name else "; order communities needs 28 bytes per node"
         raise BudgetError(
             f"order {name} needs {format_bytes(need)} for this graph, and memory is "
             f"{format_bytes(room)}; raise memory{other}"

@@ -1,6 +1,6 @@
 """streams: orders that are found by passes over the rows of a topology, in bounded memory.
 
-Held are some bytes a node (stated by each function) and one piece of the edges; the topology is
+Held are some bytes per node (stated by each function) and one piece of the edges; the topology is
 read a piece at a time, once a pass. Results depend on the graph alone, not on pieces or threads.
 """
 
@@ -49,7 +49,7 @@ def _pieces(graph: GraphValue, block: int) -> Iterator[tuple[int, Array, Array]]
 def communities(graph: GraphValue, threads: int = 0) -> list[npt.NDArray[np.uint32]]:
     """Labels of communities inside communities, coarse ones first.
 
-    Holds 12 bytes a node, 4 more for each level, and up to six pieces of edges are read a level.
+    Holds 12 bytes per node, 4 more for each level, and up to six pieces of edges are read a level.
 
     Raises:
         InputError: a source is no node.
@@ -76,7 +76,7 @@ def communities(graph: GraphValue, threads: int = 0) -> list[npt.NDArray[np.uint
 def visits(graph: GraphValue, fanout: int = FANOUT) -> npt.NDArray[np.uint64]:
     """How often each node is drawn when every node draws `fanout` of its sources once, in 2^-20.
 
-    Holds 8 bytes a node; reads the edges once.
+    Holds 8 bytes per node; reads the edges once.
     """
     score = np.zeros(graph.num_nodes, np.uint64)
     for _, borders, sources in _pieces(graph, 1 << 16):

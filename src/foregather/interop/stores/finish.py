@@ -1,6 +1,6 @@
 """finish: turns samples of a pair of stores into the batches that PyG's loaders would return.
 
-The FeatureStore is asked once a batch, for all types together. One of ours is asked in the
+The FeatureStore is asked once per batch, for all types together. One of ours is asked in the
 producer, ahead of the loop; others may not expect a second thread, so they are asked in the loop.
 """
 

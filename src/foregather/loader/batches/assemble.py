@@ -206,7 +206,7 @@ class Assembler:
         return Scratch(self.empty_rows, (rows, features.width), gathered_dtype(features))
 
     def scratch_bytes(self, rows: int, repeats: bool = False) -> int:
-        """Bytes of a scratch for so many rows."""
+        """Bytes of a scratch for this many rows."""
         features = self.graph.features
         if (self.leaves == "rows" and not repeats) or features is None:
             return 0

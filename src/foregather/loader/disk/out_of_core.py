@@ -202,7 +202,7 @@ class OutOfCore:
         return kept
 
     def replayed(self, maker: BatchRecipe, rows: float) -> str:
-        """What packing an epoch with batches of so many rows takes; empty if it is not repeated."""
+        """What packing an epoch with batches of that many rows takes; empty if never repeated."""
         if maker.replay == 1 or self._file is None:
             return ""
         return forecast_replay(self._file, rows, len(maker.seeds), maker.replay, self.disk)

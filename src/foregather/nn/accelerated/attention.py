@@ -1,8 +1,8 @@
 """attention: GATConv, GATv2Conv and TransformerConv by kernels, for the rows that are needed.
 
-Self-loops are merged into the edges once a batch, as the first edge of each target, so that targets
-still ascend. Sources are mapped once, and targets are the first of the mapped rows where the
-convolution shares the map.
+Self-loops are merged into the edges once per batch, as the first edge of each target, so that
+targets still ascend. Sources are mapped once, and targets are the first of the mapped rows where
+the convolution shares the map.
 """
 
 import math

@@ -75,7 +75,7 @@ class Order:
         raise NotImplementedError
 
     def seeds_among(self, rows: int) -> int | None:
-        """How many of so many rows are seeds'; None if these are not rows of nodes."""
+        """How many of this many rows are seeds'; None if these are not rows of nodes."""
         raise NotImplementedError
 
 
@@ -185,7 +185,7 @@ class Hops(Order):
         return self.nodes, self.edges
 
     def seeds_among(self, rows: int) -> int | None:
-        """How many of so many rows are seeds'; None if these are not rows of nodes."""
+        """How many of this many rows are seeds'; None if these are not rows of nodes."""
         return self.nodes[0] if rows in self.nodes else None
 
     def same_edges(self, other: Any) -> bool:

@@ -39,7 +39,7 @@ class Hops:
         return Hops(nodes, edges)
 
     def nodes_within(self, steps: int) -> list[int]:
-        """Nodes of each type at most so many steps from the seeds."""
+        """Nodes of each type that are at most this many steps from the seeds."""
         return [one[min(steps, len(one) - 1)] for one in self.nodes]
 
     def edges_within(self, layers: int) -> list[int]:

@@ -194,7 +194,7 @@ def figures(facts: Mapping[str, Any]) -> list[Figure]:
     each = statistics.median(record["seconds"] for record in records)
     count = "1 epoch" if len(records) == 1 else f"{len(records):,} epochs"
     told = f"{count}, {show_seconds(total)} in all"
-    found.append(Figure("seconds an epoch (median)", show_seconds(each), told, each))
+    found.append(Figure("seconds per epoch (median)", show_seconds(each), told, each))
     if any("waited" in record for record in records) and total > 0:
         share = min(1.0, sum(record.get("waited", 0) for record in records) / total)
         told = "of the time of training" if share >= 0.005 else "the next batch was always ready"

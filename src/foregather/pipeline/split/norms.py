@@ -2,7 +2,7 @@
 
 In an exact pass mean and variance are those of all nodes of this epoch, and gradients go through
 them; in a fast pass they are those of the last epoch's rows, and constants. Running statistics are
-moved once an epoch.
+moved once per epoch.
 """
 
 from dataclasses import dataclass

@@ -63,7 +63,7 @@ class Packed:
     hot_bytes: int
 
     def moved(self, epochs: int) -> float:
-        """Bytes of an epoch, with those of packing shared by so many epochs."""
+        """Bytes of an epoch, with those of packing shared among this many epochs."""
         return self.bytes + (self.scanned + self.written + self.hot_bytes) / epochs
 
 

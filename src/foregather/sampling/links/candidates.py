@@ -1,7 +1,7 @@
 """candidates: the nodes of one end of negatives, in the order in which they are drawn from.
 
 Drawing is by *units*: whole numbers, one per node, or as many as its weight has in fixed point. A
-unit is drawn uniformly among the first so many, and stands for the node it lies in. Nodes with
+unit is drawn uniformly among the first ones, and stands for the node it lies in. Nodes with
 times are ordered by (time, node), so those no later than a moment are the first ones; the place of
 a node in that order is its rank. Without times the rank is the node.
 """

@@ -99,7 +99,7 @@ class Negatives:
         return self.mode == "binary"
 
     def count(self, positives: int) -> int:
-        """How many negatives a batch of so many positives has."""
+        """How many negatives a batch of this many positives has."""
         return math.ceil(positives * self.amount)
 
     def __repr__(self) -> str:

@@ -31,7 +31,7 @@ _STEP = 4 << 20  # rows of indptr read together
 _LEAST_STAGING = 1 << 20  # both buffers
 _MOST_STAGING = 32 << 20
 _LEAST_WORK = 1 << 20
-_STAGING_PART = 8  # of what is above the least, one part in so many
+_STAGING_PART = 8  # of what is above the least, one part in this many
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,7 @@ class _Turned(Decoder):
 
 
 def _block_size(targets: int, room: int = _BYTES) -> int:
-    """Sources whose scores with all targets fit into so many bytes; at least one."""
+    """Sources whose scores with all targets fit into this many bytes; at least one."""
     return max(1, room // max(1, 4 * targets))
 
 

@@ -87,7 +87,7 @@ def make_loader(
 
 
 def batch_size_of(graph: Graph, settings: Settings, sampler: Sampler) -> int:
-    """Input nodes per batch; of a cluster sampler so many that an epoch has every part once."""
+    """Input nodes per batch; with a cluster sampler, enough for each part once per epoch."""
     if not isinstance(sampler, Cluster):
         return settings.train.batch_size
     return max(1, -(-len(graph.split(settings.train.split)) // sampler.rounds))

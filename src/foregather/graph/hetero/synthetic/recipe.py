@@ -45,7 +45,7 @@ class TypedRecipe:
 
     Attributes:
         nodes: number of nodes of all types together.
-        edges: number of edges of all relations together; None takes 16 a node.
+        edges: number of edges of all relations together; None takes 16 per node.
         types: number of node types.
         relations: number of relations; None takes one pair for each type.
         features: columns of the float32 features `x` of each type, 0 for none.

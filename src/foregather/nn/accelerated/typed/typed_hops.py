@@ -160,7 +160,7 @@ class TypedHops(Order):
         return (*self.nodes.values(), *(one.edges for one in self.relations.values()))
 
     def seeds_among(self, rows: int) -> int | None:
-        """How many of so many rows are seeds', where all types have other numbers of rows."""
+        """How many of this many rows are seeds', if no two types have equally many rows."""
         if rows == 0:
             return 0
         return next((counts[0] for counts in self.nodes.values() if rows in counts), None)

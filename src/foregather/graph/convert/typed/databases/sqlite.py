@@ -194,7 +194,7 @@ def read_rows(
     rows: int,
     spelled: Mapping[str, str],
 ) -> Iterator[list[tuple[Any, ...]]]:
-    """Columns of a table, so many rows at a time; some by an expression, as `spelled` says.
+    """Columns of a table, a number of rows at a time; some by an expression, see `spelled`.
 
     Raises:
         FormatError: the file is damaged.
