@@ -29,6 +29,28 @@ def test_names_exist_and_are_documented(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_says_where_to_start_and_what_the_rest_is_for(page):
+    text = page.read_text(encoding="utf-8")
+    index = (API / "index.md").read_text(encoding="utf-8")
+    start, more = text.split("## Start here\n")[1].split("## More\n")
+    _, first, rest = next(row for row in index.splitlines() if f"({page.name})" in row)[2:-2].split(
+        " | "
+    )
+    assert re.findall(r"`(\w+)`", first) == shorts(start)
+    assert re.findall(r"`(\w+)`", rest) == shorts(more)
+    assert re.match(r"\n[A-Z][^\n]+\.\n\n```", more), "a line in front of the first"
+
+
+def shorts(text: str) -> list[str]:
+    return re.findall(r"^\.\. auto\w+:: [\w.]+\.(\w+)$", text, re.MULTILINE)
+
+
+def test_few_names_are_to_start_with():
+    pages = [page.read_text(encoding="utf-8").partition("## More\n")[0] for page in PAGES]
+    assert 30 <= sum(len(shorts(page)) for page in pages) <= 45
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_examples_run(page, tmp_path, monkeypatch):
     code = re.search(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
     assert code

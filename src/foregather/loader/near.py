@@ -3,8 +3,8 @@
 Input nodes are lined up by the places of their rows and cut into runs; the runs are shuffled each
 epoch, some batches' worth of them form a window, and inside a window nodes are shuffled again. So
 each node comes once per epoch, the position of any batch is a pure function of (seed, epoch,
-batch), and a larger window mixes better and reads more. Neighbours are sampled from the whole graph,
-as ever: only who shares a batch with whom is less random.
+batch), and a larger window mixes better and reads more. Neighbours are sampled from the whole
+graph, as ever: only who shares a batch with whom is less random.
 """
 
 from dataclasses import dataclass
