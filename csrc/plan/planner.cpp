@@ -1,11 +1,11 @@
 #include "plan/planner.hpp"
 
 #include <algorithm>
-#include <array>
 #include <string>
 
 #include "plan/bounds/running_bound.hpp"
 #include "plan/buckets.hpp"
+#include "plan/free_riders.hpp"
 #include "plan/miss.hpp"
 #include "plan/row_table.hpp"
 #include "plan/row_word.hpp"
@@ -14,13 +14,12 @@
 namespace foregather {
 namespace {
 
-constexpr std::size_t kFar = 24;     // accesses between prefetching a table line and using it
-constexpr std::int64_t kLine = 16;   // entries in a cache line
-constexpr std::int64_t kLines = 4;   // lines of a block that are prefetched
-constexpr std::size_t kSoon = 2;     // misses between prefetching a block's lines and using them
-constexpr std::size_t kNear = 12;    // misses between prefetching a row's line and using it
-constexpr std::uint32_t kPeek = 8;   // evictions between prefetching a row's line and using it
-constexpr std::int64_t kRide = 256;  // rows of a request that are looked at in one go
+constexpr std::size_t kFar = 24;    // accesses between prefetching a table line and using it
+constexpr std::int64_t kLine = 16;  // entries in a cache line
+constexpr std::int64_t kLines = 4;  // lines of a block that are prefetched
+constexpr std::size_t kSoon = 2;    // misses between prefetching a block's lines and using them
+constexpr std::size_t kNear = 12;   // misses between prefetching a row's line and using it
+constexpr std::uint32_t kPeek = 8;  // evictions between prefetching a row's line and using it
 
 }  // namespace
 
@@ -276,27 +275,16 @@ class Planner::Work {
       admit(row, out);  // it was missed: its entry is a word
   }
 
-  // Most rows of a request are not worth keeping: those that may be are picked without a branch.
+  // Rows of a request that nobody asked for stay where they are used soon enough.
   void ride(std::int64_t row, std::int64_t end, Plan& out) {
-    std::array<std::uint32_t, kRide> likely;
-    const std::uint32_t* entries = table_->address(0);
-    while (row < end) {
-      std::uint32_t worst = worst_word();
-      std::size_t count = 0;
-      for (const std::int64_t stop = std::min(end, row + kRide); row < stop; ++row) {
-        likely[count] = static_cast<std::uint32_t>(row);
-        count += static_cast<std::size_t>(entries[row] < worst);
-      }
-      for (std::size_t i = 0; i < count; ++i) {
-        const std::uint32_t word = entries[likely[i]];
-        if (word >= worst) continue;
-        const std::size_t place = bucket(word);  // steps of earlier plans are only seen here
-        if (place >= limit() || place >= horizon_ + kRankMask) continue;
-        add_copy(likely[i], kNone, out);
-        admit(likely[i], out);
-        worst = worst_word();
-      }
-    }
+    const auto keep = [&](std::uint32_t rider, std::uint32_t word) {
+      const std::size_t place = bucket(word);  // steps of earlier plans are only seen here
+      if (place >= limit() || place >= horizon_ + kRankMask) return false;
+      add_copy(rider, kNone, out);
+      admit(rider, out);
+      return true;
+    };
+    offer_riders(table_->address(0), row, end, [this] { return worst_word(); }, keep);
   }
 
   /// Riders with words from here on are not worth keeping; some below are not either.

@@ -303,8 +303,8 @@ CORE = [
         ),
         (
             "planner: riders that nobody will use are kept",
-            "if (place >= limit() || place >= horizon_ + kRankMask) continue;",
-            "if (place >= limit()) continue;",
+            "if (place >= limit() || place >= horizon_ + kRankMask) return false;",
+            "if (place >= limit()) return false;",
         ),
         (
             "planner: a row of the same worth replaces another",
