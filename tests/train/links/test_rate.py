@@ -150,8 +150,8 @@ def test_the_most_k_is_known_before(seed, filtered, both):
 
 def test_the_most_k_of_given_candidates_is_known_before():
     graph = Graph.from_edge_index([[0, 1], [1, 2]], 6).with_links("train", [[0, 1], [1, 2]])
-    for given in ({"negatives": [[0, 1, 2], [3, 4, 5]]}, {"candidates": [[1, 3, 5], [1, 2, 5]]}):
-        data = read_links(graph.with_links("test", [[0, 3], [2, 4]], **given), "", NAMES)
+    for more in ({"negatives": [[0, 1, 2], [3, 4, 5]]}, {"candidates": [[1, 3, 5], [1, 2, 5]]}):
+        data = read_links(graph.with_links("test", [[0, 3], [2, 4]], **more), "", NAMES)
         for k in (4, 5):
             metric = choose_link_metric(f"hits@{k}")
             rating = choose_rating(metric, LinkSettings(), data.splits["test"], 0, False)

@@ -102,8 +102,9 @@ class FullGraphTrainer:
         every = self.full.meter.every
         if begun is None and together.first and say is not None and self.full.mode != "exact":
             if every:
+                often = "epoch" if every == 1 else f"{every} epochs"
                 say(
-                    f"staleness is measured every {every} epochs, which costs about an exact epoch "
+                    f"staleness is measured every {often}, which costs about an exact epoch "
                     "and a forward pass each time (full_graph.measure)"
                 )
             else:
