@@ -103,10 +103,8 @@ class FullGraphTrainer:
         if begun is None and together.first and say is not None and self.full.mode != "exact":
             if every:
                 often = "epoch" if every == 1 else f"{every} epochs"
-                say(
-                    f"staleness is measured every {often}, which costs about an exact epoch "
-                    "and a forward pass each time (full_graph.measure)"
-                )
+                costs = "costs about an exact epoch and a forward pass each time"
+                say(f"staleness is measured every {often}, which {costs} (full_graph.measure)")
             else:
                 say("staleness is not measured (full_graph.measure is 0): fast may be far off")
         if settings.full_graph.start and begun is None:
