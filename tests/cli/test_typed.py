@@ -118,6 +118,6 @@ def test_convert_tells_types_relations_and_what_was_left_out(tmp_path):
     facts = command.run()
     shown = command.show(facts)
     json.dumps(facts)
-    assert "2 nodes of 1 types, 1 edges of 1 relations from d.toml" in shown
-    assert "(a, r, a): 1 edges" in shown
-    assert "1 rows of (a, r, a) were left out: an end is no node" in shown
+    assert "2 nodes of 1 type, 1 edge of 1 relation from d.toml" in shown
+    assert "(a, r, a): 1 edge\n" in shown
+    assert "1 row of (a, r, a) was left out: an end is no node" in shown

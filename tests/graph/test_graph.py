@@ -244,6 +244,7 @@ def test_value_is_frozen_and_speaks():
     with pytest.raises(TypeError):
         graph.splits["more"] = np.empty(0, np.int64)
     assert "50 nodes, 300 edges" in repr(graph) and "in memory" in repr(graph)
+    assert repr(Graph.from_edge_index([[0], [0]], 1)).startswith("Graph(1 node, 1 edge; ")
     assert graph.split("validation").tolist() == [10, 11]
     with pytest.raises(InputError, match="'dev'; the graph has: test, train, val"):
         graph.split("dev")

@@ -67,7 +67,8 @@ def random_graph(
         source, target = rng.choice(list(counts), 2)
         if number == 0:
             target = first
-        edges[str(source), f"r{rng.integers(99)}", str(target)] = random_relation(
+        name = str(source), f"r{rng.integers(99)}", str(target)
+        relation = random_relation(
             rng,
             counts[source],
             counts[target],
@@ -76,6 +77,7 @@ def random_graph(
             weights=bool(rng.random() < 0.6) or number == 0,
             wide=wide,
         )
+        edges.setdefault(name, relation)  # the first one stays, which has times and weights
     return HeteroGraph(nodes, edges)
 
 

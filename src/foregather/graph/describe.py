@@ -22,6 +22,7 @@ from foregather.graph.mapped import fetch
 from foregather.graph.original_ids import id_facts
 from foregather.observe.plots import new_figure, save_figure
 from foregather.observe.progress import Progress
+from foregather.units import format_number
 
 __all__ = ["degree_facts", "describe", "histogram", "plot_degrees"]
 
@@ -187,7 +188,8 @@ def plot_degrees(facts_or_graph: Mapping[str, Any] | Graph, path: str | os.PathL
         StorageError: the file cannot be written.
     """
     facts = describe(facts_or_graph) if isinstance(facts_or_graph, Graph) else facts_or_graph
-    title = f"{facts['num_nodes']:,} nodes, {facts['num_edges']:,} edges"
+    counts = (format_number(facts[f"num_{one}s"], one) for one in ("node", "edge"))
+    title = ", ".join(counts)
     figure, axes = new_figure(title, "degree", "share of nodes with at least this degree")
     for name, style in (("in_degree", "o-"), ("out_degree", "s--")):
         points = [(d, share) for d, share in (facts[name] or {}).get("ccdf", []) if d > 0]

@@ -19,7 +19,7 @@ from foregather.graph.features import Features
 from foregather.graph.links.links import Links, check_alike, find_links
 from foregather.graph.links.stored import link_arrays
 from foregather.graph.mapped import fetch, hold, shows_file
-from foregather.units import format_bytes
+from foregather.units import format_bytes, format_number
 
 __all__ = ["EDGE_STEP", "AnyGraph", "GraphValue", "plain_fields"]
 
@@ -239,7 +239,7 @@ class GraphValue(_Referable):
         return sum(int(values.nbytes) for values in self.stored_arrays().values())
 
     def __repr__(self) -> str:
-        parts = [f"{self.num_nodes:,} nodes", f"{self.num_edges:,} edges"]
+        parts = [format_number(self.num_nodes, "node"), format_number(self.num_edges, "edge")]
         if self.features is not None:
             parts.append(f"features {self.features.width} x {self.features.dtype}")
         if self.edge_weight is not None:

@@ -17,7 +17,7 @@ from foregather.loader.batches.leaf_sums import apply
 from foregather.loader.loader_state import read_position
 from foregather.loader.loop import Producer, Supply, Turns, refuse_item, refuse_workers
 from foregather.loader.seeds import MOST_EPOCH
-from foregather.units import to_whole
+from foregather.units import format_number, to_whole
 
 if TYPE_CHECKING:
     import torch
@@ -50,7 +50,7 @@ class EpochLoader:
 
     def __repr__(self) -> str:
         seeds, sampler = self._maker.seeds, self._maker.sampler
-        count = f"{len(self):,} batches"
+        count = format_number(len(self), "batch")
         of = f"of {seeds.batch_size:,} from {seeds.count:,}" if hasattr(seeds, "count") else ""
         epoch, step, _ = self._at
         where = f"epoch {epoch}, batch {step}"

@@ -10,7 +10,7 @@ from foregather.errors import InputError
 from foregather.loader.batch_recipe import BatchRecipe
 from foregather.loader.source import BatchSource
 from foregather.sampling.fused import leaves_out_anywhere
-from foregather.units import parse_size
+from foregather.units import format_number, parse_size
 
 __all__ = [
     "BlockStorage",
@@ -89,12 +89,12 @@ class RankSetup(RankOptions):
         return {
             "topology": self.topology,
             "mode": self.mode,
-            "bulk": f"{self.bulk} batches",
+            "bulk": format_number(self.bulk, "batch"),
             "memory": "not given" if self.memory is None else f"{self.memory} bytes",
             "wire": self.wire,
             "leaves": self.leaves,
             "storage": self.storage,
-            "prefetch": f"{self.prefetch} batches",
+            "prefetch": format_number(self.prefetch, "batch"),
         }
 
 

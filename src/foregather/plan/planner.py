@@ -16,7 +16,7 @@ from foregather import _core
 from foregather.errors import InputError
 from foregather.observe.calibration import Calibration
 from foregather.plan.cost import PlanCost, plan_cost
-from foregather.units import format_bytes, format_count
+from foregather.units import format_bytes, format_count, format_number
 
 __all__ = [
     "BulkPlanner",
@@ -96,7 +96,7 @@ class PlanSummary:
         """Describes the plan in a few lines."""
         share = self.hits / max(1, self.rows)
         lines = [
-            f"plan of {self.steps:,} batches, {format_count(self.rows)} rows",
+            f"plan of {format_number(self.steps, 'batch')}, {format_number(self.rows, 'row')}",
             f"  hits      {format_count(self.hits)} ({share:.0%}), "
             f"misses {format_count(self.misses)}, free riders kept {format_count(self.riders)}",
             f"  requests  {format_count(self.requests)} for {format_count(self.blocks)} blocks, "

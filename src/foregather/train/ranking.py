@@ -20,6 +20,7 @@ from torch import Tensor
 
 from foregather.errors import InputError, NumericError
 from foregather.graph.links.known import KnownLinks
+from foregather.units import format_number
 
 __all__ = [
     "RankMeter",
@@ -158,7 +159,7 @@ def ogb_hits_at(positive: Any, pool: Any, k: int) -> float:
         NumericError: a score is NaN.
     """
     right, others = (_row(one, name) for one, name in ((positive, "positive"), (pool, "pool")))
-    _check_k(k, len(others), "negatives")
+    _check_k(k, len(others), "negative")
     if not len(right):
         raise InputError("there are no links to rank; the split is empty")
     least = torch.topk(others, k).values[-1].to(right.device)
@@ -242,7 +243,7 @@ class RankMeter:
         """
         total = self._total()
         assert self._least is not None
-        _check_k(k, self._least, "candidates")
+        _check_k(k, self._least, "candidate")
         return sum(n for rank, n in self._counts.items() if rank <= 2 * k) / total
 
     def _total(self) -> int:
@@ -256,8 +257,8 @@ def _check_k(k: int, most: int, what: str) -> None:
         raise InputError(f"k is {k!r:.40}, expected a whole number from 1 on")
     if k > most:
         raise InputError(
-            f"k is {k}, but there are only {most} {what}, so every answer would be a hit; choose a "
-            "smaller k"
+            f"k is {k}, of only {format_number(most, what)}, so every answer would "
+            "be a hit; choose a smaller k"
         )
 
 

@@ -293,7 +293,8 @@ def test_negative_weights_are_kept_counted_and_not_drawn_by(tmp_path):
     graph = Graph.open(tmp_path / "g")
     negative = int((graph.edge_weight < 0).sum())
     assert negative and graph.meta["edge_weight"] == {"negative": negative}
-    assert any(note.startswith(f"{negative} edges have a negative") for note in facts["notes"])
+    said = f"The weight of {negative} edges is negative: models use it unchanged"
+    assert any(note.startswith(said) for note in facts["notes"])
     assert "negative" in graph.verify().warnings[0]
     for weighted in (dict(), dict(replace=True), dict(expand="per-layer")):
         sampler = Neighbor([2], weights=True, **weighted)

@@ -281,7 +281,7 @@ def test_columns_of_any_content_are_defined(tmp_path):
     assert graph.edges["empty", "f2p_t", "t"].num_edges == 0
     said = "\n".join(facts["notes"])
     assert "mixed (values of several kinds, neither numbers nor text)" in said
-    assert "day (a date that 1 rows do not have)" in said
+    assert "day (a date that is missing in 1 row)" in said
     assert "long (more than 1000 different texts)" in said
 
 

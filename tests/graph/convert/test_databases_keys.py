@@ -197,3 +197,19 @@ def test_one_of_several_dates_is_not_chosen(tmp_path):
     assert graph.nodes["a"].time is None
     assert "made (one of 2 dates; name the time)" in facts["notes"][0]
     assert "sold (one of 2 dates; name the time)" in facts["notes"][0]
+
+
+def test_files_name_rows_of_a_table_without_a_key_only_if_that_is_said(tmp_path):
+    make_sqlite(tmp_path / "b.sqlite", "CREATE TABLE t(a INTEGER); INSERT INTO t VALUES (5), (6);")
+    (tmp_path / "e.csv").write_text("s,t\n0,1\n")
+    edges = '[[edges]]\ntype = ["t", "r", "t"]\nfile = "e.csv"\nsource = "s"\ntarget = "t"\n'
+    path = tmp_path / "b.toml"
+    path.write_text('database = "b.sqlite"\n' + edges)
+    with pytest.raises(InputError, match="source 's' of relation .* names rows of node type 't'"):
+        convert(path, tmp_path / "g")
+    path.write_text('database = "b.sqlite"\n[nodes.t]\nids = "rows"\n' + edges)
+    assert convert(path, tmp_path / "g")["num_edges"] == 1
+    make_sqlite(tmp_path / "c.sqlite", "CREATE TABLE t(a INTEGER PRIMARY KEY);")
+    path.write_text('database = "c.sqlite"\n[nodes.t]\nids = "rows"\n')
+    with pytest.raises(InputError, match="but the table has a primary key; leave ids out"):
+        convert(path, tmp_path / "h")

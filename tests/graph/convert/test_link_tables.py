@@ -123,3 +123,18 @@ def test_times_that_cannot_be(tmp_path, capsys, more, words):
     np.save(tmp_path / "e.npy", np.zeros((2, 3), np.int64))
     assert main(["convert", str(tmp_path / "e.npy"), str(tmp_path / "g"), "--time", "at"]) != 0
     assert "--time is for an edge list" in capsys.readouterr().err
+
+
+def test_links_of_a_table_without_ids_are_row_numbers_only_if_that_is_said(shop):
+    (shop / "orders.csv").write_text("who\nann\nbob\n")
+    text = '[nodes.order]\nfile = "orders.csv"\nforeign = {{ who = "user" }}\n{}\n[nodes.user]\n'
+    (shop / "shop.toml").write_text(text.format(""))
+    (shop / "rows.csv").write_text("source,target\n1,bob\n")
+    files = LinkFiles({"train": shop / "rows.csv"}, {}, ("order", "f2p_who", "user"))
+    with pytest.raises(InputError, match="links name nodes of type 'order', whose table has no id"):
+        convert(shop / "shop.toml", shop / "g", splits=files)
+    assert not (shop / "g").exists()
+    (shop / "shop.toml").write_text(text.format('ids = "rows"'))
+    convert(shop / "shop.toml", shop / "g", splits=files)
+    links = HeteroGraph.open(shop / "g").links_of("train", ("order", "f2p_who", "user"))
+    assert links.index.tolist() == [[1], [1]]

@@ -93,3 +93,94 @@ def test_bad_keys_are_refused(tmp_path, text, words):
     (tmp_path / "d.toml").write_text(text)
     with pytest.raises(InputError, match=words):
         convert(tmp_path / "d.toml", tmp_path / "g")
+
+
+ROWS = """
+[nodes.order]
+file = "orders.csv"
+foreign = { uid = "user" }
+
+[nodes.user]
+file = "users.csv"
+"""
+EDGES = """
+[nodes.user]
+file = "users.csv"
+[nodes.item]
+count = 2
+[[edges]]
+type = ["user", "bought", "item"]
+file = "bought.csv"
+source = "uid"
+target = "item"
+"""
+
+
+def write_orders(folder) -> None:
+    (folder / "orders.csv").write_text("n,uid\n5,1\n6,2\n")
+    (folder / "users.csv").write_text("u\n1\n2\n3\n")
+    (folder / "bought.csv").write_text("uid,item\n1,0\n2,1\n")
+    (folder / "facts.csv").write_text("h,r,t\n1,knows,2\n")
+
+
+TRIPLES = '[nodes.user]\nfile = "users.csv"\n[triples]\nfile = "facts.csv"\ntype = "user"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (ROWS, r"foreign key 'uid' of \[nodes.order\]"),
+        (EDGES, r"source 'uid' of relation \(user, bought, item\)"),
+        (TRIPLES, r"head '1' of \[triples\]"),
+    ],
+)
+def test_nothing_is_joined_to_row_numbers_unasked(tmp_path, text, words):
+    write_orders(tmp_path)
+    (tmp_path / "d.toml").write_text(text)
+    words += (
+        " names rows of node type 'user', whose table users.csv has no id; set id = \"column\" in "
+        r'\[nodes.user\], or ids = "rows" if they are row numbers from 0$'
+    )
+    with pytest.raises(InputError, match=words):
+        convert(tmp_path / "d.toml", tmp_path / "g")
+    assert not (tmp_path / "g").exists()
+
+
+def test_rows_are_joined_by_number_where_that_is_asked_for(tmp_path):
+    write_orders(tmp_path)
+    (tmp_path / "d.toml").write_text(ROWS + 'ids = "rows"\n')
+    facts = convert(tmp_path / "d.toml", tmp_path / "g")
+    assert "Nodes of user are named by row numbers from 0." in facts["notes"]
+    relation = HeteroGraph.open(tmp_path / "g").relation(("order", "f2p_uid", "user"))
+    assert (relation.indptr.tolist(), relation.indices.tolist()) == ([0, 0, 1, 2], [0, 1])
+    (tmp_path / "d.toml").write_text(ROWS + 'id = "u"\n')
+    facts = convert(tmp_path / "d.toml", tmp_path / "h")
+    assert not facts["notes"]
+    relation = HeteroGraph.open(tmp_path / "h").relation(("order", "f2p_uid", "user"))
+    assert relation.indptr.tolist() == [0, 1, 2, 2]
+
+
+def test_row_numbers_are_checked_and_told(tmp_path):
+    write_orders(tmp_path)
+    text = EDGES.replace('"users.csv"\n', '"users.csv"\nids = "rows"\n')
+    (tmp_path / "d.toml").write_text(text)
+    facts = convert(tmp_path / "d.toml", tmp_path / "g")
+    assert "Nodes of item, user are named by row numbers from 0." in facts["notes"]
+    (tmp_path / "bought.csv").write_text("uid,item\n1,0\n3,1\n")
+    with pytest.raises(InputError, match="has 3 in column 'uid' of row 2, which is no node of"):
+        convert(tmp_path / "d.toml", tmp_path / "h")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (ROWS + 'ids = "rows"\nid = "u"\n', r'ids = "rows", .* row numbers; leave id out, or ids$'),
+        ('[nodes.user]\nids = "rows"\n', r"whose ids are row numbers; name the table$"),
+        (ROWS + 'ids = "row"\n', "expected 'auto', 'text' or 'rows'"),
+    ],
+)
+def test_row_numbers_that_cannot_be(tmp_path, text, words):
+    write_orders(tmp_path)
+    (tmp_path / "d.toml").write_text(text)
+    with pytest.raises(InputError, match=words):
+        convert(tmp_path / "d.toml", tmp_path / "g")

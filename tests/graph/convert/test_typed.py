@@ -223,7 +223,7 @@ def test_bad_tables_are_refused_in_a_sentence(shop, tmp_path, changes, words):
         ("[nodes.a]\ncount = -1", "expected a number of nodes"),
         ("[nodes.a]\ncount = true", "expected a number of nodes"),
         ("[nodes.a]\narrays = { x = 'x.npy' }", "neither a file nor a count"),
-        ("[nodes.a]\nids = 'hex'", "expected 'auto' or 'text'"),
+        ("[nodes.a]\nids = 'hex'", "expected 'auto', 'text' or 'rows'"),
         ("[nodes.a]\nfile = 'f.csv'\nfeatures = 'x'", "expected a list of column names"),
         ("[nodes.a]\nfile = 'f.csv'\nfeatures = ['x', 'x']", "names a column twice"),
         ("[nodes]\na = 3", "expected a table"),

@@ -68,7 +68,7 @@ def test_a_plain_graph_with_more_is_a_typed_one(graph, tmp_path):
     assert more.digest != graph.digest
     opened = HeteroGraph.open(more.save(tmp_path / "g"))
     assert opened.node_types == ("node", "other")
-    with pytest.raises(InputError, match="2 node types and 1 relations, expected one of each"):
+    with pytest.raises(InputError, match="2 node types and 1 relation, expected one of each"):
         opened.as_graph()
 
 

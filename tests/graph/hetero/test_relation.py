@@ -1,5 +1,7 @@
 """Relations: edges in any order become rows by source or by time, and carry their columns."""
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -172,7 +174,6 @@ def test_dates_become_seconds():
     ("change", "words"),
     [
         ({"indptr": np.array([0, 2, 1, 3])}, "indptr falls at position 2"),
-        ({"indices": np.array([0, 9, 1], np.uint32)}, "indices holds node 9 at position 1"),
         ({"indices": np.array([1, 0, 1], np.uint32)}, "rows do not ascend by source at position 1"),
         ({"edge_ids": np.array([0, 1, 1])}, "edge_ids does not hold each position"),
         ({"edge_ids": np.array([0, 1, 3])}, "edge_ids does not hold each position"),
@@ -190,3 +191,39 @@ def test_damage_is_found_before_a_kernel_walks(change, words):
     graph = HeteroGraph(nodes, {EDGE: Relation(**made)})
     with pytest.raises(FormatError, match=words):
         graph.relation(EDGE)
+
+
+@pytest.mark.parametrize(("dtype", "node"), [(np.uint32, 9), (np.int64, -1)])
+def test_ids_beyond_the_sources_are_refused_where_the_graph_is_made(dtype, node):
+    nodes = {"a": NodeTable(2), "b": NodeTable(3)}
+    made = Relation(np.array([0, 2, 2, 3]), np.array([0, node, 1], dtype))
+    words = f"indices holds node {node} at position 1, but node type 'a' has 2 nodes"
+    with pytest.raises(InputError, match=words):
+        HeteroGraph(nodes, {EDGE: made})
+    made = Relation.of([[0], [0]], 1, 3)  # of fewer: all of them are nodes
+    assert HeteroGraph(nodes, {EDGE: made}).num_edges == 1
+
+
+@pytest.mark.parametrize("last", [2, 9])
+def test_a_relation_made_for_more_sources_is_refused(last):
+    made = Relation.of([[0, last], [0, 1]], 10, 3)
+    nodes = {"a": NodeTable(3), "b": NodeTable(3)}
+    words = r"\): its ids were made for 10 sources, but node type 'a' has 3 nodes; make it with"
+    with pytest.raises(InputError, match=words):
+        HeteroGraph(nodes, {EDGE: made})
+    if last == 9:
+        with pytest.raises(InputError, match="indices holds node 9 at position 1"):
+            HeteroGraph(nodes, {EDGE: pickle.loads(pickle.dumps(made))})
+
+
+def test_what_a_relation_was_made_for_is_kept_in_folders_and_ways_back(tmp_path):
+    nodes = {"a": NodeTable.of(4, time=[4, 3, 2, 1]), "b": NodeTable(3)}
+    graph = HeteroGraph(nodes, {EDGE: Relation.of([[3, 0], [0, 2]], 4, 3)})
+    assert graph.relation(EDGE, "node").num_sources == 4
+    back = graph.with_reverse()
+    assert {name: one.num_sources for name, one in back.edges.items()} == {
+        EDGE: 4,
+        (EDGE[2], f"rev_{EDGE[1]}", EDGE[0]): 3,
+    }
+    graph.save(tmp_path / "g")
+    assert HeteroGraph.open(tmp_path / "g").edges[EDGE].num_sources == 4

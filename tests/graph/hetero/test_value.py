@@ -5,6 +5,7 @@ import pytest
 
 from foregather import InputError
 from foregather.graph.hetero import HeteroGraph, NodeTable, Relation, TextIds
+from foregather.graph.links.links import Links
 from tests.graph.hetero.typed_graphs import CITES, typed_graph
 from tests.some import some
 
@@ -50,6 +51,17 @@ def test_asking_for_what_is_not_there_names_the_nearest():
     assert graph.relation(list(CITES)).num_edges == 120
     assert graph.table("paper").split("validation").tolist() == [29]
     assert graph.table("paper").rows("words").width == 6
+
+
+def test_one_is_no_plural():
+    graph = HeteroGraph(
+        {"a": NodeTable(2)},
+        {("a", "r", "a"): Relation.of([[0], [1]], 2, 2)},
+        links={("a", "r", "a"): {"train": Links.of([[0], [1]], 2, 2, negatives=[[1], [0]])}},
+    )
+    said = "HeteroGraph(1 node type (a 2), 1 relation with 1 edge, 1 link; "
+    assert repr(graph).startswith(said)
+    assert repr(graph.links_of("train")) == "Links(1 link, 1 negative)"
 
 
 def test_times_of_a_level_that_the_graph_lacks_are_refused():

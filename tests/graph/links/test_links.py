@@ -76,7 +76,7 @@ def test_pickles_and_copies_have_links(tmp_path):
 def test_links_are_frozen_and_found_by_name():
     graph = linked()
     assert graph.links_of("validation").num_links == len(graph.links["valid"]) == 2
-    assert "links (test 1, valid 2)" in repr(graph) and "1 negatives" in repr(graph.links["valid"])
+    assert "links (test 1, valid 2)" in repr(graph) and "1 negative)" in repr(graph.links["valid"])
     with pytest.raises(TypeError):
         graph.links["more"] = graph.links["test"]
     with pytest.raises(InputError, match="no links 'tset'; the nearest is 'test'"):

@@ -102,6 +102,14 @@ def test_times_limit_what_is_seen(folders, tmp_path):
         )
 
 
+@pytest.mark.parametrize("metric", ["hits@5000", "recall@5000"])
+def test_a_metric_with_too_few_candidates_stops_before_it_starts(folders, tmp_path, metric):
+    settings = link_settings(folders["shop"], tmp_path / "run", train={"metric": metric})
+    with pytest.raises(InputError, match=f"train.metric is {metric!r}, but .* choose a smaller k$"):
+        train(settings)
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("kind", ["distmult", "rgcn"])
 def test_knowledge_graph(folders, tmp_path, kind):
     settings = link_settings(

@@ -113,7 +113,7 @@ def test_bad_input_is_one_sentence():
     for k, words in ((4, "only 3 candidates"), (0, "from 1 on"), (True, "from 1 on")):
         with pytest.raises(InputError, match=words):
             meter.hits_at(k)
-    with pytest.raises(InputError, match="only 1 negatives"):
+    with pytest.raises(InputError, match="of only 1 negative,"):
         ogb_hits_at([1.0], [2.0], 20)
     with pytest.raises(InputError, match="split is empty"):
         ogb_hits_at(np.empty(0), [2.0], 1)

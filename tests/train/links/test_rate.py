@@ -16,7 +16,7 @@ from foregather.train.links.link_goal import choose_link_metric
 from foregather.train.links.link_settings import LinkSettings
 from foregather.train.links.pair_scores import PairScorer
 from foregather.train.links.popularity import rate_baseline
-from foregather.train.links.rate import choose_rating, draw, rate_rows
+from foregather.train.links.rate import check_k, choose_rating, draw, rate_rows
 
 NAMES = {"train": "train", "valid": "valid", "test": "test"}
 
@@ -128,6 +128,38 @@ def test_refused(metric, link, expected):
     data, rows = bipartite(0)
     with pytest.raises(InputError, match=expected):
         rated(data, rows, metric, **link)
+
+
+@given(st.integers(0, 500), st.booleans(), st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_the_most_k_is_known_before(seed, filtered, both):
+    """What the meter finds to be too much while it rates is refused before, and nothing else."""
+    data, rows = bipartite(seed)
+    link = LinkSettings(filtered=filtered, both_ends=both, candidates="all")
+    for k in range(1, 11):
+        metric = choose_link_metric(f"hits@{k}")
+        rating = choose_rating(metric, link, data.splits["test"], 0, False)
+        try:
+            rate_rows(rows, data, "test", rating)
+        except InputError:
+            with pytest.raises(InputError, match=f"train.metric is 'hits@{k}', but a link of tra"):
+                check_k(data, "test", rating)
+        else:
+            check_k(data, "test", rating)
+
+
+def test_the_most_k_of_given_candidates_is_known_before():
+    graph = Graph.from_edge_index([[0, 1], [1, 2]], 6).with_links("train", [[0, 1], [1, 2]])
+    for more in ({"negatives": [[0, 1, 2], [3, 4, 5]]}, {"candidates": [[1, 3, 5], [1, 2, 5]]}):
+        data = read_links(graph.with_links("test", [[0, 3], [2, 4]], **more), "", NAMES)
+        for k in (4, 5):
+            metric = choose_link_metric(f"hits@{k}")
+            rating = choose_rating(metric, LinkSettings(), data.splits["test"], 0, False)
+            if k == 4:
+                check_k(data, "test", rating)
+                continue
+            with pytest.raises(InputError, match=r"train.test has only 4 candidates, so every"):
+                check_k(data, "test", rating)
 
 
 def test_refused_metrics_and_scores():

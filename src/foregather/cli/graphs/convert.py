@@ -12,7 +12,7 @@ from foregather.cli.graphs.timed import described
 from foregather.cli.graphs.typed_info import made_links, show_converted
 from foregather.errors import ForegatherError, InputError
 from foregather.graph.order import Order, reorder
-from foregather.units import format_bytes, format_count, parse_count
+from foregather.units import format_bytes, format_count, format_number, parse_count
 
 __all__ = ["Convert"]
 
@@ -249,22 +249,22 @@ class Convert:
         if "relations" in facts:
             return show_converted(facts, self.dst)
         lines = [
-            f"{facts['graph']}: {format_count(facts['num_nodes'])} nodes, "
-            f"{format_count(facts['num_edges'])} edges from {facts['source']}"
+            f"{facts['graph']}: {format_number(facts['num_nodes'], 'node')}, "
+            f"{format_number(facts['num_edges'], 'edge')} from {facts['source']}"
         ]
-        for key, words in (
-            ("duplicates_removed", "repeated edges removed"),
-            ("self_loops_added", "self-loops added"),
+        for key, noun, done in (
+            ("duplicates_removed", "repeated edge", "removed"),
+            ("self_loops_added", "self-loop", "added"),
         ):
             if facts[key]:
-                lines.append(f"  {format_count(facts[key])} {words}")
+                lines.append(f"  {format_number(facts[key], noun)} {done}")
         if "features" in facts:
             lines.append("  " + _features(facts["features"]))
         if "order" in facts:
             lines.append(f"  feature rows in order {facts['order']}")
         if "labels" in facts:
             kind, classes = facts["labels"]["kind"], facts["labels"]["num_classes"]
-            what = "numbers, not classes" if classes is None else f"{classes} classes"
+            what = "numbers, not classes" if classes is None else format_number(classes, "class")
             lines.append(f"  labels: {kind}, {what}, {facts['labels']['missing']} missing")
             lines += _classes(facts["labels"].get("classes", ()))
         if "splits" in facts:
@@ -294,7 +294,7 @@ def _classes(names: Sequence[str]) -> list[str]:
 
 
 def _features(facts: dict[str, Any]) -> str:
-    text = f"features: {facts['width']} columns of {facts['dtype']}"
+    text = f"features: {format_number(facts['width'], 'column')} of {facts['dtype']}"
     if "error" in facts:
         text += f", relative error {facts['error']['relative_rms']:.2g}"
     if facts["nonfinite"]:

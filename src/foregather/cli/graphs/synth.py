@@ -15,7 +15,7 @@ from foregather.graph.hetero.synthetic.make import synthesize_typed
 from foregather.graph.hetero.synthetic.recipe import TypedRecipe
 from foregather.graph.recipe import Recipe
 from foregather.graph.synthetic import synthesize
-from foregather.units import format_bytes, format_count, parse_count
+from foregather.units import format_bytes, format_count, format_number, parse_count
 
 __all__ = ["Synth"]
 
@@ -146,7 +146,7 @@ class Synth:
         ]
         if facts["edges_capped"]:
             lines.append(
-                f"  note      {format_count(facts['edges_capped'])} edges fewer than requested: "
+                f"  note      {format_number(facts['edges_capped'], 'edge')} fewer than requested: "
                 "the largest nodes have every other node as a source"
             )
         lines.append(f"next: foregather info {facts['graph']}")
@@ -156,9 +156,11 @@ class Synth:
 def _show_typed(facts: dict[str, Any]) -> str:
     lines = [
         f"{facts['graph']}",
-        f"  nodes     {format_count(facts['nodes'])} of {len(facts['types'])} types",
+        f"  nodes     {format_count(facts['nodes'])} of "
+        f"{format_number(len(facts['types']), 'type')}",
         *(f"    {name:<8}{format_count(count)}" for name, count in facts["types"].items()),
-        f"  edges     {format_count(facts['edges'])} of {len(facts['relations'])} relations",
+        f"  edges     {format_count(facts['edges'])} of "
+        f"{format_number(len(facts['relations']), 'relation')}",
         *(
             f"    ({source}, {name}, {target}): {format_count(count)}"
             for source, name, target, count in facts["relations"]

@@ -121,18 +121,21 @@ def made_links(facts: dict[str, Any]) -> list[str]:
 def show_converted(facts: dict[str, Any], dst: Path) -> str:
     """What `foregather convert` says about a typed graph."""
     lines = [
-        f"{facts['graph']}: {format_count(facts['num_nodes'])} nodes of {len(facts['types'])} "
-        f"types, {format_count(facts['num_edges'])} edges of {len(facts['relations'])} relations "
-        f"from {facts['source']}"
+        f"{facts['graph']}: {format_number(facts['num_nodes'], 'node')} of "
+        f"{format_number(len(facts['types']), 'type')}, "
+        f"{format_number(facts['num_edges'], 'edge')} of "
+        f"{format_number(len(facts['relations']), 'relation')} from {facts['source']}"
     ]
-    lines += [f"  {name}: {format_count(count)} nodes" for name, count in facts["types"].items()]
+    lines += [f"  {name}: {format_number(n, 'node')}" for name, n in facts["types"].items()]
     for source, name, target, count in facts["relations"][:20]:
-        lines.append(f"  ({source}, {name}, {target}): {format_count(count)} edges")
+        lines.append(f"  ({source}, {name}, {target}): {format_number(count, 'edge')}")
     if len(facts["relations"]) > 20:
-        lines.append(f"  and {len(facts['relations']) - 20} relations more")
+        lines.append(f"  and {format_number(len(facts['relations']) - 20, 'relation')} more")
     lines += made_links(facts)
     for name, count in facts["dropped"].items():
-        lines.append(f"  {format_count(count)} rows of {name} were left out: an end is no node")
+        was = "was" if count == 1 else "were"
+        rows = format_number(count, "row")
+        lines.append(f"  {rows} of {name} {was} left out: an end is no node")
     lines += [f"  {note}" for note in facts["notes"]]
     lines.append(
         f"  {format_bytes(facts['bytes'])} in {facts['seconds']:.1f} s, "

@@ -169,6 +169,11 @@ def _convert_tables(
         edge_type = graph.linked_relation(files.relation)
         shown = show_edge_type(edge_type)
         with about(f"relation {shown}"):
+            for end in (one for one in edge_type[::2] if one in facts["unnamed"]):
+                raise InputError(
+                    f"files of links name nodes of type {end!r}, whose table has no id; set id = "
+                    f'"column" in [nodes.{end}], or ids = "rows" if they are row numbers from 0'
+                )
             given = (graph.nodes, edge_type, files.links, files.negatives)
             links = check_alike(read_link_tables(*given, work), shown)
         folder = _Folder(writer, whole)

@@ -44,7 +44,7 @@ from foregather.graph.links.rule import LinkSplit
 from foregather.graph.on_disk.writer import FolderWriter
 from foregather.observe.progress import Progress, peak_memory
 from foregather.old_spellings import from_old_arguments, refuse_unknown
-from foregather.units import format_bytes, parse_size
+from foregather.units import format_bytes, format_number, parse_size
 
 __all__ = ["convert"]
 
@@ -360,8 +360,8 @@ def _weight_note(topology: TopologyWriter) -> list[str]:
     if not topology.negative:
         return []
     return [
-        f"{topology.negative} edges have a negative weight: models use it unchanged, weighted "
-        "sampling refuses it."
+        f"The weight of {format_number(topology.negative, 'edge')} is negative: models use it "
+        "unchanged, weighted sampling refuses it."
     ]
 
 

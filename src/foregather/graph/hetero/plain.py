@@ -20,6 +20,7 @@ from foregather.graph.hetero.text_ids import TextIds
 from foregather.graph.hetero.value import HeteroValue
 from foregather.graph.labels import normalize_labels
 from foregather.graph.mapped import fetch
+from foregather.units import format_number
 
 __all__ = ["graph_of", "parts_of"]
 
@@ -55,7 +56,7 @@ def parts_of(graph: GraphValue) -> tuple[dict[str, NodeTable], dict[EdgeType, Re
         None,
         graph.edge_weight,
         None if edge_features is None else edge_features.data,
-    )
+    ).made_for(graph.num_nodes)
     return {PLAIN_TYPE: table}, {PLAIN_RELATION: relation}
 
 
@@ -75,7 +76,8 @@ def graph_of(value: HeteroValue) -> Graph:
     """
     if len(value.nodes) != 1 or len(value.edges) != 1:
         raise InputError(
-            f"the graph has {len(value.nodes)} node types and {len(value.edges)} relations, "
+            f"the graph has {format_number(len(value.nodes), 'node type')} and "
+            f"{format_number(len(value.edges), 'relation')}, "
             "expected one of each for a plain graph"
         )
     (table,), (edge_type,) = value.nodes.values(), value.edge_types

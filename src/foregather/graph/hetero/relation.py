@@ -5,7 +5,7 @@ that holds it. Rows are ordered by source, or by (time, source), so that the edg
 are the first ones of a row.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -55,6 +55,7 @@ class Relation:
     features: Array | None = None
     order: Order = "source"
     time_level: Level = "edge"
+    _sources: int | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.indptr.dtype != np.int64 or self.indptr.ndim != 1 or not self.indptr.size:
@@ -106,9 +107,19 @@ class Relation:
         """Number of rows."""
         return int(self.indptr.size) - 1
 
+    @property
+    def num_sources(self) -> int | None:
+        """How many source nodes the ids were made for; None where nobody said."""
+        return self._sources
+
+    def made_for(self, num_sources: int) -> "Relation":
+        """Itself, once it is known how many source nodes its ids were made for."""
+        object.__setattr__(self, "_sources", num_sources)
+        return self
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles the arrays, read into memory."""
-        values = (getattr(self, one.name) for one in fields(self))
+        values = (getattr(self, one.name) for one in fields(self) if one.init)
         return Relation, tuple(fetch(v) if isinstance(v, np.ndarray) else v for v in values)
 
     @staticmethod
@@ -158,7 +169,7 @@ class Relation:
             None if weight is None else weight[ids],
             None if rows is None else rows[ids],
             order,
-        )
+        ).made_for(num_sources)
 
 
 def is_identity(ids: npt.NDArray[np.int64]) -> bool:

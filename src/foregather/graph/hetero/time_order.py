@@ -99,7 +99,7 @@ def _sort(
         None if relation.features is None else fetch(relation.features)[back],
         order,
         level,
-    )
+    ).made_for(num_sources)
 
 
 def turned(relation: Relation, num_sources: int, order: Order = "source") -> Relation:
@@ -130,7 +130,7 @@ def turned(relation: Relation, num_sources: int, order: Order = "source") -> Rel
         None if relation.weights is None else relation.weights[back],
         None if relation.features is None else fetch(relation.features)[back],
         order,
-    )
+    ).made_for(relation.num_targets)
 
 
 def callers_order(relation: Relation) -> npt.NDArray[np.int64] | None:

@@ -1,8 +1,9 @@
 """value: node tables and relations that fit together, frozen.
 
 Types and relations are numbered by their sorted names, whatever the order they are given in. That
-shapes fit is checked on construction, in time that does not depend on the number of edges; ids and
-times are checked when a relation is first walked (`relation`).
+shapes fit is checked on construction, in time that does not depend on the number of edges unless a
+relation does not know how many sources its ids were made for; rows and times, and ids of files, are
+checked when a relation is first walked (`relation`).
 """
 
 import threading
@@ -15,7 +16,9 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from foregather import _core
 from foregather.errors import InputError
+from foregather.graph.chunks import row_pieces
 from foregather.graph.graph_value import GraphValue
 from foregather.graph.hetero.check import check_relation
 from foregather.graph.hetero.load import held
@@ -34,7 +37,7 @@ from foregather.graph.hetero.relation import Level, Relation
 from foregather.graph.hetero.time_order import in_order
 from foregather.graph.links.links import Links, check_alike, find_links
 from foregather.graph.mapped import hold, shows_file
-from foregather.units import format_bytes
+from foregather.units import format_bytes, format_number
 
 __all__ = ["AnyHetero", "HeteroValue"]
 
@@ -227,10 +230,12 @@ class HeteroValue:
         tables = ", ".join(f"{name} {table.num_nodes:,}" for name, table in self.nodes.items())
         where = "in memory" if self.path is None else f"in folder {self.path.name}"
         count = sum(one.num_links for lists in self.links.values() for one in lists.values())
-        links = f", {count:,} links" if self.links else ""
+        links = f", {format_number(count, 'link')}" if self.links else ""
+        types = format_number(len(self.nodes), "node type")
         return (
-            f"HeteroGraph({len(self.nodes)} node types ({tables:.200}), {len(self.edges)} "
-            f"relations with {self.num_edges:,} edges{links}; {format_bytes(self.nbytes)} {where})"
+            f"HeteroGraph({types} ({tables:.200}), {format_number(len(self.edges), 'relation')} "
+            f"with {format_number(self.num_edges, 'edge')}{links}; {format_bytes(self.nbytes)} "
+            f"{where})"
         )
 
 
@@ -259,6 +264,7 @@ def _check_fit(edge_type: EdgeType, relation: Relation, nodes: Mapping[str, Node
             f"indptr has {relation.num_targets} rows, but node type {target!r} has "
             f"{tables[target].num_nodes} nodes"
         )
+    _check_sources(relation, source, tables[source].num_nodes)
     if relation.indices.dtype == np.uint32 and tables[source].num_nodes > 1 << 32:
         raise InputError(
             f"indices is uint32, which cannot name the {tables[source].num_nodes} nodes of type "
@@ -266,6 +272,24 @@ def _check_fit(edge_type: EdgeType, relation: Relation, nodes: Mapping[str, Node
         )
     if relation.time_level == "node" and tables[source].time is None:
         raise InputError(f"its times are those of node type {source!r}, which has none")
+
+
+def _check_sources(relation: Relation, source: str, count: int) -> None:
+    """Refuses ids beyond the source nodes: by what they were made for, else by one pass."""
+    made_for = relation.num_sources
+    if made_for is not None and made_for > count:
+        raise InputError(
+            f"its ids were made for {made_for} sources, but node type {source!r} has "
+            f"{format_number(count, 'node')}; make it with the number of nodes that there are"
+        )
+    if made_for is None:
+        for start, piece in row_pieces(relation.indices):
+            bad = _core.check_ids(piece, count)
+            if bad >= 0:
+                raise InputError(
+                    f"indices holds node {int(piece[bad])} at position {start + bad}, but node "
+                    f"type {source!r} has {format_number(count, 'node')} (ids are 0 to N-1)"
+                )
 
 
 #: Functions on graphs return a graph of the same class.

@@ -19,6 +19,7 @@ from foregather.graph.columns import to_rows, to_times
 from foregather.graph.mapped import fetch
 from foregather.graph.names import check_name, nearest
 from foregather.graph.on_disk.holdable import DTYPES
+from foregather.units import format_number
 
 __all__ = ["Links", "check_alike", "find_links", "same_name"]
 
@@ -114,8 +115,8 @@ class Links:
             name for name in ("labels", "time", "candidates") if getattr(self, name) is not None
         ]
         if self.negative_sources is not None:
-            more.append(f"{self.negative_sources.size:,} negatives")
-        return f"Links({self.num_links:,} links{''.join(f', {one}' for one in more)})"
+            more.append(format_number(self.negative_sources.size, "negative"))
+        return f"Links({', '.join([format_number(self.num_links, 'link'), *more])})"
 
     @staticmethod
     def of(

@@ -22,8 +22,9 @@ from foregather.train.links.lists import ListMeter
 from foregather.train.links.pair_scores import PairScorer, check_finite
 from foregather.train.metrics.metric import Metric
 from foregather.train.ranking import RankMeter, ranks_among, ranks_among_all, ranks_in_pool
+from foregather.units import format_number
 
-__all__ = ["Rating", "choose_rating", "rate_pairs", "rate_rows"]
+__all__ = ["Rating", "check_k", "choose_rating", "rate_pairs", "rate_rows"]
 
 Ids = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float32]
@@ -140,6 +141,41 @@ def choose_rating(
     return Rating(metric, kind, wanted.sampled, wanted.filtered, both, seed)
 
 
+def check_k(data: LinkData, role: str, rating: Rating) -> None:
+    """Refuses, before training, a metric at k for which a split has too few candidates.
+
+    Raises:
+        InputError: every answer would be a hit, or a source has fewer targets.
+    """
+    asked = f"train.metric is {rating.metric.name!r}"
+    if rating.family in _OF_SOURCES and rating.k > data.counts[1]:
+        raise InputError(
+            f"{asked}, but there are only {data.counts[1]} targets; choose a smaller k"
+        )
+    if rating.family == "hits" and rating.k > (least := _fewest(data, role, rating)):
+        raise InputError(
+            f"{asked}, but a link of train.{role} has only {format_number(least, 'candidate')}, so "
+            "every answer would be a hit; choose a smaller k"
+        )
+
+
+def _fewest(data: LinkData, role: str, rating: Rating) -> int:
+    """Candidates of the link of a split that has fewest, the link itself included."""
+    links = data.splits[role]
+    if rating.kind != "all":
+        drawn = {"pool": links.pool, "given": links.candidates}.get(rating.kind)
+        return 1 + (rating.amount if drawn is None else drawn.shape[1])
+    found = []
+    for turned in (False, True) if rating.both else (False,):
+        total, known = data.counts[0 if turned else 1], 1
+        if rating.filtered:  # links of the split are known too, so that each is counted once
+            one = links.turned() if turned else links
+            keys = data.key(one.index[0], one.relation)
+            known = int(data.known(turned).counts[keys].max())
+        found.append(total - known + 1)
+    return min(found)
+
+
 def rate_rows(rows: PairScorer, data: LinkData, role: str, rating: Rating) -> float:
     """The metric of a split, from the rows of all nodes.
 
@@ -229,11 +265,7 @@ def _of_sources(rows: PairScorer, data: LinkData, role: str, rating: Rating) -> 
         )
     links, exclude = data.splits[role].index, None
     wanted = KnownLinks.of([links], *data.counts)
-    if rating.k > data.counts[1]:
-        raise InputError(
-            f"train.metric is {rating.metric.name!r}, but there are only {data.counts[1]} targets; "
-            "choose a smaller k"
-        )
+    check_k(data, role, rating)
     if rating.filtered:  # links of the split are answers, though they may be known
         known = data.known(roles=tuple(name for name in data.splits if name != role))
         at, targets = known.of_sources(np.arange(data.counts[0]))

@@ -102,10 +102,9 @@ class FullGraphTrainer:
         every = self.full.meter.every
         if begun is None and together.first and say is not None and self.full.mode != "exact":
             if every:
-                say(
-                    f"staleness is measured every {every} epochs, which costs about an exact epoch "
-                    "and a forward pass each time (full_graph.measure)"
-                )
+                often = "epoch" if every == 1 else f"{every} epochs"
+                costs = "costs about an exact epoch and a forward pass each time"
+                say(f"staleness is measured every {often}, which {costs} (full_graph.measure)")
             else:
                 say("staleness is not measured (full_graph.measure is 0): fast may be far off")
         if settings.full_graph.start and begun is None:

@@ -42,7 +42,7 @@ from foregather.train.links.make_links import (
     relation_of,
     training_links,
 )
-from foregather.train.links.rate import Rating, choose_rating
+from foregather.train.links.rate import Rating, check_k, choose_rating
 from foregather.train.parallel_model import model_facts, spread
 from foregather.train.rank_agreement import Together
 from foregather.train.runs.run_counters import Meter
@@ -240,6 +240,8 @@ class LinkTrainer(ResumableEpochs):
             for role, links in data.splits.items()
             if role != "train"
         }
+        for role, rating in self.ratings.items():
+            check_k(data, role, rating)
         return data
 
     def _describe(self) -> Schema | None:

@@ -18,6 +18,7 @@ from foregather.graph.convert.rows import write_rows
 from foregather.graph.convert.source import RowStream, Source
 from foregather.graph.labels import normalize_labels, normalize_split
 from foregather.graph.on_disk.writer import FolderWriter
+from foregather.units import format_number
 
 __all__ = ["NodeParts", "largest_id", "open_table", "table_notes", "write_nodes"]
 
@@ -244,6 +245,7 @@ def table_notes(table: NodeJoin | None) -> list[str]:
     if table.without_edges:
         notes.append(f"{table.without_edges} of its rows are of nodes without edges.")
     if table.missing:
-        filled = f" and have features of {table.fill:g}" if columns.features else ""
-        notes.append(f"{table.missing} nodes have no row in {reader.name}{filled}.")
+        filled = f"; features there are {table.fill:g}" if columns.features else ""
+        nodes = format_number(table.missing, "node")
+        notes.append(f"There is no row in {reader.name} for {nodes}{filled}.")
     return notes

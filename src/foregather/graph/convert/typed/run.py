@@ -114,6 +114,7 @@ def convert_typed(
         "relations": [[*name, edges[name].edges] for name in sorted(edges)],
         "dropped": {show_edge_type(name): one.lost for name, one in edges.items() if one.lost},
         "reused": building.journal.reused,
+        "unnamed": [one.name for one in spec.nodes if one.numbered and not one.by_rows],
         "notes": [*spec.notes, *_notes(spec, building)],
         "bytes": size,
         "seconds": time.perf_counter() - started,
@@ -205,6 +206,13 @@ def _facts(spec: Spec, splits: bool | SplitRule, building: Building) -> dict[str
     return facts
 
 
+def _named(spec: Spec) -> set[str]:
+    """The types that columns name by their ids."""
+    found = {key.type for node in spec.nodes for key in node.foreign if key.key is None}
+    found |= {end for edge in spec.edges for end in (edge.type[0], edge.type[2])}
+    return found | ({spec.triples.type} if spec.triples is not None else set())
+
+
 def _notes(spec: Spec, building: Building) -> list[str]:
     """What a user should know, in whole sentences."""
     found = []
@@ -216,6 +224,9 @@ def _notes(spec: Spec, building: Building) -> list[str]:
             found.append(f"Feature {column} of {name} is {len(names)} categories, by sorted name.")
         if one.dates:
             found.append(f"Times of {name} are dates, as seconds since 1970.")
+    numbered = sorted(one.name for one in spec.nodes if one.numbered and one.name in _named(spec))
+    if numbered:
+        found.append(f"Nodes of {', '.join(numbered)} are named by row numbers from 0.")
     whole = [name for name in timed if not building.types[name].dates]
     if whole and len(whole) < len(timed):
         found.append(

@@ -66,6 +66,8 @@ def open_typed(path: Path, meta: Meta, make: Callable[..., AnyHetero]) -> AnyHet
             found = _inside(arrays, edge_folder(number))
             with about(f"relation {show_edge_type(one.name)}"):
                 edges[one.name] = Relation(**found, order=one.order, time_level=one.level)
+                if (source := nodes.get(one.name[0])) is not None:
+                    edges[one.name].made_for(source.num_nodes)  # checked when they are walked
                 if edges[one.name].num_edges != one.num_edges:
                     raise InputError(f"there are {edges[one.name].num_edges} edges")
         links: dict[EdgeType, dict[str, Links]] = {}

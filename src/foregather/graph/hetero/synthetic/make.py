@@ -240,7 +240,7 @@ def _relations(
                     None,
                     None if time is None else time[order],
                     None if weights is None else weights[order],
-                ),
+                ).made_for(counts[0]),
             )
 
 

@@ -29,6 +29,7 @@ from foregather.graph.convert.typed.description.kind import database_kind
 from foregather.graph.convert.typed.description.node_spec import Foreign, NodeSpec
 from foregather.graph.hetero.columns import BATCH_NAMES
 from foregather.graph.hetero.names import check_name
+from foregather.units import format_number
 
 __all__ = ["plan_database"]
 
@@ -284,7 +285,7 @@ class _TablePlan:
             return "no values"
         if column.kind == "date":
             if self._wish.time is None and len(self._dates) == 1:
-                return f"a date that {column.missing} rows do not have"
+                return f"a date that is missing in {format_number(column.missing, 'row')}"
             if self._wish.time is None:
                 return f"one of {len(self._dates)} dates; name the time"
             return "a date that is not the time"

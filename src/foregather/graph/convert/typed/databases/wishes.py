@@ -20,7 +20,8 @@ class TableWishes:
         features: the columns of numbers; None takes all of them.
         categories: the columns of text; None takes those of few different values.
         leave_out: columns that are not taken; True leaves out the table.
-        ids: "text" takes the primary key as text, and so the keys that name it.
+        ids: "text" takes the primary key as text, and so the keys that name it; "rows" lets files
+            name the rows of a table without one by their numbers from 0.
     """
 
     time: str | None = None
@@ -55,6 +56,10 @@ def check_names(path: Path, catalogue: Catalogue, wishes: Mapping[str, TableWish
         if name not in tables:
             raise InputError(
                 f"{path.name} has no table {name!r:.80}; {nearest(name, list(tables))}"
+            )
+        if wish.ids == "rows" and tables[name].primary:
+            raise InputError(
+                f'[nodes.{name}] has ids = "rows", but the table has a primary key; leave ids out'
             )
         for column in wish.named():
             if column not in tables[name].names():

@@ -16,9 +16,20 @@ from foregather.files import read_regular
 from foregather.graph.convert.typed.databases.plan import plan_database
 from foregather.graph.convert.typed.databases.wishes import TableWishes
 from foregather.graph.convert.typed.description.kind import database_kind
-from foregather.graph.convert.typed.description.node_spec import Foreign, NodeSpec, foreign_types
+from foregather.graph.convert.typed.description.node_spec import (
+    Foreign,
+    NodeSpec,
+    check_named,
+    foreign_types,
+)
 from foregather.graph.hetero.columns import BATCH_NAMES
-from foregather.graph.hetero.names import EdgeType, check_edge_type, check_name, find_node_type
+from foregather.graph.hetero.names import (
+    EdgeType,
+    check_edge_type,
+    check_name,
+    find_node_type,
+    show_edge_type,
+)
 from foregather.graph.links.rule import LinkSplit
 
 if sys.version_info >= (3, 11):
@@ -185,7 +196,27 @@ def _checked(spec: Spec) -> Spec:
         if edge.type in seen:
             raise InputError(f"the relation {edge.type} is described twice; join the two")
         seen.add(edge.type)
+    _check_joins(spec)
     return spec
+
+
+def _check_joins(spec: Spec) -> None:
+    """Refuses columns that would be joined to row numbers without being told to.
+
+    Raises:
+        InputError: names the column, and the type whose table has no id.
+    """
+    nodes = {one.name: one for one in spec.nodes}
+    for node in spec.nodes:
+        for key in (one for one in node.foreign if one.key is None and one.type in nodes):
+            check_named(nodes[key.type], f"foreign key {key.column!r} of [nodes.{node.name}]")
+    for edge in spec.edges:
+        ends = ((edge.type[0], "source", edge.source), (edge.type[2], "target", edge.target))
+        for name, end, column in (one for one in ends if one[0] in nodes):
+            check_named(nodes[name], f"{end} {column!r} of relation {show_edge_type(edge.type)}")
+    triples = spec.triples
+    if triples is not None and triples.type in nodes:
+        check_named(nodes[triples.type], f"head {triples.head!r} of [triples]")
 
 
 def _wishes(name: Any, entry: Any, folder: Path) -> TableWishes:
@@ -253,8 +284,8 @@ def _file(entry: Mapping[str, Any], where: str, folder: Path) -> Path | None:
 
 def _ids(entry: Mapping[str, Any], where: str) -> str:
     ids = _text(entry, "ids", where) or "auto"
-    if ids not in ("auto", "text"):
-        raise InputError(f"ids of {where} is {ids!r:.80}, expected 'auto' or 'text'")
+    if ids not in ("auto", "text", "rows"):
+        raise InputError(f"ids of {where} is {ids!r:.80}, expected 'auto', 'text' or 'rows'")
     return ids
 
 
@@ -292,12 +323,27 @@ def _node(name: Any, entry: Any, folder: Path) -> NodeSpec:
         _names(entry, "categories", where),
         tuple(Foreign(check_name(key, "relation"), value) for key, value in foreign.items()),
     )
+    _check_node(made, entry, where)
+    return made
+
+
+def _check_node(made: NodeSpec, entry: Mapping[str, Any], where: str) -> None:
+    """Refuses what does not go together in one type.
+
+    Raises:
+        InputError: names what was given, and what to do.
+    """
+    if made.ids == "rows" and not made.numbered:
+        raise InputError(
+            f'{where} has ids = "rows", which is for a table whose ids are row numbers; '
+            + ("name the table" if made.id is None else "leave id out, or ids")
+        )
     if made.file is None:
         columns = ("id", "labels", "time", "split", "features", "categories", "foreign")
         given = [key for key in columns if key in entry]
         if given:
             raise InputError(f"{where} has {given[0]}, a column, but no file; name the table")
-        if made.arrays and count is None:
+        if made.arrays and made.count is None:
             raise InputError(f"{where} has arrays, but neither a file nor a count of its nodes")
     if made.features and "x" in made.arrays:
         raise InputError(f"{where} has features, which become x, and an array x; rename the array")
@@ -311,7 +357,6 @@ def _node(name: Any, entry: Any, folder: Path) -> NodeSpec:
         raise InputError(
             f"{where} has {both[0]!r} among its categories and once more; rename one of them"
         )
-    return made
 
 
 def _edge(number: int, entry: Any, folder: Path) -> EdgeSpec:
