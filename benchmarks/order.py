@@ -44,7 +44,7 @@ from foregather.sampling import Neighbor
 from foregather.units import format_bytes, parse_count
 
 FANOUT, BATCH = [10, 10], 512
-ORDERS = ("ids", "bfs", "hot", "communities", "hot+communities")
+ORDERS = ("ids", "bfs", "rcm", "metis", "hot", "communities", "hot+communities")
 REAL = {"actors_collab": True, "cnr2000": False, "ogbn_arxiv": True}  # whether made undirected
 POINTS = ((128, 0.1), (128, 0.05), (128, 0.25), (32, 0.1), (768, 0.1))  # all orders at the first
 FEW = ("ids", "communities", "communities, near")

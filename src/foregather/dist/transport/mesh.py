@@ -45,6 +45,9 @@ def _join(grid: "RankGrid", groups: list[list[int]]) -> Any:
         for ranks in groups:  # every rank takes part in making every group
             group = dist.new_group(ranks, **options)
             joined = group if grid.rank in ranks else joined
+        # A rank returns as soon as its own links are made. Were it to leave the group at once, its
+        # links would be closed while a slower rank is still making them.
+        dist.barrier(group=joined)
     return joined
 
 
