@@ -153,6 +153,25 @@ def meshes(folder: str) -> None:
     Path(folder, f"meshes{rank}.json").write_text(json.dumps(found))
 
 
+def slow_to_join(folder: str) -> None:
+    """One rank is slow at making the links of a group; the others must not have gone on by then."""
+    mark, make = Path(folder, "joined"), dist.new_group
+
+    def make_slowly(*arguments: Any, **options: Any) -> Any:
+        group = make(*arguments, **options)
+        if len(dist.get_process_group_ranks(group)) > 1:
+            time.sleep(2)
+            mark.touch()
+        return group
+
+    with Grid(timeout=300) as grid:
+        if grid.rank == 1:
+            cast(Any, dist).new_group = make_slowly
+        channel = grid.channel()
+        assert mark.exists(), "this rank could have left the group while another was joining it"
+        channel.close()
+
+
 def sums_of(mesh: DeviceMesh) -> list[int]:
     """Sums of rank + 1 along each dimension."""
     sums = []

@@ -28,3 +28,8 @@ def test_grids_and_meshes_are_the_same_groups(launcher, tmp_path, size):
             assert found == serial("plain", 8, "once")
     for part in parts:
         assert "in order, of shape [p/c, c]" in part["reversed"]
+
+
+def test_no_rank_has_a_group_before_all_have_joined_it(launcher, tmp_path):
+    with World(launcher, 3, "slow_to_join", tmp_path) as world:
+        assert world.wait(600) == [0] * 3, "".join(world.output(r) for r in range(3))
