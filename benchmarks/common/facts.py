@@ -58,6 +58,13 @@ def _constants(measure: Callable[..., Any]) -> str:
         for module in list(sys.modules.values())
         if f"{getattr(module, '__name__', '')}.".startswith(f"{package}.")
         for name, value in vars(module).items()
-        if name.isupper() and isinstance(value, (int, float, str, tuple, list))
+        if name.isupper() and _plain(value)
     )
     return hashlib.sha256("\n".join(plain).encode()).hexdigest()[:12]
+
+
+def _plain(value: Any) -> bool:
+    """A number, words, or a list of such: what says the same in every process."""
+    if isinstance(value, (tuple, list)):
+        return all(map(_plain, value))
+    return isinstance(value, (int, float, str))

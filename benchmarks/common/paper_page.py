@@ -162,5 +162,5 @@ def write_page(path: Path) -> None:
     for old in folder.glob("*.svg"):
         if old.name not in made:
             old.unlink()
-    old = sum(bool(one.outdated) for one in found)
-    print(f"{path.name} has {len(found)} figures and {len(made)} plots; {old} are outdated")
+    late = sum(bool(one.outdated) for one in found)
+    print(f"{path.name} has {len(found)} figures and {len(made)} plots; {late} are outdated")
