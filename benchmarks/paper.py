@@ -2,7 +2,8 @@
 
 Runs the figures of the three papers, scaled to this machine, and writes docs/papers/figures.md with
 a plot and a table each: what was published, on what hardware, what came out here, in which setting,
-and whether the shape holds. Each figure is kept in benchmarks/results as soon as it is measured.
+and whether the shape holds. Each figure's facts are kept in benchmarks/results as soon as they are
+measured; the page, its sentences and its verdicts are made from them whenever it is written.
 
     python benchmarks/paper.py [--paper mbs gnnpipe ginex] [--quick] [--only NAME ...]
     python benchmarks/paper.py --continue      # goes on after a run that was cut
@@ -11,44 +12,33 @@ and whether the shape holds. Each figure is kept in benchmarks/results as soon a
 """
 
 import argparse
-import importlib
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from common import results
-from common.figures import Figure
+from common.facts import Facts
+from common.figures import Draw
 from common.paper_page import write_page
+from common.report import machine_line
+from common.results import figures_of
 from common.skip import Skipped
 
-Draw = Callable[[bool], Figure]
 PAGE = Path(__file__).parents[1] / "docs/papers/figures.md"
-
-
-def figures_of(paper: str) -> dict[str, Draw]:
-    """The functions that measure a paper's figures, by name; none if its package is not there."""
-    try:
-        module = importlib.import_module(f"paper_{paper}")
-    except ModuleNotFoundError as error:
-        if error.name != f"paper_{paper}":
-            raise
-        print(f"{paper}: benchmarks/paper_{paper} is not there; its figures stay as they are")
-        return {}
-    return {draw.__name__: draw for draw in module.FIGURES}
 
 
 def measure(name: str, draw: Draw, quick: bool) -> bool:
     """Measures a figure and keeps it; whether it could be done on this machine."""
     began = time.monotonic()
     print(f"== {name}", flush=True)
+    machine, facts = machine_line(), Facts()  # its load is that before the run
     try:
-        figure = draw(quick)
+        figure = draw(facts, quick)
     except Skipped:
         print(f"== {name} stays as it is", flush=True)
         return False
     took = time.monotonic() - began
-    results.save(figure, quick, took)
+    results.save(figure, quick, took, facts.known, machine)
     print(f"== {name}: {figure.holds}, after {took:.0f} s", flush=True)
     return True
 

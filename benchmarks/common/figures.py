@@ -1,12 +1,15 @@
 """figures: a figure of the papers' page: its series, its table, and whether the shape holds."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Figure", "Holds", "Kind", "Series"]
+from .facts import Facts
+
+__all__ = ["Draw", "Figure", "Holds", "Kind", "Series"]
 
 Kind = Literal["line", "bars", "stacked", "table"]
-Holds = Literal["yes", "partly", "no", "needs GPUs"]
+Holds = Literal["yes", "partly", "no", "needs GPUs", "needs prices"]
 
 
 @dataclass(frozen=True)
@@ -69,3 +72,6 @@ class Figure:
                     f"figure {self.key!r} has {len(self.columns)} columns and a row of "
                     f"{len(row)} cells; give equally many"
                 )
+
+
+Draw = Callable[[Facts, bool], Figure]

@@ -32,6 +32,8 @@ numbers are in `benchmarks/published.toml` with their sources, ours in `benchmar
 file is written by `benchmarks/paper.py`; do not edit it.
 """
 
+OUTDATED = "the words and numbers below are of an earlier form of the script; run it again"
+
 
 def page(found: list[Result], numbers: dict[str, Published]) -> str:
     """The page as text."""
@@ -47,16 +49,33 @@ def page(found: list[Result], numbers: dict[str, Published]) -> str:
 
 
 def _machines(found: list[Result]) -> str:
-    """What ours was measured on; the load of each run is in its file of results."""
+    """What ours was measured on, and the load of the runs of each paper."""
     machines = dict.fromkeys(one.machine.partition("; load average")[0] for one in found)
+    loads = [_loads(paper, found) for paper in PAPERS]
     took = sum(one.seconds for one in found)
     return (
         "## Where ours was measured\n\n"
         + "\n\n".join(
-            [*machines, f"{len(found)} figures, {took / 60:.1f} minutes of measuring in all."]
+            [
+                *machines,
+                *filter(None, loads),
+                f"{len(found)} figures, {took / 60:.1f} minutes of measuring in all.",
+            ]
         )
         + "\n"
     )
+
+
+def _loads(paper: str, found: list[Result]) -> str:
+    """The load averages before the runs of a paper's figures, in a line."""
+    own = [one for one in found if one.figure.paper == paper and one.seconds > 0]
+    loads = [one.load for one in own if one.load is not None]
+    if not loads:
+        return ""
+    cores = {int(n) for one in own for n in re.findall(r"(\d+) cores", one.machine)}
+    told = f"{TITLES[paper]}: load average {min(loads):.0f} to {max(loads):.0f} before the runs"
+    busy = max(loads) > max(cores, default=1)
+    return told + (": other programs ran." if busy else ": nothing else of weight ran.")
 
 
 def _overview(found: list[Result]) -> str:
@@ -64,7 +83,8 @@ def _overview(found: list[Result]) -> str:
     for one in found:
         figure = one.figure
         link = f"[{_cell(figure.title)}](#{_anchor(figure.title)})"
-        lines.append(f"| {TITLES[figure.paper]} | {link} | {figure.holds} |")
+        old = " (outdated)" if one.outdated else ""
+        lines.append(f"| {TITLES[figure.paper]} | {link} | {figure.holds}{old} |")
     return "\n".join(lines) + "\n"
 
 
@@ -94,6 +114,8 @@ def _section(one: Result, numbers: dict[str, Published]) -> str:
     lines += ["| | |", "|---|---|"]
     lines.append(f"| published | {_cell(_published(cited))} |")
     lines.append(f"| measured on | {_cell(_hardware(cited))} |")
+    if one.outdated:
+        lines.append(f"| **outdated** | {OUTDATED} ({_cell(one.outdated)}) |")
     lines.append(f"| ours here | {_cell(figure.explanation)} |")
     size = "small size" if one.quick else "whole size"
     lines.append(f"| setting here | {_cell(figure.setting)} ({size}, {one.date}) |")
@@ -130,7 +152,7 @@ def plots(found: list[Result]) -> dict[str, str]:
 
 def write_page(path: Path) -> None:
     """Writes the page and its plots, and takes away plots of figures that are no more."""
-    found = results.load()
+    found = results.draw_anew(results.load())
     write_safely(path, page(found, results.published()).encode())
     folder = path.with_suffix("")
     folder.mkdir(exist_ok=True)
@@ -140,4 +162,5 @@ def write_page(path: Path) -> None:
     for old in folder.glob("*.svg"):
         if old.name not in made:
             old.unlink()
-    print(f"{path.name} has {len(found)} figures and {len(made)} plots")
+    late = sum(bool(one.outdated) for one in found)
+    print(f"{path.name} has {len(found)} figures and {len(made)} plots; {late} are outdated")

@@ -1,12 +1,16 @@
 """Results: each figure of the papers' page in a file of its own, so that it can be drawn again.
 
-A run notes which figures it has finished, and one that was cut goes on after them.
+Its facts are kept, and the figure as it was drawn then; the page draws it anew from the facts with
+the code of today, and where these do not fit each other, shows the old one and says so. A run notes
+which figures it has finished, and one that was cut goes on after them.
 """
 
 import dataclasses
 import datetime
+import importlib
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,10 +22,22 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-from .figures import Figure, Series
+from .facts import Facts, Outdated
+from .figures import Draw, Figure, Series
 from .report import machine_line
 
-__all__ = ["FOLDER", "PAPERS", "Published", "Result", "Unfinished", "load", "published", "save"]
+__all__ = [
+    "FOLDER",
+    "PAPERS",
+    "Published",
+    "Result",
+    "Unfinished",
+    "draw_anew",
+    "figures_of",
+    "load",
+    "published",
+    "save",
+]
 
 ROOT = Path(__file__).parents[1]
 FOLDER = Path(os.environ.get("FOREGATHER_RESULTS") or ROOT / "results")
@@ -52,6 +68,8 @@ class Result:
         date: when, as ISO.
         machine: what it was measured on, in a sentence.
         seconds: how long it took.
+        facts: what it is drawn from; see `Facts`.
+        outdated: it was drawn by code that is no more; empty if the code of today drew it.
     """
 
     figure: Figure
@@ -59,6 +77,14 @@ class Result:
     date: str
     machine: str
     seconds: float
+    facts: dict[str, Any] = dataclasses.field(default_factory=dict)
+    outdated: str = ""
+
+    @property
+    def load(self) -> float | None:
+        """The load average of the last minute, before it was measured."""
+        found = re.search(r"load average before the run ([0-9.]+)", self.machine)
+        return float(found[1]) if found else None
 
 
 def published(path: Path = ROOT / "published.toml") -> dict[str, Published]:
@@ -79,10 +105,45 @@ def published(path: Path = ROOT / "published.toml") -> dict[str, Published]:
     return found
 
 
-def save(figure: Figure, quick: bool, seconds: float) -> Path:
-    """Keeps a figure, in place of an earlier one."""
-    date = datetime.date.today().isoformat()
-    kept = dataclasses.asdict(Result(figure, quick, date, machine_line(), round(seconds, 1)))
+def figures_of(paper: str) -> dict[str, Draw]:
+    """The functions that draw a paper's figures, by name; none if its package is not there."""
+    try:
+        module = importlib.import_module(f"paper_{paper}")
+    except ModuleNotFoundError as error:
+        if error.name != f"paper_{paper}":
+            raise
+        print(f"{paper}: benchmarks/paper_{paper} is not there; its figures stay as they are")
+        return {}
+    return {draw.__name__: draw for draw in module.FIGURES}
+
+
+def draw_anew(found: list[Result]) -> list[Result]:
+    """The figures as the code of today draws them from their facts."""
+    known = {paper: figures_of(paper) for paper in {one.figure.paper for one in found}}
+    made = []
+    for one in found:
+        draw = known[one.figure.paper].get(one.figure.key)
+        try:
+            if draw is None:
+                raise Outdated("no figure has this name any more")
+            made.append(dataclasses.replace(one, figure=draw(Facts(one.facts), one.quick)))
+        except Outdated as error:
+            made.append(dataclasses.replace(one, outdated=str(error)))
+    return made
+
+
+def save(
+    figure: Figure,
+    quick: bool,
+    seconds: float,
+    facts: dict[str, Any] | None = None,
+    machine: str = "",
+) -> Path:
+    """Keeps a figure and its facts, in place of an earlier one."""
+    date, machine = datetime.date.today().isoformat(), machine or machine_line()
+    kept = dataclasses.asdict(Result(figure, quick, date, machine, round(seconds, 1)))
+    kept.pop("outdated")
+    kept["facts"] = facts or {}
     path = FOLDER / figure.paper / f"{figure.key}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_safely(path, (json.dumps(kept, indent=1, ensure_ascii=False) + "\n").encode())

@@ -1,7 +1,7 @@
 """paper_ginex: Ginex's figures, scaled to this machine."""
 
 from .ablation import ablation
-from .costs import neighbour_cache, planning_share, trace_files
+from .costs import cost, neighbour_cache, planning_share, trace_files
 from .end_to_end import end_to_end
 from .sweeps import cache_size, feature_width, superbatch
 
@@ -16,4 +16,5 @@ FIGURES = [
     planning_share,
     neighbour_cache,
     trace_files,
+    cost,
 ]

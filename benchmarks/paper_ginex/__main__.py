@@ -6,6 +6,8 @@ cd benchmarks && python -m paper_ginex [--quick] [NAME ...]
 import argparse
 import time
 
+from common.facts import Facts
+
 from . import FIGURES
 
 parser = argparse.ArgumentParser(description=__doc__)
@@ -15,7 +17,7 @@ given = parser.parse_args()
 for draw in FIGURES:
     if not given.names or draw.__name__ in given.names:
         begin = time.monotonic()
-        made = draw(given.quick)
+        made = draw(Facts(), given.quick)
         print(f"\n## {made.title}\n\n{made.setting}\n")
         for row in [made.columns, ["---"] * len(made.columns), *made.rows]:
             print("| " + " | ".join(row) + " |")

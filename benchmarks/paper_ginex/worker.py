@@ -7,6 +7,7 @@ tables, and pages of maps.
 """
 
 import json
+import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -31,6 +32,7 @@ from .mapped import Made, by_graphbolt, by_lru, by_map, by_static, mapped_rows, 
 __all__: list[str] = []
 
 HIDDEN, CLASSES = 64, 40
+ROWS: list[float] = []  # seconds in which the rows of each batch were there, where they are known
 
 
 class Trainer:
@@ -126,7 +128,9 @@ def row_reader(system: str, x: torch.Tensor, graph: Graph, room: Room) -> Any:
 
 def gathered(batches: Iterator[Made], gather: Any) -> Iterator[Made]:
     for batch in batches:
+        begin = time.perf_counter()
         batch.x = gather(batch.n_id)
+        ROWS.append(time.perf_counter() - begin)
         yield batch
 
 
@@ -147,7 +151,8 @@ def ginex(given: dict[str, Any], case: Case, room: Room, seeds: list[Any]) -> It
     """Its way: sample a superbatch into files, switch, plan by Belady, read the missed rows."""
     file = FeatureFile.of(case.graph)
     files, lists = case.folder / "superbatch", []
-    files.mkdir(exist_ok=True)
+    shutil.rmtree(files, ignore_errors=True)
+    files.mkdir()
     size = given["superbatch"]
     for k, batch in enumerate(sample(case.folder, seeds[:size], given["fanout"], lists=room.cache)):
         lists.append(batch.n_id.numpy().astype(np.uint32))
@@ -162,8 +167,9 @@ def ginex(given: dict[str, Any], case: Case, room: Room, seeds: list[Any]) -> It
         features.append(plan)
         out = np.zeros((most, file.width), file.gathered_dtype)
         for k, count in enumerate(map(len, lists)):
-            rows = out[:count]
+            rows, begin = out[:count], time.perf_counter()
             features.step_into(rows)
+            ROWS.append(time.perf_counter() - begin)
             nodes, edges = json.loads((files / f"sizes_{k}.json").read_text())
             ids, pairs = (
                 torch.from_numpy(np.load(files / f"{n}_{k}.npy")) for n in ("ids", "edges")
@@ -204,18 +210,25 @@ def main() -> None:
     if given["system"].startswith("plan:"):
         print(json.dumps({**planned(given, case), "base": base}))
         return
-    marks, rows, begin = [], 0, time.perf_counter()
+    marks, training, rows, begin = [], [], 0, time.perf_counter()
     whole = given["system"] == "ginex"  # a superbatch is measured from its first sample on
     for batch in batches_of(given["system"], given, case):
+        ready = time.perf_counter()
         trainer.step(batch)
         marks.append(time.perf_counter() - begin)
+        training.append(time.perf_counter() - ready)
         rows += len(batch.n_id)
         if marks[-1] > given["seconds"] and len(marks) >= 4 and not whole:
             break
     half = 0 if whole else len(marks) // 2
-    spent = marks[-1] - (0.0 if whole else marks[half - 1])
-    said = {"seconds": spent / (len(marks) - half), "rows": rows / len(marks), "base": base}
-    print(json.dumps({**said, "batches": len(marks), "first": marks[0]}))
+    spent, count = marks[-1] - (0.0 if whole else marks[half - 1]), len(marks) - half
+    said = {"seconds": spent / count, "rows": rows / len(marks), "base": base}
+    parts = {"training": sum(training[half:]) / count}
+    if ROWS:
+        parts["gather"] = sum(ROWS[half : len(marks)]) / count
+    if whole:
+        said["written"] = sum(p.stat().st_size for p in (case.folder / "superbatch").iterdir())
+    print(json.dumps({**said, **parts, "batches": len(marks), "first": marks[0]}))
 
 
 if __name__ == "__main__":

@@ -78,6 +78,7 @@ class Case:
             held = Partition.of(graph, grid.num_rows, grid.row)
         mode = "paper" if case["mode"] == "paper" else "owner"
         self.sampler = DistSampler(rule_of(case), held, grid, mode=mode)
+        self.channel = grid.channel()  # one for the exchanges of all epochs
         self.block = FeatureBlock.of(graph.features[:], grid.num_rows, grid.row)
         torch.manual_seed(0)
         self.model = Model(graph.features.width, len(case["sizes"]))
@@ -87,7 +88,9 @@ class Case:
         """Seconds of the parts, bytes and phases of all ranks; no row is cached at its start."""
         graph, mode = self.graph, "paper" if self.case["mode"] == "paper" else "planned"
         memory = graph.num_nodes * 4 * graph.features.width // 4 + (16 << 20)
-        self.exchange = FeatureExchange(self.grid, self.block, memory=memory, mode=mode)
+        self.exchange = FeatureExchange(
+            self.grid, self.block, memory=memory, mode=mode, channel=self.channel
+        )
         found = self._epoch(number)
         self.exchange.close()
         return found
@@ -139,6 +142,7 @@ class Case:
 
     def close(self) -> None:
         """Ends threads."""
+        self.channel.close()
         self.sampler.close()
 
 

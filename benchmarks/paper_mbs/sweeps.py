@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from common.facts import Facts
 from common.figures import Figure, Series
 from common.graphs import data_folder
 from common.world import run_on_loopback
@@ -21,13 +22,14 @@ from .epochs import NAMES, command
 from .worlds import LADIES, RATE, SAGE, median_of, size_of, told
 
 SIZES = (1, 2, 4, 8, 16)
+REPLICATED = (4, 8)  # ranks
 
 
-def bulk_size(quick: bool) -> Figure:
-    """Seconds of a minibatch by the minibatches of a bulk, on one rank and on two."""
+def by_bulk(quick: bool) -> list[list]:
+    """Labels and milliseconds of a minibatch by k, on one rank and on two."""
     size, graph = size_of(quick), Graph.open(worlds.graph_path(quick))
     rules = {"sage": Neighbor(SAGE, expand="per-layer"), "ladies": Ladies(LADIES)}
-    series, rows = [], []
+    made: list[list] = []
     for rule, sampler in rules.items():
         spent = []
         for k in SIZES:
@@ -42,12 +44,19 @@ def bulk_size(quick: bool) -> Figure:
                     sampler.sample_bulk(graph, seeds[at : at + k], seed=0, epoch=turn, threads=1)
                 runs.append((time.perf_counter() - began) / 16)
             spent.append(1000 * statistics.median(runs[1:]))
-        series.append(Series(f"{rule}, one rank", [*SIZES], spent))
+        made.append([f"{rule}, one rank", spent])
     for mode in ("owner", "paper"):
         cases = [{"rule": "sage", "sizes": SAGE, "mode": mode, "bulk": k} for k in SIZES[:4]]
         found = worlds.measure(quick, 2, RATE, cases, train=False, batches=16)
         spent = [1000 * median_of(case, "sampling") / 8 for case in found]
-        series.append(Series(f"sage, {mode}, 2 ranks, {RATE}", [*SIZES[:4]], spent))
+        made.append([f"sage, {mode}, 2 ranks, {RATE}", spent])
+    return made
+
+
+def bulk_size(facts: Facts, quick: bool) -> Figure:
+    """Seconds of a minibatch by the minibatches of a bulk, on one rank and on two."""
+    series = [Series(label, [*SIZES[: len(y)]], y) for label, y in facts(by_bulk, quick)]
+    rows = []
     for one in series:
         rows.append([one.label, *(f"{y:.1f}" for y in one.y), *[""] * (5 - len(one.y))])
     gain = {one.label: one.y[0] / one.y[-1] for one in series}
@@ -67,34 +76,45 @@ def bulk_size(quick: bool) -> Figure:
         rows=rows,
         holds="yes" if min(own, paper, *single) > 1.1 else "partly" if paper > 1.1 else "no",
         explanation="Milliseconds of a minibatch with k = 1 over those with the largest k: the "
-        f"published product {paper:.2f}, which fetches a row once for all minibatches of a bulk; "
-        f"owners that pick {own:.2f}, as what they send hardly repeats; one rank "
-        f"{min(single):.2f} to {max(single):.2f}, as a fused kernel has almost no fixed cost of a "
-        "minibatch that a bulk could share, other than kernels that are launched on a GPU.",
+        f"published product {paper:.2f}"
+        + (", which fetches a row once for all minibatches of a bulk" if paper > 1.1 else "")
+        + f"; owners that pick {own:.2f}"
+        + ("" if own > 1.1 else ", likely as what they send hardly repeats")
+        + f"; one rank {min(single):.2f} to {max(single):.2f}"
+        + ("" if min(single) > 1.1 else ", as a fused kernel has almost no fixed cost of a "
+           "minibatch that a bulk could share, other than kernels that are launched on a GPU")
+        + ".",
         command=command("bulk_size", quick),
-    )
+    )  # fmt: skip
 
 
 @functools.cache
-def _replicated(quick: bool) -> list[dict]:
-    """Four ranks with c of 1 and 2, both modes and both exchanges of features."""
+def replicas(quick: bool) -> list[dict]:
+    """Four and eight ranks with c of 1 and 2, both modes and both exchanges of features."""
     cases = [
         {"rule": "sage", "sizes": SAGE, "mode": mode, "c": c}
         for c in (1, 2)
         for mode in ("owner", "paper")
     ]
-    return worlds.measure(quick, 4, RATE, cases, train=False)
+    return [
+        {**case, "ranks": ranks}
+        for ranks in REPLICATED
+        for case in worlds.measure(quick, ranks, RATE, cases, train=False)
+    ]
 
 
-def replication(quick: bool) -> Figure:
+def replication(facts: Facts, quick: bool) -> Figure:
     """Sampling over a partition by c."""
-    cases = _replicated(quick)
+    cases = facts(replicas, quick)
+    by = {(c["ranks"], c["mode"], c["c"]): median_of(c, "sampling") for c in cases}
+    labels = [f"p = {p}, c = {c}" for p in REPLICATED for c in (1, 2)]
     series = [
-        Series(mode, [1, 2], [median_of(c, "sampling") for c in cases if c["mode"] == mode])
+        Series(mode, [*labels], [by[p, mode, c] for p in REPLICATED for c in (1, 2)])
         for mode in ("owner", "paper")
     ]
     rows = [
         [
+            str(c["ranks"]),
             c["mode"],
             str(c["c"]),
             f"{median_of(c, 'sampling'):.2f}",
@@ -102,48 +122,71 @@ def replication(quick: bool) -> Figure:
         ]
         for c in cases
     ]
-    own, paper = (one.y[0] / one.y[1] for one in series)
-    said = "more" if paper < 1 else "fewer"
+    gain = {(p, m): by[p, m, 1] / by[p, m, 2] for p in REPLICATED for m in ("owner", "paper")}
+    gains = [gain[p, "paper"] for p in REPLICATED]
     return Figure(
         key="replication",
         paper="mbs",
         title="Sampling over a partition, by replication c",
-        setting=f"{told(quick)}; GraphSAGE [15, 10, 5], 4 ranks, links of {RATE}",
+        setting=f"{told(quick)}; GraphSAGE [15, 10, 5], links of {RATE}",
         published=[],
         x_label="c, ranks that hold a block row",
         y_label="seconds of sampling, an epoch",
         kind="bars",
-        series=[Series(s.label, [f"c = {x}" for x in s.x], s.y, s.spread) for s in series],
-        columns=["mode", "c", "sampling, s", "sent"],
+        series=series,
+        columns=["p", "mode", "c", "sampling, s", "sent"],
         rows=rows,
-        holds="yes" if paper > 1 else "no",
-        explanation=f"With c = 2 the published product takes {max(paper, 1 / paper):.1f} times "
-        f"{said} seconds than with c = 1, and sampling by owners "
-        f"{max(own, 1 / own):.1f} times {'fewer' if own > 1 else 'more'}. Its volume is k b d / c "
-        "for rows and c k b d / p for sums over the grid row: with 4 ranks the second term eats "
-        "what the first saves, and it is with large p that c pays.",
+        holds="yes" if min(gains) > 1 else "partly" if max(gains) > 1 else "no",
+        explanation="With c = 2 instead of 1: "
+        + "; ".join(
+            f"on {p} ranks the published product takes {_times(gain[p, 'paper'])} seconds, and "
+            f"sampling by owners {_times(gain[p, 'owner'])}"
+            for p in REPLICATED
+        )
+        + f". {_why_c(cases, gains)}",
         command=command("replication", quick),
     )
 
 
-def features(quick: bool) -> Figure:
+def _times(gain: float) -> str:
+    return f"{max(gain, 1 / gain):.1f} times {'fewer' if gain > 1 else 'more'}"
+
+
+def _why_c(cases: list[dict], gains: list[float]) -> str:
+    """What the bytes say about c."""
+    if min(gains) > 1:
+        return "Its volume for rows is k b d / c."
+    sent = {(c["ranks"], c["c"]): median_of(c, "sampling_bytes") for c in cases
+            if c["mode"] == "paper"}  # fmt: skip
+    grown = ", ".join(f"{sent[p, 2] / sent[p, 1]:.1f} times on {p} ranks" for p in REPLICATED)
+    return (
+        "Its volume is k b d / c for rows and c k b d / p for sums over the grid row: with so few "
+        f"ranks the second term eats what the first saves (bytes with c = 2 over c = 1: {grown}), "
+        "and it is with larger p that c pays."
+    )
+
+
+def features(facts: Facts, quick: bool) -> Figure:
     """Feature rows with and without replication."""
-    cases, names = _replicated(quick), {"owner": "planned", "paper": "all-to-all a minibatch"}
-    labels = [f"{names[c['mode']]}, c = {c['c']}" for c in cases]
+    names = {"owner": "planned", "paper": "all-to-all a minibatch"}
+    cases = facts(replicas, quick)
+    labels = [f"p = {c['ranks']}, {names[c['mode']]}, c = {c['c']}" for c in cases]
     spent = [median_of(c, "features") for c in cases]
     sent = [median_of(c, "feature_bytes") for c in cases]
     rows = [
         [label, f"{seconds:.2f}", format_bytes(int(size))]
         for label, seconds, size in zip(labels, spent, sent, strict=True)
     ]
-    by = {(c["mode"], c["c"]): size for c, size in zip(cases, sent, strict=True)}
-    gain = by["paper", 1] / max(1, by["paper", 2])
+    by = {(c["ranks"], c["mode"], c["c"]): n for c, n in zip(cases, sent, strict=True)}
+    gains = [by[p, "paper", 1] / max(1, by[p, "paper", 2]) for p in REPLICATED]
+    planned = [by[p, "paper", 1] / max(1, by[p, "owner", 1]) for p in REPLICATED]
+    where = " and ".join(f"{p}" for p in REPLICATED)
     return Figure(
         key="features",
         paper="mbs",
         title="Feature rows with and without replication",
-        setting=f"{told(quick)}; GraphSAGE [15, 10, 5], 4 ranks, links of {RATE}; planned: a "
-        "quarter of all rows may be cached, one request a bulk",
+        setting=f"{told(quick)}; GraphSAGE [15, 10, 5], links of {RATE}; planned: a "
+        "quarter of all rows may be cached, empty at the start of an epoch, one request a bulk",
         published=[],
         x_label="",
         y_label="seconds of fetching, an epoch",
@@ -151,32 +194,38 @@ def features(quick: bool) -> Figure:
         series=[Series("features", labels, spent)],
         columns=["exchange", "seconds", "sent"],
         rows=rows,
-        holds="yes" if gain > 1.2 else "partly",
-        explanation=f"Replication lets the published exchange send {gain:.2f} times fewer bytes "
-        "(1 - c/p of the rows are elsewhere: 3/4 and 1/2). The planned exchange sends "
-        f"{by['paper', 1] / max(1, by['owner', 1]):.2f} times fewer than it with c = 1, as a row "
-        "that several minibatches of a bulk need crosses once.",
+        holds="yes" if min(gains) > 1 else "partly" if max(gains) > 1 else "no",
+        explanation=f"Replication changes the bytes of the published exchange on {where} ranks by "
+        f"{' and '.join(f'{g:.2f}' for g in gains)} times fewer (c / p of the rows are at hand). "
+        f"The planned exchange with c = 1 sends {' and '.join(f'{g:.2f}' for g in planned)} times "
+        "fewer than the published one: a row that several minibatches of a bulk need crosses once.",
         command=command("features", quick),
     )
 
 
-def accuracy(quick: bool) -> Figure:
-    """Test accuracy over ranks, three seeds."""
-    seeds, epochs = 3, (15 if quick else 60)
-    found: dict[int, list[float]] = {}
+def scores(seeds: int, epochs: int) -> dict[str, list[float]]:
+    """Test accuracy by the number of ranks."""
+    found: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for ranks in (1, 2, 4):
             spec = Path(folder) / "spec.json"
             spec.write_text(json.dumps({"data": str(data_folder()), "seeds": seeds,
                                         "epochs": epochs}))  # fmt: skip
             run_on_loopback(str(Path(__file__).with_name("accuracy_rank.py")), ranks, [str(spec)])
-            found[ranks] = json.loads((Path(folder) / "found.json").read_text())
-            print(ranks, found[ranks], flush=True)
+            found[str(ranks)] = json.loads((Path(folder) / "found.json").read_text())
+            print(ranks, found[str(ranks)], flush=True)
+    return found
+
+
+def accuracy(facts: Facts, quick: bool) -> Figure:
+    """Test accuracy over ranks, three seeds."""
+    seeds, epochs = 3, (15 if quick else 60)
+    found = facts(scores, seeds, epochs)
     means = [100 * statistics.mean(values) for values in found.values()]
     spread = [(100 * min(values), 100 * max(values)) for values in found.values()]
     far = max(means) - min(means)
     rows = [
-        [str(p), f"{m:.1f}", *(f"{100 * one:.1f}" for one in found[p])]
+        [p, f"{m:.1f}", *(f"{100 * one:.1f}" for one in found[p])]
         for p, m in zip(found, means, strict=True)
     ]
     return Figure(
@@ -201,8 +250,8 @@ def accuracy(quick: bool) -> Figure:
     )
 
 
-def ladies_reference(quick: bool) -> Figure:
-    """LADIES against a CPU reference."""
+def ladies_times(quick: bool) -> dict[str, float]:
+    """Milliseconds of a minibatch, by way."""
     from layerwise import SciPy
 
     size, graph = size_of(quick), Graph.open(worlds.graph_path(quick))
@@ -224,6 +273,12 @@ def ladies_reference(quick: bool) -> Figure:
             run()
             times.append(1000 * (time.perf_counter() - began) / 8)
         spent[name] = statistics.median(times[1:])
+    return spent
+
+
+def ladies_reference(facts: Facts, quick: bool) -> Figure:
+    """LADIES against a CPU reference."""
+    spent = facts(ladies_times, quick)
     ours = spent["bulk of 8, one thread"]
     rows = [[name, f"{ms:.2f}", f"{ms / ours:.1f}"] for name, ms in spent.items()]
     return Figure(
@@ -238,15 +293,15 @@ def ladies_reference(quick: bool) -> Figure:
         series=[Series("a minibatch", list(spent), list(spent.values()))],
         columns=["by", "ms a minibatch", "times ours"],
         rows=rows,
-        holds="yes",
-        explanation=f"A minibatch takes {spent['SciPy, as published'] / ours:.1f} times less than "
-        f"by the published recipe in SciPy, and {spent['SciPy, tuned'] / ours:.1f} times less than "
-        "by one that touches only columns that were met.",
+        holds="yes" if ours < min(spent["SciPy, as published"], spent["SciPy, tuned"]) else "no",
+        explanation="The published recipe in SciPy takes "
+        f"{spent['SciPy, as published'] / ours:.1f} times the time of a minibatch of ours, and one "
+        f"that touches only columns that were met {spent['SciPy, tuned'] / ours:.1f} times.",
         command=command("ladies_reference", quick),
     )
 
 
-def quiver(quick: bool) -> Figure:
+def quiver(facts: Facts, quick: bool) -> Figure:
     """What no CPU can stand for."""
     return Figure(
         key="quiver",

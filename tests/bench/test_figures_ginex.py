@@ -52,6 +52,26 @@ def test_a_way_reads_what_it_announced(graph, way):
     assert 0 < made.misses <= 1 and made.requests > 0 and made.bytes >= 4096 * made.requests
 
 
+@pytest.mark.parametrize("way", ["static", "ginex"])
+def test_rows_that_are_read_before_the_first_batch_are_misses(graph, way):
+    """With a read for every row, all reads are misses: none is hidden in the filling."""
+    from benchmarks.common.executed import run_trace
+
+    trace = small_trace(bulks=2)
+    made = run_trace(way, trace, FeatureFile.of(graph), 20)
+    batches, asked = 8, 8 * 9
+    assert round(made.misses * asked) == round(made.requests * batches)
+
+
+def test_ginex_reads_no_fewer_rows_than_belady_that_is_carried_over(graph):
+    from benchmarks.common.executed import run_trace
+
+    trace = small_trace(bulks=3)
+    file = FeatureFile.of(graph)
+    cold, carried = (run_trace(way, trace, file, 20).misses for way in ("ginex", "carried"))
+    assert carried <= cold
+
+
 def test_belady_over_one_bulk_is_the_fewest_reads(graph):
     """With a page a row, and everything in one bulk, "carried" is the exhaustive optimum."""
     from benchmarks.common.executed import run_trace

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -24,20 +25,21 @@ def common():
     sys.path.insert(0, str(HERE))
     before = set(sys.modules)
     try:
-        names = ("figures", "paper_charts", "paper_page", "results", "skip")
+        names = ("facts", "figures", "paper_charts", "paper_page", "results", "skip")
         found = {name: importlib.import_module(f"common.{name}") for name in names}
         found["paper"] = importlib.import_module("paper")
         yield found
     finally:
         sys.path.remove(str(HERE))
         for name in set(sys.modules) - before:
-            if name.partition(".")[0] in ("common", "paper", "paper_mbs", "paper_gnnpipe"):
+            first = name.partition(".")[0]
+            if first in ("common", "beside", "paper", "paper_mbs", "paper_gnnpipe", "paper_ginex"):
                 del sys.modules[name]
 
 
 @pytest.fixture(scope="module")
 def kept(common):
-    return common["results"].load(HERE / "results")
+    return common["results"].draw_anew(common["results"].load(HERE / "results"))
 
 
 @pytest.fixture
@@ -71,6 +73,17 @@ def test_every_published_number_has_a_figure_and_every_figure_its_numbers(common
     numbers = common["results"].published()
     cited = {key for one in kept if one.figure.paper == paper for key in one.figure.published}
     assert cited == {key for key, number in numbers.items() if number.paper == paper}
+
+
+def test_the_value_of_every_published_number_stands_in_a_figure_that_cites_it(common, kept):
+    numbers = common["results"].published()
+    page = common["paper_page"].page(kept, numbers)
+    sections = {part.partition("\n")[0]: part for part in page.split("\n### ")[1:]}
+    for key, number in numbers.items():
+        shown = [f"{number.value:g}"] + [f"{100 * number.value:.1f}"] * (number.unit == "accuracy")
+        own = [sections[one.figure.title] for one in kept if key in one.figure.published]
+        found = [re.findall(r"[0-9]+(?:\.[0-9]+)?", part) for part in own]
+        assert any(value in words for words in found for value in shown), key
 
 
 def test_records_have_sources(common):
@@ -108,7 +121,7 @@ def test_no_number_of_ours_stands_without_its_setting(kept):
         assert figure.kind == "table" or figure.series, figure.key
 
 
-@pytest.mark.parametrize("paper", ["mbs", "gnnpipe"])
+@pytest.mark.parametrize("paper", PAPERS)
 def test_every_figure_was_measured(common, kept, paper):
     wanted = set(common["paper"].figures_of(paper))
     assert {one.figure.key for one in kept if one.figure.paper == paper} == wanted
@@ -141,9 +154,67 @@ def test_results_are_read_as_they_were_kept(common, figure, tmp_path, monkeypatc
     results = common["results"]
     monkeypatch.setattr(results, "FOLDER", tmp_path)
     spread = [replace(one, spread=[(0.5, 1.5), (1.0, 3.0)]) for one in figure.series]
-    results.save(replace(figure, series=spread), True, 1.23)
+    results.save(replace(figure, series=spread), True, 1.23, {"a": 1}, "Machine: M")
     [read] = results.load(tmp_path)
     assert read.figure == replace(figure, series=spread) and read.quick and read.seconds == 1.2
+    assert read.facts == {"a": 1} and read.machine == "Machine: M" and read.load is None
+
+
+def count(size):
+    """Stands for a measurement."""
+    calls.append(size)
+    return {"seconds": (1.0, 2.0), "size": size}
+
+
+calls: list[int] = []
+SIZE = 3
+
+
+def test_facts_are_measured_once_and_then_only_read(common, monkeypatch):
+    facts, outdated = common["facts"].Facts, common["facts"].Outdated
+    calls.clear()
+    made = facts()
+    assert made(count, 4) == made(count, 4) == {"seconds": [1.0, 2.0], "size": 4}
+    assert calls == [4]
+    again = facts(json.loads(json.dumps(made.known)))
+    assert again(count, 4)["size"] == 4 and calls == [4]
+    with pytest.raises(outdated, match="other constants"):
+        again(count, 5)
+    with pytest.raises(outdated, match="was not measured"):
+        facts({})(count, 4)
+    monkeypatch.setattr(sys.modules[__name__], "OTHER", [count], raising=False)
+    assert again(count, 4)["size"] == 4  # functions say something else in every process
+    monkeypatch.setattr(sys.modules[__name__], "SIZE", 5)
+    with pytest.raises(outdated, match="other constants"):
+        again(count, 4)
+
+
+def test_words_are_of_today_and_old_ones_are_marked(common, figure, tmp_path, monkeypatch):
+    """A sentence follows the code; one that cannot be made anew is shown as outdated."""
+    results, page = common["results"], common["paper_page"].page
+
+    def one(facts, quick):
+        return replace(figure, key="one", explanation=f"New: {facts(count, 1)['size']}.")
+
+    monkeypatch.setattr(results, "figures_of", lambda paper: {"one": one})
+    measured = common["facts"].Facts()
+    measured(count, 1)
+    monkeypatch.setattr(results, "FOLDER", tmp_path)
+    results.save(replace(figure, explanation="Old."), True, 1.0, measured.known, "Machine: M")
+    text = page(results.draw_anew(results.load(tmp_path)), results.published())
+    assert "New: 1." in text and "Old." not in text and "outdated" not in text
+    results.save(replace(figure, explanation="Old."), True, 1.0, {}, "Machine: M")
+    text = page(results.draw_anew(results.load(tmp_path)), results.published())
+    assert "Old." in text and "| **outdated** |" in text and "| yes (outdated) |" in text
+
+
+def test_the_load_of_the_runs_is_on_the_page(common, figure):
+    found = [
+        replace(result(common, figure), machine=f"M: 2 cores; load average before the run {n}")
+        for n in ("20.10 1.00 1.00.", "68.40 1.00 1.00.")
+    ]
+    text = common["paper_page"].page(found, common["results"].published())
+    assert "load average 20 to 68 before the runs: other programs ran." in text
 
 
 def run(common, monkeypatch, *arguments):
@@ -156,12 +227,14 @@ def two(common, figure, tmp_path, monkeypatch):
     """Two figures of a paper, of which the second fails at first; what was measured."""
     measured, fails = [], [True]
 
-    def first(quick):
-        measured.append(("first", quick))
+    def first(facts, quick):
+        if not facts.frozen:
+            measured.append(("first", quick))
         return replace(figure, key="first")
 
-    def second(quick):
-        measured.append(("second", quick))
+    def second(facts, quick):
+        if not facts.frozen:
+            measured.append(("second", quick))
         if fails.pop() if fails else False:
             raise RuntimeError("cut")
         return replace(figure, key="second")
@@ -169,7 +242,8 @@ def two(common, figure, tmp_path, monkeypatch):
     monkeypatch.setattr(common["results"], "FOLDER", tmp_path / "results")
     monkeypatch.setattr(common["paper"], "PAGE", tmp_path / "figures.md")
     found = {"first": first, "second": second}
-    monkeypatch.setattr(common["paper"], "figures_of", lambda paper: found)
+    for module in ("paper", "results"):
+        monkeypatch.setattr(common[module], "figures_of", lambda paper: found)
     original = common["results"].load
     load = lambda: original(tmp_path / "results")  # noqa: E731
     monkeypatch.setattr(common["results"], "load", load)
@@ -201,7 +275,7 @@ def test_only_some_figures_and_unknown_ones(common, two, monkeypatch, capsys):
 
 
 def test_a_figure_that_cannot_be_run_here_stays_as_it_is(common, figure, tmp_path, monkeypatch):
-    def draw(quick):
+    def draw(facts, quick):
         common["skip"].skip("there is no disk")
 
     monkeypatch.setattr(common["results"], "FOLDER", tmp_path)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregather import _core
-from foregather.dist.sampling.column_sums import add_by_column
+from foregather.dist.sampling.column_sums import add_by_batch, add_by_column
 
 NUMBERS = st.floats(0, 1e300) | st.floats(0, 1e-300) | st.floats(0, 2)
 
@@ -32,3 +32,25 @@ def test_columns_add_up(dtype):
     distinct, sums = add_by_column(columns, np.array([1, 2, 4, 8, 16, 32]))
     assert distinct.dtype == dtype
     assert dict(zip(distinct.tolist(), sums.tolist(), strict=True)) == {0: 8, 3: 18, 7: 37}
+
+
+@given(st.data())
+def test_minibatches_add_up_without_rounding(data):
+    counts = data.draw(st.lists(st.integers(0, 12), min_size=1, max_size=4))
+    total = sum(counts)
+    most = (2**62 - 1) // max(1, total)
+    units = data.draw(st.lists(st.integers(0, most), min_size=total, max_size=total))
+    columns = data.draw(st.lists(st.integers(0, 5), min_size=total, max_size=total))
+    ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    sizes, ids, sums = add_by_batch(
+        ptr, np.array(columns, np.uint32), np.array(units, np.int64), threads=2
+    )
+    at = 0
+    for size, begin, end in zip(sizes.tolist(), ptr[:-1], ptr[1:], strict=True):
+        wanted: dict[int, int] = {}
+        for column, number in zip(columns[begin:end], units[begin:end], strict=True):
+            wanted[column] = wanted.get(column, 0) + number
+        made = dict(zip(ids[at : at + size].tolist(), sums[at : at + size].tolist(), strict=True))
+        assert made == wanted and list(made) == sorted(made)
+        at += size
+    assert at == len(ids) == len(sums)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather import _core
-from foregather.dist.sampling.column_sums import add_by_column
+from foregather.dist.sampling.column_sums import add_by_batch
 from foregather.dist.sampling.layers import Frontier, compact, rows_of, run
 from foregather.dist.sampling.partition import Partition
 from foregather.dist.sampling.row_requests import Entries
@@ -252,49 +252,35 @@ class Paper:
     ) -> Columns:
         """The row of P of each minibatch, added up over the grid row in whole numbers."""
         row, k = self.channel.row, len(front.keys)
-        largest = np.zeros(k)
-        np.maximum.at(largest, batch, squares)
-        scale = pack(largest, np.bincount(batch, minlength=k).astype(np.int64))
-        parts = [unpack(p, np.float64, np.int64) for p in row.share(scale, "P: scale")]
+        cut = np.searchsorted(batch, np.arange(k + 1)).astype(np.int64)
+        counts, largest = np.diff(cut), np.zeros(k)
+        if len(squares):
+            largest[counts > 0] = np.maximum.reduceat(squares, cut[:-1][counts > 0])
+        parts = [
+            unpack(p, np.float64, np.int64) for p in row.share(pack(largest, counts), "P: scale")
+        ]
         fixed = [
             _core.FixedPoint(max(float(p[0][b]) for p in parts), sum(int(p[1][b]) for p in parts))
             for b in range(k)
         ]
-        cut = np.searchsorted(batch, np.arange(k + 1))
-        sums = [
-            add_by_column(columns[lo:hi], fixed[b].units(squares[lo:hi]))
-            for b, (lo, hi) in enumerate(pairwise(cut))
-        ]
-        part = pack(
-            np.array([len(ids) for ids, _ in sums], np.int64),
-            np.concatenate([columns[:0], *(ids for ids, _ in sums)]),
-            np.concatenate([np.empty(0, np.int64), *(units for _, units in sums)]),
-        )
-        dtype = columns.dtype
+        units = [fixed[b].units(squares[lo:hi]) for b, (lo, hi) in enumerate(pairwise(cut))]
+        whole = np.concatenate([np.empty(0, np.int64), *units])
+        own = add_by_batch(cut, columns, whole, self.threads)
         got = [
-            unpack(p, np.int64, dtype, np.int64)
-            for p in row.share(part, "P: sum over the grid row")
+            unpack(p, np.int64, columns.dtype, np.int64)
+            for p in row.share(pack(*own), "P: sum over the grid row")
         ]
-        ids, weights, totals = [], [], []
-        ends = [pointer(p[0]) for p in got]
-        for b in range(k):
-            pieces = [
-                (p[1][e[b] : e[b + 1]], p[2][e[b] : e[b + 1]])
-                for p, e in zip(got, ends, strict=True)
-            ]
-            distinct, units = add_by_column(
-                np.concatenate([piece[0] for piece in pieces]),
-                np.concatenate([piece[1] for piece in pieces]),
-            )
-            ids.append(distinct)
-            weights.append(units.astype(np.float64) * fixed[b].unit)
-            totals.append(float(units.sum()) * fixed[b].unit)
-        return Columns(
-            pointer(np.array([len(part) for part in ids], np.int64)),
-            np.concatenate([columns[:0], *ids]),
-            np.concatenate([np.empty(0), *weights]),
-            np.array(totals),
-        )
+        if len(got) > 1:  # entries of each minibatch, one rank after the other
+            places = [np.repeat(np.arange(k), p[0]) for p in got]
+            order = np.argsort(np.concatenate(places), kind="stable")
+            ids, whole = (np.concatenate([p[n] for p in got])[order] for n in (1, 2))
+            ptr = pointer(np.sum([p[0] for p in got], axis=0))
+            own = add_by_batch(ptr, ids, whole, self.threads)
+        sizes, distinct, sums = own
+        ptr, unit = pointer(sizes), np.array([one.unit for one in fixed])
+        upto = pointer(sums)  # whole numbers; may wrap, differences inside a batch do not
+        total = (upto[ptr[1:]] - upto[ptr[:-1]]).astype(np.float64) * unit
+        return Columns(ptr, distinct, sums.astype(np.float64) * np.repeat(unit, sizes), total)
 
     def _extract(
         self, front: Frontier, place: Int, own: Entries, values: Array, batch: Int, chosen: Columns

@@ -40,7 +40,9 @@ def _join(grid: "RankGrid", groups: list[list[int]]) -> Any:
     options: dict[str, Any] = {"backend": "gloo", "timeout": timedelta(seconds=grid.timeout)}
     joined: Any = None
     with grid.watch.step("making groups"):
-        if len(groups[0]) == 1:  # nobody else has to take part
+        # Nobody else has to take part; torch then names a group by how many there are, which a
+        # single rank that has left some may meet again: its groups are counted below.
+        if len(groups[0]) == 1 and grid.size > 1:
             return dist.new_group([grid.rank], use_local_synchronization=True, **options)
         for ranks in groups:  # every rank takes part in making every group
             group = dist.new_group(ranks, **options)
