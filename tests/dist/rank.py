@@ -172,6 +172,17 @@ def slow_to_join(folder: str) -> None:
         channel.close()
 
 
+def channels_in_turn(folder: str) -> None:
+    """Channels are closed in another order than they were made in."""
+    with Grid(timeout=300) as grid:
+        first, second = grid.channel(), grid.channel()
+        first.close()
+        third, fourth = grid.channel(), grid.channel()
+        for channel in (second, fourth, third):
+            assert channel.row.size == 1
+            channel.close()
+
+
 def sums_of(mesh: DeviceMesh) -> list[int]:
     """Sums of rank + 1 along each dimension."""
     sums = []

@@ -33,3 +33,9 @@ def test_grids_and_meshes_are_the_same_groups(launcher, tmp_path, size):
 def test_no_rank_has_a_group_before_all_have_joined_it(launcher, tmp_path):
     with World(launcher, 3, "slow_to_join", tmp_path) as world:
         assert world.wait(600) == [0] * 3, "".join(world.output(r) for r in range(3))
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_channels_are_closed_in_any_order(launcher, tmp_path, size):
+    with World(launcher, size, "channels_in_turn", tmp_path) as world:
+        assert world.wait(600) == [0] * size, "".join(world.output(r) for r in range(size))

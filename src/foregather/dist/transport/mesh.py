@@ -40,11 +40,9 @@ def _join(grid: "RankGrid", groups: list[list[int]]) -> Any:
     options: dict[str, Any] = {"backend": "gloo", "timeout": timedelta(seconds=grid.timeout)}
     joined: Any = None
     with grid.watch.step("making groups"):
-        # Nobody else has to take part; torch then names a group by how many there are, which a
-        # single rank that has left some may meet again: its groups are counted below.
-        if len(groups[0]) == 1 and grid.size > 1:
-            return dist.new_group([grid.rank], use_local_synchronization=True, **options)
-        for ranks in groups:  # every rank takes part in making every group
+        # Every rank takes part in making every group, also in those of one rank: what torch makes
+        # locally it names by how many groups there are, and that number comes again.
+        for ranks in groups:
             group = dist.new_group(ranks, **options)
             joined = group if grid.rank in ranks else joined
         # A rank returns as soon as its own links are made. Were it to leave the group at once, its
