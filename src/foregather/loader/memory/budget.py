@@ -62,18 +62,23 @@ class Budget:
     memory: int
     need: Need
 
-    def check(self, bulk: int, batch: int) -> None:
+    def check(self, bulk: int, batch: int) -> int:
         """Checks the bytes of a sampled bulk and of a finished batch.
+
+        Returns:
+            Bytes that each batch like this one may take in addition.
 
         Raises:
             BudgetError: batches like this one would exceed the budget.
         """
-        total = self.need.tables + bulk + int((self.need.prefetch + 2) * batch * BLOCK_RESERVE)
+        flight = self.need.prefetch + 2
+        total = self.need.tables + bulk + int(flight * batch * BLOCK_RESERVE)
         if total > self.memory:
             raise BudgetError(
                 f"memory is {format_bytes(self.memory)}, but a batch is larger than the first ones "
                 f"and {format_bytes(total)} are needed; raise memory, or use a smaller bulk"
             )
+        return (self.memory - total) // flight
 
 
 def choose_bulk(need: Need, memory: int, asked: int | None, batches: int) -> int:
