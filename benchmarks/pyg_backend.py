@@ -30,6 +30,7 @@ from torch_geometric.data import Data
 from torch_geometric.loader import NodeLoader
 
 from foregather import Graph
+from foregather.gather.feature_file import FeatureFile
 from foregather.graph.synthetic import synthesize
 from foregather.interop.pyg import OnDisk, PygSampler
 from foregather.sampling import Neighbor
@@ -50,13 +51,12 @@ def loader_of(way: str, graph: Graph, memory: int) -> NodeLoader:
     if way == "OnDisk":
         options = {"shuffle": True, "memory": memory, "storage": "features"}
         return NodeLoader(**OnDisk(graph, FANOUTS, "train", SEEDS, **options).arguments)
-    held = Graph(np.array(graph.indptr), np.array(graph.indices))
-    rows = graph.features.data
+    indptr, indices = np.array(graph.indptr), np.array(graph.indices)
+    held = Graph(graph.num_nodes, graph.num_edges, indptr, indices)
     if way == "tensor in memory":
-        x = torch.from_numpy(np.array(rows))
+        x = torch.from_numpy(np.array(graph.features.data))
     else:
-        path, offset = rows.filename, rows.offset
-        x = np.memmap(path, rows.dtype, "r", offset, rows.shape)
+        x = np.load(FeatureFile.of(graph).path, mmap_mode="r")
         if "random" in way:
             x._mmap.madvise(1)  # MADV_RANDOM
     data = Data(
