@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from common.cgroup import Cgroup
 from common.report import Report, median_spread
-from common.skip import need_disk
+from common.skip import need_disk, skip
 from torch_geometric.data import Data
 from torch_geometric.loader import NodeLoader
 
@@ -37,6 +37,7 @@ from foregather.sampling import Neighbor
 from foregather.units import format_bytes
 
 FANOUTS, SEEDS, COLUMNS = [10, 5], 1024, 128
+DROP = "/proc/sys/vm/drop_caches"
 WAYS = ("tensor in memory", "memory map", "memory map, random advice", "OnDisk")
 
 
@@ -85,7 +86,7 @@ def measure(way: str, folder: str, memory: int, batches: int) -> None:
 
 def run(way: str, folder: Path, memory: int, limit: int, batches: int) -> dict[str, float]:
     """A turn of one way, under the limit where it reads from disk."""
-    with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as file:
+    with open(DROP, "w", encoding="ascii") as file:
         os.sync()
         file.write("1")
     command = [sys.executable, __file__, "--one", way, str(folder), str(memory), str(batches)]
@@ -113,6 +114,8 @@ def main() -> None:
         way, folder, memory, batches = given.one
         measure(way, folder, int(memory), int(batches))
         return
+    if not os.access(DROP, os.W_OK):
+        skip(f"the page cache cannot be dropped: {DROP} is not writable")
     nodes, batches = (20_000, 4) if given.quick else (2_000_000, 40)
     with tempfile.TemporaryDirectory(dir=given.folder) as place:
         need_disk(place, 3 * nodes * COLUMNS * 4)
