@@ -78,7 +78,7 @@ class ListsAhead:
         if room is not None and nbytes > room:
             self.too_large = max(self.too_large, nbytes)
             return
-        with span("lists"):
+        with span("assemble"):
             make(edge_index, counts, by_source, threads)
         self.largest = max(self.largest, nbytes)
 

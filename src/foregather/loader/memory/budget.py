@@ -1,7 +1,8 @@
 """budget: what `memory=` covers for a Loader whose graph is in memory, and the bulk that fits it.
 
 Covered: the sampler's tables, the samples of a bulk, and the batches that are waiting, being made
-or in use, with the reserve of their recycled memory. Not covered: the graph itself (arrays in
+or in use, with the reserve of their recycled memory and the lists of edges that are made with them
+for a model, where there is room. Not covered: the graph itself (arrays in
 memory, or the page cache of memory-mapped ones), batches that the consumer keeps beyond the one it
 works on, the interpreter, torch and the model.
 """
