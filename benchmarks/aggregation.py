@@ -9,7 +9,8 @@ reductions beside PyG's form of them.
 
 The bound is what memory allows: the rows that are read once for each edge at the measured rate of
 reading random rows of that width, and the rows of the result at the measured rate of copying; what
-stays in a cache may come faster. Contenders are interleaved in an order drawn anew each round; a
+stays in a cache may come faster. Of the other reductions it has all that their kernels read and
+write, forward and backward. Contenders are interleaved in an order drawn anew each round; a
 ratio is the median over rounds of theirs / ours: above 1 we are faster.
 
     python benchmarks/aggregation.py [--quick] [--rounds 9] [--date 2026-11-17]
@@ -22,6 +23,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -36,6 +38,7 @@ from foregather.nn.aggregate import Neighborhoods, aggregate, aggregate_heads, e
 
 PAUSE = 0.03  # torch's threads spin for a while after a call
 HEADS = 4
+STORED = (torch.float32, torch.bfloat16, torch.float16)
 Calls = dict[str, Callable[[], object]]
 
 
@@ -143,7 +146,7 @@ def rates(width: int, dtype: torch.dtype, rounds: int, size: int) -> tuple[float
 def sums(batch: Batch, widths: list[int], rounds: int, size: int) -> list[list[str]]:
     rows = []
     edges = batch.lists.num_edges
-    for dtype, width, threads in itertools.product((torch.float32, torch.bfloat16), widths, (1, 2)):
+    for dtype, width, threads in itertools.product(STORED, widths, (1, 2)):
         torch.set_num_threads(threads)
         random_rate, copy_rate = rates(width, dtype, rounds, size)
         values = width * dtype.itemsize
@@ -162,12 +165,40 @@ def sums(batch: Batch, widths: list[int], rounds: int, size: int) -> list[list[s
     return rows
 
 
-def others(batch: Batch, width: int, rounds: int) -> list[list[str]]:
-    """Mean, maximum, weighted sums and softmax beside PyG's form, forward and backward at once."""
+@dataclass(frozen=True)
+class Reduction:
+    """One of the other reductions.
+
+    Attributes:
+        ours: by our kernels.
+        pyg: as PyG does.
+        leaves: what gets a gradient.
+        rows: rows that its kernels read at random, forward and backward.
+        streamed: bytes that they read or write in order.
+    """
+
+    ours: Callable[[], Tensor]
+    pyg: Callable[[], Tensor]
+    leaves: list[Tensor]
+    rows: int
+    streamed: int
+
+    def bound(self, bytes_a_row: int, random_rate: float, copy_rate: float) -> float:
+        """Seconds that memory takes."""
+        return self.rows * bytes_a_row / random_rate + self.streamed / copy_rate
+
+
+def reductions(batch: Batch, width: int) -> dict[str, Reduction]:
+    """Mean, maximum, weighted sums and softmax beside PyG's form.
+
+    Rows are counted once an edge and way; the gradient of a maximum also reads who won, that of a
+    weight also the rows themselves. In order come results, weights, logits and their gradients.
+    """
     lists, (source, target), count = batch.lists, batch.edge_index, batch.targets
     x = torch.rand(batch.sources, width).requires_grad_()
     weight = torch.rand(lists.num_edges).requires_grad_()
     logits = torch.rand(lists.num_edges, HEADS).requires_grad_()
+    edges, results = lists.num_edges, (count + batch.sources) * 4 * width
 
     def messages() -> Tensor:
         return x.index_select(0, source)
@@ -175,46 +206,60 @@ def others(batch: Batch, width: int, rounds: int) -> list[list[str]]:
     def heads(values: Tensor) -> Tensor:
         return values.view(-1, HEADS, width // HEADS)
 
-    forms: dict[str, tuple[Callable[[], Tensor], Callable[[], Tensor], list[Tensor]]] = {
-        name: (
-            lambda name=name: aggregate(x, lists, name),
-            lambda name=name: scatter(messages(), target, 0, count, name),
-            [x],
-        )
-        for name in ("mean", "max")
-    }
-    forms["weighted sum"] = (
-        lambda: aggregate(x, lists, "sum", weight),
-        lambda: scatter(messages() * weight[:, None], target, 0, count, "sum"),
-        [x, weight],
-    )
-    forms["softmax"] = (
-        lambda: edge_softmax(logits, lists),
-        lambda: softmax(logits, target, num_nodes=count),
-        [logits],
-    )
-    forms[f"softmax-weighted sum, {HEADS} heads"] = (
-        lambda: aggregate_heads(heads(x), lists, edge_softmax(logits, lists)),
-        lambda: scatter(
-            heads(messages()) * softmax(logits, target, num_nodes=count)[:, :, None],
-            *(target, 0, count, "sum"),
-        ),
-        [x, logits],
-    )
-    rows = []
-    for (name, (ours, theirs, leaves)), threads in itertools.product(forms.items(), (1, 2)):
-        torch.set_num_threads(threads)
+    def scattered(rows: Tensor, how: str = "sum") -> Tensor:
+        return scatter(rows, target, 0, count, how)
 
-        def step(call: Callable[[], Tensor], leaves: list[Tensor] = leaves) -> object:
+    def softmax_of_target() -> Tensor:
+        return softmax(logits, target, num_nodes=count)
+
+    def ours(how: str, by: Tensor | None = None) -> Callable[[], Tensor]:
+        return lambda: aggregate(x, lists, how, by)
+
+    again = count * 4 * width  # rows of targets that are read in order: winners, or gradients
+    return {
+        "mean": Reduction(
+            ours("mean"), lambda: scattered(messages(), "mean"), [x], 2 * edges, results
+        ),
+        "max": Reduction(
+            ours("max"), lambda: scattered(messages(), "max"), [x], 3 * edges, results + again
+        ),
+        "weighted sum": Reduction(
+            ours("sum", weight),
+            lambda: scattered(messages() * weight[:, None]),
+            [x, weight],
+            3 * edges,
+            results + again + 3 * weight.nbytes,
+        ),
+        "softmax": Reduction(
+            lambda: edge_softmax(logits, lists), softmax_of_target, [logits], 0, 5 * logits.nbytes
+        ),
+        f"softmax-weighted sum, {HEADS} heads": Reduction(
+            lambda: aggregate_heads(heads(x), lists, edge_softmax(logits, lists)),
+            lambda: scattered(heads(messages()) * softmax_of_target()[:, :, None]),
+            [x, logits],
+            3 * edges,
+            results + again + (5 + 3) * logits.nbytes,
+        ),
+    }
+
+
+def others(batch: Batch, width: int, rounds: int, size: int) -> list[list[str]]:
+    """The other reductions, forward and backward at once."""
+    rows, known = [], {}
+    for (name, one), threads in itertools.product(reductions(batch, width).items(), (1, 2)):
+        torch.set_num_threads(threads)
+        if threads not in known:
+            known[threads] = rates(width, torch.float32, rounds, size)
+
+        def step(call: Callable[[], Tensor], leaves: list[Tensor] = one.leaves) -> object:
             out = call()
             return torch.autograd.grad(out, leaves, torch.ones_like(out))
 
-        times = measure(
-            {"ours": lambda f=ours: step(f), "pyg": lambda f=theirs: step(f)},  # type: ignore[misc]
-            rounds,
-        )
+        times = measure({"ours": partial(step, one.ours), "pyg": partial(step, one.pyg)}, rounds)
+        bound = one.bound(4 * width, *known[threads])
+        share = bound / statistics.median(times["ours"])
         cells = [cell(times, "ours"), cell(times, "pyg"), ratio(times, "pyg")]
-        rows.append([name, str(threads), *cells])
+        rows.append([name, str(threads), *cells, f"{1000 * bound:.3g}", f"{share:.0%}"])
     return rows
 
 
@@ -244,11 +289,10 @@ def main() -> None:
     head = ["stored", "columns", "threads", "way", "ours", "MKL", "PyG"]
     head += ["MKL / ours", "PyG / ours", "bound, ms", "bound / ours"]
     report.table(head, sums(batch, widths, rounds, size))
-    report.line("Forward and backward of the other reductions, float32, 128 columns:")
     width = widths[len(widths) // 2]
-    report.table(
-        ["reduction", "threads", "ours", "PyG", "PyG / ours"], others(batch, width, rounds)
-    )
+    report.line(f"Forward and backward of the other reductions, float32, {width} columns:")
+    head = ["reduction", "threads", "ours", "PyG", "PyG / ours", "bound, ms", "bound / ours"]
+    report.table(head, others(batch, width, rounds, size))
     report.write()
 
 

@@ -25,17 +25,19 @@ import numpy as np
 import torch
 from common.cgroup import Cgroup
 from common.report import Report, median_spread
-from common.skip import need_disk
+from common.skip import need_disk, skip
 from torch_geometric.data import Data
 from torch_geometric.loader import NodeLoader
 
 from foregather import Graph
+from foregather.gather.feature_file import FeatureFile
 from foregather.graph.synthetic import synthesize
 from foregather.interop.pyg import OnDisk, PygSampler
 from foregather.sampling import Neighbor
 from foregather.units import format_bytes
 
 FANOUTS, SEEDS, COLUMNS = [10, 5], 1024, 128
+DROP = "/proc/sys/vm/drop_caches"
 WAYS = ("tensor in memory", "memory map", "memory map, random advice", "OnDisk")
 
 
@@ -50,13 +52,12 @@ def loader_of(way: str, graph: Graph, memory: int) -> NodeLoader:
     if way == "OnDisk":
         options = {"shuffle": True, "memory": memory, "storage": "features"}
         return NodeLoader(**OnDisk(graph, FANOUTS, "train", SEEDS, **options).arguments)
-    held = Graph(np.array(graph.indptr), np.array(graph.indices))
-    rows = graph.features.data
+    indptr, indices = np.array(graph.indptr), np.array(graph.indices)
+    held = Graph(graph.num_nodes, graph.num_edges, indptr, indices)
     if way == "tensor in memory":
-        x = torch.from_numpy(np.array(rows))
+        x = torch.from_numpy(np.array(graph.features.data))
     else:
-        path, offset = rows.filename, rows.offset
-        x = np.memmap(path, rows.dtype, "r", offset, rows.shape)
+        x = np.load(FeatureFile.of(graph).path, mmap_mode="r")
         if "random" in way:
             x._mmap.madvise(1)  # MADV_RANDOM
     data = Data(
@@ -85,7 +86,7 @@ def measure(way: str, folder: str, memory: int, batches: int) -> None:
 
 def run(way: str, folder: Path, memory: int, limit: int, batches: int) -> dict[str, float]:
     """A turn of one way, under the limit where it reads from disk."""
-    with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as file:
+    with open(DROP, "w", encoding="ascii") as file:
         os.sync()
         file.write("1")
     command = [sys.executable, __file__, "--one", way, str(folder), str(memory), str(batches)]
@@ -113,6 +114,8 @@ def main() -> None:
         way, folder, memory, batches = given.one
         measure(way, folder, int(memory), int(batches))
         return
+    if not os.access(DROP, os.W_OK):
+        skip(f"the page cache cannot be dropped: {DROP} is not writable")
     nodes, batches = (20_000, 4) if given.quick else (2_000_000, 40)
     with tempfile.TemporaryDirectory(dir=given.folder) as place:
         need_disk(place, 3 * nodes * COLUMNS * 4)

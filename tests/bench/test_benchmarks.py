@@ -2,11 +2,15 @@
 
 import ast
 import importlib.util
+import json
 import re
 import sys
 from pathlib import Path
 
 import pytest
+
+from foregather.graph.synthetic import synthesize
+from tests.some import some
 
 HERE = Path(__file__).parents[2] / "benchmarks"
 
@@ -89,3 +93,23 @@ def test_a_script_that_cannot_run_says_so_and_is_no_failure(module, capsys):
     with pytest.raises(SystemExit) as ended:
         importlib.import_module("common.skip").skip("there is no disk")
     assert ended.value.code == 0 and capsys.readouterr().out == f"{module.MARK}there is no disk\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", ["aggregation", "one_node"])
+def test_cheap_scripts_run_to_their_end(module, script, monkeypatch, tmp_path, capfd):
+    pytest.importorskip("torch_geometric")
+    flags = ["--quick", "--folder", str(tmp_path), "--only", script]
+    monkeypatch.setattr(sys, "argv", ["run.py", *flags])
+    assert module.main() == 0
+    assert re.search(rf"^ran +\d+\.\d s  {script}$", capfd.readouterr().out, re.MULTILINE)
+    assert not list(tmp_path.iterdir())
+
+
+def test_rows_behind_pyg_come_from_every_place(module, tmp_path, capsys):
+    pytest.importorskip("torch_geometric")
+    backend = importlib.import_module("pyg_backend")
+    synthesize(tmp_path / "graph", 2000, degree=8, features=16, classes=3)
+    for way in some(backend.WAYS):
+        backend.measure(way, str(tmp_path / "graph"), 10**9, 1)
+        assert json.loads(capsys.readouterr().out)["rows"] > 0, way

@@ -31,6 +31,7 @@ from tests.dist import (
     rank_features,
     rank_leaves,
     rank_links,
+    rank_lists,
     rank_table,
     rank_train,
 )
@@ -305,6 +306,7 @@ def main(task: str, folder: str) -> int:
             **vars(rank_features),
             **vars(rank_leaves),
             **vars(rank_links),
+            **vars(rank_lists),
             **vars(rank_command),
             **vars(rank_agree),
             **vars(rank_table),

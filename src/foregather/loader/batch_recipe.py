@@ -5,7 +5,7 @@ collected and its threads end.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from dataclasses import replace as replaced
 from functools import partial
 from typing import Any
@@ -20,6 +20,7 @@ from foregather.loader.batches.edge_rows import EdgeRows
 from foregather.loader.batches.first_sums import tie_sums
 from foregather.loader.batches.hop_counts import remember
 from foregather.loader.batches.joined import SMALL_BULK, can_join, join_batches, tensor_bytes
+from foregather.loader.batches.lists_ahead import ListsAhead
 from foregather.loader.batches.pyg_batch import sorted_edge_index, to_pyg
 from foregather.loader.links.asked import LinkRows, tree_rows
 from foregather.loader.links.left_out import left_out
@@ -60,6 +61,7 @@ class BatchRecipe:
         budget: what batches are checked against, or None.
         disjoint: every input node has its own tree, keyed by its `input_id`.
         replay: this many epochs use the samples of the first of them.
+        ahead: what models ask for of the edges of batches.
     """
 
     graph: Graph
@@ -72,6 +74,7 @@ class BatchRecipe:
     budget: Budget | None = None
     disjoint: bool = False
     replay: int = 1
+    ahead: ListsAhead = field(default_factory=ListsAhead)
 
     def drawn(self, epoch: int) -> int:
         """The epoch whose order and samples an epoch uses."""
@@ -175,7 +178,9 @@ class BatchRecipe:
         batches = join_batches(self, epoch, start, count)
         held[0] = max(map(tensor_bytes, batches))
         seen.note(0, count, held[0])
-        return [self.finish(batch) for batch in batches]
+        finished = [self.finish(batch) for batch in batches]
+        seen.lists = max(seen.lists, self.ahead.largest)
+        return finished
 
     def _one_by_one(
         self, epoch: int, start: int, count: int, held: list[int], seen: Beside
@@ -188,23 +193,36 @@ class BatchRecipe:
         def make(sample: Sample, rows: tuple[Ids, Ids], nbytes: int) -> list[Any]:
             with span("assemble"):
                 batch = self.assembler.batch(sample, *rows)
+            room = None
             if self.budget is not None:
-                self.budget.check(nbytes, batch.nbytes)
+                room = self.budget.check(nbytes, batch.nbytes)
             held[0] = tensor_bytes(batch)
             seen.note(0, 1, held[0])
-            return [self.finish(batch, rows)]
+            finished = self.finish(batch, rows, room)
+            seen.lists = max(seen.lists, self.ahead.largest)
+            return [finished]
 
         for sample, rows in zip(sampled, dealt, strict=True):
             yield partial(make, sample, rows, sampled.nbytes)
 
-    def finish(self, batch: Batch, rows: tuple[Ids, Ids] | None = None) -> Any:
-        """Returns the batch in the requested form; `rows` are those that were dealt for it."""
+    def finish(
+        self, batch: Batch, rows: tuple[Ids, Ids] | None = None, room: int | None = None
+    ) -> Any:
+        """Returns the batch in the requested form, with the lists that a model asked for.
+
+        Args:
+            batch: as it was assembled.
+            rows: those that were dealt for it.
+            room: bytes that lists of its edges may take; None if nobody counts.
+        """
         if isinstance(rows, LinkRows):
             batch = with_links(batch, rows.asked)
         if self.edge_index == "EdgeIndex" and batch.edge_index is not None:
             edges = sorted_edge_index(batch.edge_index, batch.num_nodes)
             batch = replaced(batch, edge_index=edges)
         if batch.edge_index is not None:
-            remember(batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges)
+            counts = remember(batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges)
+            counts.ahead = self.ahead
             tie_sums(batch)
+            self.ahead.prepare(batch.edge_index, counts, count_threads(self.threads), room)
         return to_pyg(batch) if self.pyg else batch

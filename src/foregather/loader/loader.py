@@ -28,6 +28,7 @@ from foregather.loader.arranged import DEFAULT_BULK, arrange_alone, arrange_over
 from foregather.loader.batch_recipe import BatchRecipe
 from foregather.loader.batches.assemble import Assembler
 from foregather.loader.batches.leaf_sums import apply, check_leaves
+from foregather.loader.batches.lists_ahead import ListsAhead
 from foregather.loader.disk.epoch_plan import EpochPlan
 from foregather.loader.epoch_loader import EpochLoader
 from foregather.loader.loader_state import identity
@@ -242,7 +243,7 @@ class Loader(EpochLoader):
         size = max(1, self.batch_size // 2) if batch_size is None else batch_size
         seeds = Seeds.make(self.graph, input_nodes, size, seed=self.seed)
         other = self.__copy__()
-        other._maker = replaced(self._maker, seeds=seeds, replay=1)
+        other._maker = replaced(self._maker, seeds=seeds, replay=1, ahead=ListsAhead())
         other._go_to(0, 0)
         return other
 
@@ -279,7 +280,8 @@ class Loader(EpochLoader):
         topology = getattr(self._source, "topology", None)
         if topology is not None and self._turns is not None:
             self._turns.stop()  # a loop that reads the same lists goes on after this
-        maker = replaced(self._maker, seeds=replaced(seeds, batch_size=seeds.count))
+        seeds = replaced(seeds, batch_size=seeds.count)
+        maker = replaced(self._maker, seeds=seeds, ahead=ListsAhead())
         batch = one_batch(self._furnished(maker), number, topology)
         if self.device is not None:
             batch = batch.to(self.device, non_blocking=True)
@@ -318,8 +320,12 @@ class Loader(EpochLoader):
 
     def explain(self) -> str:
         """Describes layout, way of reading, predicted and measured reads, and what batches lack."""
-        text, extra = self._source.explain(), ", ".join(sorted(self.graph.extra))
-        return text if not extra else f"{text}\nnot in batches: {extra} (look them up by n_id)"
+        lines, extra = [self._source.explain()], ", ".join(sorted(self.graph.extra))
+        if lists := self._maker.ahead.explain():
+            lines.append(lists)
+        if extra:
+            lines.append(f"not in batches: {extra} (look them up by n_id)")
+        return "\n".join(lines)
 
     @property
     def ranks(self) -> RankSource | None:

@@ -101,17 +101,20 @@ def _lists(ptr: Tensor, index: Tensor, edge: Tensor | None, limit: int) -> _core
 
 
 @_kernel(
-    "(Tensor indptr, Tensor source, SymInt num_sources) -> (Tensor, Tensor, Tensor)",
-    lambda indptr, source, num_sources: (
+    "(Tensor indptr, Tensor source, SymInt num_sources, int threads=0) -> (Tensor, Tensor, Tensor)",
+    lambda indptr, source, num_sources, threads=0: (
         indptr.new_empty(num_sources + 1),
         torch.empty_like(source),
         torch.empty_like(source),
     ),
 )
 def lists_by_source(
-    indptr: Tensor, source: Tensor, num_sources: int
+    indptr: Tensor, source: Tensor, num_sources: int, threads: int = 0
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Where each source's list begins, and the edge and the target of its entries."""
+    """Where each source's list begins, and the edge and the target of its entries.
+
+    threads: 0: as many as torch uses.
+    """
     ptr = indptr.new_empty(num_sources + 1)
     edge, target = torch.empty_like(source), torch.empty_like(source)
     _core.lists_by_source(
@@ -124,7 +127,7 @@ def lists_by_source(
         edge.data_ptr(),
         target.data_ptr(),
         source.dtype == torch.int64,
-        torch.get_num_threads(),
+        threads or torch.get_num_threads(),
     )
     return ptr, edge, target
 

@@ -2,10 +2,11 @@
 
 Edges keep the order of `edge_index`, which must ascend by target; so edge weights need no
 reordering. The lists by source, which only gradients of node rows need, are made when they are
-first asked for: by a forward pass over rows that require a gradient, or ahead of it by whoever
-prepares the batch.
+first asked for: by a forward pass over rows that require a gradient, or ahead of it by the thread
+that makes the batch.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -41,6 +42,17 @@ class _Whole:
     source: Tensor
     num_sources: int
     by_source: BySource | None = None
+    asked: Callable[[], None] | None = None  # told whenever those by source are used
+
+    def make_by_source(self, threads: int) -> BySource:
+        """Those by source, made now if they were not."""
+        made = self.by_source
+        if made is None:
+            found = lists_by_source(self.indptr, self.source, self.num_sources, threads)
+            made = BySource(*found)
+            if outlasts_the_call(made.ptr):
+                self.by_source = made
+        return made
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,8 +71,16 @@ class Neighborhoods:
     _whole: _Whole = field(repr=False)
 
     @classmethod
-    def of(cls, edge_index: Tensor, num_sources: int, num_targets: int) -> "Neighborhoods":
+    def of(
+        cls, edge_index: Tensor, num_sources: int, num_targets: int, threads: int = 0
+    ) -> "Neighborhoods":
         """The lists of `edge_index` [2, edges], from row 0 (sources) to row 1 (targets).
+
+        Args:
+            edge_index: the edges.
+            num_sources: rows that `x` must have.
+            num_targets: rows that a result has.
+            threads: that make the lists; 0: as many as torch uses.
 
         Raises:
             InputError: the targets do not ascend, or an id is out of range.
@@ -91,7 +111,7 @@ class Neighborhoods:
                 indptr.data_ptr(),
                 source.data_ptr(),
                 wide,
-                torch.get_num_threads(),
+                threads or torch.get_num_threads(),
             )
         else:
             indptr, source = _on_device(edge_index, num_sources, num_targets, dtype)
@@ -115,11 +135,9 @@ class Neighborhoods:
         below `num_targets`.
         """
         whole = self._whole
-        made = whole.by_source
-        if made is None:
-            made = BySource(*lists_by_source(whole.indptr, whole.source, whole.num_sources))
-            if outlasts_the_call(made.ptr):
-                whole.by_source = made
+        if whole.asked is not None:
+            whole.asked()
+        made = whole.make_by_source(0)
         if whole.num_sources == self.num_sources:
             return made
         return BySource(made.ptr[: self.num_sources + 1], made.edge, made.target)
@@ -128,6 +146,15 @@ class Neighborhoods:
     def has_by_source(self) -> bool:
         """Whether the lists by source exist already."""
         return self._whole.by_source is not None
+
+    def make_by_source(self, threads: int) -> None:
+        """Makes the lists by source ahead of their use."""
+        self._whole.make_by_source(threads)
+
+    def tell(self, asked: Callable[[], None]) -> "Neighborhoods":
+        """These lists, of which `asked` is told whenever those by source are used."""
+        self._whole.asked = asked
+        return self
 
     def first(self, targets: int, sources: int) -> "Neighborhoods":
         """The lists of the first targets, which read the first sources; views, nothing is copied.

@@ -15,6 +15,7 @@ from torch import nn
 from foregather.errors import InputError, NumericError
 from foregather.loader.loader import Loader
 from foregather.nn.accelerated import Accelerated
+from foregather.nn.accelerated.hops import ask_ahead
 from foregather.observe.progress import Progress, peak_memory
 from foregather.observe.trace import span
 from foregather.train.metrics import Accumulator, Metric, forward, has_labels
@@ -94,6 +95,8 @@ class SampledEpochs:
         self, training: Training, valid: Loader | Callable[[nn.Module], float] | None = None
     ) -> None:
         self.training, self.valid = training, valid
+        if isinstance(training.fast, Accelerated):
+            ask_ahead(training.loader)
 
     @property
     def history(self) -> list[Record]:

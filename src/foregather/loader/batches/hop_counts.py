@@ -23,14 +23,16 @@ class HopCounts:
         edges: edges of each hop.
         checked: what a reader made of them for this `edge_index`, to make it once.
         sums: what stands for the rows of leaves, if the batch has none.
+        ahead: where to ask for what later batches of the loader should have, if there is one.
     """
 
-    __slots__ = ("checked", "edges", "nodes", "sums")
+    __slots__ = ("ahead", "checked", "edges", "nodes", "sums")
 
     def __init__(self, nodes: Sequence[int], edges: Sequence[int]) -> None:
         self.nodes, self.edges = tuple(nodes), tuple(edges)
         self.checked: Any = None
         self.sums: Any = None
+        self.ahead: Any = None
 
 
 _known: "dict[int, tuple[weakref.ref[Tensor], int, HopCounts]]" = {}

@@ -15,6 +15,7 @@ from foregather.loader.batch_recipe import BatchRecipe, Dealt
 from foregather.loader.batches.tree_rows import distinct_nodes
 from foregather.loader.disk.replay import ReplayPack
 from foregather.loader.lookahead import bulks_with_lookahead
+from foregather.loader.memory.division import BLOCK_RESERVE
 from foregather.loader.memory.layout import Layout
 from foregather.loader.prefetch import ahead
 from foregather.observe.progress import write_above
@@ -153,8 +154,8 @@ class DiskRun:
                     if maker.disjoint and rows is not None:
                         rows = maker.assembler.repeated(sample, rows)
                     batch = maker.assembler.batch(sample, *dealt, rows)
-                _check(lent.layout, batch.nbytes, scratch.nbytes)
-                yield maker.finish(batch, dealt)
+                room = _check(lent.layout, batch.nbytes, scratch.nbytes)
+                yield maker.finish(batch, dealt, room)
                 del batch, rows
             current = upcoming if asked else self._queue_next(features, source)
 
@@ -181,8 +182,12 @@ class DiskRun:
         return upcoming
 
 
-def _check(layout: Layout, nbytes: int, scratch: int) -> None:
-    """Raises BudgetError if batches like this one would exceed the budget."""
+def _check(layout: Layout, nbytes: int, scratch: int) -> int:
+    """Raises BudgetError if batches like this one would exceed the budget.
+
+    Returns:
+        Bytes that each of them may take in addition, beside the reserve of recycled memory.
+    """
     flight, share = layout.flight, layout.shares["batches"]
     if scratch > layout.shares["leaf rows"]:
         raise BudgetError(
@@ -197,3 +202,4 @@ def _check(layout: Layout, nbytes: int, scratch: int) -> None:
             f"for {flight} batches, but one has {format_bytes(nbytes)}; raise memory, or use a "
             "smaller batch_size"
         )
+    return share // flight - int(nbytes * BLOCK_RESERVE)

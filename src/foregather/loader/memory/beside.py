@@ -17,11 +17,12 @@ class Beside:
         sample: bytes of a sample.
         together: samples made at once.
         batch: bytes of a batch.
+        lists: bytes of the lists of its edges, made for a model.
         tables: bytes that the sampler keeps, of all threads.
     """
 
     def __init__(self) -> None:
-        self.sample = self.together = self.batch = self.tables = 0
+        self.sample = self.together = self.batch = self.lists = self.tables = 0
 
     def note(self, sample: int, together: int, batch: int) -> None:
         """Notes the bytes of a sample or of a batch, and how many were made together."""
@@ -30,13 +31,17 @@ class Beside:
 
     def total(self, prefetch: int) -> int:
         """Bytes at most: tables, samples, and batches in use, waiting and being made."""
-        return self.tables + self.together * self.sample + _alive(prefetch) * self.batch
+        batches = _alive(prefetch) * (self.batch + self.lists)
+        return self.tables + self.together * self.sample + batches
 
     def explain(self, prefetch: int) -> str:
         """One line for people; empty before the first batch."""
         if not self.batch:
             return ""
-        said = f"{_alive(prefetch)} batches of {format_bytes(self.batch)} (prefetch {prefetch}"
+        said = f"{_alive(prefetch)} batches of {format_bytes(self.batch)}"
+        if self.lists:
+            said = f"{said} and {format_bytes(self.lists)} of lists"
+        said = f"{said} (prefetch {prefetch}"
         parts = [f"{said})" if prefetch else f"{said}: 1 if let go before the next)"]
         if self.sample:
             parts.append(f"{self.together} samples of {format_bytes(self.sample)}")

@@ -1,7 +1,8 @@
 """budget: what `memory=` covers for a Loader whose graph is in memory, and the bulk that fits it.
 
 Covered: the sampler's tables, the samples of a bulk, and the batches that are waiting, being made
-or in use, with the reserve of their recycled memory. Not covered: the graph itself (arrays in
+or in use, with the reserve of their recycled memory and the lists of edges that are made with them
+for a model, where there is room. Not covered: the graph itself (arrays in
 memory, or the page cache of memory-mapped ones), batches that the consumer keeps beyond the one it
 works on, the interpreter, torch and the model.
 """
@@ -62,18 +63,23 @@ class Budget:
     memory: int
     need: LoaderNeed
 
-    def check(self, bulk: int, batch: int) -> None:
+    def check(self, bulk: int, batch: int) -> int:
         """Checks the bytes of a sampled bulk and of a finished batch.
+
+        Returns:
+            Bytes that each batch like this one may take in addition.
 
         Raises:
             BudgetError: batches like this one would exceed the budget.
         """
-        total = self.need.tables + bulk + int((self.need.prefetch + 2) * batch * BLOCK_RESERVE)
+        flight = self.need.prefetch + 2
+        total = self.need.tables + bulk + int(flight * batch * BLOCK_RESERVE)
         if total > self.memory:
             raise BudgetError(
                 f"memory is {format_bytes(self.memory)}, but a batch is larger than the first ones "
                 f"and {format_bytes(total)} are needed; raise memory, or use a smaller bulk"
             )
+        return (self.memory - total) // flight
 
 
 def choose_bulk(need: LoaderNeed, memory: int, asked: int | None, batches: int) -> int:

@@ -6,6 +6,7 @@ edges it is given; nothing else is assumed, so batches of other loaders may be u
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any, Literal, TypeVar
 
@@ -14,9 +15,11 @@ from torch import Tensor
 
 from foregather.loader.batches.first_sums import FirstSums
 from foregather.loader.batches.hop_counts import HopCounts, recall, remember
+from foregather.loader.batches.lists_ahead import BY_SOURCE, BY_TARGET, ListsAhead
 from foregather.nn.aggregate import Neighborhoods
+from foregather.nn.list_kernels import outlasts_the_call
 
-__all__ = ["Hops", "Order", "plain_tensor"]
+__all__ = ["Hops", "Order", "ask_ahead", "make_lists", "plain_tensor"]
 
 T = TypeVar("T")
 
@@ -97,12 +100,14 @@ class Hops(Order):
         self.ascending = False
         self.sums: FirstSums | None = None
         self._made: dict[Any, Any] = {}
+        self._ahead: ListsAhead | None = None
 
     @classmethod
     def of(cls, edge_index: Tensor, counts: HopCounts) -> "Hops | str":
         """Checks the counts of a batch; returns what is wrong if they do not fit its edges."""
         if counts.checked is None:
             made = cls(edge_index, counts.nodes, counts.edges)
+            made._ahead = counts.ahead
             counts.checked = made._wrong() or made
         found: Hops | str = counts.checked
         return found
@@ -137,13 +142,13 @@ class Hops(Order):
             return unfit
         if nodes != tuple(sorted(nodes)) or edges != tuple(sorted(edges)) or nodes[0] < 0:
             return unfit
-        source, target = index
+        source, target = _as_arrays(index)
         self.ascending = bool((target[1:] >= target[:-1]).all())
         for hop, (start, end) in enumerate(pairwise(edges)):
             if start == end:
                 continue
             low, high = _ends(target[start:end], self.ascending)
-            least, most = (int(value) for value in torch.aminmax(source[start:end]))
+            least, most = int(source[start:end].min()), int(source[start:end].max())
             first = nodes[hop - 1] if hop else 0
             if low < first or high >= nodes[hop] or least < 0 or most >= nodes[hop + 1]:
                 return unfit
@@ -211,14 +216,46 @@ class Hops(Order):
 
     def neighborhoods(self, sources: int, targets: int) -> Neighborhoods:
         """The edges into the first nodes, by target."""
-        whole = self.made_once(
-            "edges", lambda: Neighborhoods.of(self.edge_index, self.num_nodes, self.num_nodes)
-        )
+        if self._ahead is not None:
+            self._ahead.ask(make_lists, BY_TARGET)
+        whole = self.made_once("edges", self._lists)
         return self.made_once((sources, targets), lambda: whole.first(targets, sources))
 
+    def make_lists(self, by_source: bool, threads: int) -> None:
+        """Makes the lists of all edges ahead of their use."""
+        whole = self.made_once("edges", lambda: self._lists(threads))
+        if by_source:
+            whole.make_by_source(threads)
 
-def _ends(target: Tensor, ascending: bool) -> tuple[int, int]:
+    def _lists(self, threads: int = 0) -> Neighborhoods:
+        made = Neighborhoods.of(self.edge_index, self.num_nodes, self.num_nodes, threads)
+        if self._ahead is None:
+            return made
+        return made.tell(partial(self._ahead.ask, make_lists, BY_SOURCE))
+
+
+def make_lists(edge_index: Tensor, counts: HopCounts, by_source: bool, threads: int) -> None:
+    """Makes the lists of a batch where a model called with its edges finds them."""
+    found = Hops.of(edge_index, counts)
+    if isinstance(found, Hops) and found.ascending:
+        found.make_lists(by_source, threads)
+
+
+def ask_ahead(loader: Any) -> None:
+    """Has a loader make the lists of all batches of its next loop, from the first one on."""
+    ahead = getattr(loader._maker, "ahead", None)
+    if ahead is not None and torch.device(loader.device or "cpu").type == "cpu":
+        ahead.ask(make_lists, BY_SOURCE)
+
+
+def _as_arrays(edge_index: Tensor) -> Any:
+    """The same memory for one thread: torch would start threads of its own beside the caller's."""
+    if edge_index.device.type != "cpu" or not outlasts_the_call(edge_index):
+        return edge_index
+    return edge_index.numpy()
+
+
+def _ends(target: Any, ascending: bool) -> tuple[int, int]:
     if ascending:
         return int(target[0]), int(target[-1])
-    low, high = torch.aminmax(target)
-    return int(low), int(high)
+    return int(target.min()), int(target.max())
