@@ -80,7 +80,7 @@ def random_graph(nodes, degree, features, classes):
 
 
 def told_and_held(name, shape, monkeypatch, partition="natural", **options):
-    """What a run says, and the most bytes there were at once in its second epoch."""
+    """A run, what it says, and the most bytes at once in its second epoch and an evaluation."""
     nodes, degree, features, width, classes, depth, chunks = SHAPES[shape]
     torch.manual_seed(0)
     if name in MODELS:
@@ -98,6 +98,7 @@ def told_and_held(name, shape, monkeypatch, partition="natural", **options):
     Counted.now = Counted.most = 0
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
         run.fit(1)
+        run.evaluate("train")
     whole = run.engine.whole
     return whole, whole.choice.most, most_bytes(seen) + Counted.most
 
@@ -157,3 +158,13 @@ def test_what_a_budget_chooses_is_not_exceeded(name, more, monkeypatch, tmp_path
     spilled = whole.scratch is not None
     assert held <= told
     assert spilled == (more == 0)
+
+
+def test_evaluation_holds_no_more_than_it_did_say(monkeypatch, tmp_path):
+    """With wide scores it holds more than an epoch does."""
+    monkeypatch.setitem(SHAPES, "scores", (1500, 4, 8, 8, 128, 3, 12))
+    for recompute in ("disk", "segments"):
+        options = {"recompute": recompute, "scratch": tmp_path}
+        _, told, held = told_and_held("sage", "scores", monkeypatch, **options)
+        assert told > 3 * 1500 * 128 * 4
+        assert held <= told

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from foregather.errors import NumericError
+from foregather.pipeline.infer import infer
 from foregather.pipeline.options import Techniques
 from foregather.pipeline.passes.boundary_sample import kept_nodes
 from foregather.pipeline.passes.chunkwise import ChunkPass, History
@@ -152,6 +153,12 @@ class Engine:
         if self.whole is not None:
             return self.whole.run(lambda whole: self._carry_out(whole, epoch), epoch)
         return self._carry_out(self._exact_run(self.schedule(self.exact_how, epoch), epoch), epoch)
+
+    def scores(self) -> Tensor | None:
+        """Returns exact scores [N, columns] by node id on the last stage; None on the others."""
+        if self.whole is not None and self.whole.choice.most:  # what is held was promised
+            return self.whole.scores()
+        return infer(self.stage)
 
     @property
     def exact_how(self) -> How:

@@ -22,7 +22,6 @@ from foregather.observe.progress import Progress
 from foregather.old_spellings import refuse_unknown, warn_old_spelling
 from foregather.pipeline.dry_run import check_batch_norm
 from foregather.pipeline.engine import Engine
-from foregather.pipeline.infer import infer
 from foregather.pipeline.options import USUAL_EVERY, Meter, Mode, Runtime, Techniques
 from foregather.pipeline.partition.chunks import Method
 from foregather.pipeline.passes.loss import Loss
@@ -263,7 +262,7 @@ class FullGraph:
 
     def infer(self) -> Tensor | None:
         """Returns exact scores [N, classes] by node id on the last stage; None on the others."""
-        return infer(self.engine.stage)
+        return self.engine.scores()
 
     def evaluate(self, split: str = "valid") -> float:
         """Returns the share of the split's labelled nodes whose class is right, on all ranks.

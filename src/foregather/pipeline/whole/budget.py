@@ -43,8 +43,8 @@ class Choice:
         stretches: of all segments.
         spill_adjoints: whether gradients of rows wait in the file.
         costs: of the segments, if they were measured.
-        most: bytes held at most beside the graph and what the process had, gradients of weights
-            and Adam's moments among them; 0 if not measured.
+        most: bytes held at most beside the graph and what the process had, in an epoch or an
+            evaluation, gradients and Adam's moments of weights among them; 0 if not measured.
     """
 
     stretches: tuple[Stretch, ...]
@@ -82,10 +82,10 @@ def choose(stage: Stage, adjacency: Adjacency) -> tuple[Choice, Pieces]:
         pieces = Pieces(stage, usual)
         need = _Need(found, pieces)
         if runtime.recompute == "disk":
-            most = need.spilled(False) + 3 * _weights(stage)
+            most = need.spilled(False) + _weights(stage)
             return Choice(_single(count, True), False, found.segments, most), pieces
         _, stretches = shortest_of(found.segments, need.parts)
-        most = _most(found.segments, tuple(stretches), need) + 3 * _weights(stage)
+        most = _most(found.segments, tuple(stretches), need) + _weights(stage)
         return Choice(tuple(stretches), False, found.segments, most), pieces
     for norm in found.norms:
         adjacency.lists(norm)
@@ -140,6 +140,11 @@ class _Need:
         return self._always + 2 * (self._x + self._message)
 
     @property
+    def scoring(self) -> int:
+        """Of evaluation beside rows: scores of all nodes, those of a split, and their classes."""
+        return 3 * self.found.scores
+
+    @property
     def base(self) -> int:
         """Beside what stretches hold while they go back: gradients."""
         return self._always + self._gradients + self._read
@@ -159,22 +164,22 @@ class _Need:
     def spilled(self, adjoints: bool) -> int:
         """With the inputs of layers in a file, and gradients of rows too."""
         buffers = int(6 * max(self._x, self._message) / self.parts)
-        always = self._always + buffers
-        if adjoints:
-            return always + 2 * self._read
-        return always + 2 * self._read + self._gradients
+        gradients = 0 if adjoints else self._gradients
+        rows = 2 * self._read + buffers
+        return self._always + rows + max(gradients, self.scoring)
 
 
 def _within(stage: Stage, found: Measured, memory: int, usual: int) -> tuple[Choice, Pieces]:
     """The fastest choice that fits."""
     set_block()
-    weights = 3 * _weights(stage)
+    weights = _weights(stage)
     had = resident() + weights + _SPARE
     room, costs = memory - had, found.segments
     count, chunks = len(costs), len(stage.chunks)
     whole = (Stretch(0, count, True),)
     single = Pieces(stage, 1)
-    most = sum(cost.held for cost in costs) + _Need(found, single).base
+    need = _Need(found, single)
+    most = max(sum(cost.held for cost in costs) + need.base, need.forward + need.scoring)
     if most <= room:
         return Choice(whole, False, costs, most + weights), single
     counts = sorted({usual, *(min(chunks, usual << n) for n in range(1, 8)), chunks})
@@ -205,9 +210,9 @@ def _within(stage: Stage, found: Measured, memory: int, usual: int) -> tuple[Cho
 
 
 def _weights(stage: Stage) -> int:
-    """Bytes of the weights, each counted once."""
+    """Bytes that weights add: their gradients, Adam's two moments, and those of the best epoch."""
     found = {id(p): p.nbytes for layer in stage.layers for p in layer.parameters()}
-    return sum(found.values())
+    return 4 * sum(found.values())
 
 
 def _most(costs: tuple[SegmentCost, ...], stretches: tuple[Stretch, ...], need: _Need) -> int:
@@ -217,7 +222,7 @@ def _most(costs: tuple[SegmentCost, ...], stretches: tuple[Stretch, ...], need: 
         now = stretch_bytes(costs, stretch, need.parts)
         most = max(most, held + now)
         held += now if stretch.kept else costs[stretch.first].x
-    return max(most + need.base, held + need.forward)
+    return max(most + need.base, held + need.forward, need.forward + need.scoring)
 
 
 def file_bytes(choice: Choice, pieces: Pieces) -> int:
