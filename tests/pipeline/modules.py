@@ -107,6 +107,24 @@ def _appnp() -> nn.Module:
     return model
 
 
+class Light(nn.Module):
+    """LightGCN's rule: convolutions without weights, and the mean of all their results."""
+
+    def __init__(self) -> None:
+        from torch_geometric.nn import LGConv
+
+        super().__init__()
+        self.first, self.last = nn.Linear(WIDTH, 5), nn.Linear(5, CLASSES)
+        self.convs = nn.ModuleList(LGConv() for _ in range(3))
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        rows = [self.first(x)]
+        for conv in self.convs:
+            rows.append(conv(rows[-1], edge_index, edge_weight))
+        out: Tensor = self.last(torch.stack(rows).mean(0))
+        return out
+
+
 def _deep() -> nn.Module:
     import torch_geometric.nn as pyg
 
@@ -150,6 +168,7 @@ MODULES: dict[str, Callable[[], nn.Module]] = {
 HOPS: dict[str, Callable[[], nn.Module]] = {
     "SGConv": _conv("SGConv", WIDTH, CLASSES, K=3),
     "APPNP": _appnp,
+    "LGConv": Light,
     "TAGConv": _conv("TAGConv", WIDTH, CLASSES),
     "ChebConv": _conv("ChebConv", WIDTH, CLASSES, K=3),
     "MixHopConv": _conv("MixHopConv", WIDTH, CLASSES),

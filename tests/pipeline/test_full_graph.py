@@ -1,5 +1,7 @@
 """FullGraph as a user meets it: bad input, odd graphs, the meter, inference, state."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +14,7 @@ from foregather.pipeline.passes.segments import as_layers, check_cuts, cut_layer
 from foregather.pipeline.staleness import Ladder, Reading
 from tests.pipeline.cases import MODELS, copy_of, model, sgd, small_graph, weights_of
 from tests.pipeline.oracle import Oracle
+from tests.some import some
 
 GRAPH = small_graph()
 
@@ -258,3 +261,18 @@ def test_chunks_abreast_as_an_argument_of_their_own():
         TypeError, match="unexpected argument 'tecniques'; did you mean 'techniques'"
     ):
         FullGraph(GRAPH, layers, 6, tecniques=None)
+
+
+def test_fast_epochs_are_measured_unless_that_is_turned_off():
+    found = {}
+    for name, options in {"usual": {}, "never": {"meter": Meter(every=0)}}.items():
+        run = FullGraph(GRAPH, model("gcnii", 0.3), 5, "fast", partition="random", **options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            reports = run.fit(26)
+        read = [report.reading for report in reports if report.reading is not None]
+        found[name] = [one.epoch for one in read], run.weights()
+        assert all(one.seconds > 0 for one in read)
+    assert (found["usual"][0], found["never"][0]) == ([24], [])
+    for name, value in some(found["usual"][1].items()):  # it never changes a weight
+        assert torch.equal(value, found["never"][1][name])

@@ -28,6 +28,9 @@ HYBRID: dict[str, tuple[str, float, Any, dict[str, Any]]] = {
     "resgcn-fast": ("resgcn", 0.3, "fast", {"meter": Meter(every=2, error=9.0, cosine=-1.0)}),
     "resgcn-exact": ("resgcn", 0.3, "exact", {"runtime": {"recompute": "all"}}),
     "gcnii-exact": ("gcnii", 0.3, "exact", {"runtime": {"initial_again": True}}),
+    "jumping-fast": ("jumping", 0.0, "fast", {}),  # modules, split
+    "jumping-exact": ("jumping", 0.0, "exact", {}),
+    "tied-exact": ("tied", 0.0, "exact", {}),
 }  # fmt: skip
 #: (stages, ways, cases); with abreast 2 and one way the chunks of a tick share a rank
 GRIDS = [

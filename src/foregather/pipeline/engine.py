@@ -6,6 +6,7 @@ a fault is the same error on all ranks.
 """
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from foregather.errors import NumericError
+from foregather.pipeline.infer import infer
 from foregather.pipeline.options import Techniques
 from foregather.pipeline.passes.boundary_sample import kept_nodes
 from foregather.pipeline.passes.chunkwise import ChunkPass, History
@@ -152,6 +154,12 @@ class Engine:
             return self.whole.run(lambda whole: self._carry_out(whole, epoch), epoch)
         return self._carry_out(self._exact_run(self.schedule(self.exact_how, epoch), epoch), epoch)
 
+    def scores(self) -> Tensor | None:
+        """Returns exact scores [N, columns] by node id on the last stage; None on the others."""
+        if self.whole is not None and self.whole.choice.most:  # what is held was promised
+            return self.whole.scores()
+        return infer(self.stage)
+
     @property
     def exact_how(self) -> How:
         """How an exact epoch is run here."""
@@ -170,7 +178,7 @@ class Engine:
 
         The exact gradients are in `exact_gradients` afterwards.
         """
-        loss = self.fast(epoch)
+        loss, begin = self.fast(epoch), time.perf_counter()
         used = {n: None if p.grad is None else p.grad.clone() for n, p in self.parameters().items()}
         ours = self.own_gradients()
         self.clear()
@@ -182,7 +190,7 @@ class Engine:
         self.exact_gradients = {n: p.grad for n, p in self.parameters().items()}
         for name, parameter in self.parameters().items():
             parameter.grad = used[name]
-        return loss, reading
+        return loss, replace(reading, seconds=time.perf_counter() - begin)
 
     def _true_messages(self, epoch: int, run: LayerPass) -> dict[int, Tensor]:
         """Returns exact messages with history's dropout, which must not look like staleness."""

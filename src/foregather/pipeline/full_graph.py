@@ -22,8 +22,7 @@ from foregather.observe.progress import Progress
 from foregather.old_spellings import refuse_unknown, warn_old_spelling
 from foregather.pipeline.dry_run import check_batch_norm
 from foregather.pipeline.engine import Engine
-from foregather.pipeline.infer import infer
-from foregather.pipeline.options import Meter, Mode, Runtime, Techniques
+from foregather.pipeline.options import USUAL_EVERY, Meter, Mode, Runtime, Techniques
 from foregather.pipeline.partition.chunks import Method
 from foregather.pipeline.passes.loss import Loss
 from foregather.pipeline.passes.segments import as_layers, cut_layers, shared_layers
@@ -121,7 +120,7 @@ class FullGraph:
         partition: how nodes are cut into chunks; see `make_chunks`.
         techniques: order, refresh and gradient factor of fast epochs; not for "exact".
         meter: when and how strictly staleness is measured; None measures every 10 epochs in
-            "bounded", never in "fast". Not for "exact".
+            "bounded", every 25 in "fast"; `Meter(every=0)` never does. Not for "exact".
         runtime: memory, messages, ways and timeout.
         others: accepts `abreast`, which is now a field of `runtime`, with a warning.
 
@@ -158,7 +157,7 @@ class FullGraph:
         _check_stale(mode, techniques, meter)
         runtime.check_mode(mode)
         self.mode: Mode = mode
-        self.meter = meter or Meter(every=10 if mode == "bounded" else 0)
+        self.meter = meter or Meter(every=USUAL_EVERY[mode])
         graph = load_if_fits(graph)
         self.link = make_link(runtime)
         check_same_count(self.link, chunks)
@@ -263,7 +262,7 @@ class FullGraph:
 
     def infer(self) -> Tensor | None:
         """Returns exact scores [N, classes] by node id on the last stage; None on the others."""
-        return infer(self.engine.stage)
+        return self.engine.scores()
 
     def evaluate(self, split: str = "valid") -> float:
         """Returns the share of the split's labelled nodes whose class is right, on all ranks.

@@ -4,7 +4,8 @@ Rows of all nodes are kept only between two aggregations (and for skip tensors);
 the size of a chunk. Nothing is sampled and nothing is stale.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +26,7 @@ from foregather.pipeline.passes.tensor_parallel import TensorPass
 from foregather.pipeline.planning.schedule import How, Schedule
 from foregather.pipeline.split.split import layers_of
 
-__all__ = ["infer", "infer_scores"]
+__all__ = ["check_finite", "evaluating", "infer", "infer_scores"]
 
 
 def infer(stage: Stage) -> Tensor | None:
@@ -34,32 +35,48 @@ def infer(stage: Stage) -> Tensor | None:
     Raises:
         NumericError: rows became NaN or infinite.
     """
-    held = [*range(stage.program.first, stage.program.last), *stage.program.again]
-    training = [(stage.layers[n], stage.layers[n].training) for n in held]
-    for layer, _ in training:
-        layer.eval()
-    try:
-        with torch.no_grad():
-            run: LayerPass | TensorPass
-            if stage.whole is not None:
-                run = TensorPass(stage, _forward(stage, "columns"), None)
-            else:
-                run = LayerPass(stage, _forward(stage, "layerwise"), None)
-            outcome = run.forward()
-    finally:
-        for layer, mode in training:
-            layer.train(mode)
-    if outcome.fault is not None:
-        raise NumericError(
-            f"rows of chunk {outcome.fault} are NaN or infinite in stage {stage.program.stage}; "
-            "check the features of that chunk and the weights"
-        )
+    with evaluating(stage):
+        run: LayerPass | TensorPass
+        if stage.whole is not None:
+            run = TensorPass(stage, _forward(stage, "columns"), None)
+        else:
+            run = LayerPass(stage, _forward(stage, "layerwise"), None)
+        outcome = run.forward()
+    check_finite(outcome.fault, stage)
     if run.scores is None:
         return None
     rows = _of_all_ways(stage, run.scores)
     scores = torch.empty_like(rows)
     scores[torch.from_numpy(stage.chunks.order).to(scores.device)] = rows
     return scores
+
+
+@contextmanager
+def evaluating(stage: Stage) -> Iterator[None]:
+    """Layers are in evaluation inside, and afterwards as they were."""
+    held = [*range(stage.program.first, stage.program.last), *stage.program.again]
+    training = [(stage.layers[n], stage.layers[n].training) for n in held]
+    for layer, _ in training:
+        layer.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for layer, mode in training:
+            layer.train(mode)
+
+
+def check_finite(fault: int | None, stage: Stage) -> None:
+    """Raises if rows of a chunk are not finite.
+
+    Raises:
+        NumericError: they are not.
+    """
+    if fault is not None:
+        raise NumericError(
+            f"rows of chunk {fault} are NaN or infinite in stage {stage.program.stage}; "
+            "check the features of that chunk and the weights"
+        )
 
 
 def _forward(stage: Stage, how: How) -> Schedule:

@@ -8,9 +8,11 @@ from typing import Any, Literal
 from foregather.errors import InputError
 from foregather.units import parse_size
 
-__all__ = ["Meter", "Mode", "Runtime", "Techniques"]
+__all__ = ["USUAL_EVERY", "Meter", "Mode", "Runtime", "Techniques"]
 
 Mode = Literal["exact", "bounded", "fast"]
+#: Epochs between readings of the meter: each costs about an exact epoch and a half.
+USUAL_EVERY = {"exact": 0, "bounded": 10, "fast": 25}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,8 @@ class Meter:
     """When staleness is measured, and its bounds.
 
     Attributes:
-        every: measure every `every` epochs, starting with epoch `every - 1`; 0 means never.
+        every: measure every `every` epochs, starting with epoch `every - 1`; 0 means never, so how
+            stale rows are is then unknown.
         error: the largest accepted relative error of history, over all layers.
         cosine: the smallest accepted cosine between the used and the exact gradient.
     """

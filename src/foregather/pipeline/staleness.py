@@ -28,6 +28,7 @@ class Reading:
         cosine: between the gradient used and the exact one, over all weights.
         length: norm of the gradient used, divided by that of the exact one.
         errors: relative error of history by layer, for the layers of this stage.
+        seconds: what the measurement added to the epoch on this rank.
     """
 
     epoch: int
@@ -35,6 +36,7 @@ class Reading:
     cosine: float
     length: float
     errors: dict[int, float]
+    seconds: float = 0.0
 
     def within(self, meter: Meter, share: float = 1.0) -> bool:
         """Whether it is within this share of the bounds; a smaller share is stricter."""

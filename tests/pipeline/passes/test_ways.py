@@ -12,8 +12,10 @@ from foregather.pipeline.planning.programs import rank_programs
 from foregather.pipeline.planning.schedule import chunk_order
 from foregather.pipeline.planning.simulate import simulate
 from foregather.pipeline.planning.workload import Setting, workload_of
+from foregather.pipeline.split.split import layers_of
 from tests.pipeline.cases import MODELS as BUILDERS
 from tests.pipeline.cases import model, sgd, small_graph, weights_of
+from tests.pipeline.modules import MODULES
 from tests.pipeline.oracle import Oracle, places
 from tests.pipeline.way_ranks import (
     ABREAST,
@@ -189,6 +191,9 @@ def test_hybrid_bytes_equal_the_closed_forms(hybrids):
         found = sent(ways, (name, s, g), s * g, 2)
         assert found == ways[0][name, s, g]["volume"]
         messages = {"gcn": [5, 5, 6, 3], "gcnii": [6] * 4, "resgcn": [6] * 4}
+        if kind in MODULES:  # what they exchange is found by splitting them
+            assert found["exchange"] > 0
+            continue
         assert found["exchange"] == 2 * sum(messages[kind]) * DOUBLE * crossing
         if kind == "resgcn" or (kind == "gcnii" and "again" in str(options)):
             assert found["rows"] == 2 * (s - 1) * GRAPH.num_nodes * 6 * DOUBLE
@@ -227,7 +232,7 @@ def test_simulated_bytes_equal_what_ranks_sent(hybrids):
             if "meter" in options or count != ABREAST:
                 continue
             runtime = Runtime(**options.get("runtime", {}))
-            layers = model(kind, drop)
+            layers = layers_of(model(kind, drop), GRAPH, CHUNKS)
             work = workload_of(GRAPH, layers, runtime, [FREE] * len(layers))
             cuts = tuple(cut_layers(as_layers(layers), stages))
             setting = Setting("nodes", mode, stages, count, CHUNKS, cuts)

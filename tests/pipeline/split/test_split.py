@@ -13,11 +13,23 @@ from torch import nn
 from foregather.errors import InputError
 from foregather.pipeline import FullGraph, Meter, Runtime, infer_scores, make_chunks, planned
 from foregather.pipeline.partition.chunk_topology import ChunkTopology
+from foregather.pipeline.split import check
 from foregather.pipeline.split.graph_values import graph_inputs
-from foregather.pipeline.split.sample import feature_rows
+from foregather.pipeline.split.sample import feature_rows, induced_graph
 from foregather.pipeline.split.split import split_model
 from tests.pipeline.cases import CLASSES, WIDTH, double, small_graph
-from tests.pipeline.modules import HOPS, MODULES, Jumping, Tied, adam, furthest, sgd, train_whole
+from tests.pipeline.modules import (
+    HOPS,
+    MODULES,
+    Jumping,
+    Light,
+    Tied,
+    adam,
+    furthest,
+    sgd,
+    train_whole,
+)
+from tests.some import some
 
 pyg = pytest.importorskip("torch_geometric.nn")
 EVERY = MODULES | HOPS
@@ -278,3 +290,56 @@ def test_more_stages_than_hops_are_refused():
     layers = split_model(Tied(), small_graph())
     with pytest.raises(InputError, match="there are 9 stages but 4 layers.* at its 3 propagate"):
         cut_layers(layers, 9)
+
+
+def test_a_part_of_the_graph_has_its_edges_and_what_they_carry():
+    graph = small_graph(edge_weight=np.random.default_rng(1).random(260))
+    whole = graph_inputs(Light(), graph, torch.float64, torch.device("cpu"))["edge_index"].numpy()
+    x, attr, weight = (np.asarray(v[:]) for v in (graph.features, graph.edge_features,
+                                                  graph.edge_weight))  # fmt: skip
+    for most in (8, 32):
+        part = induced_graph(graph, most, 7)
+        assert 8 <= part.num_nodes <= most
+        rows = np.asarray(part.features[:])
+        node = np.array([int(np.flatnonzero((x == row).all(1))[0]) for row in some(rows)])
+        assert np.unique(node).size == node.size
+        inside = np.isin(whole, node).all(0)
+        assert 0 < part.num_edges == inside.sum()
+        target = np.repeat(np.arange(part.num_nodes), part.in_degree())
+        pairs = np.stack([node[np.asarray(part.indices, np.int64)], node[target]])
+        ours = {(s, t, w, *a) for s, t, w, a in zip(*pairs.tolist(), part.edge_weight[:].tolist(),
+                part.edge_features[:].tolist(), strict=True)}  # fmt: skip
+        kept = (*whole[:, inside].tolist(), weight[inside], attr[inside])
+        theirs = {
+            (s, t, np.float32(w).item(), *np.float32(a).tolist())
+            for s, t, w, a in zip(*kept, strict=True)
+        }
+        assert ours == theirs
+
+
+def test_there_is_no_part_without_edges_or_with_hardly_any_nodes():
+    x = np.zeros((20, WIDTH))
+    assert induced_graph(type(small_graph()).from_edge_index([[], []], 20, x=x), 32, 0) is None
+    assert induced_graph(type(small_graph()).from_edge_index([[0], [1]], 3, x=x[:3]), 32, 0) is None
+
+
+def test_a_model_that_differs_on_the_graph_itself_is_found(monkeypatch):
+    seen = []
+
+    def spy(model, make, graph, *given):
+        seen.append((graph.num_nodes, given))
+        return true(model, make, graph, *given)
+
+    true = check._compare
+    monkeypatch.setattr(check, "_compare", spy)
+    split_model(made("GCN"), small_graph())
+    assert {training for _, (training, _) in seen} == {True, False}
+    assert {nodes for nodes, _ in seen} == {31, 32}
+    monkeypatch.setattr(check, "_compare", lambda model, make, graph, *given: (
+        _differ() if graph.num_nodes == 32 else true(model, make, graph, *given)))  # fmt: skip
+    with pytest.raises(InputError, match="other scores"):
+        split_model(made("GCN"), small_graph())
+
+
+def _differ():
+    raise InputError("other scores")

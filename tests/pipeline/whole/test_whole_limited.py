@@ -1,4 +1,4 @@
-"""A budget of full-graph training is kept under a limit of the kernel; a kill leaves nothing."""
+"""A budget of full-graph training and evaluation is kept under a limit; a kill leaves nothing."""
 
 import signal
 import subprocess
@@ -35,7 +35,9 @@ except BudgetError as error:
 (group / "memory.limit_in_bytes").write_text(str(budget))
 run = made() if kind == "plain" else made(memory=budget, scratch=folder)
 print(run.engine.whole.explain(), flush=True)
-print("loss", run.fit(2)[-1].loss, int((group / "memory.failcnt").read_text()))
+run.fit(1)
+run.evaluate("valid")
+print("loss", run.fit(1)[-1].loss, int((group / "memory.failcnt").read_text()))
 """
 
 KILLED = """

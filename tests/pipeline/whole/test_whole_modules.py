@@ -8,8 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from foregather.errors import BudgetError, InputError
+from foregather.errors import BudgetError, InputError, NumericError
 from foregather.pipeline import FullGraph, Runtime
+from foregather.pipeline.split.graph_values import graph_inputs
+from foregather.pipeline.split.sample import feature_rows
 from foregather.pipeline.split.split import split_model
 from foregather.pipeline.whole.pieces import Pieces
 from tests.pipeline.cases import CLASSES, WIDTH, double, small_graph
@@ -145,3 +147,28 @@ def test_edges_the_other_way_are_refused_though_they_could_be_summed():
 
     with double(), pytest.raises(InputError, match="edges that are not those of the graph"):
         split_model(Back().double(), small_graph())
+
+
+@pytest.mark.parametrize("name", ["GCN", "GAT", "PNA", "batch norm", "jumping", "edges", "TAGConv"])
+@pytest.mark.parametrize("recompute", ["segments", "disk"])
+def test_scores_within_a_promise_are_those_without(name, recompute, tmp_path):
+    graph, model = small_graph(), made(name)
+    parts, run = trained(model, 3, recompute=recompute, scratch=tmp_path)
+    modes = [module.training for module in parts.modules()]
+    scores = run.infer()
+    with torch.no_grad():
+        weight = next(parts.parameters())
+        inputs = graph_inputs(parts, graph, weight.dtype, weight.device)
+        true = copy.deepcopy(parts).eval()(feature_rows(graph, weight), **inputs)
+    assert torch.allclose(scores, true, rtol=1e-9, atol=1e-10)
+    assert torch.equal(run.infer(), scores)
+    assert [module.training for module in parts.modules()] == modes
+    assert run.fit(1)[0].loss == pytest.approx(trained(model, None, epochs=3)[1].reports[-1].loss)
+
+
+def test_scores_within_a_promise_name_a_chunk_that_is_not_finite(tmp_path):
+    parts, run = trained(made("GCN"), 3, recompute="segments")
+    with torch.no_grad():
+        next(parts.parameters()).fill_(float("nan"))
+    with pytest.raises(NumericError, match="rows of chunk 0 are NaN or infinite"):
+        run.infer()

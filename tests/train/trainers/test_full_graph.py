@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -230,6 +231,20 @@ def test_what_a_run_cannot_be_resumed_with(graph, tmp_path):
     sampled = replace(settings, train=replace(settings.train, method="sampled"))
     with pytest.raises(InputError, match="train.method was 'full-graph' and is 'sampled'"):
         Run.resume(tmp_path / "r", sampled)
+    for changed, said in (
+        ({"train": replace(settings.train, seed=1)}, "train.seed was 0 and is 1"),
+        (
+            {"optimizer": replace(settings.optimizer, lr=0.5)},
+            f"optimizer.lr was {settings.optimizer.lr} and is 0.5",
+        ),
+        (
+            {"full_graph": replace(settings.full_graph, chunks=settings.full_graph.chunks + 1)},
+            f"full_graph.chunks was {settings.full_graph.chunks} and is "
+            f"{settings.full_graph.chunks + 1}",
+        ),
+    ):
+        with pytest.raises(InputError, match=re.escape(said)):
+            Run.resume(tmp_path / "r", replace(settings, **changed))
     free = replace(settings.full_graph, timeline="elsewhere.png")
     with Run.resume(tmp_path / "r", replace(settings, full_graph=free)) as run:
         assert run.trainer.epochs_done() == 1
@@ -333,3 +348,32 @@ def test_killed_at_random_moments(graph, tmp_path):
     assert done.returncode == 0, done.stderr
     for place in folders:
         assert_same(Path(place) / "a", Path(place) / "b")
+
+
+def test_full_is_short_for_full_graph(graph, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert TrainSettings(method="full") == TrainSettings(method="full-graph")
+    text = write_settings(settings_of(graph, "a")).replace('"full-graph"', '"full"')
+    Path("c.toml").write_text(text)
+    assert '"full"' in text
+    assert main(["train", "c.toml", "--json"]) == 0
+    assert read_settings(Path("a/config.toml")).train.method == "full-graph"
+    assert main(["train", "c.toml", "--run", "b", "--train.method", "full", "--json"]) == 0
+    assert 'method = "full-graph"' in Path("b/config.toml").read_text()
+    capsys.readouterr()
+    assert_same(Path("a"), Path("b"))
+
+
+def test_what_measuring_staleness_costs_is_said_and_recorded(graph, tmp_path):
+    told = {}
+    for measure in (2, 0):
+        said = told.setdefault(measure, [])
+        full = replace(MODES["fast"], measure=measure)
+        train(settings_of(graph, tmp_path / str(measure), full), say=said.append)
+    assert sum("measuring staleness took" in line for line in told[2]) == 1
+    assert any("so it is unknown how far fast epochs are off" in line for line in told[0])
+    found = [record.get("staleness_seconds") for record in records(tmp_path / "2")]
+    assert [seconds is not None for seconds in found] == [False, True] * 3
+    assert all(seconds > 0 for seconds in found if seconds is not None)
+    mine, theirs = (load_file(tmp_path / name / "model.safetensors") for name in ("2", "0"))
+    assert all(torch.equal(value, theirs[name]) for name, value in mine.items())

@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 # autograd.Function is untyped in torch
+_VALUES = 1 << 18  # of rows that are computed at a time
 _Function: Any = torch.autograd.Function
 
 
@@ -224,15 +225,19 @@ class _Moments(_Function):  # type: ignore[misc]
     def forward(ctx: Any, own: Tensor, rows: RowBuffers, columns: slice) -> tuple[Tensor, Tensor]:
         every = rows.fresh[:, columns]
         mean, var = every.mean(0), every.var(0, unbiased=False)
-        ctx.rows, ctx.columns, ctx.mean = rows, columns, mean
+        # the mean itself would refer to what made it: a circle that keeps all rows
+        ctx.rows, ctx.columns, ctx.mean = rows, columns, mean.detach().clone()
         return mean, var
 
     @staticmethod
     def backward(ctx: Any, of_mean: Tensor, of_var: Tensor) -> tuple[None, None, None]:
         adjoint, every = ctx.rows.adjoint, ctx.rows.fresh[:, ctx.columns]
         assert adjoint is not None
-        count = every.shape[0]
-        adjoint[:, ctx.columns] += of_mean / count + (every - ctx.mean) * (2 * of_var / count)
+        count, step = every.shape[0], max(1, _VALUES // max(1, every.shape[1]))
+        for first in range(0, count, step):  # rows of all nodes are not made once more
+            part = every[first : first + step] - ctx.mean
+            part.mul_(2 * of_var / count).add_(of_mean / count)
+            adjoint[first : first + step, ctx.columns] += part
         return None, None, None
 
 

@@ -43,7 +43,8 @@ class Choice:
         stretches: of all segments.
         spill_adjoints: whether gradients of rows wait in the file.
         costs: of the segments, if they were measured.
-        most: bytes held at most beside the graph and what the process had; 0 if not measured.
+        most: bytes held at most beside the graph and what the process had, in an epoch or an
+            evaluation, gradients and Adam's moments of weights among them; 0 if not measured.
     """
 
     stretches: tuple[Stretch, ...]
@@ -79,12 +80,12 @@ def choose(stage: Stage, adjacency: Adjacency) -> tuple[Choice, Pieces]:
     found = measure(stage)
     if runtime.memory is None:
         pieces = Pieces(stage, usual)
-        need = _Need(found, len(pieces))
+        need = _Need(found, pieces)
         if runtime.recompute == "disk":
-            single = _single(count, True)
-            return Choice(single, False, found.segments, need.spilled(False)), pieces
-        _, stretches = shortest_of(found.segments, len(pieces))
-        most = _most(found.segments, tuple(stretches), need)
+            most = need.spilled(False) + _weights(stage)
+            return Choice(_single(count, True), False, found.segments, most), pieces
+        _, stretches = shortest_of(found.segments, need.parts)
+        most = _most(found.segments, tuple(stretches), need) + _weights(stage)
         return Choice(tuple(stretches), False, found.segments, most), pieces
     for norm in found.norms:
         adjacency.lists(norm)
@@ -98,10 +99,15 @@ def _single(count: int, spilled: bool) -> tuple[Stretch, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """Bytes that are needed, from measured costs, for a number of pieces."""
+    """Bytes that are needed, from measured costs, for a cut into pieces."""
 
     found: Measured
-    pieces: int
+    pieces: Pieces
+
+    @property
+    def parts(self) -> float:
+        """How many pieces there would be, if all were as large as the largest."""
+        return self.pieces.nodes / max(1, self.pieces.largest)
 
     @property
     def _x(self) -> int:
@@ -118,11 +124,14 @@ class _Need:
     @property
     def _always(self) -> int:
         """Skip tensors with their gradients, features that are summed, and the work of a piece."""
-        widest = max(cost.saved for cost in self.found.segments) + 6 * max(self._x, self._message)
-        work = 3 * widest // (2 * self.pieces)
+        rows = max(self._x, self._message, self.found.scores)
+        widest = max(cost.saved for cost in self.found.segments) + 6 * rows
+        work = int(1.5 * widest / self.parts)
         edges = 0
         if self.found.reads_edges:  # rows of others, their gradients, and a row for each edge
-            edges = 2 * self._read + 3 * int(self._read * self.found.degree) // self.pieces
+            edges = 2 * self._read + int(3 * self._read * self.found.degree / self.parts)
+        if self.found.reads_moments:  # gradients of all rows, and a part of them to add
+            edges += 2 * self._read
         return 2 * self.found.skips + self.found.features + work + edges
 
     @property
@@ -131,48 +140,65 @@ class _Need:
         return self._always + 2 * (self._x + self._message)
 
     @property
+    def scoring(self) -> int:
+        """Of evaluation beside rows: scores of all nodes, those of a split, and their classes."""
+        return 3 * self.found.scores
+
+    @property
     def base(self) -> int:
         """Beside what stretches hold while they go back: gradients."""
-        return self._always + self._x + self._message + self._read
+        return self._always + self._gradients + self._read
+
+    @property
+    def _gradients(self) -> int:
+        """Of the rows in front of a segment and behind it; room of equal width is used again."""
+        most, behind = 0, list[int]()
+        for cost in reversed(self.found.segments):
+            free, own = list(behind), [cost.x, cost.message]
+            for size in own:
+                if size in free:
+                    free.remove(size)
+            most, behind = max(most, sum(own) + sum(free)), own
+        return most
 
     def spilled(self, adjoints: bool) -> int:
         """With the inputs of layers in a file, and gradients of rows too."""
-        buffers = 6 * max(self._x, self._message) // self.pieces
-        always = self._always + buffers
-        if adjoints:
-            return always + 2 * self._read
-        gradients = self._x + self._message + self._read
-        return always + max(2 * self._read, self._read + gradients)
+        buffers = int(6 * max(self._x, self._message) / self.parts)
+        gradients = 0 if adjoints else self._gradients
+        rows = 2 * self._read + buffers
+        return self._always + rows + max(gradients, self.scoring)
 
 
 def _within(stage: Stage, found: Measured, memory: int, usual: int) -> tuple[Choice, Pieces]:
     """The fastest choice that fits."""
     set_block()
-    weights = sum(p.nbytes for layer in stage.layers for p in layer.parameters())
-    had = resident() + 3 * weights + _SPARE
+    weights = _weights(stage)
+    had = resident() + weights + _SPARE
     room, costs = memory - had, found.segments
     count, chunks = len(costs), len(stage.chunks)
     whole = (Stretch(0, count, True),)
-    most = sum(cost.held for cost in costs) + _Need(found, 1).base
+    single = Pieces(stage, 1)
+    need = _Need(found, single)
+    most = max(sum(cost.held for cost in costs) + need.base, need.forward + need.scoring)
     if most <= room:
-        return Choice(whole, False, costs, most), Pieces(stage, 1)
+        return Choice(whole, False, costs, most + weights), single
     counts = sorted({usual, *(min(chunks, usual << n) for n in range(1, 8)), chunks})
     tries = [Pieces(stage, pieces) for pieces in counts if pieces >= min(usual, chunks)]
     for pieces in tries:
-        need = _Need(found, len(pieces))
-        fitting = cheapest(costs, room - need.base, len(pieces))
+        need = _Need(found, pieces)
+        fitting = cheapest(costs, room - need.base, need.parts)
         if fitting is None:
             continue
         stretches = tuple(fitting[1])
         most = _most(costs, stretches, need)
         if most <= room:
-            return Choice(stretches, False, costs, most), pieces
+            return Choice(stretches, False, costs, most + weights), pieces
     least = 0
     for adjoints in (False, True):
         for pieces in tries:
-            least = _Need(found, len(pieces)).spilled(adjoints)
+            least = _Need(found, pieces).spilled(adjoints)
             if least <= room:
-                return Choice(_single(count, True), adjoints, costs, least), pieces
+                return Choice(_single(count, True), adjoints, costs, least + weights), pieces
     error = BudgetError(
         f"memory is {format_bytes(memory)}, expected at least {format_bytes(had + least)}: "
         f"{format_bytes(had)} for the process, the graph and the weights, and "
@@ -183,14 +209,20 @@ def _within(stage: Stage, found: Measured, memory: int, usual: int) -> tuple[Cho
     raise error
 
 
+def _weights(stage: Stage) -> int:
+    """Bytes that weights add: their gradients, Adam's two moments, and those of the best epoch."""
+    found = {id(p): p.nbytes for layer in stage.layers for p in layer.parameters()}
+    return 4 * sum(found.values())
+
+
 def _most(costs: tuple[SegmentCost, ...], stretches: tuple[Stretch, ...], need: _Need) -> int:
     """Bytes held at most, for stretches in memory."""
     held = most = 0
     for stretch in stretches:
-        now = stretch_bytes(costs, stretch, need.pieces)
+        now = stretch_bytes(costs, stretch, need.parts)
         most = max(most, held + now)
         held += now if stretch.kept else costs[stretch.first].x
-    return max(most + need.base, held + need.forward)
+    return max(most + need.base, held + need.forward, need.forward + need.scoring)
 
 
 def file_bytes(choice: Choice, pieces: Pieces) -> int:

@@ -40,7 +40,9 @@ class Measured:
         norms: the norms that layers sum with.
         skips: bytes of the skip tensors of all nodes.
         features: bytes of feature rows, if they are aggregated.
+        scores: bytes of the scores of all nodes.
         reads_edges: whether a layer looks at edges itself.
+        reads_moments: whether a layer reads mean and variance of all rows.
         degree: edges per node.
     """
 
@@ -48,7 +50,9 @@ class Measured:
     norms: tuple[str, ...]
     skips: int
     features: int
+    scores: int
     reads_edges: bool
+    reads_moments: bool
     degree: float
 
 
@@ -150,15 +154,21 @@ class _Counting(WholePass):
     def found(self) -> Measured:
         """What was counted."""
         skips = sum(self._bytes(held) for held in self._skips.values())
-        features = 0
+        row = self._whole[0] * self._stage.topology.dtype.itemsize
+        scores, features = row * self._stage.widths.x[-1], 0
         if self._stage.program.reads_features:
-            features = (
-                self._whole[0] * self._stage.widths.x[0] * self._stage.topology.dtype.itemsize
-            )
-        reads = self._pieces.reads_rows
+            features = row * self._stage.widths.x[0]
         norms: Sequence[str] = self._lists.norms
-        degree = self._whole[1] / max(1, self._whole[0])
-        return Measured(tuple(self._costs), tuple(norms), skips, features, reads, degree)
+        return Measured(
+            tuple(self._costs),
+            tuple(norms),
+            skips,
+            features,
+            scores,
+            self._pieces.reads_rows,
+            self._pieces.reads_moments,
+            self._whole[1] / max(1, self._whole[0]),
+        )
 
 
 def _scaled(value: Tensor, size: tuple[int, int], whole: tuple[int, int]) -> int:

@@ -105,6 +105,7 @@ class PieceNear:
 
     def moments(self, columns: slice) -> tuple[Tensor, Tensor]:
         """Mean and variance of columns of all nodes' messages."""
+        self.pieces.reads_moments = True
         return moments(self.own, self.level.by_edges(), columns)
 
     def passing(self, ptr: Tensor | None) -> AbstractContextManager[None]:

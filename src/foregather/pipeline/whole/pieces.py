@@ -37,11 +37,12 @@ class Pieces:
         spans: new numbers of each piece.
         inner: for each piece, its chunks with their rows in the piece.
         reads_rows: whether a layer read rows of others itself, beside sums.
+        reads_moments: whether a layer read mean and variance of all rows.
     """
 
     def __init__(self, stage: Stage, count: int) -> None:
         self._stage, chunks = stage, stage.chunks
-        self.reads_rows = False
+        self.reads_rows = self.reads_moments = False
         ends = np.searchsorted(chunks.bounds, chunks.bounds[-1] * np.arange(1, count) / count)
         cuts = np.unique(np.concatenate([[0], ends, [len(chunks)]]))  # in chunks
         if count >= len(chunks):  # one by one, however uneven they are

@@ -3,13 +3,17 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from torch import Tensor
+
 from foregather.errors import InputError
 from foregather.nn import list_kernels as kernels
+from foregather.pipeline.infer import check_finite, evaluating
 from foregather.pipeline.passes.stage import Stage
 from foregather.pipeline.whole.adjacency import Adjacency
 from foregather.pipeline.whole.budget import Choice, choose, file_bytes, scratch_folder
 from foregather.pipeline.whole.draws import MixedDraws
 from foregather.pipeline.whole.pieces import Pieces
+from foregather.pipeline.whole.score_pass import ScorePass
 from foregather.pipeline.whole.scratch import Scratch
 from foregather.pipeline.whole.whole_pass import WholePass
 from foregather.units import format_number
@@ -65,6 +69,25 @@ class WholeRun:
             self.scratch,
             self.choice.spill_adjoints,
         )
+
+    def scores(self) -> Tensor:
+        """Exact scores [N, columns] by node id, within what an epoch may hold.
+
+        Raises:
+            NumericError: rows became NaN or infinite.
+        """
+        if self.scratch is not None:
+            self.scratch.reset()
+        costs, watch = self.choice.costs, self._watch_dropout
+        given = (self.stage, self.adjacency, self.pieces, costs, watch, self.scratch)
+        whole = ScorePass(*given)
+        with evaluating(self.stage):
+            try:
+                scores = whole.scores()
+            finally:
+                whole.close()
+        check_finite(whole.outcome.fault, self.stage)
+        return scores
 
     def _open(self) -> None:
         """Reserves the file, if one is needed."""

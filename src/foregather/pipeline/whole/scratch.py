@@ -8,6 +8,7 @@ after one that is read is read ahead.
 
 import errno
 import fcntl
+import math
 import mmap
 import os
 import tempfile
@@ -213,7 +214,7 @@ class Spilled:
             self._places = []
 
     def _begin(self, rows: Tensor) -> None:
-        self._like = rows[:0]
+        self._like = rows.new_empty((0, *rows.shape[1:]))  # a view would hold the rows
         row_bytes = rows.element_size() * rows[0].numel()
         sizes = [_padded(span, row_bytes) for span in self._pieces.spans]
         self._size = sum(sizes)
@@ -231,7 +232,7 @@ class Spilled:
         like, span = self._like, self._pieces.spans[piece]
         assert like is not None
         shape = (span.stop - span.start, *like.shape[1:])
-        count = shape[0] * like[0:0].new_empty((1, *like.shape[1:])).numel()
+        count = math.prod(shape)
         room = mmap.mmap(-1, max(_PAGE, -(-count * like.element_size() // _PAGE) * _PAGE))
         rows = torch.frombuffer(room, dtype=like.dtype, count=count).view(shape)
         return rows, memoryview(room)

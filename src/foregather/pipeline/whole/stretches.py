@@ -52,19 +52,19 @@ class SegmentCost:
         return self.x + self.message + self.saved
 
 
-def stretch_bytes(costs: Sequence[SegmentCost], stretch: Stretch, pieces: int) -> int:
+def stretch_bytes(costs: Sequence[SegmentCost], stretch: Stretch, pieces: float) -> int:
     """Bytes that a stretch holds while it goes back, its input among them."""
     if stretch.kept:
         return sum(cost.held for cost in costs[stretch.first : stretch.last])
     *before, final = costs[stretch.first : stretch.last]
     # messages are made again from rows: at most those of two segments are there at a time
     messages = sorted(cost.message for cost in [*before, final])[-2:]
-    own = final.x + final.saved // pieces
+    own = final.x + int(final.saved / pieces)
     return sum(cost.x + cost.saved for cost in before) + own + sum(messages)
 
 
 def cheapest(
-    costs: Sequence[SegmentCost], room: float, pieces: int
+    costs: Sequence[SegmentCost], room: float, pieces: float
 ) -> tuple[float, list[Stretch]] | None:
     """The stretches that run the least again and never hold more than `room`; None if none do.
 
@@ -117,7 +117,7 @@ def _joined(made: Sequence[Stretch]) -> list[Stretch]:
     return found
 
 
-def shortest_of(costs: Sequence[SegmentCost], pieces: int) -> tuple[float, list[Stretch]]:
+def shortest_of(costs: Sequence[SegmentCost], pieces: float) -> tuple[float, list[Stretch]]:
     """The stretches with the smallest peak if nothing is run more than once again.
 
     Returns:
@@ -135,7 +135,7 @@ def shortest_of(costs: Sequence[SegmentCost], pieces: int) -> tuple[float, list[
     return high, found[1]
 
 
-def _fits(costs: Sequence[SegmentCost], room: float, pieces: int) -> bool:
+def _fits(costs: Sequence[SegmentCost], room: float, pieces: float) -> bool:
     """Whether stretches, each as long as fits, reach the end: the longest first are the best."""
     first, held = 0, 0
     while first < len(costs):

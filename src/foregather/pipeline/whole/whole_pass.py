@@ -201,7 +201,10 @@ class WholePass:
                 row = self._pieces.spans[piece].start + int(bad.int().argmax())
                 self._fault = int(self._stage.chunks.chunk_of(np.array(row)))
         if number + 1 == len(self._segments) and not grad:
-            self._loss += float(self._pieces.targets.of(piece, rows))
+            self._finish(piece, rows)
+
+    def _finish(self, piece: int, rows: Tensor) -> None:
+        self._loss += float(self._pieces.targets.of(piece, rows))
 
     def _store(self, number: int, piece: int, out: Values, saved: list[Saved]) -> None:
         for name in self._given_by(number):

@@ -151,8 +151,13 @@ class TrainSettings:
     --train.no-accelerate computes all rows."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """bfloat16: forward passes under torch's autocast, on a CPU or GPU that has it."""
-    method: Literal["sampled", "full-graph"] = "sampled"
-    """sampled: batches of sampled neighbours; full-graph: all nodes and edges, see full_graph."""
+    method: Literal["sampled", "full-graph", "full"] = "sampled"
+    """sampled: batches of sampled neighbours; full-graph, or full: all nodes and edges, see
+    full_graph."""
+
+    def __post_init__(self) -> None:
+        if self.method == "full":  # the same by a shorter name; one name is saved and compared
+            object.__setattr__(self, "method", "full-graph")
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from torch import nn
 from foregather.errors import FormatError, InputError
 from foregather.graph.graph import Graph
 from foregather.pipeline import Chunks, Meter, Runtime, Techniques, planned
+from foregather.pipeline.options import USUAL_EVERY
 from foregather.train.settings import Settings
 
 __all__ = ["ChosenPlan", "choose_plan", "plan_of"]
 
-FAST_EVERY = 25  # epochs between readings in fast runs: each costs about an exact epoch and a half
 _MOST = 1 << 31  # chunks or ways that nobody has
 _CHOICES = {
     "mode": ("exact", "bounded", "fast"),
@@ -76,7 +76,7 @@ class ChosenPlan:
             return common
         every = wanted.measure
         if every < 0:
-            every = 10 if self.mode == "bounded" else FAST_EVERY
+            every = USUAL_EVERY[self.mode]
         return common | {
             "techniques": Techniques(
                 wanted.reshuffle, wanted.refresh, wanted.factor, wanted.first_sweep

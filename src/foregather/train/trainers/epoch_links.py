@@ -5,8 +5,14 @@ from typing import Any
 
 from foregather.dist.transport.ledger import Entry
 
-__all__ = ["sent_links", "stage_facts"]
+__all__ = ["epoch_phases", "sent_bytes", "sent_links", "stage_facts"]
 
+_WAITED = {
+    "rows": ("forward", "backward"),
+    "exchange": ("exchange", "exchange_back"),
+    "weights": ("weights",),
+    "agreements": ("control", "state"),
+}
 _MOST_LINKS = 64  # that a record names
 
 Entries = Mapping[tuple[int, int, str], Entry]
@@ -34,3 +40,22 @@ def stage_facts(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             for part in parts
         ]
     return found
+
+
+def epoch_phases(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Mean over ranks of the seconds of an epoch: computing, and messages by what they are for."""
+    count = len(parts)
+    found = {
+        name: sum(part["waited"][purpose] for part in parts for purpose in purposes) / count
+        for name, purposes in _WAITED.items()
+    }
+    compute = sum(part["seconds"] for part in parts) / count - sum(found.values())
+    return {"compute": max(0.0, compute), **{name: s for name, s in found.items() if s}}
+
+
+def sent_bytes(counts: Mapping[str, float]) -> dict[str, Any]:
+    """Bytes by purpose, and their sum."""
+    return {
+        "sent": int(sum(counts.values())),
+        **{f"sent_{name}": int(count) for name, count in counts.items()},
+    }

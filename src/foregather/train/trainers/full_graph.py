@@ -8,7 +8,7 @@ run that is resumed on as many ranks goes on to the same weights.
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -35,7 +35,12 @@ from foregather.train.settings.from_settings import make_optimizer
 from foregather.train.tasks.goal import choose_goal
 from foregather.train.tasks.per_class import count_classes
 from foregather.train.trainers.chosen_plan import choose_plan
-from foregather.train.trainers.epoch_links import sent_links, stage_facts
+from foregather.train.trainers.epoch_links import (
+    epoch_phases,
+    sent_bytes,
+    sent_links,
+    stage_facts,
+)
 from foregather.train.trainers.layers import make_full_model
 from foregather.train.trainers.trainer import Record
 from foregather.train.trainers.unused_settings import check_named_splits
@@ -106,7 +111,8 @@ class FullGraphTrainer:
                 costs = "costs about an exact epoch and a forward pass each time"
                 say(f"staleness is measured every {often}, which {costs} (full_graph.measure)")
             else:
-                say("staleness is not measured (full_graph.measure is 0): fast may be far off")
+                say("staleness is not measured (full_graph.measure is 0), so it is unknown how far "
+                    "fast epochs are off")  # fmt: skip
         if settings.full_graph.start and begun is None:
             self._start_from(Path(settings.full_graph.start))
 
@@ -198,20 +204,22 @@ class FullGraphTrainer:
         own["links"] = sent_links(links, self.full.link.ledger.entries())
         own["tasks"] = [(what, at - begin, took) for what, at, took in (tasks or [])[:_MOST_TASKS]]
         own["layers"] = {} if report.reading is None else report.reading.errors
+        own["measuring"] = 0.0 if report.reading is None else report.reading.seconds
         own["waited"] = report.waited
         parts: list[Record] = self.together.gather(own, "summing an epoch")
         record: Record = {"epoch": number, "metric": self.goal.metric.name}
         record |= {"loss": report.loss, "ran": report.ran}
         record["seconds"] = max(part["seconds"] for part in parts)
         if len(parts) > 1:
-            record |= _sent(
+            record |= sent_bytes(
                 {name: sum(part["sent"][name] for part in parts) for name in report.sent}
             )
-            record["phases"] = _phases(parts)
+            record["phases"] = epoch_phases(parts)
             record |= stage_facts(parts)
         record["peak_memory"] = max(part["peak_memory"] for part in parts)
         if report.reading is not None:
             read = report.reading
+            record["staleness_seconds"] = max(part["measuring"] for part in parts)
             record["staleness"] = {
                 "error": read.error,
                 "cosine": read.cosine,
@@ -258,7 +266,14 @@ class FullGraphTrainer:
         return ""
 
     def explain(self, record: Record) -> str:
-        """After the first epoch between ranks, the bytes by the closed forms and those counted."""
+        """After the first epoch between ranks its bytes; after a first reading what it cost."""
+        if "staleness" in record and record["epoch"] == self.full.meter.every:
+            took, rest = record["staleness_seconds"], record["seconds"]
+            rest -= took
+            return (
+                f"measuring staleness took {took:.3g} s beside the epoch's {rest:.3g} s, "
+                f"{took / max(rest, 1e-9) / self.full.meter.every:.0%} of all epochs' time"
+            )
         if record["epoch"] != 1 or "sent" not in record or "staleness" in record:
             return ""
         swept = record["ran"] in ("fast", "swept") and self.settings.full_graph.first_sweep
@@ -282,7 +297,7 @@ class FullGraphTrainer:
         self._beside = dict.fromkeys(found, 0)
         if self.together.size == 1:
             return {}
-        return _sent(self.together.sums(found, "summing what was beside"))
+        return sent_bytes(self.together.sums(found, "summing what was beside"))
 
     # ---- state -------------------------------------------------------------------------------
 
@@ -370,30 +385,3 @@ class FullGraphTrainer:
 
     def give_back(self) -> None:
         """Nothing is held that the process does not need to its end."""
-
-
-_WAITED = {
-    "rows": ("forward", "backward"),
-    "exchange": ("exchange", "exchange_back"),
-    "weights": ("weights",),
-    "agreements": ("control", "state"),
-}
-
-
-def _phases(parts: Sequence[Record]) -> Record:
-    """Mean over ranks of the seconds of an epoch: computing, and messages by what they are for."""
-    count = len(parts)
-    found = {
-        name: sum(part["waited"][purpose] for part in parts for purpose in purposes) / count
-        for name, purposes in _WAITED.items()
-    }
-    compute = sum(part["seconds"] for part in parts) / count - sum(found.values())
-    return {"compute": max(0.0, compute), **{name: s for name, s in found.items() if s}}
-
-
-def _sent(counts: Mapping[str, float]) -> Record:
-    """Bytes by purpose, and their sum."""
-    return {
-        "sent": int(sum(counts.values())),
-        **{f"sent_{name}": int(count) for name, count in counts.items()},
-    }
