@@ -9,7 +9,7 @@ import torch
 from foregather import BatchContents, Loader, _core
 from foregather.loader.batches.hop_counts import recall
 from foregather.loader.batches.lists_ahead import ListsAhead, list_bytes
-from foregather.loader.memory.budget import Budget, Need
+from foregather.loader.memory.budget import Budget, LoaderNeed
 from foregather.loader.prefetch import THREAD_NAME
 from foregather.nn import SAGE, accelerate
 from foregather.nn.accelerated.hops import Hops, ask_ahead
@@ -201,7 +201,7 @@ def _take_room(loader, storage, monkeypatch):
 
 
 def test_the_room_is_what_a_budget_has_left():
-    need = Need(tables=1000, sample=100, batch=1600, prefetch=2)
+    need = LoaderNeed(tables=1000, sample=100, batch=1600, prefetch=2)
     budget = Budget(20_000, need)
     room = budget.check(bulk=200, batch=1600)
     assert room == (20_000 - 1000 - 200 - 4 * 1600 * 9 // 8) // 4

@@ -104,8 +104,9 @@ class FullGraphTrainer:
         self._beside = dict(self._seen)
         if begun is None and together.first and say is not None:
             say(self.goal.describe(settings.train.task == "auto"))
-        every = self.full.meter.every
-        if begun is None and together.first and say is not None and self.full.mode != "exact":
+        every, runtime = self.full.meter.every, self.full.engine.stage.runtime
+        stale = self.full.mode != "exact" and runtime.boundary_rate == 1  # a sample is never stale
+        if begun is None and together.first and say is not None and stale:
             if every:
                 often = "epoch" if every == 1 else f"{every} epochs"
                 costs = "costs about an exact epoch and a forward pass each time"

@@ -16,7 +16,7 @@ from foregather.errors import BudgetError
 from foregather.nn import gcnii_layers, resgcn_layers, sage_layers
 from foregather.pipeline import FullGraph, Runtime
 from foregather.pipeline.whole import scratch
-from tests.pipeline.memory_ranks import most_bytes, warm_up
+from tests.pipeline.planning.memory_ranks import most_bytes, warm_up
 
 MODELS = {
     "resgcn": lambda given, width, classes, depth: resgcn_layers(given, width, classes, depth, 0.0),
