@@ -21,6 +21,8 @@ $(VENV)/.tools: constraints.txt
 # Without a compiler, a wheel that was built before (make wheel, or copied to dist/) is installed; if
 # there is none either, the compiler comes from the Python package ziglang (clang with libc++).
 INSTALL := $(PIP) install -c constraints.txt --no-build-isolation -e ".[plot]"
+# nanobind, linked into the module, has no stable ABI before Python 3.12: then no ABI is named.
+OWN_PYTHON := --config-settings=wheel.py-api=
 ZIG := $(abspath $(VENV))/zig
 $(VENV)/.package: $(VENV)/.tools pyproject.toml $(CORE)
 	@if command -v c++ >/dev/null; then \
@@ -35,7 +37,7 @@ $(VENV)/.package: $(VENV)/.tools pyproject.toml $(CORE)
 	    printf '#!/bin/sh\nexec "%s" -m ziglang %s "$$@"\n' "$(abspath $(PY))" $$tool >$(ZIG)/$$tool && \
 	    chmod +x $(ZIG)/$$tool || exit 1; \
 	  done && \
-	  PATH="$(ZIG):$(abspath $(VENV))/bin:$$PATH" CXX=$(ZIG)/c++ $(INSTALL); \
+	  PATH="$(ZIG):$(abspath $(VENV))/bin:$$PATH" CXX=$(ZIG)/c++ $(INSTALL) $(OWN_PYTHON); \
 	fi
 	@touch $@
 

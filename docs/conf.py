@@ -29,3 +29,5 @@ napoleon_numpy_docstring = False
 html_theme = "furo"
 html_title = "foregather"
 html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]

@@ -21,6 +21,13 @@
 
 namespace foregather::python {
 
+#ifdef __GLIBCXX__
+using ForcedUnwind = abi::__forced_unwind;
+#else
+// libc++ has no name for it: a destructor then leads to std::terminate, and so to the rest below.
+struct ForcedUnwind {};
+#endif
+
 [[noreturn]] inline void sleep_until_the_end() {
   while (true) ::pause();
 }
@@ -32,7 +39,7 @@ class Released {
   ~Released() {
     try {
       PyEval_RestoreThread(state_);
-    } catch (abi::__forced_unwind&) {
+    } catch (ForcedUnwind&) {
       sleep_until_the_end();
     }
   }
@@ -55,7 +62,7 @@ class Held {
   static PyGILState_STATE take() {
     try {
       return PyGILState_Ensure();
-    } catch (abi::__forced_unwind&) {
+    } catch (ForcedUnwind&) {
       sleep_until_the_end();
     }
   }

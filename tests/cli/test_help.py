@@ -9,6 +9,7 @@ import foregather
 from foregather.cli.flags import commands_of, flags_of
 from foregather.cli.help import tidy
 from foregather.cli.main import Command, main
+from foregather.errors import InputError
 from foregather.observe.progress import Progress, quiet
 from tests.some import some
 
@@ -22,8 +23,21 @@ def help_of(command, capsys):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_type_is_leaked(command, capsys):
-    text = help_of(command, capsys)
-    assert "{None" not in text and "None}" not in text and "(default: None)" not in text
+    check_help(command, help_of(command, capsys))
+
+
+@pytest.mark.parametrize("columns", ["40", "100", "300"])
+def test_nor_in_a_narrow_or_wide_terminal(columns, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", columns)
+    text = help_of("train-full", capsys)
+    check_help("train-full", text)
+    assert 70 < max(map(len, text.splitlines())) <= 100
+
+
+def check_help(command, text):
+    assert "{" not in text and not re.search(r"\bNone\b", text)
+    assert not re.search(r"\[(?:STR|INT|FLOAT|PATH)\b", text)
+    assert not re.search(r"default:\s*True", text), "read beside --no-x it is the opposite"
     usage = re.sub(r"\[--[^]]*\]", "", text.partition("\n\n")[0])
     assert "PATH" not in usage, "positional arguments have names"
 
@@ -45,6 +59,22 @@ def test_positional_arguments_have_names(capsys):
     assert "--no-splits leaves the splits of the source out" in help_of("convert", capsys)
 
 
+def test_the_program_lists_its_commands_once(capsys):
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("usage: foregather [-h] COMMAND\n") and "{" not in text
+    for command in some(COMMANDS):
+        assert re.search(rf"• {command} ", text)
+
+
+def test_sentences_are_wrapped_by_the_width_alone(capsys):
+    """Not where the source breaks them; a flag that became short stands beside its sentence."""
+    text = help_of("convert", capsys)
+    assert "  --columns STR STR       Source and target column of a table, by name or" in text
+    assert "  --node-features STR ...  " in text and "--header auto|yes|no    Whether" in text
+    assert re.search(r"or a \.toml that describes +\n +tables of several types", text)
+
+
 def test_tidying_keeps_boxes_and_real_defaults():
     text = (
         "│ --a PATH   What. (default: None)      │\n"
@@ -54,13 +84,21 @@ def test_tidying_keeps_boxes_and_real_defaults():
         "│                                       │\n"
         "│ --d {None}|INT  What.                 │\n"
         "│ --e {None,x}  What.                   │\n"
+        "│ --f {STR STR}                         │\n"
+        "│            Two of them.               │\n"
+        "│ --g [INT [INT ...]]                   │\n"
+        "│            Many of them.              │\n"
+        "│ --no-h     Not so. (default: True)    │\n"
     )
     made = tidy(text)
     assert "(default: 3)" in made and "None" not in made and "False" not in made
     lines = made.splitlines()
-    assert "│ --d INT         What." in made and "│ --e {x}" in made
+    assert "│ --d INT         What." in made and "│ --e x         What." in made
+    assert "│ --f STR STR                           │\n│            Two of them. " in made
+    assert "│ --g INT ...                           │\n│            Many of them. " in made
+    assert "│ --no-h     Not so.  " in made
     assert {len(line) for line in some(lines)} == {41}
-    assert len(lines) == 6, "a line that is now empty goes, one that was empty stays"
+    assert len(lines) == 11, "a line that is now empty goes, one that was empty stays"
 
 
 def test_version(capsys):
@@ -82,6 +120,28 @@ def test_a_missing_split_gives_the_way_out(tmp_path, capsys):
     assert main(["train", "--graph", str(tmp_path / "g"), "--run", str(tmp_path / "r")]) == 2
     said = capsys.readouterr().err
     assert "there is no split 'train'" in said and "--split 0.6 0.2 0.2" in said
+
+
+def test_a_missing_split_of_a_type_gives_the_way_out():
+    from foregather.graph import NodeTable
+
+    table = NodeTable.of(2, splits={"train": [0]})
+    with pytest.raises(InputError, match=r"has: train; make some with .* --split 0\.6 0\.2 0\.2"):
+        table.split("holdout")
+
+
+def test_missing_features_name_the_flags_that_bring_them(tmp_path, capsys):
+    from foregather.dist.features.feature_block import FeatureBlock
+    from foregather.gather.feature_file import FeatureFile
+
+    graph = foregather.Graph.from_edges([("a", "b")], y=[0, 1], splits={"train": [0]})
+    graph.save(tmp_path / "g")
+    assert main(["train", "--graph", str(tmp_path / "g"), "--run", str(tmp_path / "r")]) == 2
+    assert "convert it with --features FILE or --node-table FILE" in capsys.readouterr().err
+    with pytest.raises(InputError, match="--features FILE or --node-table FILE"):
+        FeatureBlock.open(tmp_path / "g", 1, 0)
+    with pytest.raises(InputError, match="--features FILE or --node-table FILE"):
+        FeatureFile.of(foregather.Graph.open(tmp_path / "g"))
 
 
 def test_a_budget_that_is_too_small_is_said_below_the_table(tmp_path, capsys):

@@ -1,7 +1,12 @@
 """What a page says of full-graph runs over ranks: layers, ranks by time, links; all untrusted."""
 
 from foregather.dist.transport.ledger import Ledger
-from foregather.observe.page.stage_charts import layer_staleness, links_table, rank_timeline
+from foregather.observe.page.stage_charts import (
+    layer_staleness,
+    links_chart,
+    links_table,
+    rank_timeline,
+)
 from foregather.observe.report import write_report
 from foregather.train.trainers.epoch_links import sent_links, stage_facts
 
@@ -54,6 +59,17 @@ def test_bytes_are_told_by_link():
     for links in (None, 4, {}, {"0 > 1": "many"}, {"0 > 1": -5}, {str(n): 1 for n in range(99)}):
         assert links_table([record(1, links=links)]) == ""
     assert "<script>" not in links_table([record(1, links={"<script>": 5})])
+
+
+def test_bytes_by_link_are_drawn():
+    records = [record(n, links={"0 > 1": 3000, "1 > 0": 1000}) for n in (1, 2)]
+    chart = links_chart(records)
+    assert chart is not None and chart.sentence.startswith("8 KB in 2 epochs, as the ledger")
+    text = chart.figure()
+    assert "rank 0 &gt; 1" in text and ">3 KB<" in text and ">1 KB<" in text
+    assert chart.title in page(records) and chart.title not in page([record(1)])
+    for links in (None, {}, {"0 > 1": "many"}, {str(n): 1 for n in range(17)}):
+        assert links_chart([record(1, links=links)]) is None
 
 
 def test_a_record_names_links_and_tasks():

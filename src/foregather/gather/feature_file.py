@@ -74,7 +74,8 @@ class FeatureFile:
             raise InputError(f"which is {which!r}, expected 'features' or 'edge_features'")
         features = graph.features if which == "features" else graph.edge_features
         if features is None:
-            raise InputError(f"the graph has no {which}; convert it with them")
+            flags = "--features FILE or --node-table FILE" if which == "features" else "them"
+            raise InputError(f"the graph has no {which}; convert it with {flags}")
         if graph.path is None:
             raise InputError(
                 f"the {which} are in memory, not in a folder; save the graph and open it, "

@@ -66,21 +66,24 @@ class Convert:
     """A table with a row per node (csv, tsv or txt, or .gz of these, or .parquet): ids as in the
     edges, features, labels, splits."""
     node_id: str | None = None
-    """Id column of the node table, by name or position; None: id, node, name or the first."""
+    """Id column of the node table, by name or position; if not given, id, node, name or
+    the first."""
     node_features: tuple[str, ...] | None = None
-    """Feature columns of the node table; None: every column of numbers that is nothing else."""
+    """Feature columns of the node table; if not given, every column of numbers that is nothing
+    else."""
     node_label: str | None = None
-    """Label column of the node table; None: one called label, class or y."""
+    """Label column of the node table; if not given, one called label, class or y."""
     node_label_kind: Literal["auto", "number", "text"] = "auto"
     """Labels as numbers, or as names of classes; auto looks."""
     node_split: str | None = None
-    """Column of the node table that names splits; None: one called split."""
+    """Column of the node table that names splits; if not given, one called split."""
     node_time: str | None = None
-    """Column of times of the node table, whole numbers or dates; None: time, timestamp or date."""
+    """Column of times of the node table, whole numbers or dates; if not given, time,
+    timestamp or date."""
     node_header: Literal["auto", "yes", "no"] = "auto"
     """Whether the first line of the node table is a header."""
     fill: float | None = None
-    """Value of node features that the node table does not have; None refuses that."""
+    """Value of node features that the node table does not have; if not given, that is refused."""
     split: tuple[float, float, float] | None = None
     """Divide the labelled nodes by chance into train, valid and test, such as 0.6 0.2 0.2."""
     split_seed: int = 0
@@ -97,8 +100,8 @@ class Convert:
     split_links_seed: int = 0
     """Seed of --split-links by chance."""
     split_links_relation: tuple[str, str, str] | None = None
-    """The relation whose edges are divided: source type, relation, target type; None: the only
-    one."""
+    """The relation whose edges are divided: source type, relation, target type; not needed
+    if there is only one."""
     links: tuple[str, ...] | None = None
     """Links that are divided already: train=train.csv valid=valid.csv test=test.csv, and
     valid_negatives=FILE for pairs that are no links. Of a typed graph they are tables with the

@@ -50,9 +50,9 @@ class Infer:
     with_known: bool = False
     """With --top-k: targets that a source is known to be linked to may be answers too."""
     memory: str | None = None
-    """Bytes (2GB) for graph, cache and batches; None: the run's own budget."""
+    """Bytes (2GB) for graph, cache and batches; if not given, the run's own budget."""
     batch_size: int | None = None
-    """Targets that are computed together; None: as many as the budget holds."""
+    """Targets that are computed together; if not given, as many as the budget holds."""
     overwrite: bool = False
     """Replace OUT."""
     trust_code: bool = False

@@ -89,7 +89,9 @@ class FeatureBlock:
         """
         graph = Graph.open(path)
         if graph.features is None:
-            raise InputError("the graph has no features; convert it with them")
+            raise InputError(
+                "the graph has no features; convert it with --features FILE or --node-table FILE"
+            )
         starts = _borders(graph.num_nodes, blocks, row_starts)
         if not 0 <= block < blocks:
             raise InputError(f"block is {block}, but there are {blocks} blocks (0 to B-1)")

@@ -7,7 +7,7 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from foregather.observe.charts.palette import STYLE, kind_of
+from foregather.observe.charts.palette import ALONE, STYLE, kind_of
 
 __all__ = ["Chart", "Mark", "text"]
 
@@ -68,7 +68,7 @@ class Chart:
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" width="{self.wide}" '
             f'height="{high}" viewBox="0 0 {self.wide} {high}" role="img" aria-label="{label}">'
-            f"<style>{STYLE}</style>{text(self.wide / 2, 17, self.title, kind='head')}"
+            f"<style>{STYLE}{ALONE}</style>{text(self.wide / 2, 17, self.title, kind='head')}"
             f"{inner}{legend}</svg>"
         )
 

@@ -12,7 +12,7 @@ from foregather.observe.charts.scale import Axis, nice_number
 __all__ = ["HIGH", "LEFT", "Marked", "WIDE", "frame", "line_chart"]
 
 WIDE, HIGH = 400, 230
-LEFT, RIGHT, TOP, BOTTOM = 64, 14, 10, 42
+LEFT, RIGHT, TOP, BOTTOM = 70, 14, 10, 42
 _MOST_POINTS = 400  # more than there are pixels only make the page larger
 
 Series = Mapping[str, Sequence[tuple[float, float]]]

@@ -46,7 +46,8 @@ def confusion(title: str, counts: Sequence[Sequence[int]], names: Sequence[str])
                 f"<title>{html.escape(told)}</title></rect>"
             )
             if cell >= 30 and share >= 0.005:
-                parts.append(text(x + cell / 2, y + cell / 2 + 4, f"{share:.0%}"))
+                kind = "on" if share > 0.5 else ""
+                parts.append(text(x + cell / 2, y + cell / 2 + 4, f"{share:.0%}", kind=kind))
     legend = [("right", "test", "box"), ("taken for another", "read", "box")]
     return Chart(title, _SIDE, high, parts, legend)
 

@@ -3,7 +3,7 @@
 A name that has no meaning here, such as one from a stranger's trace, is grey.
 """
 
-__all__ = ["MEANINGS", "STYLE", "kind_of"]
+__all__ = ["ALONE", "MEANINGS", "STYLE", "kind_of"]
 
 #: colour on light and on dark backgrounds, by meaning
 MEANINGS = {
@@ -74,11 +74,17 @@ def _variables(which: int) -> str:
     return ";".join(f"--{name}:{pair[which]}" for name, pair in MEANINGS.items())
 
 
+#: colours of text and background, which a chart in a file has from no page
+ALONE = (
+    ":root{color-scheme:light dark;color:#16202e}"
+    "@media (prefers-color-scheme:dark){:root{color:#e6eaf0}}"
+)
 #: styles that every chart needs, whether in a page or as a file
 STYLE = (
-    f":root{{{_variables(0)};--grid:#8883}}"
-    f"@media (prefers-color-scheme:dark){{:root{{{_variables(1)};--grid:#9994}}}}"
+    f":root{{{_variables(0)};--grid:#8883;--on:#fff}}"
+    f"@media (prefers-color-scheme:dark){{:root{{{_variables(1)};--grid:#9994;--on:#0b1220}}}}"
     "svg.chart{font:12.5px system-ui,sans-serif}svg.chart text{fill:currentColor}"
+    "svg.chart .on{fill:var(--on)}"
     "svg.chart .soft{opacity:.72}svg.chart .head{font-weight:600;font-size:14px}"
     "svg.chart .grid{stroke:var(--grid);stroke-width:1;fill:none}"
     + "".join(f".f-{n}{{fill:var(--{n})}}.s-{n}{{stroke:var(--{n});fill:none}}" for n in MEANINGS)

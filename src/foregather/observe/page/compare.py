@@ -17,7 +17,7 @@ from foregather.observe.page.style import head
 from foregather.observe.page.tables import table
 from foregather.observe.page.typed_table import metric_of
 
-__all__ = ["MOST_RUNS", "write_comparison"]
+__all__ = ["MOST_RUNS", "comparison_charts", "write_comparison"]
 
 MOST_RUNS = 8  # as many colours as can be told apart
 
@@ -109,6 +109,12 @@ def _table_of_figures(runs: Sequence[Facts]) -> list[list[str]]:
         for what, value in entries:
             rows.setdefault(what, ["-"] * len(runs))[number] = value
     return [[what, *values] for what, values in rows.items()]
+
+
+def comparison_charts(runs: Sequence[Facts]) -> list[Chart]:
+    """The charts of the page that compares runs: headline figures as bars, then curves."""
+    names = _names(runs)
+    return [*_bars(runs, names), *_curves(runs, names)]
 
 
 def write_comparison(runs: Sequence[Facts]) -> str:

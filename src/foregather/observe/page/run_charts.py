@@ -14,7 +14,7 @@ from foregather.observe.charts.matrix import MOST_CELLS, confusion, recall_bars
 from foregather.observe.charts.scale import nice_number
 from foregather.observe.charts.timeline import timeline
 from foregather.observe.page.about import final_score, scored, show_score
-from foregather.observe.page.stage_charts import layer_staleness, rank_timeline
+from foregather.observe.page.stage_charts import layer_staleness, links_chart, rank_timeline
 from foregather.observe.page.typed_table import metric_of
 from foregather.observe.read_run import is_numbers
 
@@ -48,6 +48,7 @@ def run_charts(facts: Mapping[str, Any]) -> dict[str, Chart]:
         charts["staleness"] = _staleness(records)
         charts["layers"] = layer_staleness(records)
         charts["ranks"] = rank_timeline(records)
+        charts["links"] = links_chart(records)
         charts["bound"] = _bound(records)
     if facts.get("curve") and was_planned(facts):
         charts["curve"] = _curve(facts["curve"])

@@ -6,16 +6,17 @@ All facts are untrusted: what has not the expected kind is left out.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from foregather.observe.charts.bars import show_seconds
+from foregather.observe.charts.bars import flat_bars, show_seconds
 from foregather.observe.charts.chart import Chart
 from foregather.observe.charts.lines import line_chart
 from foregather.observe.charts.timeline import timeline
 from foregather.observe.page.tables import table
 from foregather.units import format_bytes
 
-__all__ = ["layer_staleness", "links_table", "rank_timeline"]
+__all__ = ["layer_staleness", "links_chart", "links_table", "rank_timeline"]
 
 _MOST_LAYERS, _MOST_RANKS, _MOST_LINKS, _MOST_TASKS = 1 << 12, 16, 64, 600
+_MOST_BARS = 16
 _TASKS = ("forward", "backward", "again", "receive", "send", "exchange", "sum", "agree")
 
 Records = Sequence[Mapping[str, Any]]
@@ -84,8 +85,8 @@ def _is_task(task: Any) -> bool:
     )
 
 
-def links_table(records: Records) -> str:
-    """Bytes of all epochs from each rank to each other, and by epoch; empty on one rank."""
+def _sent(records: Records) -> tuple[dict[str, float], int]:
+    """Bytes of all epochs by link, and how many epochs tell them; empty on one rank."""
     total: dict[str, float] = {}
     epochs = 0
     for record in records:
@@ -95,7 +96,29 @@ def links_table(records: Records) -> str:
             for name, size in links.items():
                 if _number(size) and size >= 0:
                     total[name[:32]] = total.get(name[:32], 0.0) + size
-    if not total or len(total) > _MOST_LINKS:
+    return (total, epochs) if len(total) <= _MOST_LINKS else ({}, 0)
+
+
+def links_chart(records: Records) -> Chart | None:
+    """Bytes that an epoch sends from each rank to each other; those of many links are a table."""
+    total, epochs = _sent(records)
+    if not 0 < len(total) <= _MOST_BARS:
+        return None
+    bars = [
+        (f"rank {name}", "sent", size / epochs, format_bytes(size / epochs))
+        for name, size in sorted(total.items())
+    ]
+    chart = flat_bars("Bytes that an epoch sends, by link", bars)
+    return chart.saying(
+        f"{format_bytes(sum(total.values()))} in {epochs} epoch{'s' if epochs > 1 else ''}, as the "
+        "ledger of every rank counted them."
+    )
+
+
+def links_table(records: Records) -> str:
+    """Bytes of all epochs from each rank to each other, and by epoch; empty on one rank."""
+    total, epochs = _sent(records)
+    if not total:
         return ""
     whole = sum(total.values()) or 1.0
     rows = [

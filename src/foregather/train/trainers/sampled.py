@@ -142,7 +142,8 @@ class SampledTrainer(ResumableEpochs):
         if graph.features is None:
             more = "; to predict its links, set train.task to link" if graph.links else ""
             raise InputError(
-                f"the graph has no features; convert it with them to train on it{more}"
+                "the graph has no features to train on; convert it with --features FILE or "
+                f"--node-table FILE{more}"
             )
         self.sampler = make_sampler(graph, settings)
         self.device = find_device(settings.train.device)
