@@ -8,11 +8,20 @@ import torch
 
 from foregather import Graph
 from foregather.errors import InputError, NumericError
-from foregather.nn import Dense, gcn_layers
+from foregather.nn import Dense, gcn_layers, sage_layers
 from foregather.pipeline import FullGraph, Meter, Runtime, Techniques
 from foregather.pipeline.passes.segments import as_layers, check_cuts, cut_layers, stage_program
 from foregather.pipeline.staleness import Ladder, Reading
-from tests.pipeline.cases import MODELS, copy_of, model, sgd, small_graph, weights_of
+from tests.pipeline.cases import (
+    CLASSES,
+    MODELS,
+    WIDTH,
+    copy_of,
+    model,
+    sgd,
+    small_graph,
+    weights_of,
+)
 from tests.pipeline.oracle import Oracle
 from tests.some import some
 
@@ -276,3 +285,17 @@ def test_fast_epochs_are_measured_unless_that_is_turned_off():
     assert (found["usual"][0], found["never"][0]) == ([24], [])
     for name, value in some(found["usual"][1].items()):  # it never changes a weight
         assert torch.equal(value, found["never"][1][name])
+
+
+def test_a_loss_of_ones_own_is_a_sum_and_gets_whole_numbers():
+    graph, mean = small_graph(), torch.nn.functional.cross_entropy
+
+    def train(loss):
+        torch.manual_seed(1)
+        run = FullGraph(graph, sage_layers([WIDTH, 8, CLASSES]), 3, loss=loss)
+        return run.fit(1)[0].loss
+
+    own = train(lambda scores, labels: mean(scores, labels, reduction="sum", ignore_index=-1))
+    assert own == pytest.approx(train(None))
+    with pytest.raises(InputError, match=r"so it is a mean; expected a sum over rows"):
+        train(lambda scores, labels: mean(scores, labels, ignore_index=-1))

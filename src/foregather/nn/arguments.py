@@ -5,6 +5,7 @@ edge_index` and with those of the optional fields that its `forward` names.
 """
 
 import inspect
+from collections.abc import Collection
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -13,6 +14,7 @@ from torch import nn
 
 from foregather.errors import InputError
 from foregather.loader.batches.first_sums import tie_sums
+from foregather.nn.hop_order import fits, fits_typed
 
 __all__ = [
     "COUNTS",
@@ -108,6 +110,9 @@ def optional_arguments(model: nn.Module, batch: Any, dtype: torch.dtype) -> dict
         and getattr(model, f"supports_{name}", True)  # PyG's models name what they leave out
         and (value := getattr(batch, source, None)) is not None
     }
+    if given.keys() & COUNTS.keys() and not fits(batch):
+        given = {name: value for name, value in given.items() if name not in COUNTS}
+        _refuse_needed(model, COUNTS)
     both = hasattr(model, "supports_edge_attr") and given.keys() >= {"edge_weight", "edge_attr"}
     joins = getattr(model, "jk_mode", None) not in (None, "last")
     hops = len(given.get("num_sampled_nodes_per_hop", ())) - 1
@@ -127,6 +132,20 @@ def optional_arguments(model: nn.Module, batch: Any, dtype: torch.dtype) -> dict
     if "edge_weight" in given and dtype == torch.float64:
         given["edge_weight"] = given["edge_weight"].to(dtype)
     return given
+
+
+def _refuse_needed(model: nn.Module, names: Collection[str]) -> None:
+    """Refuses counts that do not fit for a model that cannot do without.
+
+    Raises:
+        InputError: `forward` has such an argument without a default.
+    """
+    for name, one in parameters_of(model).items():
+        if name.removesuffix("_dict") in names and one.default is one.empty:
+            raise InputError(
+                f"{_name_of(model)} needs {name}, but the edges of the batch are not those that "
+                "were sampled; leave them as they are in transforms, or give the argument a default"
+            )
 
 
 def _name_of(model: nn.Module) -> str:
@@ -158,8 +177,13 @@ def typed_arguments(
     if len(needed) <= 1 and (not takes or takes[0].name.removesuffix("_dict") != "x"):
         return (batch,), {}
     given: dict[str, Any] = {}
+    counted = not any(count_of(one.name) for one in takes) or fits_typed(batch)
+    if not counted:
+        _refuse_needed(model, COUNTS)
     for place, one in enumerate(takes):
         name = one.name.removesuffix("_dict")
+        if not counted and name in COUNTS:
+            continue
         usual = name != one.name or name in ("x", "edge_index", *_OPTIONAL)
         if not usual and place < 2 and one.default is one.empty:
             name, usual = ("x", "edge_index")[place], True

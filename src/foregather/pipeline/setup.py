@@ -18,7 +18,7 @@ from foregather.pipeline.partition.chunk_topology import ChunkTopology
 from foregather.pipeline.partition.chunks import Chunks, check_count, make_chunks
 from foregather.pipeline.partition.way_rows import Reach, own_chunks
 from foregather.pipeline.passes.link import Link
-from foregather.pipeline.passes.loss import Loss, default_loss
+from foregather.pipeline.passes.loss import Loss, default_loss, own_loss
 from foregather.pipeline.passes.segments import check_cuts, cut_layers, stage_program
 from foregather.pipeline.passes.stage import FeatureTable, Stage, Targets
 from foregather.pipeline.passes.tensor_parallel import only_sums, whole_topology
@@ -242,4 +242,6 @@ def _targets(
         mine = np.flatnonzero(train[nodes])
         rows.append(torch.from_numpy(mine).to(place.device))
         labels.append(torch.from_numpy(np.array(graph.labels[nodes[mine]])).to(place.device))
-    return Targets(rows, labels, int(train.sum()), loss or default_loss(labels[0]))
+    return Targets(
+        rows, labels, int(train.sum()), own_loss(loss) if loss else default_loss(labels[0])
+    )

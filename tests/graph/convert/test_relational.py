@@ -184,3 +184,16 @@ def test_row_numbers_that_cannot_be(tmp_path, text, words):
     (tmp_path / "d.toml").write_text(text)
     with pytest.raises(InputError, match=words):
         convert(tmp_path / "d.toml", tmp_path / "g")
+
+
+def test_keys_that_all_point_nowhere_are_refused(tmp_path):
+    """As where one side writes whole numbers with a point: nothing would be joined, in silence."""
+    (tmp_path / "posts.csv").write_text("id,author\n1,100.0\n2,101.0\n3,\n")
+    (tmp_path / "users.csv").write_text("name\n100\n101\n")
+    (tmp_path / "d.toml").write_text(
+        '[nodes.post]\nfile = "posts.csv"\nid = "id"\nforeign = { author = "user" }\n'
+        '[nodes.user]\nfile = "users.csv"\nid = "name"\nids = "text"\n'
+    )
+    with pytest.raises(InputError, match=r"none of the 2 keys .* 'user', for example '100.0'"):
+        convert(tmp_path / "d.toml", tmp_path / "g")
+    assert not (tmp_path / "g").exists()

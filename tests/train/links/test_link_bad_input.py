@@ -99,5 +99,5 @@ def test_negatives_that_cannot_exist(tmp_path):
 
 def test_a_graph_of_links_alone_is_told_their_task(tmp_path):
     graph = saved(replace(plain_graph(), features=None), tmp_path / "g")
-    with pytest.raises(InputError, match="no features; .*; to predict its links, set train.task"):
+    with pytest.raises(InputError, match="no features .*; to predict its links, set train.task"):
         train(Settings(graph=str(graph), run=str(tmp_path / "r")))

@@ -196,10 +196,17 @@ def _check(layout: Layout, nbytes: int, scratch: int) -> int:
             f"they are added up or repeated, but one has {format_bytes(scratch)}; raise memory, "
             "or use a smaller batch_size"
         )
-    if flight * nbytes > share:
+    if flight * nbytes > share and _grown(layout, flight * nbytes / share) > layout.memory:
         raise BudgetError(
             f"memory is {format_bytes(layout.memory)}, of which {format_bytes(share)} are "
-            f"for {flight} batches, but one has {format_bytes(nbytes)}; raise memory, or use a "
-            "smaller batch_size"
+            f"for {flight} batches like the first ones, but one has {format_bytes(nbytes)}; use a "
+            "smaller batch_size, or raise memory beyond what the cache takes "
+            f"({format_bytes(layout.shares['cache'])} now)"
         )
     return share // flight - int(nbytes * BLOCK_RESERVE)
+
+
+def _grown(layout: Layout, times: float) -> float:
+    """Bytes of the whole division if batches, and what is sampled and planned, grow like this."""
+    parts = ("batches", "samples and plans", "planner")
+    return sum(layout.shares.values()) + (times - 1) * sum(layout.shares[one] for one in parts)

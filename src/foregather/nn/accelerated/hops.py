@@ -7,7 +7,7 @@ edges it is given; nothing else is assumed, so batches of other loaders may be u
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any, Literal, TypeVar
 
 import torch
@@ -17,7 +17,7 @@ from foregather.loader.batches.first_sums import FirstSums
 from foregather.loader.batches.hop_counts import HopCounts, recall, remember
 from foregather.loader.batches.lists_ahead import BY_SOURCE, BY_TARGET, ListsAhead
 from foregather.nn.aggregate import Neighborhoods
-from foregather.nn.list_kernels import outlasts_the_call
+from foregather.nn.hop_order import order_of
 
 __all__ = ["Hops", "Order", "ask_ahead", "make_lists", "plain_tensor"]
 
@@ -136,22 +136,10 @@ class Hops(Order):
 
     def _wrong(self) -> str | None:
         """Why these counts do not fit the edges; None if they do."""
-        unfit = "the counts of sampled nodes and edges do not fit the edges of the batch"
-        nodes, edges, index = self.nodes, self.edges, self.edge_index
-        if len(nodes) != len(edges) or edges[-1] != index.shape[1] or index.is_floating_point():
-            return unfit
-        if nodes != tuple(sorted(nodes)) or edges != tuple(sorted(edges)) or nodes[0] < 0:
-            return unfit
-        source, target = _as_arrays(index)
-        self.ascending = bool((target[1:] >= target[:-1]).all())
-        for hop, (start, end) in enumerate(pairwise(edges)):
-            if start == end:
-                continue
-            low, high = _ends(target[start:end], self.ascending)
-            least, most = int(source[start:end].min()), int(source[start:end].max())
-            first = nodes[hop - 1] if hop else 0
-            if low < first or high >= nodes[hop] or least < 0 or most >= nodes[hop + 1]:
-                return unfit
+        found = order_of(self.edge_index, self.nodes, self.nodes, self.edges)
+        if found is None:
+            return "the counts of sampled nodes and edges do not fit the edges of the batch"
+        self.ascending = found
         return None
 
     @property
@@ -246,16 +234,3 @@ def ask_ahead(loader: Any) -> None:
     ahead = getattr(loader._maker, "ahead", None)
     if ahead is not None and torch.device(loader.device or "cpu").type == "cpu":
         ahead.ask(make_lists, BY_SOURCE)
-
-
-def _as_arrays(edge_index: Tensor) -> Any:
-    """The same memory for one thread: torch would start threads of its own beside the caller's."""
-    if edge_index.device.type != "cpu" or not outlasts_the_call(edge_index):
-        return edge_index
-    return edge_index.numpy()
-
-
-def _ends(target: Any, ascending: bool) -> tuple[int, int]:
-    if ascending:
-        return int(target[0]), int(target[-1])
-    return int(target.min()), int(target.max())

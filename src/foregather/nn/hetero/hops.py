@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from foregather.nn.hetero.schema import Schema
+from foregather.nn.hop_order import fits_typed
 
 __all__ = ["Hops"]
 
@@ -27,14 +28,15 @@ class Hops:
 
     @staticmethod
     def of(batch: Any, schema: Schema) -> "Hops":
-        """The counts of a batch; where it has none, everything is within any number of steps."""
+        """The counts of a batch; without any that fit, all is within any number of steps."""
         nodes, edges = [], []
+        counted = fits_typed(batch)
         for name in schema.node_types:
-            found = batch[name].get("num_sampled_nodes")
+            found = batch[name].get("num_sampled_nodes") if counted else None
             nodes.append([int(batch[name].num_nodes)] if found is None else _sums(found)[1:])
         for edge_type in schema.edges:
             store = batch[edge_type]
-            found = store.get("num_sampled_edges")
+            found = store.get("num_sampled_edges") if counted else None
             edges.append([store.edge_index.shape[1]] if found is None else _sums(found))
         return Hops(nodes, edges)
 

@@ -2,10 +2,13 @@
 
 from collections.abc import Callable
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["Loss", "default_loss"]
+from foregather.errors import InputError
+
+__all__ = ["Loss", "default_loss", "own_loss"]
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -15,6 +18,38 @@ def default_loss(labels: Tensor) -> Loss:
     if labels.is_floating_point():
         return _squares
     return _classes if labels.ndim == 1 else _multi_label
+
+
+def own_loss(loss: Loss) -> Loss:
+    """A user's loss: whole numbers reach it as int64, and a mean over rows is refused.
+
+    A mean would be divided by the number of training nodes once more, and train almost nothing. It
+    is tried with a few rows of the first call: given twice, their sum is twice as large.
+    """
+    tried = False
+
+    def call(scores: Tensor, labels: Tensor) -> Tensor:
+        nonlocal tried
+        if not labels.is_floating_point():
+            labels = labels.long()
+        if not tried and scores.shape[0]:
+            tried = True
+            _refuse_mean(loss, scores.detach()[:8], labels[:8])
+        return loss(scores, labels)
+
+    return call
+
+
+def _refuse_mean(loss: Loss, scores: Tensor, labels: Tensor) -> None:
+    with torch.no_grad():
+        once = float(loss(scores, labels))
+        twice = float(loss(torch.cat([scores, scores]), torch.cat([labels, labels])))
+    if once and abs(twice - once) <= 1e-4 * abs(once):
+        raise InputError(
+            f"loss gives {once:.6g} for {scores.shape[0]} rows and the same for these rows twice, "
+            "so it is a mean; expected a sum over rows, which is divided by all training nodes: "
+            "use reduction='sum'"
+        )
 
 
 def _classes(scores: Tensor, labels: Tensor) -> Tensor:

@@ -99,13 +99,15 @@ def add_foreign(
     empty text is no key in a file, and one that points nowhere in a database, which has NULL.
 
     Raises:
-        InputError: a key points nowhere and `strict` is on; names the column and the row.
+        InputError: a key points nowhere and `strict` is on, or all of several keys do; names the
+            column and a key.
     """
     assert spec.file is not None
     column = key.column
     text = [column] if end.kind == "text" else []
     where = f"column {column!r} of {spec.file.name}"
-    rows = lost = 0
+    rows = lost = found = 0
+    first = None
     for batch in reader.batches(spec.file, [column], text):
         target = end.find(batch[column], where)
         given = batch[column].is_valid().to_numpy(zero_copy_only=False)
@@ -121,6 +123,13 @@ def add_foreign(
             )
         source = np.flatnonzero(target >= 0)
         out.add(source + rows, target[source])
-        lost += int(nowhere.sum())
+        if first is None and nowhere.any():
+            first = batch[column][int(np.argmax(nowhere))].as_py()
+        lost, found = lost + int(nowhere.sum()), found + source.size
         rows += target.size
+    if lost > 1 and not found:
+        raise InputError(
+            f"none of the {lost} keys in {where} is a node of type {key.type!r}, for example "
+            f"{first!r:.80}; write them as its ids are written, or leave the key out"
+        )
     return lost

@@ -7,7 +7,7 @@ before the result are the first N_t,h of each type, however the layers mix the r
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any, Literal
 
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor
 from foregather.loader.batches.typed_counts import TypedCounts
 from foregather.nn.accelerated.hops import Hops, Order, plain_tensor
 from foregather.nn.aggregate import Neighborhoods
+from foregather.nn.hop_order import order_of
 
 __all__ = ["Relation", "RelationHops", "TypedHops", "place_of"]
 
@@ -55,23 +56,10 @@ class RelationHops(Hops):
         return self.name[0] == self.name[2]
 
     def _wrong(self) -> str | None:
-        edges, index = self.edges, self.edge_index
-        if len(self.nodes) != len(edges) or edges[-1] != index.shape[1] or min(edges) < 0:
+        found = order_of(self.edge_index, self.sources, self.nodes, self.edges)
+        if found is None:
             return _UNFIT
-        if index.is_floating_point() or edges != tuple(sorted(edges)):
-            return _UNFIT
-        source, target = index
-        self.ascending = bool((target[1:] >= target[:-1]).all())
-        for hop, (start, end) in enumerate(pairwise(edges)):
-            if start == end:
-                continue
-            low, high = (int(value) for value in torch.aminmax(target[start:end]))
-            least, most = (int(value) for value in torch.aminmax(source[start:end]))
-            first = self.nodes[hop - 1] if hop else 0
-            if low < first or high >= self.nodes[hop]:
-                return _UNFIT
-            if least < 0 or most >= self.sources[hop + 1]:
-                return _UNFIT
+        self.ascending = found
         return None
 
     def neighborhoods(self, sources: int, targets: int) -> Neighborhoods:
