@@ -271,6 +271,8 @@ class Runs:
     def __init__(self, path: Path | None, finished: bool = False) -> None:
         self.path, self.finished = path, finished
         self.kept: dict[str, Any] = {}
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
         if path is not None and path.exists():
             self.kept = json.loads(path.read_text())
 

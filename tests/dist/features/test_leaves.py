@@ -120,7 +120,7 @@ def test_sums_over_ranks(launcher, tmp_path, whole, size):
     total = {name: sum(sent[one] for one in features) for name, sent in crossed.items()}
     assert total["auto"] < (0.75 if size == 2 else 0.85) * total["rows"], total
     assert crossed["auto"] == crossed["auto again"]
-    for name in some(["auto one", "auto again", "auto disk", "auto usual"]):
+    for name in some(["auto one", "auto again", "auto rounds", "auto disk", "auto usual"]):
         for kept, _ in parts:
             for key in some([key for key in kept.files if key.startswith("auto/")]):
                 assert np.array_equal(kept[key], kept[key.replace("auto/", f"{name}/")])

@@ -127,8 +127,10 @@ class SumExchange:
     def answer(self, asked: AskedSums, this: Round, out: Array) -> int:
         """Adds up what a rank wants in a round; returns the number of groups."""
         assert self.own is not None
-        first = int(asked.counts[: this.first].sum()) + this.skip
         count = int(in_round(asked.counts, this).sum())
+        if count == 0:  # a later round of a step that others need, too
+            return 0
+        first = int(asked.counts[: this.first].sum()) + this.skip
         self.add_own(asked.ids, asked.starts[first : first + count + 1], asked.weight, out[:count])
         return count
 
