@@ -3,7 +3,10 @@
 Build with `sphinx-build -W -b html docs docs/_build/html`; a warning is an error.
 """
 
+import re
 from importlib.metadata import version as installed_version
+
+from sphinx.application import Sphinx
 
 project = "foregather"
 author = "The foregather developers"
@@ -31,3 +34,13 @@ html_title = "foregather"
 html_copy_source = False
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
+
+
+def _reports_as_files(app: object, name: str, source: list[str]) -> None:
+    """Links to reports, which are no pages of the site: it holds copies of these files."""
+    source[0] = re.sub(r"\]\(((?:\.\./)+benchmarks/)", r"](path:\1", source[0])
+
+
+def setup(app: Sphinx) -> None:
+    """Called by Sphinx."""
+    app.connect("source-read", _reports_as_files)

@@ -44,6 +44,58 @@ def broken(page: Path) -> list[str]:
     return wrong
 
 
+#: A file of the repository, from its top, or a test file from the top of `tests` or by its name.
+_PLACE = re.compile(r"(?<![\w./<-])(?:tests|src|csrc|benchmarks)/[\w./*<>-]*")
+_TEST = re.compile(r"`((?:[\w*]+/)*test_[\w*]+\.(?:py|cpp))")
+_ROW_OF_PYG = re.compile(r"^\| `test_.*$", re.MULTILINE)  # the table of PyG's own tests
+
+
+def missing_places(text: str) -> list[str]:
+    """Paths of the repository that a page names and that are not there, in code blocks too."""
+    wrong = []
+    for place in _PLACE.findall(text):
+        pattern = re.sub(r"<\w+>|DATE", "*", place.rstrip("./"))
+        if not any(ROOT.glob(pattern)):
+            wrong.append(place)
+    for test in _TEST.findall(_ROW_OF_PYG.sub("", text)):
+        if test.split("/")[0] not in ("tests", "csrc", "test") and not any(
+            (ROOT / "tests").glob(f"**/{test}" if "/" not in test else test)
+        ):
+            wrong.append(test)
+    return wrong
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_places_that_a_page_names_exist(page: Path) -> None:
+    assert missing_places(page.read_text(encoding="utf-8")) == []
+
+
+def test_a_place_that_moved_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    (tmp_path / "tests/cli").mkdir(parents=True)
+    (tmp_path / "tests/cli/test_a.py").touch()
+    text = (
+        "`tests/cli/test_a.py::test_x`, `tests/cli`, `cli/test_a.py`, `test_a.py`,\n"
+        "| `test_pyg.py` `test_x` | 1 |\n`tests/*/*.py`, `test/nn/test_c.py`, https://x.org/src/y,\n"
+        "`tests/test_a.py`, `nn/test_a.py` and\n"
+        "`test_b.py`\n```bash\npython benchmarks/gone.py --quick\n```\n"
+    )
+    assert missing_places(text) == [
+        *("tests/test_a.py", "benchmarks/gone.py", "nn/test_a.py", "test_b.py"),
+    ]
+
+
+def test_every_report_is_linked_from_a_page() -> None:
+    linked = {
+        (page.parent / target.partition("#")[0]).resolve()
+        for page in PAGES
+        for target in relative(_LINK.findall(prose(page)))
+    }
+    reports = sorted((ROOT / "benchmarks/reports").glob("*.md"))
+    assert len(reports) > 40
+    assert [report.name for report in reports if report not in linked] == []
+
+
 def test_there_are_pages() -> None:
     names = {page.name for page in PAGES}
     assert {"README.md", "CONTRIBUTING.md", "index.md", "glossary.md", "formats.md"} <= names
