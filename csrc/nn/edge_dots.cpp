@@ -20,7 +20,7 @@ struct Job {
 
 // The products of kHeads heads of two rows, side by side so that no addition waits for the one
 // before; x goes on by `step` from head to head. With kChosen over the columns that `place` won.
-template <int kHeads, bool kChosen, typename T>
+template <typename Unit, int kHeads, bool kChosen, typename T>
 [[gnu::always_inline]] inline void dots(const T* x, std::int64_t step, const T* grad,
                                         std::int64_t width, const std::int32_t* winner,
                                         std::int32_t place, Sum<T>* out) {
@@ -29,8 +29,8 @@ template <int kHeads, bool kChosen, typename T>
   for (; j + kLanes <= width; j += kLanes) {
     for (int h = 0; h < kHeads; ++h) {
       Lanes<T> a, b;
-      load(x + h * step + j, a);
-      load(grad + h * width + j, b);
+      load_by<Unit, T>(x + h * step + j, a);
+      load_by<Unit, T>(grad + h * width + j, b);
       a *= b;
       if constexpr (kChosen) {
         detail::Ints won;
@@ -51,6 +51,7 @@ template <int kHeads, bool kChosen, typename T>
 
 template <bool kChosen, typename T, typename Index>
 struct Rows {
+  template <typename Unit>
   [[gnu::always_inline]] static void run(const Job<T, Index>& job, std::int64_t first,
                                          std::int64_t last) {
     const std::int64_t heads = job.x.heads, width = job.x.width, values = heads * width;
@@ -76,8 +77,9 @@ struct Rows {
         Sum<T>* const out = job.out + k * heads;
         const auto some = [&](auto count, std::int64_t head) {
           const std::int64_t at = head * width;
-          dots<decltype(count)::value, kChosen>(row(k) + job.x.start(head), step, grad + at, width,
-                                                kChosen ? winner + at : nullptr, place, out + head);
+          dots<Unit, decltype(count)::value, kChosen>(row(k) + job.x.start(head), step, grad + at,
+                                                      width, kChosen ? winner + at : nullptr, place,
+                                                      out + head);
         };
         std::int64_t head = 0;
         for (; head + 4 <= heads; head += 4) some(std::integral_constant<int, 4>{}, head);

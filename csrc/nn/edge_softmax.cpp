@@ -124,6 +124,7 @@ struct Forward {
     }
   }
 
+  template <typename Unit>
   [[gnu::always_inline]] static void run(const Job<T, Logit>& job, std::int64_t first,
                                          std::int64_t last) {
     std::vector<Sum<T>> scratch(static_cast<std::size_t>(2 * job.heads)), values;
@@ -136,6 +137,7 @@ struct Forward {
 
 template <int kHeads, bool kEnds, typename T, typename Logit>
 struct Backward {
+  template <typename Unit>
   [[gnu::always_inline]] static void run(const Job<T, Logit>& job, std::int64_t first,
                                          std::int64_t last) {
     const std::int64_t heads = kHeads > 0 ? kHeads : job.heads;

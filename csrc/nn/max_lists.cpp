@@ -31,6 +31,7 @@ struct Job {
 
 template <typename T, typename Index>
 struct Largest {
+  template <typename Unit>
   [[gnu::always_inline]] static void lanes(const Job<T, Index>& job, std::int64_t row,
                                            std::int64_t begin, std::int64_t end,
                                            std::int64_t column) {
@@ -39,8 +40,8 @@ struct Largest {
     place -= 1;
     for (std::int64_t k = begin; k < end; ++k) {
       Lanes<T> value;
-      load(job.x.data + static_cast<std::int64_t>(job.lists.index[k]) * job.x.width + column,
-           value);
+      load_by<Unit, T>(
+          job.x.data + static_cast<std::int64_t>(job.lists.index[k]) * job.x.width + column, value);
       if (job.weight != nullptr) value *= job.weight[k];
       const auto now = static_cast<std::int32_t>(k - begin);
       if (now == 0) {
@@ -52,7 +53,7 @@ struct Largest {
       best = more ? value : best;
       place = __builtin_convertvector(more, detail::Ints) ? detail::Ints{} + now : place;
     }
-    store<T>(best, job.out + row * job.x.width + column);
+    store_by<Unit, T>(best, job.out + row * job.x.width + column);
     std::memcpy(job.winner + row * job.x.width + column, &place, sizeof place);
   }
 
@@ -75,6 +76,7 @@ struct Largest {
     }
   }
 
+  template <typename Unit>
   [[gnu::always_inline]] static void run(const Job<T, Index>& job, std::int64_t first,
                                          std::int64_t last) {
     const std::int64_t* const ptr = job.lists.ptr;
@@ -87,7 +89,7 @@ struct Largest {
         continue;
       }
       for (std::int64_t j = 0; j < job.x.width; j += kLanes) {
-        lanes(job, row, begin, end, std::min(j, job.x.width - kLanes));
+        lanes<Unit>(job, row, begin, end, std::min(j, job.x.width - kLanes));
       }
     }
   }
@@ -103,6 +105,7 @@ struct ToWinners {
     return static_cast<std::int32_t>(job.lists.edge[k] - job.first[job.lists.index[k]]);
   }
 
+  template <typename Unit>
   [[gnu::always_inline]] static void lanes(const Job<T, Index>& job, std::int64_t row,
                                            std::int64_t begin, std::int64_t end,
                                            std::int64_t column) {
@@ -110,13 +113,13 @@ struct ToWinners {
     for (std::int64_t k = begin; k < end; ++k) {
       const std::int64_t at = static_cast<std::int64_t>(job.lists.index[k]) * job.x.width + column;
       Lanes<T> value;
-      load(job.x.data + at, value);
+      load_by<Unit, T>(job.x.data + at, value);
       detail::Ints won;
       std::memcpy(&won, job.won + at, sizeof won);
       value *= weight(job, k);
       sums += __builtin_convertvector(won == place(job, k), Mask<T>) ? value : Lanes<T>{};
     }
-    store<T>(sums, job.out + row * job.x.width + column);
+    store_by<Unit, T>(sums, job.out + row * job.x.width + column);
   }
 
   [[gnu::always_inline]] static void few(const Job<T, Index>& job, std::int64_t row,
@@ -131,6 +134,7 @@ struct ToWinners {
     }
   }
 
+  template <typename Unit>
   [[gnu::always_inline]] static void run(const Job<T, Index>& job, std::int64_t first,
                                          std::int64_t last) {
     const std::int64_t* const ptr = job.lists.ptr;
@@ -145,7 +149,7 @@ struct ToWinners {
         continue;
       }
       for (std::int64_t j = 0; j < job.x.width; j += kLanes) {
-        lanes(job, row, begin, end, std::min(j, job.x.width - kLanes));
+        lanes<Unit>(job, row, begin, end, std::min(j, job.x.width - kLanes));
       }
     }
   }

@@ -12,8 +12,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "base/half.hpp"
+
+// GCC inlines a function for F16C into one for AVX2 and F16C; clang refuses to.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define FOREGATHER_F16C 1
+#include <immintrin.h>
+#else
+#define FOREGATHER_F16C 0
+#endif
 
 namespace foregather::nn {
 
@@ -32,6 +41,7 @@ namespace detail {
 using Floats [[gnu::vector_size(32)]] = float;
 using Doubles [[gnu::vector_size(64)]] = double;
 using Ints [[gnu::vector_size(32)]] = std::int32_t;
+using Words [[gnu::vector_size(32)]] = std::uint32_t;
 using Longs [[gnu::vector_size(64)]] = std::int64_t;
 using Shorts [[gnu::vector_size(16)]] = std::uint16_t;
 
@@ -119,9 +129,61 @@ template <typename T>
 [[gnu::always_inline]] inline void store(const Lanes<T>& from, T* to) {
   if constexpr (sizeof(T) == sizeof(Sum<T>)) {
     std::memcpy(to, &from, sizeof from);
+  } else if constexpr (std::is_same_v<T, Bfloat16>) {
+    // As narrow, lane by lane.
+    const auto bits = (detail::Words)from;
+    const detail::Words rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
+    const auto nan = (detail::Words)(from != from);
+    const detail::Words stored = (rounded & ~nan) | (nan & 0x7FC0);
+    const auto low = __builtin_convertvector(stored, detail::Shorts);
+    std::memcpy(to, &low, sizeof low);
   } else {
     for (int lane = 0; lane < kLanes; ++lane) narrow(from[lane], to[lane]);
   }
+}
+
+/// What converts float16: operations on integers, which every processor has, or the instructions of
+/// F16C. Both give the same bits: what is stored of a NaN is its sign alone.
+struct Portable {};
+struct F16c {};
+
+#if FOREGATHER_F16C
+namespace detail {
+[[gnu::target("avx2,f16c")]] inline void load_f16c(const Float16* from, Floats& to) {
+  __m128i bits;
+  std::memcpy(&bits, from, sizeof bits);
+  to = _mm256_cvtph_ps(bits);
+}
+[[gnu::target("avx2,f16c")]] inline void store_f16c(const Floats& from, Float16* to) {
+  const Ints nan = from != from;
+  const Ints bits = (Ints)from;
+  const auto plain = (Floats)((bits & ~nan) | (nan & ((bits & INT32_MIN) | 0x7FC00000)));
+  const __m128i half = _mm256_cvtps_ph(plain, _MM_FROUND_TO_NEAREST_INT);
+  std::memcpy(to, &half, sizeof half);
+}
+}  // namespace detail
+#endif
+
+/// As load and store, with the instructions of Unit.
+template <typename Unit, typename T>
+[[gnu::always_inline]] inline void load_by(const T* from, Lanes<T>& to) {
+#if FOREGATHER_F16C
+  if constexpr (std::is_same_v<Unit, F16c> && std::is_same_v<T, Float16>) {
+    detail::load_f16c(from, to);
+    return;
+  }
+#endif
+  load(from, to);
+}
+template <typename Unit, typename T>
+[[gnu::always_inline]] inline void store_by(const Lanes<T>& from, T* to) {
+#if FOREGATHER_F16C
+  if constexpr (std::is_same_v<Unit, F16c> && std::is_same_v<T, Float16>) {
+    detail::store_f16c(from, to);
+    return;
+  }
+#endif
+  store<T>(from, to);
 }
 
 /// The sum of eight lanes, always in this order.

@@ -56,6 +56,7 @@ template <typename T>
 
 template <typename T>
 struct Rows {
+  template <typename Unit>
   [[gnu::always_inline]] static void run(const Job<T>& job, std::int64_t first, std::int64_t last) {
     constexpr std::int64_t kStep = kVectors * kLanes;
     const std::int64_t whole = job.columns - job.columns % kStep;

@@ -1,4 +1,5 @@
-// Processor: one loop compiled for every x86-64 and once more for AVX2, chosen when it runs.
+// Processor: one loop compiled for every x86-64 and once more for AVX2 and F16C, chosen when it
+// runs.
 // Private.
 //
 // The wheel is for every x86-64, whose lanes are half as wide. Both forms do the same operations
@@ -35,18 +36,21 @@ namespace foregather::nn {
 namespace detail {
 template <typename Loop, typename... Arguments>
 FOREGATHER_FLATTEN void on_any(const Arguments&... arguments) {
-  Loop::run(arguments...);
+  Loop::template run<Portable>(arguments...);
 }
 #if defined(__x86_64__) && defined(__GNUC__)
 template <typename Loop, typename... Arguments>
-[[gnu::target("avx2")]] FOREGATHER_FLATTEN void on_avx2(const Arguments&... arguments) {
-  Loop::run(arguments...);
+[[gnu::target("avx2,f16c")]] FOREGATHER_FLATTEN void on_avx2(const Arguments&... arguments) {
+  Loop::template run<F16c>(arguments...);
 }
-inline bool has_avx2() { return __builtin_cpu_supports("avx2") != 0; }
+// Every processor with AVX2 has F16C; a virtual one may hide it.
+inline bool has_avx2() {
+  return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("f16c") != 0;
+}
 #else
 template <typename Loop, typename... Arguments>
 void on_avx2(const Arguments&... arguments) {
-  Loop::run(arguments...);
+  Loop::template run<Portable>(arguments...);
 }
 inline bool has_avx2() { return false; }
 #endif
@@ -58,7 +62,7 @@ inline std::atomic<bool>& avx2_allowed() {
   return allowed;
 }
 
-/// Runs Loop::run(arguments...), which must be inlined, in the best form for this processor.
+/// Runs Loop::run<Unit>(arguments...), which must be inlined, in the best form for this processor.
 template <typename Loop, typename... Arguments>
 void on_this_processor(const Arguments&... arguments) {
   static const bool has = detail::has_avx2();

@@ -21,7 +21,7 @@ struct Job {
   T* out;
 };
 
-template <bool kWeighted, typename T, typename Index>
+template <typename Unit, bool kWeighted, typename T, typename Index>
 struct Pass {
   const Job<T, Index>& job;
   std::int64_t last;  // entries that this thread will come to
@@ -55,7 +55,7 @@ struct Pass {
       if (asking) ask(k + kAhead);
       const T* const from = x + static_cast<std::int64_t>(job.lists.index[k]) * stride;
       Lanes<T> value[sizeof...(V)];
-      (load(from + V * kLanes, value[V]), ...);
+      (load_by<Unit, T>(from + V * kLanes, value[V]), ...);
       if constexpr (kWeighted) {
         const Sum<T> w = weight(k, head);
         ((value[V] *= w), ...);
@@ -67,7 +67,7 @@ struct Pass {
       ((sums[V] /= size), ...);
     }
     T* const to = job.out + (row * job.x.heads + head) * job.x.width + column;
-    (store<T>(sums[V], to + V * kLanes), ...);
+    (store_by<Unit, T>(sums[V], to + V * kLanes), ...);
   }
 
   // Fewer columns than lanes.
@@ -106,9 +106,10 @@ struct Pass {
 
 template <bool kWeighted, typename T, typename Index>
 struct Rows {
+  template <typename Unit>
   [[gnu::always_inline]] static void run(const Job<T, Index>& job, std::int64_t first,
                                          std::int64_t last) {
-    const Pass<kWeighted, T, Index> pass{job, job.lists.ptr[last]};
+    const Pass<Unit, kWeighted, T, Index> pass{job, job.lists.ptr[last]};
     for (std::int64_t k = job.lists.ptr[first]; k < job.lists.ptr[first] + kAhead; ++k) pass.ask(k);
     for (std::int64_t row = first; row < last; ++row) pass(row);
   }

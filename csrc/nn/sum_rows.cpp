@@ -13,7 +13,7 @@ namespace foregather::nn {
 namespace {
 
 // How stored values become those that are added.
-template <typename T>
+template <typename Unit, typename T>
 [[gnu::always_inline]] inline void load_lanes(const FeatureRows<T>& rows, std::int64_t at,
                                               std::int64_t column, Lanes<T>& to) {
   if constexpr (std::is_same_v<T, std::int8_t>) {
@@ -23,7 +23,7 @@ template <typename T>
     load(rows.scale + column, to);
     to *= __builtin_convertvector(stored, Lanes<T>);
   } else {
-    load(rows.data + at + column, to);
+    load_by<Unit, T>(rows.data + at + column, to);
   }
 }
 
@@ -45,7 +45,7 @@ struct Job {
   Sum<T>* out;
 };
 
-template <bool kWeighted, typename T, typename Id>
+template <typename Unit, bool kWeighted, typename T, typename Id>
 struct Pass {
   const Job<T, Id>& job;
   std::int64_t last;  // entries that this thread will come to
@@ -71,7 +71,8 @@ struct Pass {
       if (column == 0) ask(k + kAhead);
       const std::int64_t from = at(k);
       Lanes<T> value[sizeof...(V)];
-      (load_lanes(job.rows, from, column + static_cast<std::int64_t>(V) * kLanes, value[V]), ...);
+      (load_lanes<Unit>(job.rows, from, column + static_cast<std::int64_t>(V) * kLanes, value[V]),
+       ...);
       if constexpr (kWeighted) {
         const auto w = static_cast<Sum<T>>(job.lists.weight[k]);
         ((value[V] *= w), ...);
@@ -112,10 +113,11 @@ struct Pass {
 
 template <bool kWeighted, typename T, typename Id>
 struct Targets {
+  template <typename Unit>
   [[gnu::always_inline]] static void run(const Job<T, Id>& job, std::int64_t first,
                                          std::int64_t last) {
     const std::int64_t* const starts = job.lists.starts.data();
-    const Pass<kWeighted, T, Id> pass{job, starts[last]};
+    const Pass<Unit, kWeighted, T, Id> pass{job, starts[last]};
     for (std::int64_t k = starts[first]; k < starts[first] + kAhead; ++k) pass.ask(k);
     for (std::int64_t target = first; target < last; ++target) pass(target);
   }

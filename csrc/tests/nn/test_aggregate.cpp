@@ -221,10 +221,40 @@ void test_half_numbers() {
   CHECK(widen(brain) != widen(brain));
 }
 
+// Every number of sixteen bits, times factors that round, overflow and underflow: with the
+// processor's conversions and without, the bits of the conversion of one number.
+template <typename T>
+void test_conversions() {
+  constexpr std::int64_t kRows = (1 << 16) / kLanes;
+  std::vector<T> x(1 << 16), expected(x.size()), found(x.size());
+  for (std::size_t k = 0; k < x.size(); ++k) x[k].bits = static_cast<std::uint16_t>(k);
+  std::vector<std::int64_t> ptr{0};
+  std::vector<std::int32_t> index;
+  for (std::int32_t row = 0; row < kRows; ++row) {
+    index.push_back(row);
+    ptr.push_back(row + 1);
+  }
+  const Lists<std::int32_t> lists{ptr.data(), kRows, index.data(), nullptr, kRows};
+  for (const float factor :
+       {1.0f, 1.00048828125f, -0.333f, 1.9f, 0x1p-12f, 0x1.8p-20f, 1e20f, -3e38f}) {
+    const std::vector<float> weight(kRows, factor);
+    for (std::size_t k = 0; k < x.size(); ++k) narrow(0.0f + widen(x[k]) * factor, expected[k]);
+    for (const bool allowed : {false, true}) {
+      avx2_allowed() = allowed;
+      sum_lists<T, std::int32_t>(lists, {x.data(), 1, kLanes}, {weight.data(), nullptr}, false,
+                                 found.data(), 1);
+      CHECK(same(found, expected));
+    }
+  }
+  avx2_allowed() = true;
+}
+
 }  // namespace
 
 int main() {
   test_half_numbers();
+  test_conversions<Float16>();
+  test_conversions<Bfloat16>();
   test_lists<std::int32_t>();
   test_lists<std::int64_t>();
   test_kernels<float, std::int32_t>();
