@@ -17,7 +17,7 @@ from foregather import Features, Graph, InputError
 from foregather.dist import FeatureBlock
 from foregather.dist.baselines.fetch_paper import IDS, ROWS, PaperFetcher, PaperPlanner
 from foregather.dist.features.block_plan import BlockPlanner
-from foregather.dist.features.block_reader import OwnDisk
+from foregather.dist.features.block_reader import FeatureBlockReader
 from foregather.dist.features.column_plan import ColumnPlanner
 from foregather.dist.features.fetch_plan import REPLY, REQUEST, FetchPlanner
 from foregather.dist.features.memory_split import DiskShare
@@ -149,11 +149,11 @@ def test_files(graph, rows, kind):
     keeps_the_protocol(case)
 
 
-def test_own_disk(graph, rows):
+def test_block_reader(graph, rows):
     low, high = STARTS[1:3].tolist()
     block = FeatureBlock.on_disk(graph, 3, 1, STARTS)
     planner = BlockPlanner(block.file, low, SLOTS)
-    disk = OwnDisk(block.file, low, DiskShare(SLOTS, 1 << 20), 200, 1)
+    disk = FeatureBlockReader(block.file, low, DiskShare(SLOTS, 1 << 20), 200, 1)
     bulks = bulks_of(2, low, high)
 
     def append(number):
@@ -183,7 +183,9 @@ def rank_case(place, wire, rows, graph, kind):
     disk = own = None
     if kind == "planned, own disk":
         block = FeatureBlock.on_disk(graph, 3, place, STARTS)
-        disk = OwnDisk(block.file, block.first_row, DiskShare(SLOTS, 1 << 20), 3 * STAGING, 1)
+        disk = FeatureBlockReader(
+            block.file, block.first_row, DiskShare(SLOTS, 1 << 20), 3 * STAGING, 1
+        )
         own = BlockPlanner(block.file, block.first_row, SLOTS)
     codec = Codec(block, "exact")
     if kind == "paper":
@@ -263,7 +265,15 @@ EXECUTORS = (
     "dist/features/block_reader.py",
     "dist/features/planned_fetcher.py",
 )
-KINDS = {DiskFeatures, RepackFeatures, OwnDisk, PlannedFetcher, PaperFetcher, FeatureFile, Store}
+KINDS = {
+    DiskFeatures,
+    RepackFeatures,
+    FeatureBlockReader,
+    PlannedFetcher,
+    PaperFetcher,
+    FeatureFile,
+    Store,
+}
 
 
 def named(tree, kind):
