@@ -53,7 +53,7 @@ RENAMED = {
     "dist.model": "dist.forecast.cluster_forecast",
     "dist.over_ranks": "dist.rank_batches",
     "dist.own_disk": "dist.features.block_reader",
-    "dist.paper": "dist.baselines.paper",
+    "dist.paper": "dist.baselines.stages_1_5d",
     "dist.partition": "dist.sampling.partition",
     "dist.pieces": "dist.transport.message_pack",
     "dist.planned": "dist.features.planned_fetcher",
