@@ -78,16 +78,14 @@ def make_plan(file, block, total, seed):
         geometry=file.geometry(block),
         num_slots=SLOTS,
         num_rows=np.full(steps, count * inside, np.int64),
-        hit_ptr=np.zeros(steps + 1, np.int64),
-        hit_slot=np.empty(0, np.uint32),
-        hit_position=np.empty(0, np.uint32),
-        request_ptr=np.arange(steps + 1, dtype=np.int64) * count,
-        request_offset=offset,
-        request_length=length,
-        copy_ptr=np.arange(requests + 1, dtype=np.int64) * inside,
-        copy_row=np.concatenate(rows).astype(np.uint32),
-        copy_position=position.astype(np.uint32),
-        copy_slot=slot,
+        hits=(np.zeros(steps + 1, np.int64), np.empty(0, np.uint32), np.empty(0, np.uint32)),
+        requests=(np.arange(steps + 1, dtype=np.int64) * count, offset, length),
+        copies=(
+            np.arange(requests + 1, dtype=np.int64) * inside,
+            np.concatenate(rows).astype(np.uint32),
+            position.astype(np.uint32),
+            slot,
+        ),
     )
     return plan, offset, length
 

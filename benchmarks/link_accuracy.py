@@ -135,8 +135,8 @@ def main() -> None:
         "--only", default="", help="names of cells, with commas; NAME:EPOCHS:SEEDS limits one"
     )
     parser.add_argument("--keep", type=Path, help="folder of results that are there")
-    parser.add_argument("--epochs", type=int, default=0, help="at most so many")
-    parser.add_argument("--seeds", type=int, default=0, help="at most so many")
+    parser.add_argument("--epochs", type=int, default=0, help="how many at most; 0: all")
+    parser.add_argument("--seeds", type=int, default=0, help="how many at most; 0: all")
     parser.add_argument("--quick", action="store_true", help="one epoch, one seed")
     args = parser.parse_args()
     warnings.filterwarnings("ignore")

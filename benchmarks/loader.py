@@ -41,7 +41,7 @@ def make_graph(nodes: int, edges: int) -> Graph:
 
 
 def input_nodes(graph: Graph, batches: int) -> np.ndarray:
-    """Random nodes that make an epoch of so many batches, so that nothing is made in vain."""
+    """Random nodes that make an epoch of `batches` batches, so that nothing is made in vain."""
     return np.random.default_rng(1).choice(graph.num_nodes, batches * SEEDS, replace=False)
 
 

@@ -45,7 +45,7 @@ MODELLED = (2, 4, 8)
 
 
 def schemes(ranks: int) -> dict[str, Scheme]:
-    """What is compared on so many ranks."""
+    """What is compared on this number of ranks."""
     return {
         "graph-parallel": Scheme("nodes", "exact", 1, ranks, ranks),
         "tensor-parallel": Scheme("columns", "exact", 1, ranks, ranks),

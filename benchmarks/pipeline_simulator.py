@@ -45,7 +45,7 @@ DEGREE, INSIDE = 16, 0.6
 
 
 def schemes(ranks: int) -> list[Scheme]:
-    """What is run on so many ranks; on four, two stages of two ways as well."""
+    """What is run on this number of ranks; on four, two stages of two ways as well."""
     made = [
         Scheme("nodes", "fast", ranks, 1, ranks),
         Scheme("nodes", "fast", ranks, 1, 4 * ranks),

@@ -34,7 +34,7 @@ from foregather.plan.repack import RepackPlanner
 from foregather.units import format_bytes, format_number
 
 WIDTH, ROWS, QUICK_ROWS = 128, 2_000_000, 50_000
-CACHED = 20  # one row of so many
+CACHED = 20  # one row of this number
 BATCHES, BULKS = 64, 2
 SHARES = (0.05, 0.2, 0.6, 2.0)  # rows asked for by a bulk / rows of the file
 ROUNDS = 3

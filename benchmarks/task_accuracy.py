@@ -49,7 +49,7 @@ from torch_geometric.nn import GraphSAGE
 
 from foregather import Graph
 from foregather.train.runs.run import Run
-from foregather.train.runs.run_loop import conduct
+from foregather.train.runs.run_loop import run_loop
 from foregather.train.settings import (
     CheckpointSettings,
     ModelSettings,
@@ -175,7 +175,7 @@ def with_ours(graph: Path, metric: str, epochs: int, seed: int, run: Path) -> Fo
         watch=WatchSettings(trace=False),
     )
     with Run.create(settings, lambda text: None) as made:
-        facts = conduct(made)
+        facts = run_loop(made)
     assert facts["scored"] == "exact" and facts["metric"] == metric
     lines = (run / "metrics.jsonl").read_text().splitlines()
     valid = [json.loads(line)["valid"] for line in lines]

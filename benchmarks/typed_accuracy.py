@@ -204,7 +204,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few steps, no report")
     parser.add_argument("--keep", type=Path, help="a folder for finished runs, to go on later")
     parser.add_argument("--dry", action="store_true", help="write no report")
-    parser.add_argument("--seeds", type=int, default=0, help="at most so many")
+    parser.add_argument("--seeds", type=int, default=0, help="how many at most; 0: all")
     parser.add_argument("--no-full", action="store_true", help="leave the full batch out")
     parser.add_argument("--finished", action="store_true", help="report only what is kept")
     args = parser.parse_args()

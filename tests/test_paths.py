@@ -15,7 +15,7 @@ from foregather.graph.synthetic import synthesize
 from foregather.nn import SAGE
 from foregather.sampling import DiskTopology, Neighbor
 from foregather.train.runs.run import Run
-from foregather.train.runs.run_loop import conduct
+from foregather.train.runs.run_loop import run_loop
 from foregather.train.settings import Settings, TrainSettings, read_settings
 
 CHECKS = (".crc", "checks.json")
@@ -75,7 +75,7 @@ def test_a_run_stays_in_its_folder_and_its_config_as_it_was_given(tmp_path, monk
     settings = Settings(graph="g", run="r", train=TrainSettings(epochs=1, batch_size=64))
     with Run.create(settings, lambda text: None) as run:
         os.chdir(tmp_path / "b")
-        facts = conduct(run)
+        facts = run_loop(run)
     assert facts["run"] == "r" and run.folder == tmp_path / "a" / "r"
     assert (tmp_path / "a" / "r" / "summary.json").exists() and not os.path.lexists("r")
     kept = read_settings(tmp_path / "a" / "r" / "config.toml")

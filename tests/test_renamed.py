@@ -1,4 +1,4 @@
-"""renamed: every module of release 0.1 is found under its old name, with a warning."""
+"""renamed: old names of modules of release 0.1, and of what is in them, work with a warning."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from foregather.renamed import RENAMED, install
+from foregather.renamed import RENAMED, RENAMED_INSIDE, install
 
 OLD = ("graph.writer", "train.batch", "train.loader")
 
@@ -19,6 +19,33 @@ def test_new_names_exist_and_old_ones_do_not(old):
     assert (
         not hasattr(import_module(f"foregather.{home}"), name) or f"foregather.{old}" in sys.modules
     )
+
+
+@pytest.mark.parametrize("home", sorted(RENAMED_INSIDE))
+def test_what_was_renamed_inside_a_module_is_found_under_both_names(home):
+    """Under the old one only by those who import the module by its old name."""
+    code = (
+        "import sys, warnings\n"
+        "from importlib import import_module\n"
+        "old_module, module, old, new = sys.argv[1:]\n"
+        "made = import_module(module)\n"
+        "assert not hasattr(made, old)\n"
+        "with warnings.catch_warnings(record=True) as seen:\n"
+        "    warnings.simplefilter('always')\n"
+        "    exec(f'from {old_module} import {old} as found')\n"
+        "assert found is getattr(made, new) and not hasattr(made, 'nothing')\n"
+        "texts = [str(one.message) for one in seen if one.category is DeprecationWarning]\n"
+        "print(*[text.split(';')[0] for text in texts if 'foregather' in text], sep='\\n')\n"
+    )
+    (before,) = [old for old, new in RENAMED.items() if new == home]
+    for old, new in RENAMED_INSIDE[home].items():
+        argv = [f"foregather.{before}", f"foregather.{home}", old, new]
+        ran = subprocess.run([sys.executable, "-c", code, *argv], capture_output=True, text=True)
+        said = [
+            f"foregather.{before} is now called foregather.{home}",
+            f"{old} of foregather.{home} is now called {new}",
+        ]
+        assert ran.stdout.splitlines() == said, ran.stderr
 
 
 def test_an_old_name_is_the_module_of_the_new_one():

@@ -25,7 +25,7 @@ from .rounds import Bar, Cell, Row, Turn, Work, compare, take_turns
 __all__ = ["measure_disk", "measure_epoch"]
 
 ACCELERATED, TRIMMED = "foregather, accelerated", "foregather, trimmed"
-SHARE = 10  # from disk: one in so many feature rows fits in the cache
+SHARE = 10  # from disk: one in this number of feature rows fits in the cache
 
 
 def contents_of(setting: Setting) -> BatchContents:

@@ -67,10 +67,10 @@ class Bar:
 
     Args:
         family: the start of the names of the systems that count, the best of which is taken.
-        value: by `kind`.
-        kind: "times": the other takes at least so many times what ours takes; "most": ours takes
-            at most so many times what the other takes; "under": ours takes at most so much, in
-            the unit of the cell.
+        value: the limit, by `kind`.
+        kind: "times": the other takes at least `value` times what ours takes; "most": ours
+            takes at most `value` times what the other takes; "under": ours takes at most `value`,
+            in the unit of the cell.
     """
 
     family: str

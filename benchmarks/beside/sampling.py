@@ -53,7 +53,7 @@ def ours(case: Case, seeds: Seeds, rule: Neighbor, threads: int, bulk: int = 8) 
 
 
 def pyg_lib(case: Case, seeds: Seeds, weights: Any, threads: int) -> Work:
-    """pyg-lib's kernel, called by so many Python threads; it lets go of the interpreter's lock."""
+    """pyg-lib's kernel, called by several Python threads; it releases the interpreter's lock."""
     colptr = torch.from_numpy(case.graph.indptr)
     row = torch.from_numpy(case.graph.indices.astype(np.int64))
     given = [torch.from_numpy(part) for part in seeds]

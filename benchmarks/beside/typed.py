@@ -105,7 +105,7 @@ class PygLib:
             }
 
     def calls(self, python: int, torch_threads: int, edge_ids: bool) -> Work:
-        """One call a minibatch, by so many Python threads, each with so many of torch."""
+        """One call a minibatch, by several Python threads, each with its threads of torch."""
         case = self.case
         kind, names = case.node_type, list(case.graph.node_types)
         given = [torch.from_numpy(part) for part in case.seeds]

@@ -39,7 +39,7 @@ def data_folder() -> Path:
 
 
 def load_graph(name: str, features: bool = True, seed: int = 0, columns: int = 0) -> Graph:
-    """One graph; bags of words get rows of sum 1, or are reduced to so many `columns`.
+    """One graph; bags of words get rows of sum 1, or are reduced to this number of `columns`.
 
     Without a split of its own a graph gets a random one, 60/20/20, by `seed`.
     """

@@ -52,7 +52,7 @@ class Plan:
     hidden: int = 64
     rate: float = 0.01
     decay: float = 0.0
-    columns: int = 0  # features are reduced to so many, to save time; 0: as they are
+    columns: int = 0  # features are reduced to this number, to save time; 0: as they are
 
 
 PLANS = {

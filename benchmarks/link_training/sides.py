@@ -25,7 +25,7 @@ from foregather.train.links.pair_scores import PairScorer
 from foregather.train.links.rate import rate_rows
 from foregather.train.rank_agreement import Together
 from foregather.train.runs.run import Run
-from foregather.train.runs.run_loop import conduct
+from foregather.train.runs.run_loop import run_loop
 from foregather.train.settings import Settings
 from foregather.train.trainers.linking import LinkTrainer
 from foregather.train.trainers.trainer import run_epochs
@@ -40,7 +40,7 @@ def _silent(text: str) -> None:
 def run_ours(settings: Settings) -> dict[str, Any]:
     """One run of `foregather train`."""
     with Run.create(settings, _silent) as run:
-        return conduct(run)
+        return run_loop(run)
 
 
 class PygLoader:

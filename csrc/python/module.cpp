@@ -37,6 +37,8 @@ void translate(const std::exception_ptr& thrown, void*) {
   }
 }
 
+void bind_all(nb::module_& m, nb::module_& testing);
+
 }  // namespace
 
 NB_MODULE(_core, m) {
@@ -51,6 +53,12 @@ NB_MODULE(_core, m) {
       },
       "Says that threads will still run at the end of the process and keep what they hold.");
   nb::module_ testing = m.def_submodule("testing", "What only tests and benchmarks use.");
+  bind_all(m, testing);
+}
+
+namespace {
+
+void bind_all(nb::module_& m, nb::module_& testing) {
   python::bind_aggregate(m, testing);
   python::bind_batch_arrays(m);
   python::bind_block_sums(m, testing);
@@ -91,3 +99,5 @@ NB_MODULE(_core, m) {
   python::bind_varint(m);
   python::bind_walk(m);
 }
+
+}  // namespace

@@ -1,18 +1,21 @@
 """renamed: modules of release 0.1 under their old names, for one more release.
 
-Importing an old name returns the module of the new name, with a DeprecationWarning. Names that are
-imported from a room (`from foregather.sampling import Neighbor`) have not changed.
+Importing an old name returns the module of the new name, with a DeprecationWarning. What was
+renamed inside such a module is then found in it under its old name too, with another warning. Names
+that are imported from a room (`from foregather.sampling import Neighbor`) have not changed.
 """
 
 import importlib
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
-__all__ = ["RENAMED", "install"]
+__all__ = ["RENAMED", "RENAMED_INSIDE", "install"]
 
 #: Old and new names, below `foregather`.
 RENAMED = {
@@ -50,7 +53,7 @@ RENAMED = {
     "dist.model": "dist.forecast.cluster_forecast",
     "dist.over_ranks": "dist.rank_batches",
     "dist.own_disk": "dist.features.block_reader",
-    "dist.paper": "dist.baselines.paper",
+    "dist.paper": "dist.baselines.stages_1_5d",
     "dist.partition": "dist.sampling.partition",
     "dist.pieces": "dist.transport.message_pack",
     "dist.planned": "dist.features.planned_fetcher",
@@ -159,6 +162,15 @@ RENAMED = {
     "train.together": "train.rank_agreement",
 }
 
+#: New module, and what is in it: old and new names.
+RENAMED_INSIDE = {
+    "dist.features.block_reader": {"OwnDisk": "FeatureBlockReader"},
+    "dist.traffic": {"count_crossed": "count_traffic", "explain_crossed": "explain_traffic"},
+    "graph.convert.reading.text_dialect": {"Sniffed": "Dialect", "sniff": "guess_dialect"},
+    "loader.prefetch": {"Feed": "Prefetcher", "TrayFeed": "ListPrefetcher"},
+    "train.runs.run_loop": {"conduct": "run_loop"},
+}
+
 
 class _NewName(Loader):
     """Loads a module by substituting the one with the new name."""
@@ -177,7 +189,23 @@ class _NewName(Loader):
             DeprecationWarning,
             stacklevel=2,
         )
-        sys.modules[old] = importlib.import_module(self.new)
+        new = importlib.import_module(self.new)
+        if names := RENAMED_INSIDE.get(self.new.removeprefix("foregather.")):
+            vars(new)["__getattr__"] = partial(_old_name, new, names)
+        sys.modules[old] = new
+
+
+def _old_name(module: ModuleType, names: Mapping[str, str], name: str) -> Any:
+    """What a module has under an old name; it is asked for names that are not found otherwise."""
+    if name not in names:
+        raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+    warnings.warn(
+        f"{name} of {module.__name__} is now called {names[name]}; the old name will be removed in "
+        "the next release",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    return getattr(module, names[name])
 
 
 class _Finder(MetaPathFinder):

@@ -6,7 +6,7 @@ import pytest
 from foregather import FormatError, Graph, StorageError
 from foregather.dist import FeatureBlock
 from foregather.dist.features.block_plan import BlockPlanner
-from foregather.dist.features.block_reader import OwnDisk
+from foregather.dist.features.block_reader import FeatureBlockReader
 from foregather.dist.features.memory_split import DiskShare
 from foregather.gather.disk import DiskFeatures
 from foregather.gather.feature_file import FeatureFile
@@ -157,7 +157,9 @@ def test_a_rank_has_the_checksums_of_its_block(tmp_path):
         made = FeatureBlock.on_disk(graph, 3, block, starts)
         assert made.file.sums_bytes <= whole.sums_bytes
         planner = BlockPlanner(made.file, made.first_row, 10)
-        disk = OwnDisk(made.file, made.first_row, DiskShare(10, 1 << 20), made.num_rows, 1)
+        disk = FeatureBlockReader(
+            made.file, made.first_row, DiskShare(10, 1 << 20), made.num_rows, 1
+        )
         ids = np.arange(starts[block], starts[block + 1])
         try:
             disk.append(planner.plan([ids]))

@@ -11,7 +11,7 @@ import pytest
 
 from foregather import BatchContents, BudgetError, Graph, Loader
 from foregather.graph.synthetic import synthesize
-from foregather.loader.prefetch import THREAD_NAME, Feed
+from foregather.loader.prefetch import THREAD_NAME, Prefetcher
 from tests.loader.graphs import same_batch
 
 #: "held" is in memory under a budget; "repack" is features with repacked bulks.
@@ -94,7 +94,7 @@ def feed_threads() -> list[threading.Thread]:
 
 def _is_ours(thread: threading.Thread) -> bool:
     target = getattr(thread, "_target", None)  # gone when it has run
-    return thread.is_alive() and isinstance(getattr(target, "__self__", None), Feed)
+    return thread.is_alive() and isinstance(getattr(target, "__self__", None), Prefetcher)
 
 
 def orphans(seconds: float = 20.0) -> list[threading.Thread]:

@@ -151,7 +151,7 @@ def test_gradients_that_are_not_finite_name_their_layer(mode, value):
 
 def test_meter_reads_what_the_oracle_finds():
     """Error of history and cosine, computed by the oracle from the same weights."""
-    from foregather.pipeline.planning.schedule import chunk_order
+    from foregather.pipeline.planning.chunk_order import chunk_order
     from tests.pipeline.oracle import places
 
     layers = model("resgcn")

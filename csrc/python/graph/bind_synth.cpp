@@ -1,3 +1,7 @@
+#include <nanobind/stl/tuple.h>
+
+#include <tuple>
+
 #include "graph/synthetic/synth.hpp"
 #include "python/arrays.hpp"
 
@@ -29,10 +33,11 @@ void each(const Synth& self, std::int64_t begin, const Out<Value>& out, int thre
   (self.*method)(begin, view<Value>(out), threads);
 }
 
+using Split = std::tuple<double, double, double>;  // parts of train, valid and test
+
 void make(Synth* self, std::int64_t nodes, std::int64_t edges, std::int64_t communities,
           std::int64_t classes, std::int64_t width, int skew, double mixing, double label_noise,
-          double signal, double train, double valid, double test, bool shuffled,
-          std::uint64_t seed) {
+          double signal, const Split& split, bool shuffled, std::uint64_t seed) {
   SynthOptions options;
   options.nodes = nodes;
   options.edges = edges;
@@ -43,9 +48,7 @@ void make(Synth* self, std::int64_t nodes, std::int64_t edges, std::int64_t comm
   options.mixing = mixing;
   options.label_noise = label_noise;
   options.signal = signal;
-  options.train = train;
-  options.valid = valid;
-  options.test = test;
+  std::tie(options.train, options.valid, options.test) = split;
   options.shuffled = shuffled;
   options.seed = seed;
   new (self) Synth(options);
@@ -58,8 +61,8 @@ void bind_synth(nb::module_& m) {
   nb::class_<Synth>(m, "Synth", "A synthetic graph as a pure function of its options.")
       .def("__init__", &make, nb::kw_only(), nb::arg("nodes"), nb::arg("edges"),
            nb::arg("communities"), nb::arg("classes"), nb::arg("width"), nb::arg("skew"),
-           nb::arg("mixing"), nb::arg("label_noise"), nb::arg("signal"), nb::arg("train"),
-           nb::arg("valid"), nb::arg("test"), nb::arg("shuffled"), nb::arg("seed"))
+           nb::arg("mixing"), nb::arg("label_noise"), nb::arg("signal"), nb::arg("split"),
+           nb::arg("shuffled"), nb::arg("seed"))
       .def_prop_ro("edges", &Synth::edges, "Edges after capping degrees at nodes - 1.")
       .def("degrees", &each<&Synth::degrees, std::int64_t>, begin, out, threads,
            "In-degrees of the ids from `begin`.")

@@ -24,9 +24,7 @@ Taken parse_numbers_into(const Lines& lines, const Bytes& text, int width, const
   return {taken.rows, taken.lines, taken.bytes};
 }
 
-}  // namespace
-
-void bind_text(nb::module_& m) {
+void bind_lines(nb::module_& m) {
   nb::class_<Lines>(m, "Lines", "How to read a piece of a delimited file.")
       .def(nb::init<std::string, std::string, std::int64_t, std::int64_t, bool>(), nb::arg("name"),
            nb::arg("delimiter"), nb::arg("first_line") = 1, nb::arg("skip_before") = 0,
@@ -67,6 +65,12 @@ void bind_text(nb::module_& m) {
       .def("parse_numbers", &parse_numbers_into<double>, nb::arg("text").noconvert(),
            nb::arg("width"), nb::arg("out").noconvert(),
            "Lines of `width` numbers as float64; (rows, lines, bytes) taken.");
+}
+
+}  // namespace
+
+void bind_text(nb::module_& m) {
+  bind_lines(m);
   m.def(
       "split_fields",
       [](const Bytes& line, const std::string& delimiter) {

@@ -10,18 +10,9 @@
 
 namespace foregather::python {
 
-void bind_block_sums(nb::module_& m, nb::module_& testing) {
-  m.attr("SUM_BLOCK") = kSumBlock;
-  testing.def("crc32c_means", &crc32c_means,
-              "What crc32c uses here, such as vpclmulqdq, sse4.2 or table.");
-  m.def(
-      "crc32c",
-      [](const Bytes& data, std::uint32_t before) {
-        Released released;
-        return crc32c(bytes(data), before);
-      },
-      nb::arg("data").noconvert(), nb::arg("before") = 0,
-      "CRC32C of a uint8 array that follows bytes with the value `before`.");
+namespace {
+
+void bind_summer(nb::module_& m) {
   nb::class_<Summer>(m, "Summer", "Sums of the blocks of a payload that comes in pieces.")
       .def(nb::init<>())
       .def(
@@ -43,6 +34,23 @@ void bind_block_sums(nb::module_& m, nb::module_& testing) {
             return to_numpy(std::move(out));
           },
           "The sum of the last block where it is shorter.");
+}
+
+}  // namespace
+
+void bind_block_sums(nb::module_& m, nb::module_& testing) {
+  m.attr("SUM_BLOCK") = kSumBlock;
+  testing.def("crc32c_means", &crc32c_means,
+              "What crc32c uses here, such as vpclmulqdq, sse4.2 or table.");
+  m.def(
+      "crc32c",
+      [](const Bytes& data, std::uint32_t before) {
+        Released released;
+        return crc32c(bytes(data), before);
+      },
+      nb::arg("data").noconvert(), nb::arg("before") = 0,
+      "CRC32C of a uint8 array that follows bytes with the value `before`.");
+  bind_summer(m);
   nb::class_<BlockSums>(m, "BlockSums", "A CRC32C for each block of an array file.")
       .def(nb::init<std::string, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
                     std::int64_t>(),

@@ -1,10 +1,13 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <tuple>
 
 #include "io/checksums/block_sums.hpp"
 #include "io/gathering/disk_gather.hpp"
@@ -48,13 +51,15 @@ void make(DiskGather* self, const std::string& path, const std::string& name,
   new (self) DiskGather(path, name, geometry, num_slots, std::move(options));
 }
 
+using ScaledForm = std::tuple<std::string, std::optional<In<float>>>;  // form and scale
+
 std::unique_ptr<DiskGather> make_faulty(std::shared_ptr<Faults> faults, const std::string& path,
                                         const std::string& name, const Geometry& geometry,
                                         std::int64_t num_slots, std::int64_t staging_bytes,
                                         const std::string& backend, int depth,
-                                        const std::string& form,
-                                        const std::optional<In<float>>& scale, int threads,
-                                        const Slots* slots, std::shared_ptr<BlockSums> sums) {
+                                        const ScaledForm& stored, int threads, const Slots* slots,
+                                        std::shared_ptr<BlockSums> sums) {
+  const auto& [form, scale] = stored;
   DiskOptions options =
       options_of(staging_bytes, backend, depth, form, scale, threads, slots, std::move(sums));
   options.faults = std::move(faults);
@@ -125,10 +130,9 @@ void bind_disk_gather(nb::module_& m, nb::module_& testing) {
       .def("counters", &counters, "Steps, rows, hits, riders, reads and seconds so far.");
   testing.def("disk_gather", &make_faulty, nb::arg("faults").none(), nb::arg("path"),
               nb::arg("name"), nb::arg("geometry"), nb::arg("num_slots"), nb::arg("staging_bytes"),
-              nb::arg("backend"), nb::arg("depth") = 64, nb::arg("form") = "stored",
-              nb::arg("scale").noconvert().none() = nb::none(), nb::arg("threads") = 0,
+              nb::arg("backend"), nb::arg("depth"), nb::arg("form"), nb::arg("threads") = 0,
               nb::arg("slots").none() = nb::none(), nb::arg("sums").none() = nb::none(),
-              "A DiskGather whose reads meet faults.");
+              "A DiskGather whose reads meet faults; form is (form, scale).");
 }
 
 }  // namespace foregather::python

@@ -1,6 +1,8 @@
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "plan/plan.hpp"
@@ -18,11 +20,15 @@ std::vector<T> copied(const In<T>& array) {
 using I64 = In<std::int64_t>;
 using U32 = In<std::uint32_t>;
 
+using Hits = std::tuple<I64, U32, U32>;         // ptr, slot, position
+using Reads = std::tuple<I64, I64, I64>;        // ptr, offset, length
+using Copies = std::tuple<I64, U32, U32, U32>;  // ptr, row, position, slot
+
 void make_plan(Plan* self, const Geometry& geometry, std::int64_t num_slots, const I64& num_rows,
-               const I64& hit_ptr, const U32& hit_slot, const U32& hit_position,
-               const I64& request_ptr, const I64& request_offset, const I64& request_length,
-               const I64& copy_ptr, const U32& copy_row, const U32& copy_position,
-               const U32& copy_slot) {
+               const Hits& hits, const Reads& requests, const Copies& copies) {
+  const auto& [hit_ptr, hit_slot, hit_position] = hits;
+  const auto& [request_ptr, request_offset, request_length] = requests;
+  const auto& [copy_ptr, copy_row, copy_position, copy_slot] = copies;
   Plan plan{geometry,
             num_slots,
             copied(num_rows),
@@ -87,13 +93,10 @@ void bind_plan(nb::module_& m) {
   bind_geometry(m);
   nb::class_<Plan> type(m, "Plan", "Which bytes move when, for one bulk; see plan.hpp.");
   type.def("__init__", &make_plan, nb::arg("geometry"), nb::arg("num_slots"),
-           nb::arg("num_rows").noconvert(), nb::arg("hit_ptr").noconvert(),
-           nb::arg("hit_slot").noconvert(), nb::arg("hit_position").noconvert(),
-           nb::arg("request_ptr").noconvert(), nb::arg("request_offset").noconvert(),
-           nb::arg("request_length").noconvert(), nb::arg("copy_ptr").noconvert(),
-           nb::arg("copy_row").noconvert(), nb::arg("copy_position").noconvert(),
-           nb::arg("copy_slot").noconvert(),
-           "Copies the arrays and checks them; InputError if they are not a plan.");
+           nb::arg("num_rows").noconvert(), nb::arg("hits").noconvert(),
+           nb::arg("requests").noconvert(), nb::arg("copies").noconvert(),
+           "Copies the arrays and checks them; InputError if they are not a plan. hits are (ptr, "
+           "slot, position), requests (ptr, offset, length), copies (ptr, row, position, slot).");
   type.def_ro("geometry", &Plan::geometry)
       .def_ro("num_slots", &Plan::num_slots)
       .def_ro("row_bound", &Plan::row_bound)

@@ -12,6 +12,8 @@ Made<std::uint32_t> cached(const Planner& self) {
   return to_numpy(std::vector<std::uint32_t>(rows.begin(), rows.end()));
 }
 
+void bind_bounds(nb::module_& m);
+
 }  // namespace
 
 void bind_planner(nb::module_& m) {
@@ -52,6 +54,12 @@ void bind_planner(nb::module_& m) {
   m.def("planner_bytes", &Planner::bytes, nb::arg("geometry"), nb::arg("num_slots"),
         nb::arg("accesses"), nb::arg("steps"),
         "The most bytes a planner uses for bulks of that size, without the plans it returns.");
+  bind_bounds(m);
+}
+
+namespace {
+
+void bind_bounds(nb::module_& m) {
   m.def(
       "lower_bounds",
       [](const Geometry& geometry, const BatchList& batches, std::int64_t num_slots,
@@ -80,5 +88,7 @@ void bind_planner(nb::module_& m) {
       nb::arg("cached").noconvert(), nb::arg("rounds") = 40,
       "A sharper bound on the blocks read, by putting a price on slots; slow.");
 }
+
+}  // namespace
 
 }  // namespace foregather::python

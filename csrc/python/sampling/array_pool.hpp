@@ -103,7 +103,7 @@ Minibatches make_minibatches(const std::shared_ptr<ArrayPool<Id>>& pool, std::mu
   return nb::borrow<Minibatches>(made);
 }
 
-// Gives each of so many threads (0 for all) a state of its own; returns their number.
+// Gives each thread (0 threads: all of them) a state of its own; returns their number.
 template <typename Worker>
 int provide_workers(std::vector<Worker>& workers, int threads) {
   if (threads <= 0) threads = default_threads();

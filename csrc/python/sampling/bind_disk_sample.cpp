@@ -19,13 +19,10 @@ template <typename Id>
 class DiskKernel {
  public:
   DiskKernel(const std::string& path, const std::string& backend, int depth,
-             const std::string& name, std::int64_t num_nodes, std::int64_t num_edges,
-             std::int64_t payload, std::int64_t file_bytes, std::int64_t block, std::int64_t gap,
-             std::int64_t memory, std::shared_ptr<BlockSums> sums, int hot_percent)
+             const std::string& name, const DiskShape& shape, std::int64_t memory,
+             std::shared_ptr<BlockSums> sums)
       : sampler_(std::make_unique<BlockReader>(path, parse_backend(backend), depth, name, sums),
-                 {num_nodes, num_edges, sizeof(Id), payload, file_bytes, block, gap,
-                  sums ? static_cast<std::int64_t>(4 * sums->sums().size()) : 0, hot_percent},
-                 static_cast<std::size_t>(memory < 0 ? 0 : memory)) {}
+                 shape, static_cast<std::size_t>(memory < 0 ? 0 : memory)) {}
 
   void append(const In<std::int64_t>& ends) {
     const auto rows = view(ends);
@@ -148,8 +145,10 @@ void bind(nb::module_& m, const char* name) {
          const std::string& file, std::int64_t num_nodes, std::int64_t num_edges,
          std::int64_t payload, std::int64_t file_bytes, std::int64_t block, std::int64_t gap,
          std::int64_t memory, std::shared_ptr<BlockSums> sums, int hot_percent) {
-        return new Kernel(path, backend, depth, file, num_nodes, num_edges, payload, file_bytes,
-                          block, gap, memory, std::move(sums), hot_percent);
+        const auto checks = sums ? static_cast<std::int64_t>(4 * sums->sums().size()) : 0;
+        const DiskShape shape{num_nodes, num_edges, sizeof(Id), payload,    file_bytes,
+                              block,     gap,       checks,     hot_percent};
+        return new Kernel(path, backend, depth, file, shape, memory, std::move(sums));
       },
       nb::rv_policy::take_ownership, nb::arg("ids").noconvert(), nb::arg("path"),
       nb::arg("backend"), nb::arg("depth"), nb::arg("name"), nb::arg("num_nodes"),

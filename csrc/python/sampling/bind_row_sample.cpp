@@ -72,7 +72,7 @@ class Inquiry {
 };
 
 template <typename Id>
-void bind(nb::module_& m, const char* name) {
+void bind_inquiry(nb::module_& m, const char* name) {
   using Class = Inquiry<Id>;
   nb::class_<Class>(m, name, "Rows of one layer, asked of their owners.")
       .def("request", &Class::request, nb::arg("owner"), "The message to one owner.")
@@ -95,6 +95,10 @@ void bind(nb::module_& m, const char* name) {
       nb::rv_policy::take_ownership, nb::arg("rows").noconvert(), nb::arg("batch_ptr").noconvert(),
       nb::arg("row_starts").noconvert(), nb::arg("keys").noconvert(), nb::arg("fanout"),
       nb::arg("replace"), nb::arg("own"), "The questions of a layer, for ids as wide as rows.");
+}
+
+template <typename Id>
+void bind_answers(nb::module_& m) {
   m.def(
       "answer_rows",
       [](const Bytes& request, std::int64_t first_row, const In<std::int64_t>& indptr,
@@ -131,8 +135,10 @@ void bind(nb::module_& m, const char* name) {
 }  // namespace
 
 void bind_row_sample(nb::module_& m) {
-  bind<std::uint32_t>(m, "RowInquiry32");
-  bind<std::int64_t>(m, "RowInquiry64");
+  bind_inquiry<std::uint32_t>(m, "RowInquiry32");
+  bind_answers<std::uint32_t>(m);
+  bind_inquiry<std::int64_t>(m, "RowInquiry64");
+  bind_answers<std::int64_t>(m);
 }
 
 }  // namespace foregather::python

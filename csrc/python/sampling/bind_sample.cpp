@@ -188,6 +188,9 @@ nb::class_<K> bind_kernel(nb::module_& m, const char* name, const char* text) {
 }
 
 template <typename Id>
+void bind_draws(nb::module_& m);
+
+template <typename Id>
 void bind(nb::module_& m, const char* neighbor, const char* labor) {
   bind_kernel<NeighborKernel<Id>>(m, neighbor, "Bulk neighbour sampling over one graph.");
   bind_kernel<LaborKernel<Id>>(m, labor, "Bulk LABOR-0 sampling over one graph.");
@@ -213,6 +216,11 @@ void bind(nb::module_& m, const char* neighbor, const char* labor) {
       nb::arg("fanouts"), nb::arg("once"), nb::arg("same"), nb::arg("weight"),
       nb::arg("values").noconvert().none() = nb::none(), nb::arg("every") = 1,
       "The kernel of a graph, for ids as wide as those of indices.");
+  bind_draws<Id>(m);
+}
+
+template <typename Id>
+void bind_draws(nb::module_& m) {
   m.def(
       "draw_rows",
       [](const In<Id>& rows, const In<std::int64_t>& batch_ptr, const In<std::int64_t>& ptr,

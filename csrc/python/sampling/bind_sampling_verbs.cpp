@@ -86,6 +86,10 @@ void bind_columns(nb::module_& m) {
       nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(),
       nb::arg("edge_weight").noconvert().none(), nb::arg("sums").noconvert(),
       nb::arg("threads") = 0, "Squared norm of every column of A in units; returns the unit.");
+}
+
+template <typename Id>
+void bind_picked_columns(nb::module_& m) {
   m.def(
       "sample_columns",
       [](const In<std::int64_t>& column_ptr, const In<Id>& columns, const In<double>& weights,
@@ -127,13 +131,25 @@ void bind_columns(nb::module_& m) {
       "Gives columns the local numbers of their batch, after those of its nodes.");
 }
 
+void bind_keys(nb::module_& m);
+void bind_exact(nb::module_& m, nb::module_& testing);
+
 }  // namespace
 
 void bind_sampling_verbs(nb::module_& m, nb::module_& testing) {
   bind_rows<std::uint32_t>(m);
   bind_rows<std::int64_t>(m);
   bind_columns<std::uint32_t>(m);
+  bind_picked_columns<std::uint32_t>(m);
   bind_columns<std::int64_t>(m);
+  bind_picked_columns<std::int64_t>(m);
+  bind_keys(m);
+  bind_exact(m, testing);
+}
+
+namespace {
+
+void bind_keys(nb::module_& m) {
   m.def(
       "count_picks",
       [](const In<std::int64_t>& ptr, const std::optional<In<double>>& weights, std::int64_t s,
@@ -157,6 +173,9 @@ void bind_sampling_verbs(nb::module_& m, nb::module_& testing) {
   m.def(
       "fold_key", [](const In<std::uint64_t>& words) { return fold_key(view(words)); },
       nb::arg("words").noconvert(), "A key of any number of words; see random.hpp.");
+}
+
+void bind_exact(nb::module_& m, nb::module_& testing) {
   nb::class_<FixedPoint>(m, "FixedPoint",
                          "Whole numbers for sums over columns; see sampling_verbs.hpp.")
       .def(nb::init<double, std::int64_t>(), nb::arg("largest"), nb::arg("entries"))
@@ -188,5 +207,7 @@ void bind_sampling_verbs(nb::module_& m, nb::module_& testing) {
       nb::arg("x").noconvert(), nb::arg("log").noconvert(),
       "Natural logarithm of positive normal numbers, the same bits on every machine.");
 }
+
+}  // namespace
 
 }  // namespace foregather::python

@@ -73,7 +73,7 @@ class TypedWorkers {
     return total;
   }
 
-  /// The states of so many threads; under the lock.
+  /// The states of that number of threads; under the lock.
   std::span<Worker> some(int threads) {
     const auto count = static_cast<std::size_t>(threads);
     if (workers_.size() < count) workers_.resize(count);

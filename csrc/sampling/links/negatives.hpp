@@ -3,8 +3,8 @@
 // One end is drawn by units: whole numbers, one per node, or as many as its weight has in fixed
 // point. Nodes with times are ordered by time (their place is their rank), so that those no later
 // than a limit are the first ones, and so are their units. A unit is drawn exactly uniformly among
-// the first so many, less those of destinations to which the source is known to be linked, and
-// stands for the node it lies in. Nothing is drawn and rejected.
+// the first ones below the limit, less those of destinations to which the source is known to be
+// linked, and stands for the node it lies in. Nothing is drawn and rejected.
 //
 // With the known ranks of a source ascending, as many units that are not known come before known
 // rank k as there are units before it, less those of known ranks before it. These numbers ascend,
@@ -22,8 +22,8 @@
 
 namespace foregather {
 
-/// Finds the rank in which a unit lies, in a time that hardly grows with their number: for every
-/// so many units it knows the rank, and bisects between two of these.
+/// Finds the rank in which a unit lies, in a time that hardly grows with their number: at regular
+/// distances it knows the rank of a unit, and bisects between two of these.
 class UnitIndex {
  public:
   UnitIndex() = default;

@@ -330,8 +330,8 @@ void Expansion<Id>::layer(const Topology<Id>& graph, std::int64_t first, Draw& d
   drawn_ = at;
 }
 
-/// Threads worth waking for minibatches of so many seeds: one for each share of edges that takes
-/// longer than a thread takes to come. How many edges there will be is not known, so they are
+/// Threads worth waking for minibatches with this number of seeds: one for each share of edges that
+/// takes longer than a thread takes to come. How many edges there will be is not known, so they are
 /// bounded, by the fan-outs and by `most`.
 inline int useful_threads(int threads, std::span<const std::int64_t> fanouts, std::int64_t seeds,
                           std::int64_t most) {

@@ -181,9 +181,32 @@ void RowInquiry<Id>::accept(std::span<const std::span<const std::uint8_t>> repli
 }
 
 template <typename Id>
+struct RowInquiry<Id>::Entries {
+  std::span<const std::int64_t> ptr;
+  std::span<Id> columns;
+  std::span<std::int64_t> edge;
+  std::span<float> weight;
+};
+
+// Fills the entries of a vertex whose whole row is taken; `weight` is read if weights are wanted.
+template <typename Id>
+void RowInquiry<Id>::copy_whole(std::size_t group, const Id* row, const float* weight,
+                                const Entries& out) const {
+  const Group& own = groups_[group];
+  for (std::uint32_t i = own.first; i < groups_[group + 1].first; ++i) {
+    const auto to = static_cast<std::size_t>(out.ptr[order_[i]]);
+    for (std::uint32_t p = 0; p < own.degree; ++p) {
+      out.columns[to + p] = row[p];
+      out.edge[to + p] = own.start + p;
+    }
+    if (!out.weight.empty()) std::copy(weight, weight + own.degree, &out.weight[to]);
+  }
+}
+
+// Fills the entries of all vertices of one owner, from its reply or from the own block.
+template <typename Id>
 void RowInquiry<Id>::fill_owner(std::int64_t owner, const BlockRows<Id>& block,
-                                std::span<const std::int64_t> ptr, std::span<Id> columns,
-                                std::span<std::int64_t> edge, std::span<float> weight) const {
+                                const Entries& out) const {
   const auto o = static_cast<std::size_t>(owner);
   const bool local = owner == own_;
   Picker picker(rule_), again(rule_);
@@ -194,16 +217,9 @@ void RowInquiry<Id>::fill_owner(std::int64_t owner, const BlockRows<Id>& block,
     const auto at = static_cast<std::size_t>(group.start - block.indptr.front());  // if local
     const Id* row = local ? &block.indices[at] : &sources_[o][group.source];
     if (whole(group.degree)) {
-      for (std::uint32_t i = first; i < last; ++i) {
-        const auto to = static_cast<std::size_t>(ptr[order_[i]]);
-        for (std::uint32_t p = 0; p < group.degree; ++p) {
-          columns[to + p] = row[p];
-          edge[to + p] = group.start + p;
-        }
-        if (weight.empty()) continue;
-        const float* from = local ? &block.edge_weight[at] : &weights_[o][group.source];
-        std::copy(from, from + group.degree, &weight[to]);
-      }
+      const float* weight = nullptr;
+      if (!out.weight.empty()) weight = local ? &block.edge_weight[at] : &weights_[o][group.source];
+      copy_whole(g, row, weight, out);
       continue;
     }
     const auto vertex = static_cast<std::uint64_t>(rows_[order_[first]]);
@@ -221,16 +237,16 @@ void RowInquiry<Id>::fill_owner(std::int64_t owner, const BlockRows<Id>& block,
     }
     for (std::uint32_t i = first; i < last; ++i) {
       const auto picks = again.draw(keys_[batch_[order_[i]]], vertex, group.degree);
-      const auto to = static_cast<std::size_t>(ptr[order_[i]]);
+      const auto to = static_cast<std::size_t>(out.ptr[order_[i]]);
       std::size_t place = 0;  // in what was sent; picks ascend, so it only grows
       for (std::size_t p = 0; p < picks.size(); ++p) {
-        edge[to + p] = group.start + picks[p];
+        out.edge[to + p] = group.start + picks[p];
         if (united) {
           while (sent[place] != picks[p]) ++place;
         } else {
           place = local ? picks[p] : p;
         }
-        columns[to + p] = row[place];
+        out.columns[to + p] = row[place];
       }
     }
   }
@@ -245,7 +261,7 @@ void RowInquiry<Id>::fill(const BlockRows<Id>& block, std::span<const std::int64
               (weight.empty() || weight.size() == edge.size()),
           "columns, edge and weight do not have the length accept gave");
   parallel_tasks(owners(), threads, [&](std::int64_t owner, int) {
-    fill_owner(owner, block, ptr, columns, edge, weight);
+    fill_owner(owner, block, {ptr, columns, edge, weight});
   });
 }
 

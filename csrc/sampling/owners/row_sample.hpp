@@ -93,9 +93,9 @@ class RowInquiry {
   bool whole(std::uint32_t degree) const;
   void read_reply(std::int64_t owner, std::span<const std::uint8_t> reply, bool weighted);
   void read_own(const BlockRows<Id>& block);
-  void fill_owner(std::int64_t owner, const BlockRows<Id>& block, std::span<const std::int64_t> ptr,
-                  std::span<Id> columns, std::span<std::int64_t> edge,
-                  std::span<float> weight) const;
+  struct Entries;  // where entries go
+  void fill_owner(std::int64_t owner, const BlockRows<Id>& block, const Entries& out) const;
+  void copy_whole(std::size_t group, const Id* row, const float* weight, const Entries& out) const;
 
   std::span<const Id> rows_;
   std::span<const std::int64_t> row_starts_;

@@ -33,13 +33,10 @@ void TypedWorker<Id>::add_seed(const TypedRule& rule, std::size_t type, std::int
   if (!out.seed_position.empty()) out.seed_position[place] = id;
 }
 
+// Empties the tables and the arrays for a batch of `trees` trees.
 template <typename Id>
-void TypedWorker<Id>::start(const TypedGraph<Id>& graph, const TypedRule& rule,
-                            std::span<const TypedSeeds> seeds, std::size_t index,
-                            std::uint64_t seed, std::uint64_t epoch, std::uint64_t batch,
+void TypedWorker<Id>::reset(const TypedGraph<Id>& graph, const TypedRule& rule, std::int64_t trees,
                             TypedArrays<Id>& out) {
-  std::int64_t trees = 0;
-  for (const TypedSeeds& group : seeds) trees += group.ptr[index + 1] - group.ptr[index];
   const std::size_t types = graph.num_nodes.size();
   plain_.resize(types);
   paired_.resize(types);
@@ -65,6 +62,17 @@ void TypedWorker<Id>::start(const TypedGraph<Id>& graph, const TypedRule& rule,
   }
   keys_.clear();
   times_.clear();
+}
+
+// Begins a batch: its seeds are its first nodes, each with the key and the time of its tree.
+template <typename Id>
+void TypedWorker<Id>::start(const TypedGraph<Id>& graph, const TypedRule& rule,
+                            std::span<const TypedSeeds> seeds, std::size_t index,
+                            std::uint64_t seed, std::uint64_t epoch, std::uint64_t batch,
+                            TypedArrays<Id>& out) {
+  std::int64_t trees = 0;
+  for (const TypedSeeds& group : seeds) trees += group.ptr[index + 1] - group.ptr[index];
+  reset(graph, rule, trees, out);
   for (const TypedSeeds& group : seeds) {
     const auto first = static_cast<std::size_t>(group.ptr[index]),
                last = static_cast<std::size_t>(group.ptr[index + 1]);
@@ -84,7 +92,7 @@ void TypedWorker<Id>::start(const TypedGraph<Id>& graph, const TypedRule& rule,
     }
   }
   if (!rule.trees) keys_.push_back(batch_key(seed, epoch, batch));
-  for (std::size_t type = 0; type < types; ++type) {
+  for (std::size_t type = 0; type < out.types.size(); ++type) {
     out.types[type].num_nodes.push_back(known(rule, type));
   }
 }

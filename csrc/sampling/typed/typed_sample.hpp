@@ -39,7 +39,7 @@ struct TypedStep {
   const TypedRelation<Id>* relation = nullptr;
   std::size_t number = 0;                  ///< of the relation
   std::int64_t fanout = 0;                 ///< edges of a row
-  std::int64_t cut = -1;                   ///< at most so many last edges of a row; -1: all
+  std::int64_t cut = -1;                   ///< how many of the last edges of a row at most; -1: all
   bool timed = false;                      ///< rows are cut to the times of their trees
   const ExcludedRows* excluded = nullptr;  ///< what rows leave out, if any does
   std::int64_t first = 0, last = 0;        ///< its rows: local ids of the target type
@@ -80,6 +80,8 @@ class TypedWorker {
   struct Share;
   struct Shares;
 
+  void reset(const TypedGraph<Id>& graph, const TypedRule& rule, std::int64_t trees,
+             TypedArrays<Id>& out);
   void start(const TypedGraph<Id>& graph, const TypedRule& rule, std::span<const TypedSeeds> seeds,
              std::size_t index, std::uint64_t seed, std::uint64_t epoch, std::uint64_t batch,
              TypedArrays<Id>& out);

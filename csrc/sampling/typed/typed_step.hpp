@@ -17,7 +17,7 @@ namespace foregather {
 /// fewer rows between stages if rows have many edges, so that what was prefetched is still near.
 class RowTrail {
  public:
-  /// For rows that give so many edges together.
+  /// For rows that give this number of edges together.
   RowTrail(std::int64_t at, std::int64_t edges, std::int64_t rows) {
     constexpr std::int64_t kEdges = 64;  // between two stages; 160 took 1.07 times as long
     const std::int64_t each = std::max<std::int64_t>(1, edges / std::max<std::int64_t>(1, rows));

@@ -122,6 +122,8 @@ struct Scratch {  // a file that is removed on leaving
   int fd;
 };
 
+// What is sampled from the file is what is sampled from memory, also after it was left in the
+// middle, and the least memory that is announced is enough.
 template <typename Id>
 void equals_memory(const NeighborRule& rule, std::int64_t block, std::size_t more) {
   constexpr std::int64_t kNodes = 3000;

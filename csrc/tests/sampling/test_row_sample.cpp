@@ -45,6 +45,7 @@ World<Id> make_world(std::int64_t nodes) {
   return world;
 }
 
+// Requests, replies and what is filled from them bring the picks that each row has by itself.
 template <typename Id>
 void check_exchange(const RowRule& rule, bool weighted, int threads) {
   const std::int64_t nodes = 90;

@@ -592,8 +592,10 @@ class Geometry:
 class Plan:
     """Which bytes move when, for one bulk; see plan.hpp."""
 
-    def __init__(self, geometry: Geometry, num_slots: int, num_rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], hit_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], hit_slot: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], hit_position: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], request_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], request_offset: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], request_length: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], copy_ptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], copy_row: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], copy_position: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], copy_slot: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
-        """Copies the arrays and checks them; InputError if they are not a plan."""
+    def __init__(self, geometry: Geometry, num_slots: int, num_rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], hits: tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]], requests: tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]], copies: tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]]) -> None:
+        """
+        Copies the arrays and checks them; InputError if they are not a plan. hits are (ptr, slot, position), requests (ptr, offset, length), copies (ptr, row, position, slot).
+        """
 
     @property
     def geometry(self) -> Geometry: ...
@@ -1017,7 +1019,7 @@ class Sweeper:
 class Synth:
     """A synthetic graph as a pure function of its options."""
 
-    def __init__(self, *, nodes: int, edges: int, communities: int, classes: int, width: int, skew: int, mixing: float, label_noise: float, signal: float, train: float, valid: float, test: float, shuffled: bool, seed: int) -> None: ...
+    def __init__(self, *, nodes: int, edges: int, communities: int, classes: int, width: int, skew: int, mixing: float, label_noise: float, signal: float, split: tuple[float, float, float], shuffled: bool, seed: int) -> None: ...
 
     @property
     def edges(self) -> int:

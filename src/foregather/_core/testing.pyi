@@ -30,8 +30,8 @@ class Faults:
     def delay(self, begin: int, end: int, milliseconds: int, times: int = 1) -> None:
         """The next reads there come late."""
 
-def disk_gather(faults: Faults | None, path: str, name: str, geometry: foregather._core.Geometry, num_slots: int, staging_bytes: int, backend: str, depth: int = 64, form: str = 'stored', scale: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, threads: int = 0, slots: foregather._core.Slots | None = None, sums: foregather._core.BlockSums | None = None) -> foregather._core.DiskGather:
-    """A DiskGather whose reads meet faults."""
+def disk_gather(faults: Faults | None, path: str, name: str, geometry: foregather._core.Geometry, num_slots: int, staging_bytes: int, backend: str, depth: int, form: tuple[str, Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None], threads: int = 0, slots: foregather._core.Slots | None = None, sums: foregather._core.BlockSums | None = None) -> foregather._core.DiskGather:
+    """A DiskGather whose reads meet faults; form is (form, scale)."""
 
 def exact_log(x: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], log: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')]) -> None:
     """

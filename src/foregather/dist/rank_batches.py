@@ -22,7 +22,7 @@ from foregather.dist.features.sum_exchange import SumExchange, exchanges_of
 from foregather.dist.loader_facts import facts_of, seed_facts
 from foregather.dist.sampling.dist_sampler import DistSampler
 from foregather.dist.sampling.partition import Partition, cut_rows
-from foregather.dist.traffic import count_crossed, explain_crossed
+from foregather.dist.traffic import count_traffic, explain_traffic
 from foregather.dist.transport.agreement import agree
 from foregather.dist.transport.ledger import Entry, Link, added
 from foregather.dist.transport.rank_grid import RankGrid
@@ -243,12 +243,12 @@ class RankBatches:
         return table
 
     def counters(self) -> dict[str, Any]:
-        """Rows this rank used and bytes it sent so far; see `crossed.count_crossed`."""
-        return count_crossed(self.sampler, self.rows, self.sums)
+        """Rows this rank used and bytes it sent so far; see `traffic.count_traffic`."""
+        return count_traffic(self.sampler, self.rows, self.sums)
 
     def explain(self) -> str:
         """Describes the grid, how rows are exchanged, and what was planned and sent so far."""
-        return explain_crossed(self.grid, self.sampler, self.rows, self.sums)
+        return explain_traffic(self.grid, self.sampler, self.rows, self.sums)
 
     def close(self) -> None:
         """Serves other ranks' pending requests and ends threads; a collective call."""

@@ -12,7 +12,7 @@ from foregather.dist.transport.ledger import Ledger
 from foregather.dist.transport.rank_grid import RankGrid
 from foregather.units import format_bytes
 
-__all__ = ["count_crossed", "explain_crossed", "phase_times"]
+__all__ = ["count_traffic", "explain_traffic", "phase_times"]
 
 
 def _by_purpose(ledger: Ledger) -> dict[str, dict[str, int]]:
@@ -24,7 +24,7 @@ def _by_purpose(ledger: Ledger) -> dict[str, dict[str, int]]:
     return found
 
 
-def count_crossed(
+def count_traffic(
     sampler: DistSampler, rows: FeatureExchange | None, sums: SumExchange | None = None
 ) -> dict[str, Any]:
     """Counts what this rank used and sent so far.
@@ -32,9 +32,10 @@ def count_crossed(
     `sampling` and `features` are bytes and messages it sent, by purpose; `rows` counts feature
     rows of its own block (local), from the cache (hits) and fetched (misses); `announced` is the
     planned bytes: requests it sends, and replies it receives. `disk` is present if the own block is
-    on disk: what was read of it, see `OwnDisk.counters`. `sums` is present if owners may add up
-    rows of leaves: bulks, those whose leaves came as sums, and these sums. `phases` is nanoseconds
-    of the threads that sample and fetch, by phase and with those on links apart, see `phase_clock`.
+    on disk: what was read of it, see `FeatureBlockReader.counters`. `sums` is present if owners may
+    add up rows of leaves: bulks, those whose leaves came as sums, and these sums. `phases` is
+    nanoseconds of the threads that sample and fetch, by phase and with those on links apart, see
+    `phase_clock`.
     """
     found: dict[str, Any] = {"sampling": _by_purpose(sampler.ledger)}
     found["phases"] = phase_times(sampler, rows)
@@ -47,14 +48,14 @@ def count_crossed(
     return found
 
 
-def explain_crossed(
+def explain_traffic(
     grid: RankGrid,
     sampler: DistSampler,
     rows: FeatureExchange | None,
     sums: SumExchange | None = None,
 ) -> str:
     """Describes the grid, how rows are exchanged, and what this rank used and sent so far."""
-    counts = count_crossed(sampler, rows, sums)
+    counts = count_traffic(sampler, rows, sums)
     sent = sum(entry["bytes"] for entry in counts["sampling"].values())
     lines = [
         f"rank {grid.rank} of {grid.size}, a grid of {grid.num_rows} x {grid.replication}",

@@ -136,6 +136,10 @@ class FeatureFile:
         return 0 if self.places is None else int(self.places.nbytes)
 
     @property
+    def in_memory(self) -> None:
+        """No row is in memory."""
+
+    @property
     def by_plan(self) -> "FeatureFile":
         """Itself: only plans read it."""
         return self

@@ -1,17 +1,19 @@
 """row_source: where feature rows lie, as far as those who take rows by id have to know."""
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from foregather.gather.feature_file import FeatureFile
+from foregather.graph.features import Features
 
 __all__ = ["RowSource"]
 
 Array = npt.NDArray[Any]
 
 
+@runtime_checkable
 class RowSource(Protocol):
     """Rows by id: `Features` in memory, a `Store` with a budget, a `FeatureFile` for plans."""
 
@@ -32,6 +34,10 @@ class RowSource(Protocol):
     @property
     def by_plan(self) -> FeatureFile | None:
         """The file where rows are read by plan alone; None where `take` gives them."""
+
+    @property
+    def in_memory(self) -> Features | None:
+        """The rows themselves where all are in memory, so that they can be summed in place."""
 
     def take(self, ids: npt.NDArray[np.int64]) -> Array:
         """Copies rows, as they are stored, in native byte order.

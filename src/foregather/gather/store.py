@@ -96,6 +96,10 @@ class Store:
     def by_plan(self) -> None:
         """No plan is needed: each call makes its own."""
 
+    @property
+    def in_memory(self) -> None:
+        """Only what is cached is in memory."""
+
     def take(self, ids: npt.NDArray[np.int64]) -> Array:
         """The same as `store[ids]`."""
         return self[ids]

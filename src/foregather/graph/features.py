@@ -127,6 +127,11 @@ class Features:
     def by_plan(self) -> None:
         """No plan is needed: rows are at hand."""
 
+    @property
+    def in_memory(self) -> "Features":
+        """These rows."""
+        return self
+
     def take(self, ids: npt.NDArray[np.int64]) -> Array:
         """Copies rows as they are stored, in native byte order, without the scale.
 

@@ -168,9 +168,7 @@ class Recipe:
             mixing=self.mixing,
             label_noise=self.label_noise,
             signal=self.signal,
-            train=self.split[0],
-            valid=self.split[1],
-            test=self.split[2],
+            split=self.split,
             shuffled=self.ids == "shuffled",
             seed=self.seed,
         )

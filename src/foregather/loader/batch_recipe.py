@@ -134,7 +134,7 @@ class BatchRecipe:
                 return topology.sample_bulk(self.sampler, nodes, **options)
             return self.sampler.sample_bulk(self.graph, nodes, **options)
 
-    def trays(
+    def list_makers(
         self,
         epoch: int,
         first: int,

@@ -23,7 +23,7 @@ __all__ = ["Producer", "Supply", "RankProducer", "Turns", "refuse_item", "refuse
 
 
 class Producer(Protocol):
-    """Makes batches ahead; a `Feed`, or `RankProducer`."""
+    """Makes batches ahead; a `Prefetcher`, or `RankProducer`."""
 
     def start(self) -> None:
         """Starts; `close` or `end` must follow, even if this was interrupted."""

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from foregather.loader.loop import Producer
-from foregather.loader.prefetch import TrayFeed
+from foregather.loader.prefetch import ListPrefetcher
 from foregather.loader.seeds import Seeds, share_of
 
 __all__ = ["OwnBatches", "RanksThatAgree"]
@@ -73,11 +73,11 @@ class OwnBatches:
     def start(self, recipe: MakesOne, epoch: int, first: int, prefetch: int) -> Producer:
         """Makes a producer of the batches of steps `first` to the last, for one loop."""
 
-        def trays() -> Iterator[Callable[[], list[Any]]]:
+        def list_makers() -> Iterator[Callable[[], list[Any]]]:
             for number, share in self.numbers(recipe.seeds, first):
                 yield partial(_shared, recipe.one(epoch, number), share)
 
-        return TrayFeed(trays(), prefetch)
+        return ListPrefetcher(list_makers(), prefetch)
 
     def explain(self) -> str:
         """Says where the graph is."""

@@ -6,7 +6,7 @@ own traceback, and its end is always announced.
 
 An interrupt may arrive between any two lines of the consumer's thread. So that thread holds no
 lock; a producer thread whose start was interrupted finds at its first step that it may not begin;
-and ending a feed can be repeated, since it only sets flags and waits for flags.
+and ending a prefetcher can be repeated, since it only sets flags and waits for flags.
 
 When the interpreter shuts down, only daemon threads are left to request more. They sleep until the
 process is gone: reporting the end of the data would be wrong, and a new producer would run into the
@@ -25,23 +25,23 @@ from foregather import _core
 from foregather.errors import ForegatherError, StorageError
 from foregather.loader.pace import Pace
 
-__all__ = ["THREAD_NAME", "Feed", "TrayFeed", "ahead"]
+__all__ = ["THREAD_NAME", "ListPrefetcher", "Prefetcher", "ahead"]
 
 Item = TypeVar("Item")
 
-THREAD_NAME = "foregather-feed"
+THREAD_NAME = "foregather-prefetch"
 _ASK = 0.05  # seconds between checks of a flag, in case an interrupt swallowed the wake-up
-_open: "set[Feed[Any]]" = set()
+_open: "set[Prefetcher[Any]]" = set()
 _over = threading.Event()  # the interpreter is shutting down
 
 
-class Feed(Generic[Item]):
+class Prefetcher(Generic[Item]):
     """The queue between the two threads.
 
     Args:
         source: makes the items, none of them None; advanced and closed in the producer's thread.
         capacity: items made ahead.
-        cancel: called in any thread when the feed ends early, to abort the current item.
+        cancel: called in any thread when it ends early, to abort the current item.
     """
 
     def __init__(
@@ -189,8 +189,8 @@ class Feed(Generic[Item]):
         self._thread.join()  # it has nothing left to do
 
 
-class TrayFeed(Feed[Any], Generic[Item]):
-    """A feed of lists, none of them empty, whose items are taken one by one.
+class ListPrefetcher(Prefetcher[Any], Generic[Item]):
+    """A prefetcher of lists, none of them empty, whose items are taken one by one.
 
     Two threads meet once a list, which costs more than making a small item. What comes before a
     list and is small is made before there is room for the list, which a call makes.
@@ -212,7 +212,7 @@ class TrayFeed(Feed[Any], Generic[Item]):
     ) -> None:
         super().__init__(source, max(1, capacity))
         self._lazy, self._small, self._pace = capacity == 0, small, pace
-        self._tray: list[Item] = []  # taken, not yet asked for; the last one is next
+        self._list: list[Item] = []  # taken, not yet asked for; the last one is next
 
     def _make_all(self) -> None:
         source, self._source = self._source, None
@@ -245,51 +245,51 @@ class TrayFeed(Feed[Any], Generic[Item]):
 
     def take(self) -> Item | None:
         """The next item, or None at the end."""
-        if not self._tray or os.getpid() != self._process:
+        if not self._list or os.getpid() != self._process:
             begun = perf_counter()
             made = super().take()
             if self._pace is not None:
                 self._pace.waited(perf_counter() - begun)
             if made is None:
                 return None
-            tray: list[Item] = made() if self._lazy else made
+            items: list[Item] = made() if self._lazy else made
             del made  # what it was made of
-            tray.reverse()
-            self._tray = tray
+            items.reverse()
+            self._list = items
             if self._lazy:
                 self._room.put(None)
-        return self._tray.pop()
+        return self._list.pop()
 
     def _make_room(self) -> None:
-        """As of a `Feed`; what is made by the taker is first made, so that two are never held."""
+        """As in `Prefetcher`; what the taker makes is made first, so that two are never held."""
         if not self._lazy:
             super()._make_room()
 
     def close(self) -> None:
-        """As `Feed.close`; items that were not asked for are dropped."""
-        self._tray = []
+        """Like `Prefetcher.close`; items that were not asked for are dropped."""
+        self._list = []
         super().close()
 
 
 def ahead(source: Iterator[Item], capacity: int) -> Generator[Item, None, None]:
     """Yields the items of `source` (none of them None), made up to `capacity` ahead in a thread."""
-    feed = Feed(source, capacity)
+    prefetcher = Prefetcher(source, capacity)
     try:
         try:
-            feed.start()
-            while (item := feed.take()) is not None:
+            prefetcher.start()
+            while (item := prefetcher.take()) is not None:
                 yield item
                 del item  # keep no reference while waiting for the next item
         finally:
-            feed.close()
+            prefetcher.close()
     finally:
-        feed.close()  # again, if it was interrupted
+        prefetcher.close()  # again, if it was interrupted
 
 
 def _rest_at_the_end() -> None:
     """Never returns in a daemon thread once the interpreter shuts down.
 
-    Threads of feeds are joined.
+    Threads of prefetchers are joined.
     """
     thread = threading.current_thread()
     if not _over.is_set() or thread.name == THREAD_NAME:
@@ -302,7 +302,7 @@ def _rest_at_the_end() -> None:
 @atexit.register
 def _close_all() -> None:
     _over.set()
-    for feed in list(_open):
-        feed.end()
+    for prefetcher in list(_open):
+        prefetcher.end()
     if threading.active_count() > 1:  # daemon threads of the program, which may run until the end
         _core.expect_leaks()

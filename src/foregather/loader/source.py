@@ -13,7 +13,7 @@ from foregather.loader.loop import Producer
 from foregather.loader.memory.beside import Beside
 from foregather.loader.memory.budget import count_threads
 from foregather.loader.pace import Pace
-from foregather.loader.prefetch import TrayFeed
+from foregather.loader.prefetch import ListPrefetcher
 from foregather.loader.seeds import Seeds
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class MakesTrays(Protocol):
     def threads(self) -> int:
         """Threads that the user gave; 0 for all."""
 
-    def trays(
+    def list_makers(
         self,
         epoch: int,
         first: int,
@@ -107,14 +107,15 @@ class MemorySource:
         """Makes a producer of the batches `first` to the last of an epoch, for one loop."""
         self._prefetch = prefetch
         if prefetch == 0:
-            return TrayFeed(recipe.trays(epoch, first, self.bulk, self._beside, lean=True), 0)
+            makers = recipe.list_makers(epoch, first, self.bulk, self._beside, lean=True)
+            return ListPrefetcher(makers, 0)
         if self.pace is None:  # a number of threads that the user gave stays
             self.pace = Pace(1 if recipe.threads else count_threads(0))
         self.pace.begin()
-        makers = recipe.trays(epoch, first, self.bulk, self._beside, pace=self.pace)
+        makers = recipe.list_makers(epoch, first, self.bulk, self._beside, pace=self.pace)
         if self.adapts:
-            return TrayFeed(makers, 1, self._is_small, self.pace)
-        return TrayFeed(makers, prefetch, pace=self.pace)
+            return ListPrefetcher(makers, 1, self._is_small, self.pace)
+        return ListPrefetcher(makers, prefetch, pace=self.pace)
 
     def _is_small(self) -> bool:
         return self._beside.batch < _LARGE_BATCH

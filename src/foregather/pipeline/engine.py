@@ -22,8 +22,9 @@ from foregather.pipeline.passes.executor import Executor, Outcome
 from foregather.pipeline.passes.layerwise import LayerPass
 from foregather.pipeline.passes.stage import Stage
 from foregather.pipeline.passes.tensor_parallel import TensorPass
+from foregather.pipeline.planning.chunk_order import chunk_order
 from foregather.pipeline.planning.messages import Sizes, trained_values, trained_weights
-from foregather.pipeline.planning.schedule import How, Schedule, Task, chunk_order, exact_pass
+from foregather.pipeline.planning.schedule import How, Schedule, Task, exact_pass
 from foregather.pipeline.staleness import Reading, compare_gradients, history_errors
 from foregather.pipeline.whole.run import whole_run
 from foregather.pipeline.whole.whole_pass import WholePass

@@ -17,7 +17,7 @@ from foregather.sampling import FastGCN, Full, Labor, Ladies, Neighbor, RandomWa
 from foregather.train.checkpoints.checkpoint import list_checkpoints
 from foregather.train.runs.run import Run
 from foregather.train.runs.run_folder import load_model
-from foregather.train.runs.run_loop import conduct
+from foregather.train.runs.run_loop import run_loop
 from foregather.train.settings import (
     MemorySettings,
     ModelSettings,
@@ -227,7 +227,7 @@ def test_a_run_is_resumed_with_edges(telling, tmp_path):
     for path in (newest, cut / "model.safetensors", cut / "summary.json"):
         path.unlink()
     with Run.resume(cut, trust_code=True) as run:
-        conduct(run)
+        run_loop(run)
     assert [one["loss"] for one in records(whole)] == [one["loss"] for one in records(cut)]
     ours, theirs = (load_file(run / "model.safetensors") for run in (whole, cut))
     assert ours and all(torch.equal(ours[name], theirs[name]) for name in ours)

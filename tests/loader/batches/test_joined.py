@@ -15,7 +15,7 @@ from foregather.loader.batches import pyg_batch
 from foregather.loader.batches.joined import can_join, join_batches
 from foregather.loader.lookahead import growing_bulks
 from foregather.loader.memory.beside import Beside
-from foregather.loader.prefetch import TrayFeed
+from foregather.loader.prefetch import ListPrefetcher
 from foregather.sampling import Labor, Neighbor
 from tests.loader.graphs import small_graph
 from tests.some import some
@@ -189,25 +189,25 @@ def test_what_is_held_beside_the_graph_is_stated():
     assert "; beside it up to " in loader.explain() and "(prefetch 3)" in loader.explain()
 
 
-def calls(*trays):
-    """A function for each tray."""
-    return iter([lambda tray=tray: tray for tray in trays])
+def calls(*lists):
+    """A function for each list."""
+    return iter([lambda one=one: one for one in lists])
 
 
 @pytest.mark.parametrize("capacity", [0, 1, 3])
-def test_trays_are_taken_one_by_one(capacity):
-    feed = TrayFeed(calls(["a"], ["b", "c", "d"], ["e"]), capacity)
-    feed.start()
-    taken = [feed.take() for _ in range(3)]
+def test_lists_are_taken_one_by_one(capacity):
+    made = ListPrefetcher(calls(["a"], ["b", "c", "d"], ["e"]), capacity)
+    made.start()
+    taken = [made.take() for _ in range(3)]
     assert taken == ["a", "b", "c"]
-    rest = [feed.take() for _ in range(4)]
+    rest = [made.take() for _ in range(4)]
     assert rest == ["d", "e", None, None]
-    feed.close()
-    feed = TrayFeed(calls(["a", "b"]), capacity)
-    feed.start()
-    assert feed.take() == "a"
-    feed.close()
-    assert feed.take() is None  # what was on the tray is dropped
+    made.close()
+    made = ListPrefetcher(calls(["a", "b"]), capacity)
+    made.start()
+    assert made.take() == "a"
+    made.close()
+    assert made.take() is None  # what was taken and not asked for is dropped
 
 
 def test_data_is_that_of_setting_each_field(monkeypatch):

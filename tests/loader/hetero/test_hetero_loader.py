@@ -235,21 +235,21 @@ def test_loops_do_not_see_each_other():
 
 
 def test_threads_end_with_their_loops():
-    def feeds():
+    def prefetchers():
         return [one for one in threading.enumerate() if one.name == THREAD_NAME]
 
     made = loader(bulk=1, prefetch=1)
-    before = len(feeds())
+    before = len(prefetchers())
     for _ in made:
-        assert len(feeds()) == before + 1
+        assert len(prefetchers()) == before + 1
         break
     gc.collect()
-    assert len(feeds()) == before
+    assert len(prefetchers()) == before
     loop = iter(made)
     next(loop)
     del made, loop
     gc.collect()
-    assert len(feeds()) == before
+    assert len(prefetchers()) == before
 
 
 def test_a_loader_is_not_copied_pickled_or_indexed():

@@ -11,7 +11,8 @@ from foregather.errors import InputError
 from foregather.pipeline import make_chunks
 from foregather.pipeline.partition.chunk_topology import ChunkTopology
 from foregather.pipeline.partition.cut import measure_cut
-from foregather.pipeline.planning.schedule import chunk_order, draw_key
+from foregather.pipeline.planning.chunk_order import chunk_order
+from foregather.pipeline.planning.schedule import draw_key
 from tests.pipeline.cases import small_graph
 from tests.pipeline.oracle import matrix
 

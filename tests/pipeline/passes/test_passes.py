@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foregather.pipeline import FullGraph, Meter, Runtime, Techniques, make_chunks
-from foregather.pipeline.planning.schedule import chunk_order
+from foregather.pipeline.planning.chunk_order import chunk_order
 from tests.pipeline.cases import MODELS, copy_of, model, sgd, small_graph, weights_of
 from tests.pipeline.oracle import Oracle, places
 

@@ -7,9 +7,9 @@ import torch
 from foregather.pipeline import FullGraph, Line, Runtime, Techniques, make_chunks
 from foregather.pipeline.partition.cut import measure_cut
 from foregather.pipeline.passes.segments import as_layers, cut_layers
+from foregather.pipeline.planning.chunk_order import chunk_order
 from foregather.pipeline.planning.profile import LayerCost
 from foregather.pipeline.planning.programs import rank_programs
-from foregather.pipeline.planning.schedule import chunk_order
 from foregather.pipeline.planning.simulate import simulate
 from foregather.pipeline.planning.workload import Setting, workload_of
 from foregather.pipeline.split.split import layers_of

@@ -13,8 +13,9 @@ from foregather.pipeline.options import Runtime
 from foregather.pipeline.partition.way_rows import own_chunks
 from foregather.pipeline.passes.segments import as_layers, cut_layers, shared_layers, stage_program
 from foregather.pipeline.passes.tensor_parallel import column_bounds
+from foregather.pipeline.planning.chunk_order import chunk_order
 from foregather.pipeline.planning.messages import RankMessages, Sizes
-from foregather.pipeline.planning.schedule import Schedule, chunk_order, exact_pass
+from foregather.pipeline.planning.schedule import Schedule, exact_pass
 from foregather.pipeline.planning.volume import (
     column_bytes,
     exchange_bytes,

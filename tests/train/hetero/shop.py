@@ -9,7 +9,7 @@ import numpy as np
 
 from foregather.graph.hetero import EdgeType, HeteroGraph, NodeTable, Relation
 from foregather.train.runs.run import Run
-from foregather.train.runs.run_loop import conduct
+from foregather.train.runs.run_loop import run_loop
 from foregather.train.settings import (
     CheckpointSettings,
     ModelSettings,
@@ -96,4 +96,4 @@ def typed_settings(
 def train_typed(settings: Settings, say: Callable[[str], None] = print) -> Any:
     """Trains to the end; the summary."""
     with Run.create(settings, say) as run:
-        return conduct(run)
+        return run_loop(run)

@@ -143,7 +143,9 @@ def test_the_report_has_types_and_relations(place, capsys):
     assert main(["report", str(place / "hgt")]) == 0
     assert "no miss curve" not in capsys.readouterr().out
     page = (place / "hgt" / "report.html").read_text()
-    for text in some(["(item, rev_bought, user)", "nodes a batch", "constant answer", "<td>shop"]):
+    for text in some(
+        ["(item, rev_bought, user)", "nodes per batch", "constant answer", "<td>shop"]
+    ):
         assert text in page
 
 

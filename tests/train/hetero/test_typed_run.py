@@ -16,7 +16,7 @@ from foregather.errors import FormatError, InputError
 from foregather.graph.hetero import HeteroGraph
 from foregather.nn.hetero.by_name import TYPED_MODELS
 from foregather.train.runs.run import Run
-from foregather.train.runs.run_loop import conduct
+from foregather.train.runs.run_loop import run_loop
 from foregather.train.settings import CheckpointSettings, ModelSettings, write_settings
 from tests.some import some
 from tests.train.hetero.shop import shop, shop_folder, train_typed, typed_settings
@@ -115,10 +115,10 @@ def test_interrupted_anywhere_it_ends_with_the_same_weights(folder, tmp_path, ki
         begun.trainer.training.scores = stopping
         begun.is_due = lambda: True  # a checkpoint after every batch
         with pytest.raises(KeyboardInterrupt):
-            conduct(begun)
+            run_loop(begun)
     said = []
     with Run.resume(run, say=said.append, trust_code=True) as again:
-        conduct(again)
+        run_loop(again)
     assert said[0] == f"resumed from checkpoint-{stop // 4:08}-{stop % 4:08}.safetensors"
     assert_same(tmp_path / "a", run)
 
@@ -201,7 +201,7 @@ def test_a_graph_that_changes_while_it_is_trained_on(tmp_path):
     with Run.create(typed_settings(folder, tmp_path / "a")) as run:
         shop(seed=1).save(folder, overwrite=True)
         with pytest.raises(FormatError, match="while a loader had it open"):
-            conduct(run)
+            run_loop(run)
     with pytest.raises(InputError, match="was trained on .* with digest"):
         Run.resume(tmp_path / "a")
 
@@ -227,14 +227,14 @@ def test_a_model_of_the_user_is_accelerated_and_goes_on_as_it_began(tmp_path):
     settings = replace(settings, model=ModelSettings(f"{MODELS}:Lazy", hidden=8))
     with Run.create(settings, said.append) as run:
         assert run.trainer.fast is not None and run.trainer.training.fast is run.trainer.fast
-        conduct(run)
+        run_loop(run)
         assert "training: accelerated" in run.trainer.fast.explain()
     assert not any("runs as it is" in text for text in said)
     plain = replace(settings, run=str(tmp_path / "plain"))
     plain = replace(plain, train=replace(plain.train, accelerate=False))
     with Run.create(plain) as run:
         assert run.trainer.fast is None
-        conduct(run)
+        run_loop(run)
     mine, theirs = (load_file(tmp_path / one / "model.safetensors") for one in ("fast", "plain"))
     for name in some(mine):
         torch.testing.assert_close(mine[name], theirs[name], rtol=1e-3, atol=1e-5)

@@ -8,7 +8,7 @@ from safetensors.numpy import load_file
 
 from foregather.errors import InputError
 from foregather.train.runs.run import Run
-from foregather.train.runs.run_loop import conduct
+from foregather.train.runs.run_loop import run_loop
 from foregather.train.trainers.trainer import run_epochs
 from tests.train.links.small_links import (
     knowledge_graph,
@@ -164,7 +164,7 @@ def test_a_stopped_run_ends_with_the_same_weights(folders, tmp_path, graph, chan
         with pytest.raises(Stop):
             run_epochs(trainer, 3, after_step=after)
     with Run.resume(tmp_path / "b") as run:
-        conduct(run)
+        run_loop(run)
     first, second = (load_file(tmp_path / name / "model.safetensors") for name in "ab")
     assert first.keys() == second.keys()
     for name, values in first.items():

@@ -10,7 +10,7 @@ import pytest
 
 from foregather.graph.synthetic import synthesize
 from foregather.train.runs.run import Run
-from foregather.train.runs.run_loop import conduct
+from foregather.train.runs.run_loop import run_loop
 from foregather.train.settings import (
     CheckpointSettings,
     ModelSettings,
@@ -40,7 +40,7 @@ def settings_of(graph: Path, run: Path | str, **changes: Any) -> Settings:
 
 def train(settings: Settings, say: Callable[[str], None] = print) -> Any:
     with Run.create(settings, say) as run:
-        return conduct(run)
+        return run_loop(run)
 
 
 def records(run: Path) -> list[dict[str, Any]]:

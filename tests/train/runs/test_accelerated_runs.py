@@ -14,7 +14,7 @@ from foregather.nn import SAGE as SAGEModel
 from foregather.train import device
 from foregather.train.fit import Training
 from foregather.train.runs.run import Run
-from foregather.train.runs.run_loop import conduct
+from foregather.train.runs.run_loop import run_loop
 from foregather.train.settings import ModelSettings, TrainSettings
 from tests.some import some
 from tests.train.runs import records, settings_of, small_folder, train
@@ -79,14 +79,14 @@ def test_a_run_that_began_without_goes_on_without(graph: Path, tmp_path: Path) -
             raise Stop
 
     with pytest.raises(Stop), Run.create(begun, stop) as run:
-        conduct(run)
+        run_loop(run)
     config, known = tmp_path / "begun/config.toml", facts(tmp_path / "begun")
     lines = [x for x in config.read_text().splitlines() if not x.startswith("accelerate")]
     config.write_text("\n".join(lines) + "\n")
     del known["accelerated"]
     (tmp_path / "begun/environment.json").write_text(json.dumps(known))
     with Run.resume(tmp_path / "begun", trust_code=True) as run:
-        conduct(run)
+        run_loop(run)
     expected = weights(tmp_path / "whole")
     for name, value in some(weights(tmp_path / "begun").items()):
         assert torch.equal(value, expected[name])

@@ -13,7 +13,7 @@ from foregather.errors import InputError, NumericError
 from foregather.train.checkpoints.checkpoint import latest_checkpoint, list_checkpoints
 from foregather.train.metrics import check_split, count_classes
 from foregather.train.runs.run import Run
-from foregather.train.runs.run_loop import conduct
+from foregather.train.runs.run_loop import run_loop
 from tests.train.runs import settings_of, small_folder
 
 
@@ -130,7 +130,7 @@ def test_weights_that_are_no_numbers_are_not_put_down(folder, tmp_path):
         with pytest.raises(NumericError, match="holds NaN or infinity after epoch 0; the last"):
             run.save()
         with pytest.raises(NumericError, match="the loss is nan"):
-            conduct(run)
+            run_loop(run)
     assert list_checkpoints(tmp_path / "r" / "checkpoints") == before
 
 

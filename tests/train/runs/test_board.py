@@ -7,7 +7,7 @@ import pytest
 
 from foregather.errors import MissingDependencyError
 from foregather.train.runs.run import Run
-from foregather.train.runs.run_loop import conduct
+from foregather.train.runs.run_loop import run_loop
 from tests.train.runs import records, settings_of, small_folder, train
 
 NAMES = ("loss", "accuracy/train", "accuracy/valid", "seconds", "waited", "bytes")
@@ -63,7 +63,7 @@ def test_a_stopped_run_shows_no_epoch_twice(folder, tmp_path):
     newest = max((tmp_path / "r" / "checkpoints").iterdir())
     newest.rename(tmp_path / "gone")  # so the second epoch is trained again
     with Run.resume(tmp_path / "r") as run:
-        conduct(run)
+        run_loop(run)
     assert shown(tmp_path / "r") == expected(tmp_path / "r")
 
 

@@ -14,7 +14,7 @@ from foregather.errors import AccelerateWarning
 from foregather.train.checkpoints.checkpoint import list_checkpoints, read_checkpoint
 from foregather.train.checkpoints.checkpoint import write_checkpoint as write
 from foregather.train.runs.run import Run
-from foregather.train.runs.run_loop import conduct
+from foregather.train.runs.run_loop import run_loop
 from foregather.train.settings import CheckpointSettings, ModelSettings, Settings, TrainSettings
 from foregather.train.trainers.sampled import SampledTrainer
 from tests.some import some
@@ -51,7 +51,7 @@ def killed(settings: Settings, step: int, monkeypatch: pytest.MonkeyPatch) -> No
     """Starts a run that dies in a step; its last checkpoint is that of the step before."""
     monkeypatch.setenv("TEST_DIES", str(step))
     with pytest.raises(Died), Run.create(settings) as run:
-        conduct(run)
+        run_loop(run)
     monkeypatch.delenv("TEST_DIES")
 
 
@@ -77,7 +77,7 @@ def test_a_resumed_run_goes_on_plain_bit_for_bit(
         assert "convolution" in str(fast.plain) or "call" in str(fast.plain), fast.plain
         assert "training: plain" in fast.explain() and "evaluation: accelerated" in fast.explain()
         with pytest.warns(AccelerateWarning, match="not accelerated"):
-            conduct(run)
+            run_loop(run)
     assert same(tmp_path / "whole", tmp_path / "killed")
     for run_ in some([tmp_path / "whole", tmp_path / "killed"]):
         assert all(record["plain"] == fast.plain for record in some(records(run_)))
@@ -94,7 +94,7 @@ def test_before_it_gave_up_a_resumed_run_is_accelerated(
         fast_of(run).train()
         assert fast_of(run).plain is None
         with pytest.warns(AccelerateWarning):
-            conduct(run)
+            run_loop(run)
     assert same(tmp_path / "whole", tmp_path / "killed")
 
 
@@ -114,7 +114,7 @@ def test_checkpoints_of_before_are_resumed(
     with Run.resume(tmp_path / "old", trust_code=True) as run:
         fast_of(run).train()
         assert fast_of(run).plain is None
-        conduct(run)
+        run_loop(run)
     assert json.loads((tmp_path / "old/summary.json").read_text())["epochs"] == 2
 
 

@@ -20,7 +20,7 @@ from foregather.graph.synthetic import synthesize
 from foregather.nn import SAGE
 from foregather.train.checkpoints.checkpoint import list_checkpoints, read_checkpoint
 from foregather.train.runs.run import Run
-from foregather.train.runs.run_loop import conduct
+from foregather.train.runs.run_loop import run_loop
 from foregather.train.settings import (
     CheckpointSettings,
     MemorySettings,
@@ -171,7 +171,7 @@ def test_a_damaged_checkpoint_falls_back(folder, tmp_path, damage):
     heard = []
     with Run.resume(tmp_path / "b", say=heard.append) as run:
         assert len(run.trainer.history) == 2
-        conduct(run)
+        run_loop(run)
     assert newest.name in heard[0] and "the previous one is used" in heard[0]
     assert heard[1] == f"resumed from {before.name}"
     assert_same(tmp_path / "a", tmp_path / "b")
@@ -193,7 +193,7 @@ def test_a_full_disk_while_checkpointing(folder, tmp_path, monkeypatch):
 
     with Run.create(settings_of(folder, tmp_path / "b"), heard.append) as run:
         monkeypatch.setattr(os, "fsync", full)
-        conduct(run)
+        run_loop(run)
     assert any("no space left on the disk" in text for text in heard)
     assert any("training continues" in text for text in heard)
     assert not list((tmp_path / "b" / "checkpoints").glob("*.partial"))
@@ -209,10 +209,10 @@ def test_a_disk_that_stays_full_loses_nothing(folder, tmp_path, monkeypatch):
 
         monkeypatch.setattr(os, "fsync", full)
         with pytest.raises(StorageError, match="no space left on the disk"):
-            conduct(run)
+            run_loop(run)
     monkeypatch.undo()
     with Run.resume(tmp_path / "b") as run:
-        conduct(run)
+        run_loop(run)
     assert_same(tmp_path / "a", tmp_path / "b")
 
 
@@ -243,7 +243,7 @@ def test_a_file_system_that_is_really_full(folder, tmp_path):
         subprocess.run(mount, check=True, capture_output=True)
         with Run.resume(place / "r", say=heard.append) as run:
             assert 0 < len(run.trainer.history) < 12
-            conduct(run)
+            run_loop(run)
         train(replace(settings, run=str(tmp_path / "a")))
         assert_same(tmp_path / "a", place / "r")
     finally:
@@ -321,7 +321,7 @@ def test_models_of_the_user_and_of_pyg(folder, tmp_path):
     own = ModelSettings(f"{name}:Own", options={"depth": 3})
     with Run.create(settings_of(folder, tmp_path / "own", model=own)) as run:
         assert run.trainer.model.depth == 3
-        assert conduct(run)["test"] > 0.25
+        assert run_loop(run)["test"] > 0.25
     pytest.importorskip("torch_geometric")
     for kind in ("GraphSAGE", "GAT"):
         model = ModelSettings(f"torch_geometric.nn:{kind}", hidden=16)

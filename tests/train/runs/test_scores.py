@@ -18,7 +18,7 @@ from foregather.train.checkpoints.checkpoint import list_checkpoints
 from foregather.train.metrics import METRICS, accuracy, loss_of
 from foregather.train.runs import final_scores as final
 from foregather.train.runs.run import Run
-from foregather.train.runs.run_loop import conduct
+from foregather.train.runs.run_loop import run_loop
 from foregather.train.settings import MemorySettings, ModelSettings, SamplerSettings, write_settings
 from tests.train.runs import records, settings_of, small_folder, train
 
@@ -187,9 +187,9 @@ def test_a_resumed_run_counts_what_it_moved_before(folder, tmp_path, counted):
             signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt), Run.create(settings, stop) as run:
-        conduct(run)
+        run_loop(run)
     with Run.resume(tmp_path / "r", say=lambda text: None) as run:
-        facts = conduct(run)
+        facts = run_loop(run)
     assert told(tmp_path / "r") == {name: counted[name] - seen[name] for name in NAMES}
     assert facts["rows"] > whole["rows"]  # the model was tried once more
 

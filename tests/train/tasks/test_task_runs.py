@@ -11,7 +11,7 @@ from foregather.cli.main import main
 from foregather.graph.synthetic import synthesize
 from foregather.train.metrics import METRICS
 from foregather.train.runs.run import Run
-from foregather.train.runs.run_loop import conduct
+from foregather.train.runs.run_loop import run_loop
 from foregather.train.settings import MemorySettings
 from tests.train.runs import records, settings_of, train
 
@@ -98,7 +98,7 @@ def test_an_interrupted_epoch_counts_every_row_once(folders, tmp_path, monkeypat
         run.trainer.begin()
         run_epochs(run.trainer, 2, after_step=stop)
     with Run.resume(tmp_path / "cut", None, quiet) as resumed:
-        conduct(resumed)
+        run_loop(resumed)
     ours, theirs = records(tmp_path / "cut"), records(tmp_path / "whole")
     assert [one["train"] for one in ours] == [one["train"] for one in theirs]
 

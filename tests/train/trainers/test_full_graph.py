@@ -22,7 +22,7 @@ from foregather.graph.synthetic import synthesize
 from foregather.pipeline import FullGraph, Meter, save_state
 from foregather.train.checkpoints.checkpoint import list_checkpoints
 from foregather.train.runs.run import Run
-from foregather.train.runs.run_loop import conduct
+from foregather.train.runs.run_loop import run_loop
 from foregather.train.settings import (
     CheckpointSettings,
     FullGraphSettings,
@@ -80,7 +80,7 @@ def test_killed_in_any_epoch_it_goes_on_to_the_same_weights(graph, tmp_path, mon
         assert len(list_checkpoints(run / "checkpoints")) <= 2
         with Run.resume(run, say=lambda text: None) as again:
             assert again.trainer.epochs_done() == epoch // 2 * 2
-            conduct(again)
+            run_loop(again)
         assert_same(tmp_path / "whole", run)
 
 
@@ -94,7 +94,7 @@ def test_history_is_what_makes_fast_epochs_go_on_exactly(graph, tmp_path, monkey
         train(replace(settings, run=str(run)), say=lambda text: None)
     monkeypatch.setattr(FullGraph, "load_rank_state", lambda self, state: None)
     with Run.resume(run, say=lambda text: None) as again:
-        conduct(again)
+        run_loop(again)
     with pytest.raises(AssertionError):
         assert_same(tmp_path / "whole", run)
 
@@ -206,7 +206,7 @@ def test_a_plan_is_kept_with_the_run(graph, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("foregather.train.trainers.chosen_plan.planned", planned)
         with Run.resume(run, say=lambda text: None) as again:
-            conduct(again)
+            run_loop(again)
     assert_same(tmp_path / "whole", run)
     for plan, said in (
         ({**begun["plan"], "cut": "0" * 16}, "cut into other chunks here"),
@@ -329,10 +329,10 @@ def test_a_full_disk_loses_nothing(graph, tmp_path, monkeypatch):
 
         monkeypatch.setattr(os, "fsync", full)
         with pytest.raises(StorageError, match="no space left on the disk"):
-            conduct(run)
+            run_loop(run)
     monkeypatch.undo()
     with Run.resume(tmp_path / "b", say=lambda text: None) as run:
-        conduct(run)
+        run_loop(run)
     assert_same(tmp_path / "a", tmp_path / "b")
 
 

@@ -14,7 +14,7 @@ from foregather.graph.synthetic import synthesize
 from foregather.pipeline import FullGraph
 from foregather.train.runs.run import Run
 from foregather.train.runs.run_folder import load_model
-from foregather.train.runs.run_loop import conduct
+from foregather.train.runs.run_loop import run_loop
 from foregather.train.settings import (
     FullGraphSettings,
     ModelSettings,
@@ -74,7 +74,7 @@ def test_a_module_goes_on_to_the_same_weights(graph, tmp_path, monkeypatch, mode
         kill_in(patch, 3)
         train(settings_of(graph, tmp_path / "b", **chosen), say=lambda text: None)
     with Run.resume(tmp_path / "b", None, lambda text: None, trust_code=True) as run:
-        conduct(run)
+        run_loop(run)
     assert_same(tmp_path / "a", tmp_path / "b")
     names = load_file(tmp_path / "a" / "model.safetensors")
     from tests.train.trainers.own_model import Mine
@@ -119,7 +119,7 @@ def test_a_disk_that_fills_up_stops_with_a_checkpoint(graph, tmp_path, monkeypat
     assert written[-1] > 0
     with Run.resume(tmp_path / "b", None, lambda text: None, trust_code=True) as run:
         assert run.trainer.epochs_done() == 3
-        conduct(run)
+        run_loop(run)
     assert_same(tmp_path / "a", tmp_path / "b")
 
 
@@ -131,5 +131,5 @@ def test_a_module_is_killed_and_goes_on_whatever_it_keeps(graph, tmp_path, monke
         kill_in(patch, 2)
         train(settings_of(graph, tmp_path / "b", **settings), say=lambda text: None)
     with Run.resume(tmp_path / "b", None, lambda text: None, trust_code=True) as run:
-        conduct(run)
+        run_loop(run)
     assert_same(tmp_path / "a", tmp_path / "b")

@@ -51,7 +51,7 @@ class Train:
     def run(self) -> dict[str, Any]:
         """Trains to the end."""
         from foregather.train.runs.run_folder import check_code
-        from foregather.train.runs.run_loop import conduct
+        from foregather.train.runs.run_loop import run_loop
 
         settings = with_options(self.settings, self.options)
         if self.resume is None and not settings.graph:
@@ -65,7 +65,7 @@ class Train:
         if count_ranks() > 1:
             return train_over_ranks(lambda grid: self._begin(settings, grid), settings, self.json)
         with self._begin(settings, None) as run:
-            return conduct(run)
+            return run_loop(run)
 
     def _begin(self, settings: Settings, grid: "RunGrid | None") -> "Run":
         from foregather.train.runs.run import Run

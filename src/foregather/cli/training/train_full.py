@@ -115,7 +115,7 @@ class TrainFull:
 
     def run(self) -> dict[str, Any]:
         """Trains; returns facts on the first rank, nothing on the others."""
-        from foregather.train.runs.run_loop import conduct
+        from foregather.train.runs.run_loop import run_loop
 
         self._check()
         settings = self.settings()
@@ -123,7 +123,7 @@ class TrainFull:
             begin = lambda grid: self._begin(settings, grid)  # noqa: E731 - as below
             return train_over_ranks(begin, settings, self.json, self._finish)
         with self._begin(settings, None) as run:
-            return self._finish(run, conduct(run))
+            return self._finish(run, run_loop(run))
 
     def _check(self) -> None:
         """Refuses numbers that cannot be trained with."""

@@ -63,7 +63,7 @@ def train_over_ranks(
     """
     from foregather.dist import Grid
     from foregather.train.rank_agreement import SaidElsewhereError
-    from foregather.train.runs.run_loop import conduct
+    from foregather.train.runs.run_loop import run_loop
 
     rank = int(os.environ.get("RANK", "0"))
     try:
@@ -73,7 +73,7 @@ def train_over_ranks(
         ):
             try:
                 with begin(grid) as run:
-                    facts = conduct(run)
+                    facts = run_loop(run)
                     if finish is not None:
                         facts = finish(run, facts)
             except SaidElsewhereError:

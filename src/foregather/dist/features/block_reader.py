@@ -21,12 +21,12 @@ from foregather.units import format_bytes
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["OwnDisk"]
+__all__ = ["FeatureBlockReader"]
 
 Array = npt.NDArray[Any]
 
 
-class OwnDisk:
+class FeatureBlockReader:
     """The rows of one block, read round by round.
 
     Args:

@@ -14,7 +14,7 @@ import numpy as np
 
 from foregather.dist.baselines.fetch_paper import PaperFetcher, PaperPlanner
 from foregather.dist.features.block_plan import BlockPlanner
-from foregather.dist.features.block_reader import OwnDisk
+from foregather.dist.features.block_reader import FeatureBlockReader
 from foregather.dist.features.column_plan import ColumnPlanner
 from foregather.dist.features.feature_block import FeatureBlock
 from foregather.dist.features.fetch_plan import FetchPlanner
@@ -142,7 +142,7 @@ class FeatureExchange:
         how = {"exchange mode": mode, "wire": wire, "memory": f"{budget} bytes"}
         grid.agree_all({"features": _describe(features), **how})
         #: Reads the own block from disk; None where it is in memory or a store.
-        self.disk: OwnDisk | None = None
+        self.disk: FeatureBlockReader | None = None
         #: Plans bulks.
         self.planner: RankPlanner = PaperPlanner(features.row_starts)
         staging = self._divide(budget, codec, threads) if mode == "planned" else 0
@@ -170,7 +170,7 @@ class FeatureExchange:
             blocks = OwnBlock(int(np.diff(block.row_starts).max()), file.row_bytes)
             slots, staging, share = shares_with_disk(budget, rows, codec.row_bytes, peers, blocks)
             room = (peers + 1) * staging
-            self.disk = OwnDisk(file, block.first_row, share, room, threads)
+            self.disk = FeatureBlockReader(file, block.first_row, share, room, threads)
             own = BlockPlanner(file, block.first_row, share.slots)
         fetch = FetchPlanner(block.row_starts, block.block, slots, reads_local=own is not None)
         self.planner = ColumnPlanner(fetch, staging, own)

@@ -17,7 +17,6 @@ from foregather.errors import InputError
 from foregather.files import absolute
 from foregather.gather.feature_file import FeatureFile
 from foregather.gather.row_source import RowSource
-from foregather.gather.store import Store
 from foregather.graph.features import Features
 from foregather.graph.graph import Graph
 from foregather.graph.integrity.blocks import array_checks
@@ -57,7 +56,7 @@ class FeatureBlock:
 
     @staticmethod
     def of(
-        features: Features | Store | Array,
+        features: RowSource | Array,
         blocks: int,
         block: int,
         row_starts: npt.ArrayLike | None = None,
@@ -67,7 +66,7 @@ class FeatureBlock:
         Raises:
             InputError: there is no such block, or the boundaries do not fit the rows.
         """
-        rows = features if isinstance(features, (Features, Store)) else Features(features)
+        rows = features if isinstance(features, RowSource) else Features(features)
         starts = _borders(len(rows), blocks, row_starts)
         if not 0 <= block < blocks:
             return FeatureBlock(starts, block, rows)  # which says so

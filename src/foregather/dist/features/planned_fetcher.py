@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from foregather.dist.features.block_reader import OwnDisk
+from foregather.dist.features.block_reader import FeatureBlockReader
 from foregather.dist.features.column_fetcher import ColumnFetcher, QueuedBulk
 from foregather.dist.features.column_plan import Asked, ColumnPlan
 from foregather.dist.features.feature_block import FeatureBlock
@@ -57,7 +57,7 @@ class PlannedFetcher(ColumnFetcher[_Bulk]):
         codec: Codec,
         num_slots: int,
         staging: int,
-        disk: OwnDisk | None = None,
+        disk: FeatureBlockReader | None = None,
     ) -> None:
         super().__init__(wire, block, codec)
         self.disk = disk

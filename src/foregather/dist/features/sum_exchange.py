@@ -29,7 +29,6 @@ from foregather.dist.transport.rank_grid import RankGrid
 from foregather.errors import BudgetError
 from foregather.gather.memory import gathered_dtype
 from foregather.gather.row_sums import sum_features, sum_matrix, summed_dtype
-from foregather.graph.features import Features
 from foregather.graph.graph import Graph
 from foregather.loader.batches.assemble import Assembler
 from foregather.loader.batches.leaf_sums import Scratch, Summed, num_targets, sum_weights
@@ -90,7 +89,7 @@ class SumExchange:
         self.rows, self.staging, self.threads = rows, staging, threads
         self.wire = rows.channel.column
         #: The rows of this rank, if owners can add up theirs; otherwise only rows cross.
-        self.own = block.rows if isinstance(block.rows, Features) else None
+        self.own = block.rows.in_memory
         if rows.mode != "planned" or self.wire.size == 1:
             self.own = None
         self.dtype = summed_dtype(block.gathered_dtype)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from foregather.dist.baselines.paper import Paper
+from foregather.dist.baselines.stages_1_5d import Paper
 from foregather.dist.sampling.column_owners import ColumnOwners
 from foregather.dist.sampling.expand import layer_expander
 from foregather.dist.sampling.layers import Frontier, run

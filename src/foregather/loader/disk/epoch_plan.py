@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,6 @@ from foregather.units import format_bytes
 
 if TYPE_CHECKING:
     from foregather.loader.disk.out_of_core import OutOfCore
-    from foregather.loader.loader import Loader
 
 __all__ = ["EpochPlan", "epoch_curve", "plan_epoch"]
 
@@ -136,7 +135,14 @@ _SHARES = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1)  # of all rows
 _CURVE_BULK = 16
 
 
-def epoch_curve(loader: "Loader", batches: int) -> list[dict[str, Any]]:
+class _WithRecipe(Protocol):
+    """A Loader, as far as a curve needs it."""
+
+    @property
+    def _maker(self) -> BatchRecipe: ...
+
+
+def epoch_curve(loader: _WithRecipe, batches: int) -> list[dict[str, Any]]:
     """Predicts the reads of the first batches of epoch 0 with caches of several sizes.
 
     Only the topology is read for this.

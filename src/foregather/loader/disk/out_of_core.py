@@ -24,7 +24,7 @@ from foregather.loader.disk.epoch_plan import EpochPlan, plan_epoch
 from foregather.loader.disk.replay import PackedRows, ReplayPack, forecast_replay, pack_bytes
 from foregather.loader.loop import Producer
 from foregather.loader.memory.layout import Layout, sweep_bytes, with_sweep, write_bytes
-from foregather.loader.prefetch import Feed
+from foregather.loader.prefetch import Prefetcher
 from foregather.loader.seeds import Seeds
 from foregather.observe.calibration import Calibration, load_calibration
 from foregather.plan import Choice, choose
@@ -104,7 +104,7 @@ class OutOfCore:
             InputError: this is a fork of the process that opened the files.
         """
         run = self.run(recipe, epoch, first)
-        return Feed(run.batches(), prefetch, run.cancel)
+        return Prefetcher(run.batches(), prefetch, run.cancel)
 
     def plan(self, recipe: BatchRecipe, epoch: int, batches: int | None) -> EpochPlan:
         """Predicts what an epoch will read, by only sampling and planning it."""

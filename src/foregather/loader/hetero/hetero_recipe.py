@@ -95,7 +95,7 @@ class HeteroRecipe:
         """Returns the same recipe with another number of threads."""
         return replaced(self, threads=threads, assembler=self.assembler.using(threads))
 
-    def trays(
+    def list_makers(
         self,
         epoch: int,
         first: int,

@@ -27,11 +27,11 @@ def typed_table(records: Sequence[Mapping[str, Any]]) -> str:
     if not batches:
         return ""
     nodes, size, edges = (_sums(parts, kind) for kind in ("nodes", "bytes", "edges"))
-    lines = ["<tr><th>node type</th><th>nodes a batch</th><th>features a batch</th></tr>"]
+    lines = ["<tr><th>node type</th><th>nodes per batch</th><th>features per batch</th></tr>"]
     for name in list(nodes)[:_MOST_ROWS]:
         gathered = format_bytes(size.get(name, 0) // batches)
         lines.append(_row(name, f"{nodes[name] / batches:,.1f}", gathered))
-    lines.append("<tr><th>relation</th><th>edges a batch</th><th></th></tr>")
+    lines.append("<tr><th>relation</th><th>edges per batch</th><th></th></tr>")
     lines += [_row(name, f"{edges[name] / batches:,.1f}", "") for name in list(edges)[:_MOST_ROWS]]
     return f'<div class="wide"><table>{"".join(lines)}</table></div>'
 

@@ -15,6 +15,7 @@ import numpy as np
 from foregather import _core
 from foregather.pipeline.partition.way_rows import own_chunks
 from foregather.pipeline.passes.segments import Op, StageProgram, shared_layers
+from foregather.pipeline.planning.chunk_order import chunk_order
 
 __all__ = ["How", "Kind", "Schedule", "Task", "chunk_order", "draw_key", "exact_pass"]
 
@@ -255,13 +256,6 @@ def exact_pass(split: str, ways: int, ticks: int) -> How:
     if split == "columns":
         return "columns"
     return "chunkwise" if ways > 1 and ticks == 1 else "layerwise"
-
-
-def chunk_order(chunks: int, seed: int, epoch: int, reshuffle: bool = True) -> list[int]:
-    """Returns the order of an epoch; without `reshuffle`, always that of epoch 0."""
-    order = np.empty(chunks, np.int64)
-    _core.shuffled(chunks, seed, epoch if reshuffle else 0, 0, order)
-    return [int(c) for c in order]
 
 
 def draw_key(*names: int) -> int:

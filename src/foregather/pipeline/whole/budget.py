@@ -3,6 +3,11 @@
 Without a budget this is what `Runtime(recompute=...)` says. With one, what costs the least time is
 chosen: everything kept; some stretches run again; inputs of layers in a file; gradients of rows
 there too. A budget is for the whole process: what it has already counts.
+
+`loader/memory/division` is not used here. It divides what is free between a cache, staging and
+bulks, by fixed parts and reserves, and more memory makes each of them larger. An epoch on the full
+graph has no cache that takes the rest: its tensors are measured, it either fits or does not, and
+the fastest way that fits is looked for among those that keep, run again and write different parts.
 """
 
 import ctypes

@@ -27,7 +27,7 @@ from foregather.train.settings.from_settings import board_writer
 from foregather.train.trainers.trainer import Record, best_record, run_epochs
 from foregather.units import format_bytes
 
-__all__ = ["conduct", "epoch_line"]
+__all__ = ["epoch_line", "run_loop"]
 
 _DUE = 1  # exchanged by ranks when a checkpoint is due; signals have larger numbers
 _TRACE_SECONDS = 60.0  # between writes of the trace while training runs
@@ -59,7 +59,7 @@ class _Signals:
         self._restore()
 
 
-def conduct(run: Run) -> Record:
+def run_loop(run: Run) -> Record:
     """Trains to the end, evaluates the best weights, and writes the results.
 
     Returns:

@@ -18,7 +18,7 @@ from foregather.graph.convert.reading.matrix_market import Matrix, read_matrix
 from foregather.graph.convert.reading.stream import first_lines
 from foregather.graph.convert.reading.tables import Layout
 
-__all__ = ["DELIMITERS", "Sniffed", "find_delimiter", "sample_lines", "sniff", "split_line"]
+__all__ = ["DELIMITERS", "Dialect", "find_delimiter", "guess_dialect", "sample_lines", "split_line"]
 
 DELIMITERS = {
     "\t": "tabs",
@@ -34,7 +34,7 @@ _MOST_ROWS = 1000
 
 
 @dataclass(frozen=True)
-class Sniffed:
+class Dialect:
     """What was detected from the first lines.
 
     Attributes:
@@ -58,15 +58,15 @@ class Sniffed:
     matrix: Matrix | None = None
 
 
-def sniff(
+def guess_dialect(
     path: str | os.PathLike[str],
     columns: Sequence[Column] | None,
     delimiter: str | None,
     header: bool | None,
     strings: bool | None,
     weight: Column | None,
-) -> Sniffed:
-    """Inspects the first lines; given arguments are used, those that are None are detected.
+) -> Dialect:
+    """Guesses the format from the first lines; arguments that are given are used as they are.
 
     Raises:
         FormatError: no line holds an edge.
@@ -85,7 +85,7 @@ def sniff(
             )
         picked = pick_columns(file, None, matrix.columns, columns, weight)
         layout = Layout(" ", first_row=matrix.line + 1, comments=True)
-        return Sniffed(layout, picked, None, matrix.columns, False, comments, first, matrix)
+        return Dialect(layout, picked, None, matrix.columns, False, comments, first, matrix)
     if delimiter is None:
         delimiter = find_delimiter(file, [line for _, line in rows])
     elif delimiter not in DELIMITERS:
@@ -106,7 +106,7 @@ def sniff(
         strings = _are_strings(file, data, picked[:2])
     # Text may start with # or %, so with text ids such lines are edges after the first edge.
     layout = Layout(delimiter, first_row=data[0][0], comments=not strings)
-    return Sniffed(layout, picked, names, count, strings, comments, first)
+    return Dialect(layout, picked, names, count, strings, comments, first)
 
 
 def sample_lines(

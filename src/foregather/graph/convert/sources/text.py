@@ -17,7 +17,7 @@ from foregather.errors import FormatError, InputError
 from foregather.graph.convert.reading.columns import Column, check_ids
 from foregather.graph.convert.reading.matrix_market import Matrix
 from foregather.graph.convert.reading.tables import read_edges
-from foregather.graph.convert.reading.text_dialect import DELIMITERS, sniff
+from foregather.graph.convert.reading.text_dialect import DELIMITERS, guess_dialect
 from foregather.graph.convert.source import EdgeChunk, Ids, RowStream, Small
 
 __all__ = ["TextSource"]
@@ -60,15 +60,16 @@ class TextSource:
         self._path = Path(path)
         self.name = self._path.name
         strings = None if ids == "auto" else ids == "string"
-        self._form = sniff(self._path, columns, delimiter, header, strings, weight)
-        matrix = self._form.matrix
+        self._dialect = guess_dialect(self._path, columns, delimiter, header, strings, weight)
+        matrix = self._dialect.matrix
         if matrix is not None and ids not in ("auto", "dense"):
             raise InputError(
                 f"{self.name} is a MatrixMarket file, whose ids are rows and columns counted from "
                 "1; leave out --ids"
             )
         self._auto, self._told = ids == "auto", header is not None
-        self.ids: Ids = "string" if self._form.strings else "sparse" if ids == "sparse" else "dense"
+        numbers: Ids = "sparse" if ids == "sparse" else "dense"
+        self.ids: Ids = "string" if self._dialect.strings else numbers
         self.num_nodes: int | None = None if matrix is None else matrix.nodes
         self.num_edges: int | None = None if matrix is None else matrix.entries
         self.has_weight = weight is not None
@@ -78,7 +79,7 @@ class TextSource:
 
     def _konect(self) -> bool | None:
         """Reads the direction of edges from KONECT's first comment."""
-        found = _KONECT.match(self._form.comments[0]) if self._form.comments else None
+        found = _KONECT.match(self._dialect.comments[0]) if self._dialect.comments else None
         if found is None:
             return None
         if found[1] == "bip":
@@ -91,17 +92,17 @@ class TextSource:
 
     def edges(self, step: int) -> Iterator[EdgeChunk]:
         """Reads the edges in order, at most `step` at a time."""
-        form = self._form
+        dialect = self._dialect
         chunks = read_edges(
             self._path,
-            form.picked[:2],
+            dialect.picked[:2],
             step,
-            form.layout,
-            strings=form.strings,
-            weight=form.picked.weight,
+            dialect.layout,
+            strings=dialect.strings,
+            weight=dialect.picked.weight,
         )
         try:
-            yield from chunks if form.matrix is None else self._entries(chunks, form.matrix)
+            yield from chunks if dialect.matrix is None else self._entries(chunks, dialect.matrix)
         except InputError as error:
             if self._auto and str(error).endswith("expected an integer id"):
                 raise InputError(f"{error}; pass --ids string if ids are text") from error
@@ -132,32 +133,32 @@ class TextSource:
 
     def notes(self) -> list[str]:
         """Notes on what was read and what was not."""
-        form = self._form
+        dialect = self._dialect
         found = [
-            f"Edges go from {self._column(form.picked.source)} to "
-            f"{self._column(form.picked.target)} of {self.name}, separated by "
-            f"{DELIMITERS[form.layout.delimiter]}."
+            f"Edges go from {self._column(dialect.picked.source)} to "
+            f"{self._column(dialect.picked.target)} of {self.name}, separated by "
+            f"{DELIMITERS[dialect.layout.delimiter]}."
         ]
-        number, line = form.first
-        if form.names is not None:
+        number, line = dialect.first
+        if dialect.names is not None:
             found.append(f"Line {number}, {line[:80]!r}, was skipped as a header.")
-        elif form.strings and not self._told:
+        elif dialect.strings and not self._told:
             found.append(
                 f"Line {number}, {line[:80]!r}, was read as an edge; --header yes takes it as a "
                 "header."
             )
-        if form.matrix is not None:
+        if dialect.matrix is not None:
             found.append("MatrixMarket counts from 1, so node v has id v + 1 in the file.")
         elif self._auto and self.ids == "dense":
             found.append("Ids are integers and kept unchanged; --ids sparse renumbers them.")
         if self._auto and self.ids == "string":
             found.append("Ids are text, so the nodes are numbered.")
-        if form.comments:
+        if dialect.comments:
             found.append(
-                f"{len(form.comments)} lines of comment come first, such as "
-                f"{form.comments[0][:80]!r}."
+                f"{len(dialect.comments)} lines of comment come first, such as "
+                f"{dialect.comments[0][:80]!r}."
             )
-        left = [self._column(c) for c in range(form.count) if c not in form.picked]
+        left = [self._column(c) for c in range(dialect.count) if c not in dialect.picked]
         if left:
             listed = ", ".join(left[:5]) + (" and more" if len(left) > 5 else "")
             found.append(f"Not read: {listed}; --weight takes one as weights.")
@@ -166,6 +167,6 @@ class TextSource:
         return found
 
     def _column(self, column: int) -> str:
-        names = self._form.names
+        names = self._dialect.names
         named = f" ({names[column]})" if names and column < len(names) else ""
         return f"column {column + 1}{named}"

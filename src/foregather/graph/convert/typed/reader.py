@@ -23,7 +23,7 @@ class Reader:
     """Reads tables, each file as it was when it was first seen.
 
     Args:
-        memory: bytes a batch and what is made of it may take.
+        memory: bytes that a batch and what is made of it may take.
     """
 
     def __init__(self, memory: int) -> None:

@@ -167,9 +167,7 @@ def _core_of(recipe: TypedRecipe, nodes: int, edges: int, width: int, seed: int)
         mixing=recipe.mixing,
         label_noise=recipe.label_noise,
         signal=recipe.signal,
-        train=recipe.split[0],
-        valid=recipe.split[1],
-        test=recipe.split[2],
+        split=recipe.split,
         shuffled=False,
         seed=seed,
     )

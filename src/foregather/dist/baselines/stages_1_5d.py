@@ -1,4 +1,4 @@
-"""paper: the published distributed sampler: a staged, sparsity-aware 1.5D product, then the verbs.
+"""stages_1_5d: the published sampler over ranks: a sparsity-aware 1.5D product, then the verbs.
 
 Block row i of Q and of A is held by the c ranks of grid row i. For P = Q·A, rank (i, j) multiplies
 only with p/c² blocks of A: in each stage one rank of its column sends the others the rows that

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from foregather import BudgetError, Features, Graph, InputError
 from foregather.dist import FeatureBlock
 from foregather.dist.features.block_plan import BlockPlanner
-from foregather.dist.features.block_reader import OwnDisk
+from foregather.dist.features.block_reader import FeatureBlockReader
 from foregather.dist.features.memory_split import DiskShare, OwnBlock, shares, shares_with_disk
 from foregather.gather.feature_file import FeatureFile
 
@@ -26,7 +26,7 @@ def whole():
 
 @pytest.fixture(scope="module")
 def graph(whole, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("own_disk") / "graph"
+    folder = tmp_path_factory.mktemp("own_block") / "graph"
     ptr = np.zeros(ROWS + 1, np.int64)
     Graph(ROWS, 0, ptr, np.empty(0, np.uint32), features=whole).save(folder)
     return Graph.open(folder)
@@ -36,7 +36,7 @@ def opened(graph, block, slots, staging=1 << 22):
     made = FeatureBlock.on_disk(graph, len(STARTS) - 1, block, STARTS)
     share = DiskShare(slots, staging)
     planner = BlockPlanner(made.file, made.first_row, slots)
-    return planner, OwnDisk(made.file, made.first_row, share, made.num_rows, 1)
+    return planner, FeatureBlockReader(made.file, made.first_row, share, made.num_rows, 1)
 
 
 bulks = st.lists(

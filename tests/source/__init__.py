@@ -1,0 +1,1 @@
+"""source: reads what the project is written in, for tests about it."""
