@@ -284,7 +284,7 @@ def test_many_classes_are_bars(run):
     facts = read_run(run)
     facts["summary"]["per_class"] = {"split": "test", "counts": np.eye(60, dtype=int).tolist()}
     chart = charts_of(facts)["classes"]
-    assert "the 40 worst of 60" in chart.title and drawn(chart, "rect") == 81
+    assert "7 worst and 7 best of 60" in chart.title and drawn(chart, "rect") == 29
 
 
 def drawn(chart, shape: str) -> int:

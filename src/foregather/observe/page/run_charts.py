@@ -24,7 +24,7 @@ __all__ = ["run_charts", "was_planned"]
 
 _EVENTS = 400  # of the timeline
 _LANES = 6
-_MOST_BARS = 40
+_MOST_BARS = 14  # as high as the other charts
 _THREAD = ("wait", "forward", "backward", "step", "epoch", "evaluate")
 _AHEAD = ("sample", "plan", "gather", "assemble")
 
@@ -291,16 +291,18 @@ def _classes(summary: Mapping[str, Any]) -> Chart | None:
     worst = min(there, key=lambda k: shares[k])
     best = max(there, key=lambda k: shares[k])
     said = (
-        f"Class {best} is found best ({shares[best]:.0%} of {nice_number(totals[best])} nodes), "
+        f"Class {best} is found best ({shares[best]:.0%} of {nice_number(totals[best])} "
+        f"{'node' if totals[best] == 1 else 'nodes'}), "
         f"class {worst} worst ({shares[worst]:.0%} of {nice_number(totals[worst])})."
     )
     if len(counts) <= MOST_CELLS:
         title = f"Which classes are taken for which ({split})"
         return confusion(title, counts, names).saying(said)
     ranked = sorted(there, key=lambda k: shares[k])
-    kept = ranked if len(ranked) <= _MOST_BARS else ranked[:_MOST_BARS]
+    half = _MOST_BARS // 2
+    kept = ranked if len(ranked) <= _MOST_BARS else [*ranked[:half], *ranked[-half:]]
     bars = [(f"class {k}", shares[k], totals[k]) for k in kept]
-    of = "" if len(kept) == len(ranked) else f", the {len(kept)} worst of {len(ranked)}"
+    of = "" if len(kept) == len(ranked) else f", {half} worst and {half} best of {len(ranked)}"
     title = f"How much of each class is found ({split}{of})"
     return recall_bars(title, bars, "share of its nodes").saying(said)
 
