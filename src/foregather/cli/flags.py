@@ -125,7 +125,8 @@ def _check_needed(name: str, command: type, flags: Mapping[str, Any], rest: Sequ
 
 def _words_and_flags(rest: Sequence[str], flags: Mapping[str, Any]) -> tuple[int, set[str]]:
     """How many words are no values of flags, and which flags are given."""
-    count, taken, given = 0, 0.0, set()
+    given: set[str] = set()
+    count, taken = 0, 0.0
     for place, text in enumerate(rest):
         if text == "--":
             return count + len(rest) - place - 1, given
