@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.some import some
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
 SVG = "{http://www.w3.org/2000/svg}"
 
