@@ -32,7 +32,7 @@ PICTURES = {
 #: Picture of the gallery -> the title of a chart of the compared runs.
 COMPARED = {
     "compared_score": "Validation accuracy by time",
-    "compared_seconds": "Seconds per epoch (median)",
+    "compared_seconds": "Time per epoch (median)",
 }
 
 

@@ -33,12 +33,35 @@ onload = () => { const found = []; for (const frame of document.querySelectorAll
       e.getBoundingClientRect().right > root.clientWidth + 1);
     seen.push({theme, wide: root.scrollWidth, window: root.clientWidth,
       back: light(style.backgroundColor), text: light(text.color),
+      narrow: [...d.images].filter(i => i.naturalWidth &&
+        i.width < Math.min(i.naturalWidth, 340) - 1).length,
       broken: [...d.images].filter(i => !i.naturalWidth).length,
       out: out.slice(0, 3).map(e => e.tagName + ': ' + e.textContent.trim().slice(0, 60))});
   }
   found.push({page: frame.title, width: frame.width, seen});
 } document.title = JSON.stringify(found); };
 </script>"""
+
+READ = """<script>
+onload = () => { const found = []; for (const frame of document.querySelectorAll('iframe')) {
+  const svg = frame.contentDocument.documentElement, all = svg.getBoundingClientRect();
+  const told = t => t.textContent.trim().slice(0, 40);
+  const texts = [...svg.querySelectorAll('text')].filter(t => t.getBoundingClientRect().width);
+  const sizes = texts.map(t =>
+    parseFloat(frame.contentWindow.getComputedStyle(t).fontSize) *
+      Math.hypot(t.getScreenCTM().a, t.getScreenCTM().b));
+  const boxes = texts.map(t => t.getBoundingClientRect());
+  const cut = texts.filter((t, i) => boxes[i].left < all.left || boxes[i].right > all.right ||
+    boxes[i].top < all.top || boxes[i].bottom > all.bottom).map(told);
+  const over = [];
+  boxes.forEach((a, i) => boxes.slice(0, i).forEach((b, j) => {
+    if (a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 4 && b.top < a.bottom - 4)
+      over.push(told(texts[i]) + ' / ' + told(texts[j]));
+  }));
+  found.push({name: frame.title, wide: all.width, smallest: Math.min(...sizes), cut, over});
+} document.title = JSON.stringify(found); };
+</script>"""  # noqa: E501 - a script
+ROOM, LEAST = 340, 9  # pixels: a picture's room on a phone, and its smallest text
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +82,12 @@ def browse(browser: str, site: Path, pages: list[str], width: int, folder: Path)
         "</iframe>"
         for page in pages
     )
-    (folder / "frames.html").write_text(f"<html><body>{frames}{MEASURE}</body></html>")
+    return run_script(browser, frames + MEASURE, folder)
+
+
+def run_script(browser: str, body: str, folder: Path) -> list[dict]:
+    """What a page's script leaves in its title."""
+    (folder / "frames.html").write_text(f"<html><body>{body}</body></html>")
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
     command += ["--allow-file-access-from-files", f"--user-data-dir={folder / 'user'}"]
     done = subprocess.run(
@@ -69,6 +97,15 @@ def browse(browser: str, site: Path, pages: list[str], width: int, folder: Path)
     assert title is not None, done.stderr[-500:]
     found: list[dict] = json.loads(html.unescape(title[1]))
     return found
+
+
+def look(browser: str, pictures: list[Path], folder: Path) -> list[dict]:
+    """What the browser measures of pictures: their widths, smallest texts, cut and covered ones."""
+    frames = "".join(
+        f'<iframe title="{path.name}" width="900" height="900" src="{path.as_uri()}"></iframe>'
+        for path in pictures
+    )
+    return run_script(browser, frames + READ, folder)
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +140,34 @@ def test_no_page_is_wider_than_its_window(site, browser, tmp_path):
                 readable = abs(seen["back"] - seen["text"]) > 300
                 dark = seen["back"] < 200 if seen["theme"] == "dark" else seen["back"] > 600
                 fits = seen["wide"] <= seen["window"] and not seen["out"]
-                if not (fits and readable and dark and not seen["broken"]):
+                if not (fits and readable and dark and not seen["broken"] and not seen["narrow"]):
                     wrong.append((page, width, seen))
+    assert not wrong
+
+
+def test_text_that_is_small_cut_or_covered_is_found(browser, tmp_path):
+    texts = (
+        '<text x="5" y="20" font-size="14">left and long</text>',
+        '<text x="9" y="22" font-size="14">over it</text>',
+        '<text x="170" y="60" font-size="14">beyond the edge</text>',
+        '<g transform="scale(.5)"><text x="5" y="160" font-size="14">small</text></g>',
+    )
+    size = 'width="200" height="100" viewBox="0 0 200 100"'
+    picture = tmp_path / "planted.svg"
+    picture.write_text(f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{"".join(texts)}</svg>')
+    [seen] = look(browser, [picture], tmp_path)
+    assert seen["wide"] == 200 and seen["smallest"] == 7
+    assert seen["cut"] == ["beyond the edge"] and seen["over"] == ["over it / left and long"]
+
+
+def test_pictures_of_the_pages_can_be_read_on_a_phone(browser, tmp_path):
+    pictures = sorted((ROOT / "docs").glob("images/**/*.svg"))
+    pictures += sorted((ROOT / "docs" / "papers" / "figures").glob("*.svg"))
+    found = look(browser, some(pictures), tmp_path)
+    assert len(found) == len(pictures)
+    wrong = [
+        seen
+        for seen in some(found)
+        if seen["smallest"] * min(1, ROOM / seen["wide"]) < LEAST or seen["cut"] or seen["over"]
+    ]
     assert not wrong

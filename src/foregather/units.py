@@ -46,8 +46,12 @@ def _split(text: str, what: str, example: str) -> tuple[float, str]:
     return float(match[1].replace("_", "")), match[2].upper()
 
 
-def parse_size(text: str | int) -> int:
+def parse_size(text: str | int, name: str = "size") -> int:
     """Bytes from "2GB" (10^9), "1.5GiB" (2^30), "512MB", "4096" or an int.
+
+    Args:
+        text: what is given.
+        name: what errors call it.
 
     Raises:
         InputError: the text is not a size, or is not positive.
@@ -55,7 +59,7 @@ def parse_size(text: str | int) -> int:
     if not isinstance(text, str):
         number, unit = float(min(to_whole(text, "the size in bytes", 1), _MOST)), ""
     else:
-        number, unit = _split(text, "size", "2GB, 512MiB or a number of bytes")
+        number, unit = _split(text, name, "2GB, 512MiB or a number of bytes")
     if unit.endswith("IB") and unit[:-2] in _BINARY:
         factor = _BINARY[unit[:-2]]
     elif unit in ("", "B"):
@@ -63,27 +67,33 @@ def parse_size(text: str | int) -> int:
     elif unit.removesuffix("B") in ("K", "M", "G", "T"):
         factor = _DECIMAL[unit.removesuffix("B")]
     else:
-        raise InputError(f"size {text!r} has unit {unit!r}; write KB, MB, GB, TB, KiB, MiB or GiB")
+        raise InputError(
+            f"{name} {text!r} has unit {unit!r}; write KB, MB, GB, TB, KiB, MiB or GiB"
+        )
     if not 1 <= number * factor < _MOST:
         told = "not positive" if number * factor < 1 else "more than any machine has"
-        raise InputError(f"size {text!r} is {told}; write for example 2GB")
+        raise InputError(f"{name} {text!r} is {told}; write for example 2GB")
     return int(number * factor)
 
 
-def parse_count(text: str | int) -> int:
+def parse_count(text: str | int, name: str = "count") -> int:
     """A count from "10M", "1.6B", "20k", "1e6" or an int.
+
+    Args:
+        text: what is given.
+        name: what errors call it.
 
     Raises:
         InputError: the text is not a count of whole things.
     """
     if not isinstance(text, str):
-        return to_whole(text, "count", most=_MOST)
-    number, unit = _split(text, "count", "10M, 1.6B or a plain number")
+        return to_whole(text, name, most=_MOST)
+    number, unit = _split(text, name, "10M, 1.6B or a plain number")
     if unit not in _DECIMAL:
-        raise InputError(f"count {text!r} has unit {unit!r}; write k, M, B (10^9) or T")
+        raise InputError(f"{name} {text!r} has unit {unit!r}; write k, M, B (10^9) or T")
     value = number * _DECIMAL[unit]
     if not math.isfinite(value) or value != int(value) or value > _MOST:
-        raise InputError(f"count {text!r} is not a whole number below 2^62")
+        raise InputError(f"{name} {text!r} is not a whole number below 2^62")
     return int(value)
 
 

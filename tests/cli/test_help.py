@@ -67,6 +67,60 @@ def test_the_program_lists_its_commands_once(capsys):
         assert re.search(rf"• {command} ", text)
 
 
+def test_the_list_of_commands_has_a_sentence_for_each(capsys):
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert "subcommands" not in text and "(required)" not in text
+    assert "any number of threads" not in text, "the rest is in the command's own help"
+    assert "any number of threads" in help_of("synth", capsys)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("", "no command is given; foregather --help lists them"),
+        ("convert", "given no SRC and no DST; write foregather convert SRC DST, and see"),
+        ("convert a.csv --columns x y", "convert is given no DST;"),
+        ("bench", "bench is given no cache; write foregather bench cache, and see"),
+        ("synth g", "synth is given no --nodes; write foregather synth DST --nodes ...,"),
+        ("synth --nodes=9", "synth is given no DST;"),
+        ("plan --memory 1GB g", "plan is given no GRAPH;"),
+        ("info --json", "info is given no GRAPH;"),
+        ("infer run --memory 1GB", "infer is given no GRAPH; write foregather infer RUN GRAPH,"),
+        ("synth g --nodes many", "--nodes is 'many', which is not a number with a unit"),
+        ("convert a.csv g --nodes 1.5", "--nodes '1.5' is not a whole number"),
+    ],
+)
+def test_what_is_missing_is_said_in_one_sentence(line, told, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("0,1\n")
+    assert main(line.split()) == 2
+    said = capsys.readouterr().err
+    assert told in said and said.count("\n") == 1 and said.startswith("foregather: ")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["info", "nothing"],
+        ["info", "--json", "nothing"],
+        ["plan", "nothing", "--memory", "1GB", "2GB", "--fanouts", "-1"],
+        ["plan", "--memory", "1GB", "--", "nothing"],
+        ["convert", "--columns", "a", "b", "nothing", "here"],
+    ],
+)
+def test_what_is_not_missing_is_not_asked_for(line, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(line) == 2
+    assert "nothing" in capsys.readouterr().err
+
+
+def test_a_folder_without_a_name_is_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["convert", ".", "g"]) == 2
+    assert ". is not an OGB data set" in capsys.readouterr().err
+
+
 def test_sentences_are_wrapped_by_the_width_alone(capsys):
     """Not where the source breaks them; a flag that became short stands beside its sentence."""
     text = help_of("convert", capsys)

@@ -18,6 +18,7 @@ from foregather.graph.synthetic import synthesize
 from foregather.pipeline import FullGraph
 from foregather.sampling import Neighbor
 from foregather.targets import check_target
+from tests.some import some
 
 SMALL = ("--depth", "2", "--width", "8", "--epochs", "1", "--chunks", "1")
 
@@ -258,6 +259,17 @@ def test_quickstart_replaces_only_what_it_made(run, tmp_path):
         assert f"{name} exists and was not made by quickstart, so it is kept" in err
         assert contents(folder) == before
     assert first["plots"][1].endswith("accuracy.png")
+
+
+def test_the_page_of_quickstart_shows_what_it_compared(run, tmp_path):
+    code, out, err = start(run, tmp_path / "q")
+    assert code == 0, err
+    facts, page = json.loads(out), (tmp_path / "q" / "report.html").read_text()
+    for name, value in some(facts["accuracy"].items()):
+        assert f"{name} {value:.3f}" in page
+    tenth = facts["storage"]["a tenth cached"]
+    assert f"{tenth['requests']:,} reads" in page and "with equal losses" in page
+    assert page.index("What neighbours add") < page.index("What a tenth") < page.index("Accuracy<")
 
 
 @pytest.mark.parametrize("mark", [None, "not json", "[1]", '{"graph": "0"}'])

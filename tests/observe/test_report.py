@@ -19,6 +19,7 @@ from foregather.observe.charts.lines import line_chart
 from foregather.observe.charts.palette import MEANINGS, kind_of
 from foregather.observe.charts.scale import Axis, choose_unit, nice_number
 from foregather.observe.charts.timeline import timeline
+from foregather.observe.page.about import figures
 from foregather.observe.report import charts_of, read_run, write_comparison, write_report
 from foregather.train.infer import infer
 from foregather.train.runs.run_folder import load_model
@@ -195,6 +196,55 @@ def test_runs_of_other_metrics_or_without_epochs_are_compared(run):
     assert "disk (2)" in page and "disk (3)" in page, "runs of one name are told apart"
 
 
+def test_equal_lines_are_both_seen(runs):
+    page = write_comparison([read_run(runs / "memory"), read_run(runs / "disk")])
+    assert "Dashed ones are equal to the line below: disk." in page
+    lines = {"run1": [(1, 2), (2, 3)], "run2": [(1, 2), (2, 3)], "run3": [(1, 2), (2, 4)]}
+    parts = line_chart("t", ("x", "y"), lines).parts
+    dashed = [part for part in parts if "polyline" in part and "dasharray" in part]
+    assert len(dashed) == 1 and "s-run2" in dashed[0]
+
+
+def test_a_run_of_one_epoch_has_bars_and_no_curves(run):
+    facts = read_run(run)
+    charts = charts_of(facts | {"records": facts["records"][:1], "curve": None})
+    assert "loss" not in charts and "polyline" not in charts["scores"].svg()
+    summary = facts["summary"]
+    shown = charts["scores"].svg()
+    assert f"{summary['test']:.3f}" in shown and f"{summary['baseline']['test']:.3f}" in shown
+    bars = facts["records"][0]["stages"]
+    parts = [name for name in bars if name in ("wait", "forward", "backward", "step", "evaluate")]
+    assert drawn(charts["stages"], "rect") == len(parts)
+    assert all(f">{name}</text>" in charts["stages"].svg() for name in parts)
+
+
+def test_the_timeline_ends_where_scoring_begins():
+    def event(name, start, thread):
+        return {"ph": "X", "name": name, "ts": start, "dur": 5.0, "tid": thread}
+
+    main = [event("forward", 0, 1), event("backward", 6, 1), event("evaluate", 20, 1)]
+    later = [event("sample", 2, 2), event("gather", 21, 2), event("forward", 9000, 1)]
+    facts = {"records": [], "trace": {"traceEvents": [*main, *later]}}
+    shown = charts_of(facts)["timeline"].svg()
+    assert shown.count("<rect") == 3 and "f-gather" not in shown
+
+
+@pytest.mark.parametrize(
+    ("method", "budget", "told"),
+    [
+        ("sampled", "60MB", "of the whole process; budget of the Loader: 60MB"),
+        ("full-graph", "4GB", "of the whole process; its budget: 4GB"),
+        ("sampled", "none", "of the whole process"),
+    ],
+)
+def test_the_peak_says_what_it_is_of(run, method, budget, told):
+    facts = read_run(run)
+    facts["settings"]["train"]["method"] = method
+    facts["settings"]["memory"]["budget"] = budget
+    [peak] = [one for one in figures(facts) if one.what == "peak memory"]
+    assert peak.beside == told
+
+
 def test_hostile_text_is_escaped(run, tmp_path):
     bad = "<script>alert(1)</script>"
     facts = read_run(run) | {"name": bad, "config": bad, "environment": {bad: bad}, "date": bad}
@@ -234,7 +284,7 @@ def test_many_classes_are_bars(run):
     facts = read_run(run)
     facts["summary"]["per_class"] = {"split": "test", "counts": np.eye(60, dtype=int).tolist()}
     chart = charts_of(facts)["classes"]
-    assert "the 40 worst of 60" in chart.title and drawn(chart, "rect") == 81
+    assert "7 worst and 7 best of 60" in chart.title and drawn(chart, "rect") == 29
 
 
 def drawn(chart, shape: str) -> int:
@@ -272,6 +322,8 @@ def test_labels_can_be_read():
         "2",
         "4",
     ]
+    for low, high in ((0.43, 0.89), (0.0, 1.0), (12.0, 97.0)):
+        assert 4 <= len(Axis.over([low, high]).labels(178, across=False)) <= 6
     assert choose_unit("seconds", 20.0).name == "seconds"
     assert show_seconds(0.0204) == "20.4 ms" and show_seconds(7200) == "2.00 hours"
     assert nice_number(4000.0) == "4,000" and nice_number(-0.0) == "0"

@@ -70,7 +70,12 @@ def check_arguments(arguments: Sequence[str], commands: Mapping[str, type]) -> N
         InputError: the command or a flag does not exist, or a value is not one of the choices or
             not a number; the message says what was given, what was expected, and the closest name.
     """
-    if not arguments or {"-h", "--help"} & set(arguments) or arguments[0].startswith("-"):
+    if not arguments:
+        raise InputError(
+            "no command is given; foregather --help lists them, and foregather quickstart shows "
+            "what they do on a small graph"
+        )
+    if {"-h", "--help"} & set(arguments) or arguments[0].startswith("-"):
         return
     name, *rest = arguments
     if name not in commands:
@@ -86,6 +91,63 @@ def check_arguments(arguments: Sequence[str], commands: Mapping[str, type]) -> N
             continue
         given = [value] if equal else _values(rest[position + 1 :])
         _check(f"--{flag}", kind, given)
+    _check_needed(name, commands[name], flags, rest)
+
+
+def _check_needed(name: str, command: type, flags: Mapping[str, Any], rest: Sequence[str]) -> None:
+    """Refuses a command line without an argument or a flag that the command needs."""
+    if not dataclasses.is_dataclass(command):
+        return
+    hints = get_type_hints(command, include_extras=True)
+    places, wanted = [], []
+    for field in dataclasses.fields(command):
+        if (field.default, field.default_factory) != (dataclasses.MISSING, dataclasses.MISSING):
+            continue
+        notes = (
+            get_args(hints[field.name])[1:] if hasattr(hints[field.name], "__metadata__") else ()
+        )
+        if tyro.conf.Positional in notes:
+            shown = next((m for note in notes if (m := getattr(note, "metavar", None))), None)
+            kind = get_args(hints[field.name])[0]
+            choices = "|".join(get_args(kind)) if get_origin(kind) is Literal else ""
+            places.append(str(shown or choices or field.name.upper()))
+        elif not dataclasses.is_dataclass(hints[field.name]):
+            wanted.append(f"--{field.name.replace('_', '-')}")
+    words, given = _words_and_flags(rest, flags)
+    lacking = [*places[words:], *(flag for flag in wanted if flag not in given)]
+    if lacking:
+        line = " ".join(["foregather", name, *places, *(f"{flag} ..." for flag in wanted)])
+        raise InputError(
+            f"{name} is given no {' and no '.join(lacking)}; write {line}, and see foregather "
+            f"{name} --help"
+        )
+
+
+def _words_and_flags(rest: Sequence[str], flags: Mapping[str, Any]) -> tuple[int, set[str]]:
+    """How many words are no values of flags, and which flags are given."""
+    given: set[str] = set()
+    count, taken = 0, 0.0
+    for place, text in enumerate(rest):
+        if text == "--":
+            return count + len(rest) - place - 1, given
+        if text.startswith("--"):
+            flag, equal, _ = text[2:].partition("=")
+            given.add(f"--{flag.replace('_', '-')}")
+            taken = 0 if equal else _takes(flags.get(flag.replace("_", "-"), bool))
+        elif taken > 0:
+            taken -= 1
+        else:
+            count += 1
+    return count, given
+
+
+def _takes(kind: Any) -> float:
+    """How many words a flag takes as its values."""
+    if get_origin(kind) in (Union, types.UnionType):
+        return max(_takes(one) for one in get_args(kind) if one is not type(None))
+    if get_origin(kind) is tuple:
+        return math.inf if get_args(kind)[-1] is Ellipsis else len(get_args(kind))
+    return 0 if kind is bool else 1
 
 
 def _kind(flag: str, flags: Mapping[str, Any], command: str) -> Any:

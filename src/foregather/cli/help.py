@@ -36,7 +36,12 @@ def tidy(text: str) -> str:
     while at < len(lines):
         item = _ITEM.fullmatch(lines[at])
         if item is None:
-            made.append(_COMMANDS.sub("COMMAND", lines[at]))
+            if lines[at].strip("│ ") == "(required)":  # as its usage says
+                at += 1
+                continue
+            made.append(
+                _COMMANDS.sub("COMMAND", lines[at]).replace(" subcommands ", " commands    ")
+            )
             if made[-1].startswith("usage"):
                 made[-1] = _without_types(made[-1])
             at += 1

@@ -49,22 +49,29 @@ _NO_MEMORY = (
     "layers, batch size), or set a budget with memory"
 )
 
+
+def _named(name: str, command: type) -> Any:
+    """The command's name, and its first sentence for the list of all commands."""
+    first = inspect.cleandoc(command.__doc__ or "").partition("\n\n")[0]
+    return tyro.conf.subcommand(name, description=" ".join(first.split()))
+
+
 Command = (
-    Annotated[Quickstart, tyro.conf.subcommand("quickstart")]
-    | Annotated[Synth, tyro.conf.subcommand("synth")]
-    | Annotated[Convert, tyro.conf.subcommand("convert")]
-    | Annotated[Info, tyro.conf.subcommand("info")]
-    | Annotated[PartitionCommand, tyro.conf.subcommand("partition")]
-    | Annotated[Reorder, tyro.conf.subcommand("reorder")]
-    | Annotated[Verify, tyro.conf.subcommand("verify")]
-    | Annotated[Doctor, tyro.conf.subcommand("doctor")]
-    | Annotated[Plan, tyro.conf.subcommand("plan")]
-    | Annotated[Train, tyro.conf.subcommand("train")]
-    | Annotated[Infer, tyro.conf.subcommand("infer")]
-    | Annotated[TrainFull, tyro.conf.subcommand("train-full")]
-    | Annotated[Report, tyro.conf.subcommand("report")]
-    | Annotated[Bench, tyro.conf.subcommand("bench")]
-    | Annotated[Completion, tyro.conf.subcommand("completion")]
+    Annotated[Quickstart, _named("quickstart", Quickstart)]
+    | Annotated[Synth, _named("synth", Synth)]
+    | Annotated[Convert, _named("convert", Convert)]
+    | Annotated[Info, _named("info", Info)]
+    | Annotated[PartitionCommand, _named("partition", PartitionCommand)]
+    | Annotated[Reorder, _named("reorder", Reorder)]
+    | Annotated[Verify, _named("verify", Verify)]
+    | Annotated[Doctor, _named("doctor", Doctor)]
+    | Annotated[Plan, _named("plan", Plan)]
+    | Annotated[Train, _named("train", Train)]
+    | Annotated[Infer, _named("infer", Infer)]
+    | Annotated[TrainFull, _named("train-full", TrainFull)]
+    | Annotated[Report, _named("report", Report)]
+    | Annotated[Bench, _named("bench", Bench)]
+    | Annotated[Completion, _named("completion", Completion)]
 )
 
 
@@ -160,7 +167,7 @@ def _parse(arguments: list[str]) -> Any:
         return tyro.cli(
             TrainFull, args=arguments[1:], prog="foregather train-full", default=full, **options
         )
-    if not wants_help and arguments and arguments[0] in commands:  # one parser instead of all
+    if arguments and arguments[0] in commands:  # one parser instead of all
         name, *rest = arguments
         return tyro.cli(commands[name], args=rest, prog=f"foregather {name}", **options)
     return tyro.cli(Command, args=arguments, prog="foregather", description=_ABOUT, **options)

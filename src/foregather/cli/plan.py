@@ -71,7 +71,9 @@ class Plan:
         from foregather.observe.usable_memory import usable_memory
         from foregather.sampling.neighbor import check_fanouts
 
-        budgets = sorted(usable_memory() if m == "auto" else parse_size(m) for m in self.memory)
+        budgets = sorted(
+            usable_memory() if m == "auto" else parse_size(m, "--memory") for m in self.memory
+        )
         check_figure(self.plot)
         graph = Graph.open(self.path)
         with called_fanouts("--fanouts"):
@@ -112,8 +114,10 @@ class Plan:
             replication=self.replication,
             link=self.link,
             bulk=self.bulk,
-            memory=parse_size(self.rank_memory),
-            room=usable_memory() if self.rank_room == "auto" else parse_size(self.rank_room),
+            memory=parse_size(self.rank_memory, "--rank-memory"),
+            room=usable_memory()
+            if self.rank_room == "auto"
+            else parse_size(self.rank_room, "--rank-room"),
             rehearse=self.rehearse,
         )
         return {"graph": str(self.path), **facts}

@@ -7,7 +7,7 @@ missing parts are left out.
 
 import html
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +70,13 @@ def save_charts(folder: Path, facts: Mapping[str, Any]) -> None:
         write_safely(folder / "plots" / f"{name}.svg", chart.file().encode())
 
 
-def write_report(facts: Mapping[str, Any]) -> str:
-    """The page of one run as text."""
+def write_report(facts: Mapping[str, Any], first: Sequence[Chart] = ()) -> str:
+    """The page of one run as text.
+
+    Args:
+        facts: of the run.
+        first: charts that stand before those of the run.
+    """
     records, summary = facts["records"], facts.get("summary") or {}
     name = html.escape(str(facts["name"]))
     parts = [head(f"foregather: {name}"), '<header><p class="kind">foregather: training run</p>']
@@ -79,9 +84,9 @@ def write_report(facts: Mapping[str, Any]) -> str:
     if not records:
         parts.append("<p>No epoch is finished yet.</p>")
     parts.append(_figures(facts))
-    charts = charts_of(facts)
+    charts = [*first, *charts_of(facts).values()]
     if charts:
-        drawn = "".join(chart.figure() for chart in charts.values())
+        drawn = "".join(chart.figure() for chart in charts)
         parts.append(f'<h2>Charts</h2><div class="charts">{drawn}</div>')
     if scores := scores_table(summary):
         parts.append(f"<h2>Final scores</h2>{scores}")

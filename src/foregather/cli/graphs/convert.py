@@ -135,7 +135,7 @@ class Convert:
 
         reading = ReadOptions(
             ids=self.ids,
-            num_nodes=None if self.nodes is None else parse_count(self.nodes),
+            num_nodes=None if self.nodes is None else parse_count(self.nodes, "--nodes"),
             columns=columns,
             weight=weight,
             header=_said(self.header),

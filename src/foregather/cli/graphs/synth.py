@@ -107,7 +107,7 @@ class Synth:
         options = {f.name: getattr(self, f.name) for f in fields(Recipe)}
         for name in _COUNTS:
             if options[name] is not None:
-                options[name] = parse_count(options[name])
+                options[name] = parse_count(options[name], f"--{name}")
         facts = synthesize(self.dst, threads=self.threads, overwrite=self.overwrite, **options)
         return {"graph": str(self.dst), **facts}
 
@@ -118,9 +118,9 @@ class Synth:
                 raise InputError(f"--{name} is for a plain graph; leave it out with --types")
         names = {one.name for one in fields(TypedRecipe)}
         options = {name: getattr(self, name) for name in names}
-        options["nodes"] = nodes = parse_count(self.nodes)
+        options["nodes"] = nodes = parse_count(self.nodes, "--nodes")
         options["edges"] = (
-            round(nodes * self.degree) if self.edges is None else parse_count(self.edges)
+            round(nodes * self.degree) if self.edges is None else parse_count(self.edges, "--edges")
         )
         facts = synthesize_typed(
             self.dst, threads=self.threads, overwrite=self.overwrite, **options

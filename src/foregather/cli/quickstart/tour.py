@@ -39,7 +39,7 @@ class Quickstart:
     def run(self) -> dict[str, Any]:
         """Runs every step."""
         from foregather.cli.quickstart.files import QuickstartFiles
-        from foregather.cli.quickstart.page import write_page
+        from foregather.cli.quickstart.page import quickstart_charts, write_page
         from foregather.cli.quickstart.storage import compare_storage, plot_storage
         from foregather.graph import Graph
         from foregather.graph.describe import describe, plot_degrees
@@ -75,7 +75,7 @@ class Quickstart:
         storage = compare_storage(graph, self.seed)
         plot_storage(storage, plots[2])
         files.add(plots[2].name)
-        write_page(path, page, self.epochs, self.seed)
+        write_page(path, page, self.epochs, self.seed, quickstart_charts(curves, storage))
         files.add(page.name)
         return {
             "graph": str(path),

@@ -75,7 +75,7 @@ class Chart:
     def _rows(self) -> tuple[str, int]:
         parts, x, y = [], 12.0, 26 + self.high + 4
         for name, kind, _ in self.legend:
-            wide = 26 + 6.8 * len(name)
+            wide = 26 + 7.4 * len(name)
             if x + wide > self.wide and x > 12:
                 x, y = 12.0, y + 17
             box = f'<rect class="f-{kind}" x="{x:.0f}" y="{y}" width="10" height="10"/>'

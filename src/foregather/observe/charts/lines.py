@@ -95,10 +95,13 @@ def line_chart(
         return LEFT + across * (WIDE - LEFT - RIGHT), TOP + (1 - up) * (HIGH - TOP - BOTTOM)
 
     legend: list[Mark] = []
+    drawn: list[list[tuple[float, float]]] = []
     for name, points in kept.items():
         kind = (kinds or {}).get(name) or kind_of(name)
         legend.append((name, kind, "line"))
-        parts += _line(name, kind, points, at)
+        covers = any(points == other for other in drawn)
+        drawn.append(points)
+        parts += _line(name, kind, points, at, covers)
     for y, name in levels:
         kind = kind_of(name)
         legend.append((f"{name} {_short(y)}", kind, "dash"))
@@ -127,10 +130,13 @@ def _short(value: float) -> str:
     return f"{value:.3f}" if abs(value) < 10 else nice_number(value, 1)
 
 
-def _line(name: str, kind: str, points: Sequence[tuple[float, float]], at: At) -> list[str]:
+def _line(
+    name: str, kind: str, points: Sequence[tuple[float, float]], at: At, covers: bool
+) -> list[str]:
+    """A line with its points; dashed where it would hide an equal one below it."""
     places = [at(x, y) for x, y in points]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-    dash = ' stroke-dasharray="5 4"' if kind in ("bound", "predicted") else ""
+    dash = ' stroke-dasharray="5 4"' if kind in ("bound", "predicted") or covers else ""
     parts = [f'<polyline class="s-{kind}" points="{path}" stroke-width="2"{dash}/>']
     if len(places) <= 60:
         told = html.escape(name)

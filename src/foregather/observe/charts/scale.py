@@ -124,14 +124,14 @@ class Axis:
             across: labels are beside each other; else one above the other.
         """
         low, high = self.low / self.unit.size, self.high / self.unit.size
-        for count in (7, 6, 5, 4, 3, 2) if across else (5, 4, 3, 2):
+        for count in (7, 6, 5, 4, 3, 2) if across else (6, 5, 4, 3, 2):
             values, digits = ticks(low, high, count, self.whole and self.unit.size == 1)
             told = [nice_number(value, digits) for value in values]
             told = [
                 one if float(v) == 0 else one + self.unit.suffix
                 for v, one in zip(values, told, strict=True)
             ]
-            most = max((len(one) for one in told), default=1) * _CHAR + 10 if across else 22.0
+            most = max((len(one) for one in told), default=1) * _CHAR + 10 if across else 26.0
             if len(told) * most <= room or count == 2:
                 return [(v * self.unit.size, one) for v, one in zip(values, told, strict=True)]
         raise AssertionError("unreachable")

@@ -11,7 +11,7 @@ from foregather.observe.charts.scale import Axis, nice_number, ticks
 
 __all__ = ["timeline"]
 
-_WIDE, _LANE, _GAP, _BELOW = 900, 30, 22, 40
+_WIDE, _LANE, _GAP, _BELOW = 440, 30, 22, 40  # wide only in a file: a page stretches it
 _ROOM = {1: 330, 4: 1320, 16: 5280}  # pixels of the narrowest screen, by zoom
 
 Event = tuple[str, float, float]

@@ -194,17 +194,25 @@ def figures(facts: Mapping[str, Any]) -> list[Figure]:
     each = statistics.median(record["seconds"] for record in records)
     count = "1 epoch" if len(records) == 1 else f"{len(records):,} epochs"
     told = f"{count}, {show_seconds(total)} in all"
-    found.append(Figure("seconds per epoch (median)", show_seconds(each), told, each))
+    found.append(Figure("time per epoch (median)", show_seconds(each), told, each))
     if any("waited" in record for record in records) and total > 0:
         share = min(1.0, sum(record.get("waited", 0) for record in records) / total)
         told = "of the time of training" if share >= 0.005 else "the next batch was always ready"
         found.append(Figure("waiting for batches", f"{share:.0%}", told, share))
     found += _moved(records)
     peak = max(record["peak_memory"] for record in records)
-    budget = _words(setting(facts, "memory", "budget"))
-    limit = f"budget {budget}" if budget not in ("", "none", "auto") else "of the process"
-    found.append(Figure("peak memory", format_bytes(peak), limit, peak))
+    found.append(Figure("peak memory", format_bytes(peak), _limit(facts), peak))
     return found
+
+
+def _limit(facts: Mapping[str, Any]) -> str:
+    """What the peak is of, and what the budget covers: the process, or only the Loader."""
+    budget = _words(setting(facts, "memory", "budget"))
+    if budget in ("", "none", "auto"):
+        return "of the whole process"
+    if setting(facts, "train", "method") == "full-graph":
+        return f"of the whole process; its budget: {budget}"
+    return f"of the whole process; budget of the Loader: {budget}"
 
 
 def _moved(records: Sequence[Mapping[str, Any]]) -> list[Figure]:

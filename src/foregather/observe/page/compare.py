@@ -53,7 +53,9 @@ def _curves(runs: Sequence[Facts], names: Sequence[str]) -> list[Chart]:
         if by_epoch:
             title = f"Validation {metric} by epoch"
             chart = line_chart(title, ("epoch", metric), by_epoch, whole=True, kinds=kinds)
-            charts.append(chart.saying("The same number of passes over the training split."))
+            charts.append(
+                chart.saying(f"The same number of passes over the training split.{_same(by_epoch)}")
+            )
             title = f"Validation {metric} by time"
             chart = line_chart(title, ("time", metric), by_time, units=("seconds", ""), kinds=kinds)
             charts.append(chart.saying("Time of training alone, without validation."))
@@ -64,8 +66,19 @@ def _curves(runs: Sequence[Facts], names: Sequence[str]) -> list[Chart]:
     }
     if losses:
         chart = line_chart("Loss by epoch", ("epoch", "loss"), losses, whole=True, kinds=kinds)
-        charts.append(chart.saying("Comparable where task and loss are the same."))
+        charts.append(chart.saying(f"Comparable where task and loss are the same.{_same(losses)}"))
     return charts
+
+
+def _same(lines: Mapping[str, Sequence[tuple[float, float]]]) -> str:
+    """A sentence on lines that lie on each other; empty if there are none."""
+    names = list(lines)
+    equal = [
+        name
+        for place, name in enumerate(names)
+        if any(lines[name] == lines[other] for other in names[:place])
+    ]
+    return f" Dashed ones are equal to the line below: {', '.join(equal)}." if equal else ""
 
 
 def _bars(runs: Sequence[Facts], names: Sequence[str]) -> list[Chart]:

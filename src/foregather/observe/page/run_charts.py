@@ -4,16 +4,18 @@ Where nothing was read according to a plan there is no chart of reads, and where
 thing there is no timeline.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from foregather.observe.charts.bars import bar_chart, show_seconds
+from foregather.observe.charts.bars import bar_chart, flat_bars, show_seconds
 from foregather.observe.charts.chart import Chart
 from foregather.observe.charts.lines import Marked, line_chart
 from foregather.observe.charts.matrix import MOST_CELLS, confusion, recall_bars
+from foregather.observe.charts.palette import kind_of
 from foregather.observe.charts.scale import nice_number
 from foregather.observe.charts.timeline import timeline
-from foregather.observe.page.about import final_score, scored, show_score
+from foregather.observe.page.about import baseline_of, final_score, scored, show_score
 from foregather.observe.page.stage_charts import layer_staleness, links_chart, rank_timeline
 from foregather.observe.page.typed_table import metric_of
 from foregather.observe.read_run import is_numbers
@@ -22,7 +24,7 @@ __all__ = ["run_charts", "was_planned"]
 
 _EVENTS = 400  # of the timeline
 _LANES = 6
-_MOST_BARS = 40
+_MOST_BARS = 14  # as high as the other charts
 _THREAD = ("wait", "forward", "backward", "step", "epoch", "evaluate")
 _AHEAD = ("sample", "plan", "gather", "assemble")
 
@@ -57,11 +59,11 @@ def run_charts(facts: Mapping[str, Any]) -> dict[str, Chart]:
     return {name: chart for name, chart in charts.items() if chart is not None}
 
 
-def _loss(records: Records) -> Chart:
+def _loss(records: Records) -> Chart | None:
+    if len(records) < 2:
+        return None  # one point is no curve; the loss is in the table
     points = [(r["epoch"], r["loss"]) for r in records]
     chart = line_chart("Loss", ("epoch", "loss"), {"loss": points}, whole=True)
-    if len(points) == 1:
-        return chart.saying(f"Loss of the training split: {show_score(points[0][1])}.")
     low = min(points, key=lambda point: point[1])
     return chart.saying(
         f"From {show_score(points[0][1])} to {show_score(points[-1][1])} on the training split; "
@@ -93,20 +95,40 @@ def _scores(facts: Mapping[str, Any], records: Records) -> Chart | None:
         said.append(
             f"{'its' if best else 'the'} weights reach {show_score(final[1])} on test, {how}"
         )
-    chart = line_chart(
-        metric[:1].upper() + metric[1:],
-        ("epoch", metric),
-        shown,
-        whole=True,
-        marked=Marked(rings, levels),
-    )
+    title = metric[:1].upper() + metric[1:]
+    if max(len(points) for points in shown.values()) > 1:
+        marked = Marked(rings, levels)
+        chart = line_chart(title, ("epoch", metric), shown, whole=True, marked=marked)
+    else:
+        chart = flat_bars(title, _only_scores(shown, levels, summary))
     sentence = "; ".join(said)
     return chart.saying(f"{sentence[:1].upper()}{sentence[1:]}." if sentence else "By epoch.")
+
+
+def _only_scores(
+    shown: Mapping[str, Sequence[tuple[float, float]]],
+    levels: Sequence[tuple[float, str]],
+    summary: Mapping[str, Any],
+) -> list[tuple[str, str, float, str]]:
+    """The scores of a run that has one of each, as bars, beside the baseline."""
+    found = [(name, points[0][1]) for name, points in shown.items()]
+    found += [(name, value) for value, name in levels]
+    guess = baseline_of(summary, "test" if levels else "valid")
+    found += [("baseline", guess)] if guess is not None else []
+    return [(name, kind_of(name), value, show_score(value)) for name, value in found]
 
 
 def _parts(record: Mapping[str, Any], names: Sequence[str]) -> dict[str, float]:
     given = record.get("stages", {})
     return {name: given[name] for name in names if name in given}
+
+
+def _seconds(title: str, bars: Sequence[Mapping[str, float]]) -> Chart:
+    """Stacked bars by epoch; of a single epoch, a bar for each part."""
+    if len(bars) > 1:
+        return bar_chart(title, ("epoch", ""), bars)
+    parts = [(name, kind_of(name), value, show_seconds(value)) for name, value in bars[0].items()]
+    return flat_bars(title, parts)
 
 
 def _told(bars: Sequence[Mapping[str, float]]) -> str:
@@ -125,7 +147,7 @@ def _stages(records: Records) -> Chart | None:
     bars = [_parts(record, _THREAD) for record in records]
     if len({name for bar in bars for name in bar}) < 2:
         return None  # the seconds of an epoch are in the table
-    chart = bar_chart("Where the training thread was", ("epoch", ""), bars)
+    chart = _seconds("Where the training thread was", bars)
     return chart.saying(_told(bars))
 
 
@@ -133,7 +155,7 @@ def _ahead(records: Records) -> Chart | None:
     bars = [_parts(record, _AHEAD) for record in records]
     if not any(bars):
         return None
-    chart = bar_chart("Threads that work ahead", ("epoch", ""), bars)
+    chart = _seconds("Threads that work ahead", bars)
     return chart.saying(f"They make batches while the model computes. {_told(bars)}")
 
 
@@ -142,7 +164,7 @@ def _phases(records: Records) -> Chart | None:
     bars = [_on_links(record["phases"]) for record in records if record.get("phases")]
     if not bars:
         return None
-    chart = bar_chart("Computing, and waiting for links", ("epoch", ""), bars)
+    chart = _seconds("Computing, and waiting for links", bars)
     return chart.saying(f"Mean of the ranks. {_told(bars)}")
 
 
@@ -222,8 +244,8 @@ def _timeline(trace: Any) -> Chart | None:
     chart = timeline("Pipeline of the first batches", lanes)
     waits = sum(s for events in lanes.values() for name, _, s in events if name == "wait")
     return chart.saying(
-        "What each thread did when; point at a box for its time. The training thread waited "
-        f"{show_seconds(waits)} here."
+        "What each thread did when, up to the first validation; point at a box for its time. The "
+        f"training thread waited {show_seconds(waits)} here."
     )
 
 
@@ -236,7 +258,9 @@ def _lanes(trace: Any) -> dict[str, list[tuple[str, float, float]]]:
         if e.get("ph") == "M" and isinstance(e.get("args"), dict)
     }
     spans = [e for e in events if e.get("ph") == "X" and is_numbers(e, ("ts", "dur"))]
-    spans = [e for e in spans if str(e.get("name")) != "evaluate"][:_EVENTS]
+    scoring = [e["ts"] for e in spans if str(e.get("name")) == "evaluate"]
+    first = min(scoring, default=math.inf)  # from then on, threads make the batches of validation
+    spans = [e for e in spans if e["ts"] < first][:_EVENTS]
     lanes: dict[str, list[tuple[str, float, float]]] = {}
     threads: dict[str, str] = {}
     for event in spans:
@@ -267,16 +291,18 @@ def _classes(summary: Mapping[str, Any]) -> Chart | None:
     worst = min(there, key=lambda k: shares[k])
     best = max(there, key=lambda k: shares[k])
     said = (
-        f"Class {best} is found best ({shares[best]:.0%} of {nice_number(totals[best])} nodes), "
+        f"Class {best} is found best ({shares[best]:.0%} of {nice_number(totals[best])} "
+        f"{'node' if totals[best] == 1 else 'nodes'}), "
         f"class {worst} worst ({shares[worst]:.0%} of {nice_number(totals[worst])})."
     )
     if len(counts) <= MOST_CELLS:
         title = f"Which classes are taken for which ({split})"
         return confusion(title, counts, names).saying(said)
     ranked = sorted(there, key=lambda k: shares[k])
-    kept = ranked if len(ranked) <= _MOST_BARS else ranked[:_MOST_BARS]
+    half = _MOST_BARS // 2
+    kept = ranked if len(ranked) <= _MOST_BARS else [*ranked[:half], *ranked[-half:]]
     bars = [(f"class {k}", shares[k], totals[k]) for k in kept]
-    of = "" if len(kept) == len(ranked) else f", the {len(kept)} worst of {len(ranked)}"
+    of = "" if len(kept) == len(ranked) else f", {half} worst and {half} best of {len(ranked)}"
     title = f"How much of each class is found ({split}{of})"
     return recall_bars(title, bars, "share of its nodes").saying(said)
 

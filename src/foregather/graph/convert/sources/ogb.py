@@ -63,8 +63,8 @@ def find_raw(folder: str | os.PathLike[str]) -> Path:
     if found:
         return found[0] / "raw"
     raise FormatError(
-        f"{root.name} is not an OGB data set: neither it nor its folder raw has edge.csv.gz or "
-        "data.npz"
+        f"{root.name or root} is not an OGB data set: neither it nor its folder raw has "
+        "edge.csv.gz or data.npz"
     )
 
 
