@@ -1,9 +1,9 @@
 """predict: scores of given nodes at once, with every edge of their neighbourhoods.
 
-The model is called with the nodes and all their in-neighbours, as many hops as it has layers. So
-scores equal, bit for bit, those of the model on the first batch of a Loader of the same nodes with
-every neighbour, from memory as from disk; those of `infer` for the whole graph are equal up to
-rounding, since torch rounds products of other shapes differently.
+The model is called once, with the batch of a Loader of the same nodes with every neighbour, as many
+hops as it has layers. So scores equal, bit for bit, those of the model on that batch, from memory
+as from disk. The same nodes in other batches, or in `infer` for the whole graph, have these scores
+up to rounding: torch rounds products of matrices of other shapes differently.
 """
 
 from collections.abc import Callable, Iterator

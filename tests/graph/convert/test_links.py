@@ -223,7 +223,7 @@ def test_bad_descriptions_of_links(tmp_path, links, words):
 
 def test_positions_beyond_the_budget_are_refused(tmp_path, monkeypatch):
     toml = description(tmp_path, f"[links]\n{TYPE}split = [0.8, 0.1, 0.1]")
-    monkeypatch.setattr("foregather.graph.convert.linked._POSITION", 1 << 40)
+    monkeypatch.setattr("foregather.graph.convert.linked_typed._POSITION", 1 << 40)
     with pytest.raises(BudgetError, match="for their positions"):
         convert(toml, tmp_path / "g")
 

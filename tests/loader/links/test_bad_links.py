@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from foregather import InputError, LinkLoader, Negatives
+from foregather import HeteroGraph, InputError, LinkLoader, Negatives
+from foregather.graph.hetero import NodeTable, Relation
+from foregather.loader.links.pair_loader import PairLoader
 from tests.loader.graphs import small_graph
 from tests.loader.hetero.batches import BUYS, LIKES, shop
 
@@ -53,9 +55,36 @@ def test_negatives_that_cannot_exist():
     graph = type(GRAPH).from_edge_index(everything, 4)
     with pytest.raises(InputError, match="every source is linked to all destinations"):
         LinkLoader(graph, [2], None, 4, negatives=Negatives(exclude="positives"))
-    made = LinkLoader(graph, [2], None, 4, negatives=Negatives("triplet", exclude="positives"))
-    with pytest.raises(InputError, match="is linked to every"):
-        list(made)
+    every = Negatives("triplet", exclude="positives")
+    words = "link 0 has no negative: its source, 0, is linked to every destination; leave such"
+    with pytest.raises(InputError, match=words):
+        LinkLoader(graph, [2], None, 4, negatives=every)
+    with pytest.raises(InputError, match=words):
+        PairLoader(everything, (4, 4), 2, negatives=every, positives=everything)
+    loader = LinkLoader(graph, [2], None, 4, negatives="triplet")
+    with pytest.raises(InputError, match=words):
+        loader.beside(everything, negatives=every)
+
+
+@pytest.mark.parametrize("limit", [5, 6])
+def test_a_source_may_be_linked_to_all_that_there_was(limit):
+    """Of three items two are there at time 5; user 1 bought both, and user 0 the first."""
+    items = NodeTable.of(3, time=np.array([4, 5, 6]))
+    nodes = {"user": NodeTable.of(2, time=np.array([0, 0])), "item": items}
+    kind, pairs = ("user", "buys", "item"), np.array([[0, 1, 1], [0, 0, 1]])
+    graph = HeteroGraph(nodes, {kind: Relation.of(pairs, 2, 3)}).with_reverse()
+    options = {"time": "node", "edge_label_time": [5, limit, 6]}
+    negatives = Negatives("triplet", 4, exclude="positives")
+
+    def drawn():
+        made = LinkLoader(graph, [2], (kind, pairs), 3, negatives=negatives, **options)
+        return [one["item"].n_id[one["item"].dst_neg_index].unique().tolist() for one in made]
+
+    if limit == 5:
+        with pytest.raises(InputError, match="link 1 has .*, 1, .* destination at its time, 5;"):
+            drawn()
+    else:
+        assert drawn() == [[1, 2]]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +100,7 @@ def test_negatives_that_cannot_exist():
         ({"input_time": [1]}, "links are edge_label_time"),
         ({"memory": "1GB"}, "memory is an argument of Loader"),
         ({"edge_label_index": LIKES, "time": "node", "edge_label_time": [-9] * 400,
-          "negatives": "binary"}, "there is no source node at its time"),
+          "negatives": "binary"}, "no negative: there are no nodes to draw from at its time, -9"),
     ],
 )  # fmt: skip
 def test_bad_links_of_typed_graphs(options, match):

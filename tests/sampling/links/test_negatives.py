@@ -69,6 +69,10 @@ def test_draws_are_those_of_the_reference(data):
     want = reference.draw(rows.tolist(), src.tolist(), times.tolist(), *keys)
     missing = [q for q, pair in enumerate(want) if None in pair]
     call: dict[str, Any] = {"seed": seed, "epoch": epoch, "src": src, "times": times}
+    if sampler.negatives.mode == "triplet":  # sources are given: nothing is left to chance
+        assert sampler.first_without(src, times) == (missing[0] % count if missing else None)
+    elif sampler.first_without(src, times) is not None:
+        assert missing or number < count
     if missing:
         with pytest.raises(InputError, match=f"input row {rows[missing[0] % count]} has no neg"):
             sampler.draw(rows, **call)
@@ -253,6 +257,14 @@ def test_draws_that_cannot_be():
         late.draw([9], times=[2], seed=1)
     with pytest.raises(InputError, match="a batch without positives"):
         NegativeSampler(Negatives(), 2, 2).draw([], seed=1, number=3)
+
+
+def test_pairs_too_early_for_any_node_are_found_before_a_draw():
+    sampler = NegativeSampler(Negatives(), 3, 2, src_time=[4, 5, 6], dst_time=[1, 7])
+    sources = np.array([0, 0, 0])
+    assert sampler.first_without(sources, np.array([4, 6, 9])) is None
+    assert sampler.first_without(sources, np.array([9, 3, 0])) == 1  # no source yet
+    assert NegativeSampler(Negatives(), 3, 2).first_without(sources, None) is None
 
 
 def test_a_source_that_is_linked_to_all_is_not_drawn():

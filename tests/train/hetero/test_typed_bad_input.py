@@ -92,8 +92,47 @@ def test_several_types_that_could_be_meant(tmp_path):
         ({"memory": MemorySettings("1GB")}, "memory.budget is '1GB', but typed graphs are"),
         ({"memory": MemorySettings(storage="disk")}, "memory.storage is 'disk', but typed"),
         ({"train": TrainSettings(method="full-graph")}, "'full-graph', which is for plain graphs"),
-        ({"sampler": SamplerSettings("labor")}, "sampler.kind is 'labor', but typed graphs are"),
-        ({"sampler": SamplerSettings(options={"a": 1})}, "sampler.options is {'a': 1}"),
+        ({"sampler": SamplerSettings("walk")}, "is 'walk', but .* by neighbor, labor, ladies, fa"),
+        ({"sampler": SamplerSettings(options={"a": 1})}, "has a, but neighbor takes none: its opt"),
+        ({"sampler": SamplerSettings("hgt", options={"k": 1})}, "has k, but hgt takes num_samples"),
+        (
+            {"sampler": SamplerSettings("labor", replace=True)},
+            "sampler.replace is for the sampl",
+        ),
+        (
+            {"sampler": SamplerSettings("ladies"), "typed": TypedSettings(time="node")},
+            "typed.time is 'node', but ladies chooses nodes for all seeds of a batch together",
+        ),
+        (
+            {"sampler": SamplerSettings("hgt"), "typed": TypedSettings(disjoint=True)},
+            "typed.disjoint is True, but hgt chooses nodes for all seeds",
+        ),
+        (
+            {"sampler": SamplerSettings("fastgcn"), "typed": TypedSettings(fanouts={"*": [1]})},
+            "typed.fanouts is given, but fastgcn has sampler.options layer_sizes",
+        ),
+        (
+            {"sampler": SamplerSettings("ladies"), "model": ModelSettings("hgt")},
+            "is 'hgt', but ladies weights the neighbours of a whole layer, which only means keep",
+        ),
+        (
+            {
+                "sampler": SamplerSettings("fastgcn"),
+                "model": ModelSettings("hetero-sage", options={"aggr": "max"}),
+            },
+            "aggr is 'max', but f",
+        ),
+        (
+            {
+                "sampler": SamplerSettings("ladies", options={"layer_sizes": [9]}),
+                "model": ModelSettings("rgcn", layers=2),
+            },
+            "model.layers is 2, but layer_sizes has num",
+        ),
+        (
+            {"sampler": SamplerSettings("ladies", options={"layer_sizes": {"a, b, c": [9]}})},
+            "sampler.options.layer_sizes: ",
+        ),
         ({"sampler": SamplerSettings(norm="gcn")}, "sampler.norm is 'gcn', which is for plain"),
         ({"model": ModelSettings("mlp")}, "model.kind is 'mlp', but the graph has node types"),
         ({"model": ModelSettings("rgnc")}, "model.kind is 'rgnc', .* hetero-sage, hgt, rgcn"),

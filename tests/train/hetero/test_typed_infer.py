@@ -17,6 +17,7 @@ from foregather.nn.hetero.by_name import TYPED_MODELS
 from foregather.train.hetero import exact, layers
 from foregather.train.hetero.exact import choose_way, exact_scores, predict_edges
 from foregather.train.hetero.load import load_typed
+from foregather.train.predict import predict_typed
 from foregather.train.runs.run_folder import load_model
 from tests.some import some
 from tests.train.hetero.shop import shop, shop_folder, train_typed, typed_settings
@@ -77,6 +78,36 @@ def test_trees_see_every_edge_up_to_their_time(place):
         with torch.no_grad():
             want = run.model.eval()(cut)[node].numpy()
         assert np.allclose(scores[node], want, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [*TYPED_MODELS, "timed"])
+def test_given_nodes_at_once(place, tmp_path, capsys, kind):
+    """Bit for bit those of the batch of the same nodes; those of all nodes up to rounding."""
+    run = load_typed(place / kind, place / "shop.fg")
+    nodes = np.array([5, 239, 17, 5])
+    rows, times = predict_typed(run, nodes), run.task.at(nodes)
+    sampler = exact.exact_sampler(run.settings, run.hops)
+    loader = HeteroLoader(
+        run.graph, None, ("user", nodes), len(nodes), input_time=times, sampler=sampler
+    )
+    (batch,) = loader
+    finish = run.task.goal.task.finish
+    with torch.no_grad():
+        model = run.model.eval()
+        for one in (batch, loader.one(nodes, times)):
+            again = finish(exact.seed_scores(model, one, "user").numpy())
+            assert np.array_equal(again, rows)
+    whole = exact_scores(run.model, run.graph, run.task, run.settings, run.hops)
+    assert np.allclose(rows, finish(whole[nodes]), atol=1e-5)
+    ids = [str(one) for one in nodes]
+    if run.task.table.ids is not None:
+        ids = [str(run.task.table.ids[one]) for one in nodes]
+    words = ["infer", str(place / kind), str(place / "shop.fg"), str(tmp_path / "o.npy")]
+    assert main([*words, "--nodes", *ids]) == 0
+    assert np.array_equal(np.load(tmp_path / "o.npy"), rows)
+    lines = capsys.readouterr().out.splitlines()[: len(ids)]
+    for line, one, scores in zip(lines, ids, rows, strict=True):
+        assert line.split("(")[0].split() == [*one.split(), "class", str(scores.argmax())]
 
 
 def test_predicted_edges_are_those_of_the_trees(place, monkeypatch):

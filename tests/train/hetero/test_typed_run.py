@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -14,7 +15,10 @@ from safetensors.torch import load_file
 from foregather.cli.main import main
 from foregather.errors import FormatError, InputError
 from foregather.graph.hetero import HeteroGraph
+from foregather.loader.hetero.hetero_loader import HeteroLoader
 from foregather.nn.hetero.by_name import TYPED_MODELS
+from foregather.sampling import HeteroFastGCN, HeteroLabor, HeteroLadies, HeteroNeighbor, Hgt
+from foregather.train.hetero.make import TYPED_SAMPLERS
 from foregather.train.runs.run import Run
 from foregather.train.runs.run_loop import run_loop
 from foregather.train.settings import CheckpointSettings, ModelSettings, write_settings
@@ -40,6 +44,68 @@ def assert_same(run, other):
     names = ("epoch", "loss", "train", "valid", "typed")
     for a, b in zip(records(run), records(other), strict=True):
         assert [a[name] for name in names] == [b[name] for name in names]
+
+
+def small(kind, settings):
+    """A sampler by name that does not take everything."""
+    sizes = {"ladies": "layer_sizes", "fastgcn": "layer_sizes", "hgt": "num_samples"}
+    options = {sizes[kind]: [20, 20]} if kind in sizes else {}
+    return replace(settings.sampler, kind=kind, options=options)
+
+
+@pytest.mark.parametrize("kind", [one for one in TYPED_SAMPLERS if one != "neighbor"])
+def test_samplers_by_name(folder, tmp_path, kind):
+    """The batches are those of the class, and what is learned is of use."""
+    settings = typed_settings(folder, tmp_path / "r", "rgcn")
+    settings = replace(settings, sampler=small(kind, settings))
+    settings = replace(settings, train=replace(settings.train, epochs=10))
+    facts = train_typed(settings)
+    assert facts["scored"] == "exact" and facts["test"] > facts["baseline"]["test"] + 0.1
+    classes = {"labor": HeteroLabor, "ladies": HeteroLadies, "fastgcn": HeteroFastGCN, "hgt": Hgt}
+    with Run.resume(tmp_path / "r") as run:
+        loader = run.trainer.training.loader
+        assert type(loader.sampler) is classes[kind]
+        numbers = settings.sampler.fanouts if kind == "labor" else (20, 20)
+        own = HeteroLoader(
+            run.trainer.graph,
+            input_nodes=("user", "train"),
+            batch_size=settings.train.batch_size,
+            sampler=classes[kind](list(numbers)),
+            shuffle=True,
+            seed=settings.train.seed,
+        )
+        loader.set_epoch(0)
+        for mine, yours in zip(loader, some(list(own)), strict=True):
+            for name in run.trainer.graph.node_types:
+                assert torch.equal(mine[name].n_id, yours[name].n_id)
+            for name in run.trainer.graph.edge_types:
+                assert torch.equal(mine[name].e_id, yours[name].e_id)
+
+
+def test_layer_sizes_by_relation(folder, tmp_path):
+    settings = typed_settings(folder, tmp_path / "r", "rgcn")
+    sizes = {"item, rev_bought, user": [10, 0], "*": [0, 10]}
+    made = replace(settings.sampler, kind="ladies", options={"layer_sizes": sizes})
+    with Run.create(replace(settings, sampler=made)) as run:
+        found = run.trainer.training.loader.sampler.layer_sizes
+    rest = {name: [0, 10] for name in HeteroGraph.open(folder).edge_types}
+    assert found == HeteroLadies(rest | {("item", "rev_bought", "user"): [10, 0]}).layer_sizes
+
+
+@pytest.mark.parametrize("kind", ["rgcn", "hetero-sage"])
+def test_weighted_layers_are_the_mean_where_everything_is_taken(folder, tmp_path, kind):
+    """With every node chosen, weights of layers are 1 / degree: scores equal those of all edges."""
+    settings = typed_settings(folder, tmp_path / "r", kind)
+    with Run.create(settings) as run:
+        model, graph = run.trainer.training.model.eval(), run.trainer.graph
+        nodes = ("user", np.arange(30))
+        found = []
+        for sampler in (HeteroLadies([-1, -1]), HeteroFastGCN([-1, -1]), HeteroNeighbor([-1, -1])):
+            (batch,) = HeteroLoader(graph, None, nodes, 30, sampler=sampler)
+            with torch.no_grad():
+                found.append(model(batch)[:30])
+    for one in found[:2]:
+        assert torch.allclose(one, found[2], atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", TYPED_MODELS)
@@ -93,10 +159,18 @@ def test_counts_by_type_and_relation_are_those_of_the_batches(folder, tmp_path):
         ("rgcn", {"time": "node"}, 6),
         ("hgt", {"disjoint": True}, 5),
         (f"{MODELS}:Signalling", {}, 7),
+        ("hetero-sage", {"sampler": "labor"}, 5),
+        ("hetero-sage", {"sampler": "labor", "time": "edge"}, 6),
+        ("rgcn", {"sampler": "ladies"}, 6),
+        ("hetero-sage", {"sampler": "fastgcn"}, 3),
+        ("hgt", {"sampler": "hgt"}, 7),
     ],
 )
 def test_interrupted_anywhere_it_ends_with_the_same_weights(folder, tmp_path, kind, typed, stop):
+    typed = dict(typed)
+    sampler = typed.pop("sampler", "neighbor")
     settings = typed_settings(folder, tmp_path / "a", kind, **typed)
+    settings = replace(settings, sampler=small(sampler, settings))
     if ":" in kind:
         model = ModelSettings(kind, hidden=8, options={"number": 0})
         settings = replace(settings, model=model)

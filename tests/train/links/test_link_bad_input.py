@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from foregather import Graph
 from foregather.errors import InputError
 from foregather.train.settings import LinkSettings, Settings, TrainSettings
 from tests.train.links.small_links import link_settings, plain_graph, saved, shop_graph
@@ -86,15 +87,35 @@ def test_held_out_links_that_are_edges_are_told(folders, tmp_path):
     assert any("5 of 5 links of test are also edges of the graph" in text for text in said)
 
 
-def test_negatives_that_cannot_exist(tmp_path):
+@pytest.mark.parametrize("kind", ["sage", "distmult"])
+@pytest.mark.parametrize("mode", ["triplet", "binary"])
+def test_negatives_that_cannot_exist(tmp_path, kind, mode):
     every = np.stack(np.divmod(np.arange(16), 4))
-    from foregather import Graph
-
     graph = Graph.from_edge_index(every, 4, x=np.eye(4, dtype=np.float32))
     graph = graph.with_links("train", every).with_links("test", every[:, :2])
     saved(graph, tmp_path / "full")
-    with pytest.raises(InputError):
-        train(link_settings(tmp_path / "full", tmp_path / "run", link={"exclude": "positives"}))
+    words = {
+        "triplet": "link 0 has no negative: its source, 0, is linked to every destination",
+        "binary": "every source is linked to all destinations",
+    }
+    changes = {"link": {"exclude": "positives", "mode": mode}, "model": {"kind": kind}}
+    with pytest.raises(InputError, match=words[mode]) as error:
+        train(link_settings(tmp_path / "full", tmp_path / "run", **changes))
+    assert "\n" not in str(error.value)
+    assert [one.name for one in tmp_path.iterdir()] == ["full"]
+
+
+def test_candidates_that_cannot_be_drawn(tmp_path):
+    pairs = np.array([[0, 0, 0, 1], [1, 2, 0, 2]])
+    graph = Graph.from_edge_index(pairs[:, 2:], 3, x=np.eye(3, dtype=np.float32))
+    graph = graph.with_links("train", pairs[:, 3:]).with_links("valid", pairs[:, :2])
+    saved(graph, tmp_path / "full")
+    changes = {"train": {"metric": "roc_auc"}}
+    with pytest.raises(InputError, match=r"link 0 of train.valid has no candidate: its source, 0"):
+        train(link_settings(tmp_path / "full", tmp_path / "run", **changes))
+    assert [one.name for one in tmp_path.iterdir()] == ["full"]
+    changes["link"] = {"filtered": False}
+    train(link_settings(tmp_path / "full", tmp_path / "run", **changes))
 
 
 def test_a_graph_of_links_alone_is_told_their_task(tmp_path):

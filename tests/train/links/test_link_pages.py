@@ -29,7 +29,7 @@ def run_python(page, name):
     ("page", "config", "files", "best"),
     [
         ("recommend", ("shop", "shop.toml"), ["best.csv", "rows.user.parquet"], 0.3),
-        ("knowledge", None, ["best.csv"], 0.05),
+        ("knowledge", ("toml", "facts.toml"), ["best.csv"], 0.05),
         ("events", ("toml", "messages.toml"), ["scores.csv"], 0.6),
     ],
 )

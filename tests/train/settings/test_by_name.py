@@ -64,13 +64,13 @@ def test_models(folder, tmp_path, model):
     with Predictor(made, graph, **disk) as predictor:
         assert np.array_equal(predictor.scores(nodes), some)
     contents = BatchContents(norm=options["norm"], pyg=False)
-    loader = Loader(graph, sampler=Full(2), input_nodes=nodes[:3], batch_size=3, contents=contents)
-    batch = next(iter(loader))
+    loader = Loader(graph, sampler=Full(2), input_nodes=nodes, batch_size=4, contents=contents)
+    (batch,) = loader  # of the same composition: no bit differs
     weight = {} if batch.edge_weight is None else {"edge_weight": batch.edge_weight}
     made.eval()
     with torch.no_grad():
-        rows = made(batch.x, batch.edge_index, **weight)[:3]
-    assert np.allclose(rows.numpy(), some[:3], rtol=1e-5, atol=1e-6)
+        rows = made(batch.x, batch.edge_index, **weight)[batch.seed_position]
+    assert np.array_equal(rows.numpy(), some)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)

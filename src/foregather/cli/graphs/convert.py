@@ -99,13 +99,14 @@ class Convert:
     """Divide the edges by time: valid links from the first time on, test links from the second."""
     split_links_seed: int = 0
     """Seed of --split-links by chance."""
-    split_links_relation: tuple[str, str, str] | None = None
+    split_links_relation: tuple[str, ...] | None = None
     """The relation whose edges are divided: source type, relation, target type; not needed
-    if there is only one."""
+    if there is only one. "*" for all of them (a knowledge graph)."""
     links: tuple[str, ...] | None = None
     """Links that are divided already: train=train.csv valid=valid.csv test=test.csv, and
     valid_negatives=FILE for pairs that are no links. Of a typed graph they are tables with the
-    columns source and target (or the first two), and time and label where there are any."""
+    columns source and target (or the first two), and time and label where there are any; with
+    --split-links-relation "*" they hold facts, as [triples] does."""
     strict: bool = False
     """Refuse foreign keys that point nowhere, instead of counting them (several types)."""
     skip_columns: tuple[str, ...] = ()
@@ -227,14 +228,14 @@ class Convert:
         if self.links is not None:
             if divided:
                 raise InputError("--links and --split-links exclude each other; pass one of them")
-            return LinkFiles.of(self.links, self.split_links_relation)
+            return LinkFiles.of(self.links, self._relation())
         if divided:
             return LinkSplit(
                 self.split_links,
                 self.split_links_time,
                 by_time=self.split_links_by == "time",
                 seed=self.split_links_seed,
-                relation=self.split_links_relation,
+                relation=self._relation(),
             )
         for name, given in (
             ("by", self.split_links_by != "chance"),
@@ -246,6 +247,17 @@ class Convert:
                     f"--split-links-{name} has no effect without --split-links; leave it out"
                 )
         return None
+
+    def _relation(self) -> Any:
+        given = self.split_links_relation
+        if given is None or len(given) == 3:
+            return given
+        if given != ("*",):
+            raise InputError(
+                f"--split-links-relation has {len(given)} words, expected source type, relation "
+                'and target type, or "*" for all relations'
+            )
+        return given[0]
 
     def show(self, facts: dict[str, Any]) -> str:
         """Returns the summary as text."""

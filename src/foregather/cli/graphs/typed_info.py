@@ -114,6 +114,8 @@ def made_links(facts: dict[str, Any]) -> list[str]:
     of = (
         f" of {show_edge_type(tuple(facts['links_relation']))}" if "links_relation" in facts else ""
     )
+    if "links_relations" in facts:
+        of = f" of {format_number(facts['links_relations'], 'relation')}"
     once = "; an edge and its reverse are one link" if facts.get("links_undirected") else ""
     return [f"  links{of}: {sizes}{once}"]
 

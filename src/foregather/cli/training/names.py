@@ -8,6 +8,7 @@ def describe_names() -> str:
     from foregather.nn.by_name import PLAIN_MODELS
     from foregather.nn.hetero.by_name import TYPED_MODELS
     from foregather.nn.links.decoders import DECODER_LINES
+    from foregather.train.hetero.make import TYPED_SAMPLERS
     from foregather.train.links.make_links import LINK_MODELS
     from foregather.train.metrics.by_name import FAMILIES, METRICS
     from foregather.train.settings.samplers import SAMPLERS
@@ -23,7 +24,7 @@ def describe_names() -> str:
             **LINK_MODELS,
             "module:Class": "your own, or PyG's",
         },
-        "sampler.kind": {**SAMPLERS, "module:Class": "your own"},
+        "sampler.kind": {**SAMPLERS, "hgt": TYPED_SAMPLERS["hgt"], "module:Class": "your own"},
         "train.task": TASKS,
         "train.metric": {"auto": "accuracy, micro_f1, rmse or mrr, by the task", **metrics},
         "link.decoder": DECODER_LINES,

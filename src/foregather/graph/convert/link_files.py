@@ -4,7 +4,7 @@ Files name nodes as the source does. Lists of links are held in memory: they are
 would not fit into the budget.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from foregather.graph.convert.source import EdgeChunk
 from foregather.graph.graph import Graph
 from foregather.graph.links.known import KnownLinks
 from foregather.graph.links.links import Links
+from foregather.graph.links.rule import Which
 from foregather.graph.names import check_name
 from foregather.graph.original_ids import find_nodes, id_kind
 from foregather.units import format_bytes
@@ -39,12 +40,13 @@ class LinkFiles:
         links: name, such as train, valid or test, and file.
         negatives: the same for pairs that are no links, which all links of that name are compared
             with.
-        relation: the edge type of the links, of a typed graph; None where there is one.
+        relation: the edge type of the links, of a typed graph; None where there is one; "*" where
+            files hold facts, which name their relations.
     """
 
     links: dict[str, Path]
     negatives: dict[str, Path]
-    relation: tuple[str, str, str] | None = None
+    relation: Which = None
 
     def __post_init__(self) -> None:
         if not self.links:
@@ -61,7 +63,7 @@ class LinkFiles:
             )
 
     @staticmethod
-    def of(given: Sequence[str], relation: tuple[str, str, str] | None = None) -> "LinkFiles":
+    def of(given: Sequence[str], relation: Which = None) -> "LinkFiles":
         """Reads `name=FILE` and `name_negatives=FILE`.
 
         Raises:
@@ -183,16 +185,25 @@ def _texts(chunk: EdgeChunk, keys: Any) -> Iterator[str]:
         yield names.data[begin:stop].tobytes().decode("utf-8", "surrogatepass")
 
 
-def repeated_edges(links: dict[str, Links], known: Callable[[], KnownLinks]) -> list[str]:
-    """Says which held-out links are edges of the graph too, in whole sentences."""
-    found = []
-    edges = known()
-    for name, one in links.items():
-        index = one.index
-        count = int(edges.holds(index[0], index[1]).sum())
-        if count and name != "train":
-            found.append(
-                f"{count} of the {one.num_links} links {name} are edges of the graph too, so a "
-                "model sees them; take them out of the edges if they are to be predicted."
-            )
-    return found
+def repeated_edges(
+    parts: Iterable[tuple[Mapping[str, Links], Callable[[], KnownLinks]]],
+) -> list[str]:
+    """Says which held-out links are edges of the graph too, in whole sentences.
+
+    Args:
+        parts: the links of each relation, and its edges.
+    """
+    also: dict[str, int] = {}
+    every: dict[str, int] = {}
+    for links, known in parts:
+        edges = known()
+        for name, one in links.items():
+            count = int(edges.holds(one.index[0], one.index[1]).sum())
+            also[name] = also.get(name, 0) + count
+            every[name] = every.get(name, 0) + one.num_links
+    return [
+        f"{count} of the {every[name]} links {name} are edges of the graph too, so a "
+        "model sees them; take them out of the edges if they are to be predicted."
+        for name, count in also.items()
+        if count and name != "train"
+    ]

@@ -4,7 +4,7 @@ The decision is a function of an edge alone: of its two nodes and the seed, or o
 the same for both ways of a relation, for parallel edges, and for any size of pieces.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -87,12 +87,13 @@ class Cut:
         return piece.sources <= piece.targets
 
 
-def decide(rows: CscLike, times: Array | None, rule: LinkSplit, undirected: bool, step: int) -> Cut:
+def decide(
+    parts: Sequence[tuple[CscLike, Array | None]], rule: LinkSplit, undirected: bool, step: int
+) -> Cut:
     """Finds the borders of a division.
 
     Args:
-        rows: the edges.
-        times: of each edge, or None.
+        parts: the edges of each relation that is divided, and their times, or None.
         rule: how they are divided; times are whole numbers.
         undirected: every edge has its reverse, and both are one link.
         step: edges at a time.
@@ -100,7 +101,7 @@ def decide(rows: CscLike, times: Array | None, rule: LinkSplit, undirected: bool
     Raises:
         InputError: times are asked for and there are none, or a side would be empty.
     """
-    if rule.in_time and times is None:
+    if rule.in_time and any(times is None for _, times in parts):
         raise InputError(
             "links are to be divided by time, but the edges have no times; name their column, or "
             "divide by chance"
@@ -116,9 +117,10 @@ def decide(rows: CscLike, times: Array | None, rule: LinkSplit, undirected: bool
     asked = Cut(0, 0, None if rule.by_time else rule.seed, undirected and not rule.by_time)
 
     def read() -> Iterator[Keys]:
-        for piece in pieces(rows, step):
-            yield asked.keys(piece, times)[asked.once(piece)]
+        for rows, times in parts:
+            for piece in pieces(rows, step):
+                yield asked.keys(piece, times)[asked.once(piece)]
 
-    count = sum(int(asked.once(piece).sum()) for piece in pieces(rows, step))
+    count = sum(int(asked.once(piece).sum()) for rows, _ in parts for piece in pieces(rows, step))
     valid, test = keys_at(read, rule.starts(count))
     return Cut(valid, test, asked.seed, asked.undirected)

@@ -2,11 +2,17 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from foregather.errors import InputError
 
-__all__ = ["NAMES", "LinkSplit", "check_sides"]
+__all__ = ["EVERY", "NAMES", "LinkSplit", "Which", "check_sides"]
+
+#: The edge type of links; "*" for all relations of a graph; None where there is one.
+Which: TypeAlias = tuple[str, str, str] | Literal["*"] | None
+
+#: All relations together.
+EVERY: Literal["*"] = "*"
 
 #: The lists of links that a division makes, in the order of its parts.
 NAMES = ("train", "valid", "test")
@@ -26,7 +32,8 @@ class LinkSplit:
         seed: of a division by chance, which depends on it and on the two nodes of each edge alone:
             parallel edges stay together, whatever their order.
         relation: the edge type to divide; None where there is one. Its reverse, (target, rev_NAME,
-            source), is divided with it.
+            source), is divided with it. "*" divides all relations as one list of facts: two nodes
+            are in the same part in every relation that joins them, in this direction.
         undirected: an edge and its reverse stay together, and are one link; None: where every edge
             has its reverse. Not for a division by time, where each edge has its own.
     """
@@ -35,7 +42,7 @@ class LinkSplit:
     times: tuple[Any, ...] | None = None
     by_time: bool = False
     seed: int = 0
-    relation: tuple[str, str, str] | None = None
+    relation: Which = None
     undirected: bool | None = None
 
     def __post_init__(self) -> None:
@@ -53,6 +60,11 @@ class LinkSplit:
             raise InputError(
                 "undirected is for a division by chance; by time every edge goes by its own time, "
                 "so leave it out"
+            )
+        if self.relation == EVERY and self.undirected:
+            raise InputError(
+                "undirected is for the division of one relation, but '*' divides all of them; "
+                "leave one of them out"
             )
         if type(self.seed) is not int or not 0 <= self.seed < 1 << 64:
             raise InputError(f"the seed is {self.seed!r:.40}, expected 0 to 2^64 - 1")
@@ -106,7 +118,7 @@ class LinkSplit:
         if self.times is not None:
             said |= {"by": "time", "times": [str(one) for one in self.times]}
         if self.relation is not None:
-            said["relation"] = list(self.relation)
+            said["relation"] = EVERY if self.relation == EVERY else list(self.relation)
         return said
 
 

@@ -18,16 +18,25 @@ from foregather.graph.integrity.check_topology import check_topology
 from foregather.graph.links.cut import STEP, Cut, decide
 from foregather.graph.links.divide import (
     Collected,
+    count_links,
     divide_rows,
     is_symmetric,
     link_columns,
     renumber,
 )
 from foregather.graph.links.links import Links
-from foregather.graph.links.rule import NAMES, LinkSplit
+from foregather.graph.links.rule import EVERY, NAMES, LinkSplit, Which, check_sides
 from foregather.graph.on_disk.folder import facts_of
 
-__all__ = ["back_of", "both_ways", "kept_columns", "split_links", "treated_undirected"]
+__all__ = [
+    "back_of",
+    "both_ways",
+    "divide_relations",
+    "divided_relations",
+    "kept_columns",
+    "split_links",
+    "treated_undirected",
+]
 
 Array = npt.NDArray[Any]
 
@@ -39,7 +48,7 @@ def split_links(
     *,
     times: Any = ...,
     by_time: bool = ...,
-    relation: EdgeType | None = ...,
+    relation: Which = ...,
     seed: int = ...,
     undirected: bool | None = ...,
 ) -> Graph: ...
@@ -50,7 +59,7 @@ def split_links(
     *,
     times: Any = ...,
     by_time: bool = ...,
-    relation: EdgeType | None = ...,
+    relation: Which = ...,
     seed: int = ...,
     undirected: bool | None = ...,
 ) -> HeteroGraph: ...
@@ -60,7 +69,7 @@ def split_links(
     *,
     times: Any = None,
     by_time: bool = False,
-    relation: EdgeType | None = None,
+    relation: Which = None,
     seed: int = 0,
     undirected: bool | None = None,
 ) -> Graph | HeteroGraph:
@@ -77,7 +86,8 @@ def split_links(
         by_time: `fractions` go by time, the earliest edges being train; edges of the same time
             stay together.
         relation: the edge type to divide, of a typed graph; None where there is one. Its reverse,
-            (target, rev_NAME, source), is divided with it.
+            (target, rev_NAME, source), is divided with it. "*" divides all relations as one list:
+            two nodes are in the same part in every relation that joins them, in this direction.
         seed: of a division by chance, which is a function of the seed and of the two nodes of each
             edge: parallel edges stay together.
         undirected: an edge and its reverse stay together and are one link; None: where every edge
@@ -98,7 +108,8 @@ def split_links(
             )
         return _split_plain(graph, rule)
     if isinstance(graph._plain, Graph):
-        graph.linked_relation(relation)
+        if relation != EVERY:
+            graph.linked_relation(relation)
         return HeteroGraph.from_graph(_split_plain(graph._plain, replace(rule, relation=None)))
     return _split_typed(graph, rule)
 
@@ -141,7 +152,8 @@ def _split_plain(graph: Graph, rule: LinkSplit) -> Graph:
         raise InputError(f"the graph has links already: {', '.join(graph.links)}; split it once")
     check_topology(graph)
     undirected = treated_undirected(graph, rule)
-    cut = decide(graph, None, rule, undirected, STEP)
+    cut = decide([(graph, None)], rule, undirected, STEP)
+    check_sides(count_links(graph, cut, None, STEP))
     columns = {
         name: getattr(graph, name)
         for name in ("edge_weight", "edge_ids")
@@ -178,6 +190,7 @@ def _links(arrays: Mapping[str, Array]) -> dict[str, Links]:
             }
         )
         for name in NAMES
+        if f"{name}/sources" in arrays
     }
 
 
@@ -188,35 +201,88 @@ def back_of(edge_type: EdgeType) -> EdgeType:
     return target, back, source
 
 
+def divided_relations(graph: HeteroGraph, which: Which) -> tuple[EdgeType, ...]:
+    """The relations that are divided; ways back go with theirs.
+
+    Raises:
+        InputError: there is no such relation, or none or several that could be meant.
+    """
+    if which != EVERY:
+        return (graph.linked_relation(which),)
+    forward = tuple(
+        one
+        for one in graph.edge_types
+        if not (one[1].startswith("rev_") and back_of(one) in graph.edges)
+    )
+    if not forward:
+        raise InputError("the relation of links is '*', but the graph has no relations")
+    return forward
+
+
+def divide_relations(
+    graph: HeteroGraph, relations: tuple[EdgeType, ...], rule: LinkSplit, step: int
+) -> tuple[Cut, dict[EdgeType, tuple[int, int, int]]]:
+    """Where the parts of relations begin, and how many links of each name each has.
+
+    Raises:
+        InputError: an option does not fit them, or a part of all of them would be empty.
+    """
+    parts: list[tuple[Relation, Array | None]] = []
+    undirected = False
+    for edge_type in relations:
+        with about(f"relation {show_edge_type(edge_type)}"):
+            own = graph.edges[edge_type]
+            times = own.time if own.time_level == "edge" else None
+            same = edge_type[0] == edge_type[2]
+            if rule.undirected and not same:
+                raise InputError("undirected is true, but the relation is between two node types")
+            if same and not rule.in_time and rule.undirected is not False and len(relations) == 1:
+                undirected = rule.relation != EVERY and both_ways(own, rule, False)
+            if rule.in_time and times is None:
+                decide([(own, None)], rule, False, step)  # says so
+            parts.append((own, times))
+    shown = f"relation {show_edge_type(relations[0])}" if len(relations) == 1 else "all relations"
+    with about(shown):
+        cut = decide(parts, rule, undirected, step)
+        sizes = {
+            name: count_links(own, cut, times, step)
+            for name, (own, times) in zip(relations, parts, strict=True)
+        }
+        first, second, third = (sum(column) for column in zip(*sizes.values(), strict=True))
+        check_sides((first, second, third))
+    return cut, sizes
+
+
 def _split_typed(graph: HeteroGraph, rule: LinkSplit) -> HeteroGraph:
-    edge_type = graph.linked_relation(rule.relation)
-    if edge_type in graph.links:
-        raise InputError(
-            f"relation {show_edge_type(edge_type)} has links already: "
-            f"{', '.join(graph.links[edge_type])}; split it once"
-        )
-    with about(f"relation {show_edge_type(edge_type)}"):
-        graph.relation(edge_type)  # checks ids and times
+    relations = divided_relations(graph, rule.relation)
+    for edge_type in relations:
+        if edge_type in graph.links:
+            raise InputError(
+                f"relation {show_edge_type(edge_type)} has links already: "
+                f"{', '.join(graph.links[edge_type])}; split it once"
+            )
+        with about(f"relation {show_edge_type(edge_type)}"):
+            graph.relation(edge_type)  # checks ids and times
+    cut = divide_relations(graph, relations, rule, STEP)[0]
+    edges, made = dict(graph.edges), dict(graph.links)
+    for edge_type in relations:
         own = graph.edges[edge_type]
         times = own.time if own.time_level == "edge" else None
-        same = edge_type[0] == edge_type[2]
-        undirected = same and not rule.in_time and rule.undirected is not False
-        if rule.undirected and not same:
-            raise InputError("undirected is true, but the relation is between two node types")
-        cut = decide(own, times, rule, undirected and both_ways(own, rule, False), STEP)
-        links = Collected()
-        columns = kept_columns(own.weights, own.features)
+        links, columns = Collected(), kept_columns(own.weights, own.features)
         columns |= {} if times is None else {"time": times}
-        sizes = graph.nodes[edge_type[2]].num_nodes, graph.nodes[edge_type[0]].num_nodes
-        link_columns(own, columns, cut, times, *sizes, links.put, STEP)
-        edges = {**graph.edges, edge_type: _divided(own, cut)}
-    back = back_of(edge_type)
-    if back in graph.edges and back != edge_type:
-        with about(f"relation {show_edge_type(back)}"):
-            graph.relation(back)
-            edges[back] = _divided(graph.edges[back], cut, turned=True)
-    facts = {**graph.facts, "link_split": replace(rule, relation=edge_type).facts()}
-    made = {**graph.links, edge_type: _links(links.arrays())}
+        ends = graph.nodes[edge_type[2]].num_nodes, graph.nodes[edge_type[0]].num_nodes
+        link_columns(own, columns, cut, times, *ends, links.put, STEP)
+        there = {name: one for name, one in _links(links.arrays()).items() if one.num_links}
+        made |= {edge_type: there} if there else {}
+        with about(f"relation {show_edge_type(edge_type)}"):
+            edges[edge_type] = _divided(own, cut)
+        back = back_of(edge_type)
+        if back in graph.edges and back != edge_type:
+            with about(f"relation {show_edge_type(back)}"):
+                graph.relation(back)
+                edges[back] = _divided(graph.edges[back], cut, turned=True)
+    stated = rule if rule.relation == EVERY else replace(rule, relation=relations[0])
+    facts = {**graph.facts, "link_split": stated.facts()}
     return HeteroGraph(graph.nodes, edges, facts, links=made)
 
 

@@ -14,6 +14,7 @@ from foregather.graph.hetero.graph import HeteroGraph
 from foregather.graph.hetero.names import about
 from foregather.graph.on_disk.stamp import Stamp
 from foregather.loader.arguments import check_run, count_ahead, refuse
+from foregather.loader.batches.leaf_sums import apply
 from foregather.loader.epoch_loader import EpochLoader
 from foregather.loader.hetero.hetero_batch import HeteroAssembler
 from foregather.loader.hetero.hetero_recipe import HeteroRecipe
@@ -21,7 +22,7 @@ from foregather.loader.hetero.identity import hetero_identity
 from foregather.loader.hetero.input_rows import RowTimes, split_input
 from foregather.loader.hetero.rule import HeteroSampler, check_rule, make_rule
 from foregather.loader.own_batches import OwnBatches, RanksThatAgree
-from foregather.loader.seeds import Seeds
+from foregather.loader.seeds import MOST_EPOCH, Seeds
 from foregather.loader.source import MemorySource
 from foregather.sampling.hetero.hetero_neighbor import SubgraphType, TemporalStrategy, TimeLevel
 from foregather.units import to_whole
@@ -232,6 +233,40 @@ class HeteroLoader(EpochLoader):
         other._maker = replaced(maker, node_type=kind, seeds=seeds, times=times)
         other._go_to(0, 0)
         return other
+
+    def one(self, nodes: Any, input_time: Any = None, epoch: int = 0) -> Any:
+        """Returns the batch of these nodes at once: no thread, and the position is not changed.
+
+        It is a pure function of (seed, epoch, nodes, times): bit for bit the first batch of that
+        epoch of `beside((type, nodes), len(nodes), input_time)`.
+
+        Args:
+            nodes: of the type of the input rows: ids, a mask or the name of a split; or (type,
+                nodes). Their order and repeats count.
+            input_time: as for a new loader.
+            epoch: number of the epoch whose samples are drawn.
+
+        Raises:
+            InputError: there is no node, one does not exist, a time is missing, or the loader is
+                over ranks or of links.
+        """
+        if self._source.ranks is not None:
+            raise InputError(
+                "this HeteroLoader is over ranks, which make batches together; for one batch at "
+                "once make a HeteroLoader without grid="
+            )
+        number = to_whole(epoch, "epoch", 0, MOST_EPOCH)
+        named = isinstance(nodes, tuple | list) and len(nodes) == 2 and isinstance(nodes[0], str)
+        asked = nodes if named else (self.node_type, nodes)
+        maker = self.beside(asked, 1, input_time)._maker
+        if not maker.seeds.count:
+            raise InputError("nodes is empty, expected at least one node")
+        self._check_source()
+        seeds = replaced(maker.seeds, batch_size=maker.seeds.count)
+        batch = replaced(maker, seeds=seeds).one(number, 0)()
+        if self.device is not None:
+            batch = batch.to(self.device, non_blocking=True)
+        return batch if self.transform is None else apply(self.transform, batch)
 
     def explain(self) -> str:
         """Describes where the graph is, and what loops held beside it."""

@@ -145,6 +145,17 @@ class HeteroLinkLoader(HeteroLoader):
         sampler = self._maker.seeds.task.sampler
         return None if sampler is None else sampler.negatives
 
+    def one(self, nodes: Any, input_time: Any = None, epoch: int = 0) -> Any:
+        """Refused: this is a loader of links.
+
+        Raises:
+            InputError: always.
+        """
+        raise InputError(
+            "this is a loader of links, and a batch of given nodes has none; make a HeteroLoader, "
+            "or a loader of the links that are asked about"
+        )
+
     def _identity(self) -> dict[str, Any]:
         said = super()._identity()
         del said["input_time"]  # those of links are part of their digest

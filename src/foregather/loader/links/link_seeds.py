@@ -28,6 +28,8 @@ __all__ = ["LinkSeeds", "LinkTask"]
 
 Ids = npt.NDArray[np.int64]
 
+_TOGETHER = 1_000_000  # links that are looked at at once
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinkTask:
@@ -84,6 +86,29 @@ class LinkTask:
             found.append(Drawn(source, np.concatenate((dst[a:b], drawn[c:d])), b - a))
         return found
 
+    def check_negatives(self) -> None:
+        """Raises InputError if a link has no negative, whatever is drawn; the first is named."""
+        if self.sampler is None:
+            return
+        rule, count = self.sampler.negatives, self.links.count
+        for begin in range(0, count, _TOGETHER):
+            position = np.arange(begin, min(count, begin + _TOGETHER))
+            source = self.links.ends.at(position)[0]
+            times = None if self.links.time is None else self.links.time[position]
+            place = self.sampler.first_without(source, times)
+            if place is None:
+                continue
+            when = "" if times is None else f" at its time, {times[place]}"
+            if rule.is_binary or rule.exclude is None:
+                raise InputError(
+                    f"link {begin + place} has no negative: there are no nodes to draw from{when}; "
+                    "leave such links out"
+                )
+            raise InputError(
+                f"link {begin + place} has no negative: its source, {source[place]}, is linked to "
+                f"every destination{when}; leave such links out, or set exclude to none"
+            )
+
     def asked(self, positions: Sequence[Ids], seed: int, epoch: int) -> list[Asked]:
         """The batches of the links at these positions."""
         import torch
@@ -132,8 +157,10 @@ class LinkSeeds(Seeds):
         """Deals links as these seeds are dealt.
 
         Raises:
-            InputError: they are dealt by the places of nodes, which links do not have.
+            InputError: they are dealt by the places of nodes, which links do not have; or a link
+                that has no negative.
         """
+        task.check_negatives()
         if isinstance(dealt.shuffle, Near):
             raise InputError(
                 "shuffle is Near, which deals nodes by the places of their rows; links are dealt "

@@ -3,6 +3,8 @@
 Nodes and edges of a batch are ordered by the layer of sampling that found them. Layer i of L needs
 the rows of nodes at most L - i steps from the seeds, the edges of the first L - i layers, and gives
 the rows of nodes at most L - i - 1 steps away. A batch without these counts is computed whole.
+A batch of a sampler that expands per layer has the edges of each layer, into all nodes that the
+layer gives.
 """
 
 from dataclasses import dataclass
@@ -11,7 +13,7 @@ from typing import Any
 from foregather.nn.hetero.schema import Schema
 from foregather.nn.hop_order import fits_typed
 
-__all__ = ["Hops"]
+__all__ = ["Hops", "is_layered"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,10 @@ class Hops:
     @staticmethod
     def of(batch: Any, schema: Schema) -> "Hops":
         """The counts of a batch; without any that fit, all is within any number of steps."""
+        if is_layered(batch, schema):
+            return Hops(
+                [_sums(batch[name].num_sampled_nodes)[1:] for name in schema.node_types], []
+            )
         nodes, edges = [], []
         counted = fits_typed(batch)
         for name in schema.node_types:
@@ -47,6 +53,11 @@ class Hops:
     def edges_within(self, layers: int) -> list[int]:
         """Edges of each relation of the first layers of sampling."""
         return [one[min(layers, len(one) - 1)] for one in self.edges]
+
+
+def is_layered(batch: Any, schema: Schema) -> bool:
+    """Whether relations have edges of their own for each layer."""
+    return any("layers" in batch[name] for name in schema.edges)
 
 
 def _sums(counts: Any) -> list[int]:

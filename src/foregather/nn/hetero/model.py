@@ -10,8 +10,9 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn import functional
 
+from foregather.errors import InputError
 from foregather.nn.hetero.encode import encode_batch, make_encoders
-from foregather.nn.hetero.hops import Hops
+from foregather.nn.hetero.hops import Hops, is_layered
 from foregather.nn.hetero.schema import Schema
 
 __all__ = ["TypedModel"]
@@ -52,6 +53,8 @@ class TypedModel(nn.Module):
         """Rows of the seeds of each type after the last layer."""
         depth = len(self.layers)
         x = self.encode(batch, hops.nodes_within(depth))
+        if is_layered(batch, self.schema):
+            return self._by_layers(batch, hops, x)
         edges = [batch[name].edge_index for name in self.schema.edges]
         for place in range(depth):
             left = depth - place
@@ -64,12 +67,42 @@ class TypedModel(nn.Module):
         """First rows of the first nodes of each type of a batch."""
         return encode_batch(self.encoders, self.schema, batch, counts)
 
+    def _by_layers(self, batch: Any, hops: Hops, x: list[Tensor]) -> list[Tensor]:
+        """The same of a batch whose relations have the edges of each layer, and their weights."""
+        depth = len(self.layers)
+        parts = [batch[name].layers for name in self.schema.edges]
+        if any(len(own) != depth for own in parts):
+            raise InputError(
+                f"the batch has {len(parts[0])} layers, but the model has {depth}; sample as many"
+            )
+        for place in range(depth):
+            own = [layers[place] for layers in parts]
+            edges, weights = [one.edge_index for one in own], [one.weight for one in own]
+            x = self.step(place, x, edges, hops.nodes_within(depth - place - 1), weights)
+        return x
+
     def step(
-        self, place: int, x: list[Tensor], edges: list[Tensor], targets: list[int]
+        self,
+        place: int,
+        x: list[Tensor],
+        edges: list[Tensor],
+        targets: list[int],
+        weights: list[Tensor | None] | None = None,
     ) -> list[Tensor]:
-        """One layer: the next rows of the first `targets` nodes of each type."""
+        """One layer: the next rows of the first `targets` nodes of each type.
+
+        Args:
+            place: number of the layer.
+            x: rows of nodes of each type.
+            edges: of each relation.
+            targets: nodes of each type that get rows.
+            weights: of edges, by which neighbours are summed; None: what the layer does by itself.
+        """
         dropped = [functional.dropout(rows, self.dropout, self.training) for rows in x]
-        made: list[Tensor] = self.layers[place](dropped, edges, targets)
+        given = (dropped, edges, targets)
+        if weights is not None and any(one is not None for one in weights):
+            given += (weights,)  # type: ignore[assignment]
+        made: list[Tensor] = self.layers[place](*given)
         return [rows.relu() for rows in made]
 
     def scores(self, rows: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from foregather.nn.hetero.schema import Schema
+from foregather.nn.hetero.weighted import weighted_sum
 
 __all__ = ["RGCNLayer"]
 
@@ -41,13 +42,30 @@ class RGCNLayer(nn.Module):
             return self.weight
         return torch.einsum("rb,bij->rij", self.mix, self.weight)
 
-    def forward(self, x: list[Tensor], edges: list[Tensor], targets: list[int]) -> list[Tensor]:
-        """The next rows of the first `targets` nodes of each type."""
+    def forward(
+        self,
+        x: list[Tensor],
+        edges: list[Tensor],
+        targets: list[int],
+        weights: list[Tensor | None] | None = None,
+    ) -> list[Tensor]:
+        """The next rows of the first `targets` nodes of each type.
+
+        Args:
+            x: rows of nodes of each type.
+            edges: of each relation.
+            targets: nodes of each type that get rows.
+            weights: of edges, whose sum stands for the mean; None, or None for a relation: 1 each.
+        """
         out = [own(rows[:count]) for own, rows, count in zip(self.own, x, targets, strict=True)]
         matrices = self.matrices()
         for number, (source, target) in enumerate(self.ends):
             if targets[target] and edges[number].shape[1]:
                 to = x[target][: targets[target]]
-                mean = self.mean((x[source], to), edges[number])
+                weight = None if weights is None else weights[number]
+                if weight is None:
+                    mean = self.mean((x[source], to), edges[number])
+                else:
+                    mean = weighted_sum(x[source], edges[number], weight, len(to))
                 out[target] = out[target] + mean @ matrices[number]
         return out

@@ -1,8 +1,11 @@
 """sage: a layer with PyG's SAGEConv for each relation, summed: what PyG's HeteroConv computes."""
 
+from typing import Any
+
 from torch import Tensor, nn
 
 from foregather.nn.hetero.schema import Schema
+from foregather.nn.hetero.weighted import weighted_sum
 
 __all__ = ["SAGELayer"]
 
@@ -25,13 +28,32 @@ class SAGELayer(nn.Module):
             SAGEConv((hidden, hidden), hidden, aggr=aggr) for _ in schema.edges
         )
 
-    def forward(self, x: list[Tensor], edges: list[Tensor], targets: list[int]) -> list[Tensor]:
-        """The next rows of the first `targets` nodes of each type."""
+    def forward(
+        self,
+        x: list[Tensor],
+        edges: list[Tensor],
+        targets: list[int],
+        weights: list[Tensor | None] | None = None,
+    ) -> list[Tensor]:
+        """The next rows of the first `targets` nodes of each type.
+
+        Args:
+            x: rows of nodes of each type.
+            edges: of each relation.
+            targets: nodes of each type that get rows.
+            weights: of edges, whose sum stands for the mean; None, or None for a relation: 1 each.
+        """
         out: list[Tensor | None] = [None] * len(x)
         for number, (source, target) in enumerate(self.ends):
             to = x[target][: targets[target]]
             if len(to):
-                made = self.convs[number]((x[source], to), edges[number])
+                conv: Any = self.convs[number]
+                weight = None if weights is None else weights[number]
+                if weight is None:
+                    made = conv((x[source], to), edges[number])
+                else:
+                    total = weighted_sum(x[source], edges[number], weight, len(to))
+                    made = conv.lin_l(total) + conv.lin_r(to)
                 found = out[target]
                 out[target] = made if found is None else found + made
         return [

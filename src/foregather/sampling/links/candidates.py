@@ -68,6 +68,13 @@ class Candidates:
             np.cumsum(units if self.order is None else units[self.order], out=upto[1:])
         return Candidates(self.count, upto, self.time, self.order)
 
+    def units_until(self, times: Int | None) -> Int:
+        """The units of all nodes no later than each of these times; of all without times."""
+        ranks = np.array([self.count])
+        if self.time is not None and times is not None:
+            ranks = np.searchsorted(self.time, times, side="right")
+        return ranks if self.upto is None else self.upto[ranks]
+
     @property
     def units(self) -> Int:
         """The units of each node, by node."""

@@ -94,6 +94,38 @@ class NegativeSampler:
             )
         return src.weighed(units)
 
+    def first_without(self, src: Int, times: Int | None) -> int | None:
+        """Place of the first positive that has no negative in any epoch; None: there is none.
+
+        In binary mode with times of destinations, a source that is drawn may still be linked to all
+        that are early enough.
+
+        Args:
+            src: the sources of the positives, all of them nodes.
+            times: their times; needed where nodes have times.
+        """
+        left, known = self.dst.units_until(times), self.known
+        if self.negatives.is_binary:
+            left = np.minimum(left, self.src.units_until(times))
+        elif known is not None:
+            left = left - known.units(self.dst)[src]
+            if self.dst.time is not None and times is not None:  # those that come later are counted
+                for place in np.flatnonzero(left <= 0).tolist():
+                    if self._left(int(src[place]), times[place : place + 1]) <= 0:
+                        return int(place)
+                return None
+        none = np.broadcast_to(left <= 0, len(src))
+        return int(np.argmax(none)) if none.any() else None
+
+    def _left(self, source: int, time: Int) -> int:
+        """Units of destinations early enough to which a source is not known to be linked."""
+        known, dst = self.known, self.dst
+        assert known is not None and dst.time is not None
+        row = known.rank[known.indptr[source] : known.indptr[source + 1]]
+        row = row[: np.searchsorted(row, np.searchsorted(dst.time, time[0], side="right"))]
+        taken = len(row) if dst.upto is None else (dst.upto[row + 1] - dst.upto[row]).sum()
+        return int(dst.units_until(time)[0] - taken)
+
     def draw(
         self,
         rows: Any,

@@ -13,13 +13,18 @@ from foregather.loader.arguments import called_fanouts
 from foregather.loader.hetero.hetero_loader import HeteroLoader
 from foregather.nn.hetero.by_name import TYPED_MODELS, make_typed_model
 from foregather.nn.hetero.schema import Schema
+from foregather.sampling.hetero.hetero_labor import HeteroLabor
+from foregather.sampling.hetero.hetero_layerwise import HeteroFastGCN, HeteroLadies
 from foregather.sampling.hetero.hetero_neighbor import HeteroNeighbor
+from foregather.sampling.hetero.hgt import Hgt
 from foregather.train.hetero.task import TypedTask
 from foregather.train.settings import Settings
 from foregather.train.settings.from_settings import own_model
 from foregather.units import parse_count
 
 __all__ = [
+    "LAYERWISE",
+    "TYPED_SAMPLERS",
     "check_offered",
     "check_plain",
     "count_hops",
@@ -30,6 +35,24 @@ __all__ = [
     "model_kind",
 ]
 
+#: Samplers of typed graphs by name, with a line for people; options by sampler.options.
+TYPED_SAMPLERS = {
+    "neighbor": "in-neighbours of each node and relation, up to the fan-outs",
+    "labor": "the same number on average, shared by the nodes of a relation",
+    "ladies": "layer by layer in each relation, by the neighbours of the batch; layer_sizes",
+    "fastgcn": "layer by layer in each relation, by degrees of the whole graph; layer_sizes",
+    "hgt": "graphs with node types: so many nodes of each type, the best connected; num_samples",
+}
+#: Those whose batches have the edges of each layer, with weights.
+LAYERWISE = ("ladies", "fastgcn")
+_OPTIONS: dict[str, tuple[str, ...]] = {
+    "neighbor": (),
+    "labor": ("layer_dependency", "debias"),
+    "ladies": ("layer_sizes", "debias"),
+    "fastgcn": ("layer_sizes", "debias"),
+    "hgt": ("num_samples",),
+}
+_LAYER_SIZE = 512
 _BULK = 8
 
 
@@ -55,12 +78,7 @@ def check_offered(settings: Settings, ranks: int) -> None:
     if memory.storage not in ("auto", "memory"):
         raise InputError(f"memory.storage is {memory.storage!r}, {held} so far; leave it out")
     sampler, model = settings.sampler, settings.model
-    if sampler.kind != "neighbor" or sampler.options:
-        what = "options" if sampler.kind == "neighbor" else "kind"
-        raise InputError(
-            f"sampler.{what} is {getattr(sampler, what)!r}, but typed graphs are sampled by "
-            "neighbor, with the options of [typed]; leave it out"
-        )
+    check_typed_sampler(settings)
     if sampler.norm != "none":
         raise InputError(
             f"sampler.norm is {sampler.norm!r}, which is for plain graphs; leave it out"
@@ -95,17 +113,76 @@ def model_kind(settings: Settings) -> str:
     return "hetero-sage" if settings.model.kind == "sage" else settings.model.kind
 
 
-def make_typed_sampler(graph: HeteroGraph, settings: Settings) -> HeteroNeighbor:
+def check_typed_sampler(settings: Settings) -> None:
+    """Refuses a sampler that typed graphs do not have, or that does not fit other settings.
+
+    Raises:
+        InputError: the message has the setting, and what to do.
+    """
+    sampler, wanted, model = settings.sampler, settings.typed, settings.model
+    kind = sampler.kind
+    if kind not in TYPED_SAMPLERS:
+        raise InputError(
+            f"sampler.kind is {kind!r}, but typed graphs are sampled by "
+            f"{', '.join(TYPED_SAMPLERS)}; use one of them"
+        )
+    for key in sampler.options:
+        if key not in _OPTIONS[kind]:
+            takes = ", ".join(_OPTIONS[kind]) or "none: its options are those of [typed]"
+            raise InputError(f"sampler.options has {key}, but {kind} takes {takes}")
+    if kind in ("neighbor", "labor"):
+        return
+    if wanted.fanouts:
+        raise InputError(
+            f"typed.fanouts is given, but {kind} has sampler.options {_OPTIONS[kind][0]}; leave "
+            "it out"
+        )
+    for name, usual in (("time", "none"), ("disjoint", False)):
+        if (value := getattr(wanted, name)) != usual:
+            raise InputError(
+                f"typed.{name} is {value!r}, but {kind} chooses nodes for all seeds of a batch "
+                "together, so a seed has no tree of its own; use neighbor or labor"
+            )
+    if kind in LAYERWISE:
+        aggr = model.options.get("aggr", "mean")
+        if model.kind == "hgt" or (model_kind(settings) == "hetero-sage" and aggr != "mean"):
+            given = "model.kind is 'hgt'" if model.kind == "hgt" else f"aggr is {aggr!r}"
+            raise InputError(
+                f"{given}, but {kind} weights the neighbours of a whole layer, which only means "
+                "keep; use rgcn or hetero-sage with aggr mean"
+            )
+
+
+def make_typed_sampler(graph: HeteroGraph, settings: Settings) -> Any:
     """The sampler of the training.
 
     Raises:
         InputError: fan-outs or options that do not fit the graph.
     """
-    wanted = settings.typed
+    sampler, wanted = settings.sampler, settings.typed
+    kind, more = sampler.kind, dict(sampler.options)
+    if kind in LAYERWISE or kind == "hgt":
+        name, usual = _OPTIONS[kind][0], [_LAYER_SIZE] * _layers(settings)
+        given = more.pop(name, usual)
+        if isinstance(given, dict) and kind in LAYERWISE:
+            given = _by_relation(given, graph.edge_types, "sampler.options.layer_sizes")
+        made = {"ladies": HeteroLadies, "fastgcn": HeteroFastGCN, "hgt": Hgt}[kind](given, **more)
+        if settings.model.layers not in (0, made.num_layers) and kind in LAYERWISE:
+            raise InputError(
+                f"model.layers is {settings.model.layers}, but {name} has numbers of "
+                f"{made.num_layers} layers; give as many"
+            )
+        return made
     own = bool(wanted.fanouts)
-    fanouts = _by_relation(wanted.fanouts, graph.edge_types) if own else settings.sampler.fanouts
+    fanouts = _by_relation(wanted.fanouts, graph.edge_types) if own else sampler.fanouts
     with called_fanouts("typed.fanouts" if own else "sampler.fanouts"):
-        return HeteroNeighbor(fanouts, replace=settings.sampler.replace, **_options(settings))
+        if kind == "labor":
+            return HeteroLabor(fanouts, **_options(settings), **more)
+        return HeteroNeighbor(fanouts, replace=sampler.replace, **_options(settings))
+
+
+def _layers(settings: Settings) -> int:
+    return settings.model.layers or len(settings.sampler.fanouts)
 
 
 def exact_sampler(settings: Settings, hops: int) -> HeteroNeighbor:
@@ -123,7 +200,7 @@ def _options(settings: Settings, exact: bool = False) -> dict[str, Any]:
 
 
 def _by_relation(
-    given: dict[str, Any], edge_types: Sequence[EdgeType]
+    given: dict[str, Any], edge_types: Sequence[EdgeType], where: str = "typed.fanouts"
 ) -> dict[EdgeType, Sequence[int]]:
     """Fan-outs by relation, as the config has them; "*" is for all that are not named."""
     spelt: dict[str, list[EdgeType]] = {}
@@ -137,19 +214,19 @@ def _by_relation(
         meant = set(spelt.get(text, ()))
         if len(meant) > 1:
             shown = " and ".join(sorted(map(repr, meant)))
-            raise InputError(f"typed.fanouts has {text!r}, which could be {shown}; rename one")
+            raise InputError(f"{where} has {text!r}, which could be {shown}; rename one")
         try:
             name = meant.pop() if meant else find_edge_type(_parts(text), edge_types)
         except InputError as error:
-            raise InputError(f"typed.fanouts: {error}") from None
+            raise InputError(f"{where}: {error}") from None
         if name in found:
-            raise InputError(f"typed.fanouts names {show_edge_type(name)} twice; leave one out")
+            raise InputError(f"{where} names {show_edge_type(name)} twice; leave one out")
         found[name] = numbers
     for name in edge_types:
         if name not in found:
             if "*" not in given:
                 raise InputError(
-                    f"typed.fanouts has no entry for {show_edge_type(name)}; add one, or "
+                    f"{where} has no entry for {show_edge_type(name)}; add one, or "
                     '"*" = [10, 5] for all that are not named ([0, ...] leaves a relation out)'
                 )
             found[name] = given["*"]
@@ -160,16 +237,17 @@ def _parts(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.strip("()").split(","))
 
 
-def count_hops(settings: Settings, sampler: HeteroNeighbor) -> int:
+def count_hops(settings: Settings, sampler: Any) -> int:
     """Layers of the model."""
-    return settings.model.layers or sampler.num_layers
+    hops: int = settings.model.layers or sampler.num_layers
+    return hops
 
 
 def make_typed_loader(
     graph: HeteroGraph,
     task: TypedTask,
     settings: Settings,
-    sampler: HeteroNeighbor,
+    sampler: Any,
     device: torch.device | None = None,
 ) -> HeteroLoader:
     """The loader of the training split."""

@@ -43,7 +43,9 @@ class TypedMeter(Meter):
             arrays = (store[array.name] for array in one.arrays)
             found[f"bytes.{place}"] = sum(int(values.nbytes) for values in arrays)
         for place, edge_type in enumerate(self._schema.edges):
-            found[f"edges.{place}"] = int(batch[edge_type].edge_index.shape[1])
+            store = batch[edge_type]
+            parts = store.layers if "layers" in store else [store]
+            found[f"edges.{place}"] = sum(int(one.edge_index.shape[1]) for one in parts)
         for name, count in found.items():
             self._moved[name] = self._moved.get(name, 0) + (count if counts else 0)
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["check_call", "check_link_run", "describe_run", "link_schema"]
 
 _SAMPLERS = ("neighbor", "labor", "full")
+_TYPED_SAMPLERS = ("neighbor", "labor")
 #: What a model raises that is called with something else than it expects.
 _NOT_CALLABLE = (RuntimeError, ValueError, TypeError, AssertionError, LookupError, AttributeError)
 
@@ -56,6 +57,11 @@ def check_link_run(settings: Settings, ranks: int, typed: bool) -> None:
         )
     elif typed:
         check_offered(settings, 1)  # ranks differ by nothing else
+        if settings.sampler.kind not in _TYPED_SAMPLERS:
+            raise InputError(
+                f"sampler.kind is {settings.sampler.kind!r}, but batches of links of typed graphs "
+                f"are sampled by {' and '.join(_TYPED_SAMPLERS)}; use one of them"
+            )
     if not typed and settings.sampler.kind not in _SAMPLERS and ":" not in settings.sampler.kind:
         raise InputError(
             f"sampler.kind is {settings.sampler.kind!r}, but batches of links are sampled by "

@@ -16,6 +16,7 @@ from foregather.graph.hetero.graph import HeteroGraph
 from foregather.graph.hetero.names import EdgeType, find_edge_type, show_edge_type
 from foregather.graph.links.known import KnownLinks
 from foregather.graph.links.links import Links, same_name
+from foregather.graph.links.split import divided_relations
 from foregather.graph.mapped import fetch
 
 __all__ = ["EVERY", "LinkData", "SplitLinks", "find_relations", "read_links", "show_relation"]
@@ -205,7 +206,7 @@ def find_relations(
             )
         return None, ()
     if wanted == "*":
-        found = tuple(graph.links) or graph.edge_types
+        found = _with_links(graph) or graph.edge_types
         ends = {(one[0], one[2]) for one in found}
         if len(ends) != 1:
             shown = ", ".join(f"{a!r} to {b!r}" for a, b in sorted(ends))
@@ -233,6 +234,15 @@ def find_relations(
     except InputError as error:
         raise InputError(f"link.{error}") from None
     return one, (one,)
+
+
+def _with_links(graph: HeteroGraph) -> tuple[EdgeType, ...]:
+    """Relations with links; where none are for training, those whose edges are learned too."""
+    if any(name in lists for lists in graph.links.values() for name in same_name("train")):
+        return tuple(graph.links)
+    ends = {(one[0], one[2]) for one in graph.links}
+    forward = divided_relations(graph, "*") if ends else ()
+    return tuple(sorted({*graph.links, *(one for one in forward if (one[0], one[2]) in ends)}))
 
 
 def show_relation(edge_type: EdgeType | None) -> str:

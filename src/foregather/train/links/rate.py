@@ -145,7 +145,8 @@ def check_k(data: LinkData, role: str, rating: Rating) -> None:
     """Refuses, before training, a metric at k for which a split has too few candidates.
 
     Raises:
-        InputError: every answer would be a hit, or a source has fewer targets.
+        InputError: every answer would be a hit, a source has fewer targets, or a link has no
+            candidate that could be drawn.
     """
     asked = f"train.metric is {rating.metric.name!r}"
     if rating.family in _OF_SOURCES and rating.k > data.counts[1]:
@@ -157,6 +158,13 @@ def check_k(data: LinkData, role: str, rating: Rating) -> None:
             f"{asked}, but a link of train.{role} has only {format_number(least, 'candidate')}, so "
             "every answer would be a hit; choose a smaller k"
         )
+    if rating.kind == "sampled":
+        source = data.splits[role].index[0]
+        if (place := _candidates(data, rating).first_without(source, None)) is not None:
+            raise InputError(
+                f"link {place} of train.{role} has no candidate: its source, {source[place]}, is "
+                "linked to every target; leave such links out, or set link.filtered to false"
+            )
 
 
 def _fewest(data: LinkData, role: str, rating: Rating) -> int:
@@ -230,15 +238,19 @@ def _value(meter: RankMeter, rating: Rating) -> float:
 
 def draw(data: LinkData, links: SplitLinks, rating: Rating) -> Ids:
     """Candidates of each link [n, k], the same whenever they are drawn."""
+    position, sampler = np.arange(len(links)), _candidates(data, rating)
+    _, drawn = sampler.draw(position, seed=rating.seed, epoch=0, src=links.index[0])
+    return np.ascontiguousarray(np.asarray(drawn, np.int64).reshape(-1, len(links)).T)
+
+
+def _candidates(data: LinkData, rating: Rating) -> NegativeSampler:
+    """Draws targets that a source of links could be linked to."""
     rule = Negatives("triplet", rating.amount, exclude="positives" if rating.filtered else None)
     known: Any = None
     if rating.filtered:
         parts = [one.index for one in data.splits.values()]
         known = np.concatenate([data.every_edge(), *parts], axis=1)
-    sampler = NegativeSampler(rule, *data.counts, positives=known, same_type=data.same)
-    position = np.arange(len(links))
-    _, drawn = sampler.draw(position, seed=rating.seed, epoch=0, src=links.index[0])
-    return np.ascontiguousarray(np.asarray(drawn, np.int64).reshape(-1, len(links)).T)
+    return NegativeSampler(rule, *data.counts, positives=known, same_type=data.same)
 
 
 def _rank_all(

@@ -8,6 +8,7 @@ from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.loader.arguments import called_fanouts
 from foregather.nn.by_name import LAYERED
+from foregather.nn.hetero.by_name import TYPED_MODELS
 from foregather.pipeline.partition.chunks import make_chunks
 from foregather.sampling import (
     Cluster,
@@ -53,7 +54,7 @@ def check_sampler(settings: Settings) -> None:
         InputError: the message has the settings, and what to do.
     """
     kind, model = settings.sampler.kind, settings.model.kind
-    if kind not in SAMPLERS:
+    if kind not in SAMPLERS or model in TYPED_MODELS:  # which have their own checks
         return
     if kind in ("ladies", "fastgcn") and ":" not in model and model not in LAYERED:
         raise InputError(

@@ -59,7 +59,8 @@ class SamplerSettings:
 
     kind: str = "neighbor"
     """neighbor, labor, ladies, fastgcn, saint-node, saint-edge, saint-walk, walk, cluster, full, or
-    your own module:Class; listed above."""
+    your own module:Class; of graphs with node types neighbor, labor, ladies, fastgcn or hgt. Listed
+    above."""
     fanouts: tuple[int, ...] = (10, 5)
     """Neighbours kept at each layer; -1 for all."""
     replace: bool = False

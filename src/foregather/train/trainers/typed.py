@@ -31,6 +31,7 @@ from foregather.train.hetero.describe_arrays import describe_arrays, set_numbers
 from foregather.train.hetero.exact import exact_scores, sampled_scores
 from foregather.train.hetero.final import check_feasible, final_typed
 from foregather.train.hetero.make import (
+    LAYERWISE,
     check_offered,
     count_hops,
     make_typed,
@@ -163,6 +164,8 @@ class TypedTrainer(ResumableEpochs):
         last bits of its sums would differ.
         """
         if isinstance(model, TypedModel) or not self.settings.train.accelerate:
+            return None
+        if self.settings.sampler.kind in LAYERWISE:  # layers hold the rows that they need
             return None
         if begun is not None and not begun.get("accelerated", False):
             return None

@@ -22,11 +22,11 @@ from foregather.graph.links.links import Links
 from foregather.graph.mapped import fetch
 from foregather.units import format_bytes
 
-__all__ = ["read_link_tables"]
+__all__ = ["EACH", "ID", "Lookup", "read_link_tables"]
 
 Int = npt.NDArray[np.int64]
-_EACH = 96  # bytes that a link needs while it is read
-_ID = 96  # bytes that an id needs to be looked up, and its text
+EACH = 96  # bytes that a link needs while it is read
+ID = 96  # bytes that an id needs to be looked up, and its text
 
 
 def read_link_tables(
@@ -50,8 +50,8 @@ def read_link_tables(
         BudgetError: the links do not fit.
     """
     ends = [nodes[edge_type[0]], nodes[edge_type[2]]]
-    left = work // 2 - sum(_ID * table.num_nodes for table in ends if table.ids is not None)
-    lookups = [_Lookup(table, name) for table, name in zip(ends, edge_type[::2], strict=True)]
+    left = work // 2 - sum(ID * table.num_nodes for table in ends if table.ids is not None)
+    lookups = [Lookup(table, name) for table, name in zip(ends, edge_type[::2], strict=True)]
     reader, made = Reader(max(1 << 20, work // 8)), {}
     counts = (ends[0].num_nodes, ends[1].num_nodes)
     for name, path in links.items():
@@ -66,11 +66,11 @@ def read_link_tables(
             time=found.get("time"),
             negatives=wrong,
         )
-        left -= _EACH * made[name].num_links
+        left -= EACH * made[name].num_links
     return made
 
 
-class _Lookup:
+class Lookup:
     """Finds the nodes of a type by the ids of the source."""
 
     def __init__(self, table: NodeTable, kind: str) -> None:
@@ -89,12 +89,28 @@ class _Lookup:
         Raises:
             InputError: one of the ids is no node; names the row.
         """
+        nodes = self.places(column, f"{path.name}: the {side} of links")
+        if (nodes < 0).any():
+            at = int(np.argmax(nodes < 0))
+            raise InputError(
+                f"{path.name}: the {side} of link {rows + at + 1} is "
+                f"{column[at].as_py()!r:.80}, which is no node of type {self.kind!r}; leave the "
+                "link out, or give the graph that node"
+            )
+        return nodes
+
+    def places(self, column: Any, what: str) -> Int:
+        """The nodes of a column, -1 where an id is none.
+
+        Raises:
+            InputError: ids are of another kind; `what` names them.
+        """
         pa = arrow()
         import pyarrow.compute as compute
 
         if not self.text and not pa.types.is_integer(column.type) and len(column):
             raise InputError(
-                f"{path.name}: the {side} of links is {column.type}, but nodes of type "
+                f"{what} is {column.type}, but nodes of type "
                 f"{self.kind!r} have whole numbers as ids"
             )
         if self.known is None:
@@ -104,18 +120,11 @@ class _Lookup:
         else:
             given = column if self.text else column.cast(pa.int64())
             found = compute.index_in(given, value_set=self.known)
-        if found.null_count:
-            at = int(np.argmax(np.asarray(found.is_null().to_numpy(zero_copy_only=False))))
-            raise InputError(
-                f"{path.name}: the {side} of link {rows + at + 1} is "
-                f"{column[at].as_py()!r:.80}, which is no node of type {self.kind!r}; leave the "
-                "link out, or give the graph that node"
-            )
-        nodes: Int = found.to_numpy(zero_copy_only=False).astype(np.int64)
+        nodes: Int = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         return nodes
 
 
-def _read(path: Path, lookups: list[_Lookup], reader: Reader, left: int) -> dict[str, Any]:
+def _read(path: Path, lookups: list[Lookup], reader: Reader, left: int) -> dict[str, Any]:
     """Index, and the columns label and time where the file has them."""
     names = column_names(path)
     ends = ["source", "target"] if {"source", "target"} <= set(names) else ["1", "2"]
@@ -130,7 +139,7 @@ def _read(path: Path, lookups: list[_Lookup], reader: Reader, left: int) -> dict
         path, [*ends, *more], text, [one for one in more if one == "label"]
     ):
         size = len(batch[ends[0]])
-        if _EACH * (rows + size) > left:
+        if EACH * (rows + size) > left:
             raise BudgetError(
                 f"the links of {path.name} do not fit into the {format_bytes(max(0, left))} that "
                 "are left for them; raise --memory"

@@ -30,7 +30,7 @@ from foregather.graph.hetero.names import (
     find_node_type,
     show_edge_type,
 )
-from foregather.graph.links.rule import LinkSplit
+from foregather.graph.links.rule import EVERY, LinkSplit
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -163,8 +163,8 @@ def read_links(path: Path) -> LinkSplit | None:
         tuple(entry["times"]) if "times" in entry else None,
         by_time=way == "time" and "split" in entry,
         seed=entry.get("seed", 0),
-        relation=None
-        if name is None
+        relation=name
+        if name in (None, EVERY)
         else check_edge_type(tuple(name) if isinstance(name, list) else name),
         undirected=_flag(entry, "undirected", where) if "undirected" in entry else None,
     )
