@@ -19,6 +19,12 @@ __all__ = ["plot"]
 _FEW = 12  # points that are placed evenly
 _TITLE = 46  # characters of a title that fit
 _DASHES = ("", "8 4", "3 3", "10 3 2 3")  # of lines, one after the other
+_CORNERS: tuple[tuple[tuple[float, float], ...], ...] = (  # of markers; none is a disc
+    (),
+    ((-1, -1), (1, -1), (1, 1), (-1, 1)),
+    ((0, -1.5), (1.5, 0), (0, 1.5), (-1.5, 0)),
+    ((0, -1.6), (1.5, 1.2), (-1.5, 1.2)),
+)
 _ACROSS = 290  # units of the longest bar; the rest is for its number
 _SHADES = (
     "svg.chart{color:#1f2937;background:#fff}"
@@ -176,14 +182,10 @@ def _stroke(number: int) -> str:
 def _marker(number: int, x: float, y: float, told: str) -> str:
     """A disc, a square, a diamond or a triangle; smaller ones of later lines lie on top."""
     size = 4.5 - 0.7 * (number % 4)
-    corners = {
-        1: [(-1, -1), (1, -1), (1, 1), (-1, 1)],
-        2: [(0, -1.5), (1.5, 0), (0, 1.5), (-1.5, 0)],
-        3: [(0, -1.6), (1.5, 1.2), (-1.5, 1.2)],
-    }.get(number % 4)
+    corners = _CORNERS[number % 4]
     title = f"<title>{html.escape(told)}</title>"
     kind = f'class="f-{_colour(number)}"'
-    if corners is None:
+    if not corners:
         return f'<circle {kind} cx="{x:.1f}" cy="{y:.1f}" r="{size:.1f}">{title}</circle>'
     points = " ".join(f"{x + size * a:.1f},{y + size * b:.1f}" for a, b in corners)
     return f'<polygon {kind} points="{points}">{title}</polygon>'
