@@ -80,7 +80,7 @@ def epochs(quick: bool) -> dict[str, Any]:
     need_pyg_lib()
     left = ("PyG+, own gather",) if quick else ()
     systems = tuple(system for system in SYSTEMS if system not in left)
-    least, sizes = (64, FEW) if quick else (256, SUPERBATCHES)
+    least, sizes = (48, FEW) if quick else (256, SUPERBATCHES)
     points, about, memories, disk = [], [], [], {}
     for name in NAMES:
         case = get_case(name, quick)

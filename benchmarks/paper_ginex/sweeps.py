@@ -26,7 +26,7 @@ HEAD = ["policy", "s a batch", "misses / 100 rows", "requests", "bytes"]
 SHARES = (0.05, 0.1, 0.25, 0.5)
 SIZES, TIMED = (8, 16, 32, 64, 128, 256, 512), (8, 64, 512)  # the latter in the quick form
 WIDTHS = (32, 64, 128, 256, 512, 1024)
-QUICK = (256, 32, 16)  # batches of a trace, of a bulk, input nodes of a batch
+QUICK = (256, 32, 8)  # batches of a trace, of a bulk, input nodes of a batch
 WHOLE = (256, 64, 128)
 ROUNDS = 3  # ways by turns; the median stands
 
@@ -148,7 +148,7 @@ def cache_size(facts: Facts, quick: bool) -> Figure:
 def by_superbatch(quick: bool) -> dict[str, Any]:
     """Superbatches of 8 to 512: misses of all, and seconds of some in the quick form."""
     case = get_case("communities", quick)
-    count, batch = 512, 16 if quick else 64
+    count, batch = 512, 8 if quick else 64
     trace = case.trace(count, 512, batch)
     slots, file = case.graph.num_nodes // 20, FeatureFile.of(case.graph)
     disk, points = load_calibration(case.folder), []
