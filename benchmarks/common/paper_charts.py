@@ -5,6 +5,7 @@ where there are many points, and evenly spaced ones where there are few.
 """
 
 import html
+import textwrap
 from dataclasses import replace
 
 from foregather.observe.charts.chart import Chart, Mark, text
@@ -17,7 +18,14 @@ __all__ = ["plot"]
 
 _FEW = 12  # points that are placed evenly
 _TITLE = 46  # characters of a title that fit
-_ACROSS = 300  # units of the longest bar; the rest is for its number
+_DASHES = ("", "8 4", "3 3", "10 3 2 3")  # of lines, one after the other
+_CORNERS: tuple[tuple[tuple[float, float], ...], ...] = (  # of markers; none is a disc
+    (),
+    ((-1, -1), (1, -1), (1, 1), (-1, 1)),
+    ((0, -1.5), (1.5, 0), (0, 1.5), (-1.5, 0)),
+    ((0, -1.6), (1.5, 1.2), (-1.5, 1.2)),
+)
+_ACROSS = 290  # units of the longest bar; the rest is for its number
 _SHADES = (
     "svg.chart{color:#1f2937;background:#fff}"
     "@media (prefers-color-scheme:dark){svg.chart{color:#e5e7eb;background:#0d1117}}"
@@ -28,10 +36,35 @@ def plot(figure: Figure) -> str:
     """The figure as an SVG file; empty for a table."""
     if figure.kind == "table" or not figure.series:
         return ""
-    if len(figure.title) > _TITLE:  # it stands above the plot as a heading, whole
-        figure = replace(figure, title=figure.title[: _TITLE - 1].rstrip(" ,:") + "…")
     drawn = {"line": _lines, "bars": _beside, "stacked": _stacked}[figure.kind](figure)
-    return drawn.file().replace("</style>", f"{_SHADES}</style>", 1)
+    first, whole = (
+        f'aria-label="{html.escape(words)}"'
+        for words in (textwrap.wrap(figure.title, _TITLE)[0], figure.title)
+    )
+    return (
+        _titled(drawn).file().replace(first, whole, 1).replace("</style>", f"{_SHADES}</style>", 1)
+    )
+
+
+def _titled(chart: Chart) -> Chart:
+    """With its title in as many lines as it needs."""
+    lines = textwrap.wrap(chart.title, _TITLE)
+    down = 18 * (len(lines) - 1)
+    if not down:
+        return chart
+    more = [text(WIDE / 2, 9 + 18 * at, line, kind="head") for at, line in enumerate(lines[1:])]
+    parts = [*more, f'<g transform="translate(0 {down})">', *chart.parts, "</g>"]
+    return replace(chart, title=lines[0], high=chart.high + down, parts=parts)
+
+
+def _unit(figure: Figure) -> str:
+    """What stands behind the number of a bar."""
+    label = figure.y_label
+    begins = {"seconds": " s", "milliseconds": " ms", "MB": " MB"}
+    for word, unit in begins.items():
+        if label.startswith(word):
+            return unit
+    return " %" if "%" in label else "x" if " / " in label else ""
 
 
 def _legend(series: list[Series], shape: str) -> list[Mark]:
@@ -63,7 +96,7 @@ def _stacked(figure: Figure) -> Chart:
     """A bar for each place, made of the series one after the other."""
     places = list(figure.series[0].x)
     totals = [sum(one.y[at] for one in figure.series) for at in range(len(places))]
-    most, parts, y = max([*totals, 1e-12]), [], 4.0
+    most, parts, y, unit = max([*totals, 1e-12]), [], 4.0, _unit(figure)
     for at, place in enumerate(places):
         parts.append(text(8, y + 11, str(place), "start", "soft"))
         x = 8.0
@@ -71,7 +104,7 @@ def _stacked(figure: Figure) -> Chart:
             wide = _ACROSS * one.y[at] / most
             parts.append(_bar(number, x, y + 16, wide, 16, f"{one.label}: {_number(one.y[at])}"))
             x += wide
-        parts.append(text(x + 6, y + 29, _number(totals[at]), "start"))
+        parts.append(text(x + 6, y + 29, _number(totals[at]) + unit, "start"))
         y += 42
     parts.append(text(8, y + 12, figure.y_label, "start", "soft"))
     return Chart(figure.title, WIDE, int(y) + 20, parts, _legend(figure.series, "box"))
@@ -81,7 +114,7 @@ def _beside(figure: Figure) -> Chart:
     """For each place a bar of each series that has it."""
     places = list(dict.fromkeys(place for one in figure.series for place in one.x))
     most = max([value for one in figure.series for value in one.y] + [1e-12])
-    parts, y = [], 4.0
+    parts, y, unit = [], 4.0, _unit(figure)
     for place in places:
         parts.append(text(8, y + 11, str(place), "start", "soft"))
         y += 16
@@ -91,7 +124,7 @@ def _beside(figure: Figure) -> Chart:
             value = one.y[one.x.index(place)]
             wide = _ACROSS * max(0.0, value) / most
             parts.append(_bar(number, 8, y, wide, 12, f"{one.label}: {_number(value)}"))
-            parts.append(text(14 + wide, y + 10, _number(value), "start"))
+            parts.append(text(14 + wide, y + 10, _number(value) + unit, "start"))
             y += 14
         y += 8
     parts.append(text(8, y + 12, figure.y_label, "start", "soft"))
@@ -128,13 +161,34 @@ def _lines(figure: Figure) -> Chart:
         ]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in spots)
         colour = _colour(number)
-        parts.append(f'<polyline class="s-{colour}" points="{path}" stroke-width="2"/>')
+        parts.append(f'<polyline class="s-{colour}" points="{path}" {_stroke(number)}/>')
         parts += [
-            f'<circle class="f-{colour}" cx="{x:.1f}" cy="{y:.1f}" r="3">'
-            f"<title>{html.escape(one.label)}: {_number(value)}</title></circle>"
+            _marker(number, x, y, f"{one.label}: {_number(value)}")
             for (x, y), value in zip(spots, one.y, strict=True)
         ]
-    return Chart(figure.title, WIDE, HIGH, parts, _legend(figure.series, "line"))
+    for number, one in enumerate(figure.series):  # a piece of each line, as it is drawn
+        y = HIGH + 6 + 17 * number
+        path = f'<path class="s-{_colour(number)}" d="M12 {y}H48" {_stroke(number)}/>'
+        parts += [path, _marker(number, 30, y, one.label), text(56, y + 4, one.label, "start")]
+    return Chart(figure.title, WIDE, HIGH + 17 * len(figure.series) + 4, parts)
+
+
+def _stroke(number: int) -> str:
+    """Dashes, so that lines that lie on each other can be told apart."""
+    dash = _DASHES[number % len(_DASHES)]
+    return 'fill="none" stroke-width="2"' + (f' stroke-dasharray="{dash}"' if dash else "")
+
+
+def _marker(number: int, x: float, y: float, told: str) -> str:
+    """A disc, a square, a diamond or a triangle; smaller ones of later lines lie on top."""
+    size = 4.5 - 0.7 * (number % 4)
+    corners = _CORNERS[number % 4]
+    title = f"<title>{html.escape(told)}</title>"
+    kind = f'class="f-{_colour(number)}"'
+    if not corners:
+        return f'<circle {kind} cx="{x:.1f}" cy="{y:.1f}" r="{size:.1f}">{title}</circle>'
+    points = " ".join(f"{x + size * a:.1f},{y + size * b:.1f}" for a, b in corners)
+    return f'<polygon {kind} points="{points}">{title}</polygon>'
 
 
 def _ordered(places: list[float | str]) -> list[float | str]:

@@ -26,10 +26,10 @@ hardware, graphs and sizes differ, so each stands with its setting, and what can
 shape: what grows with what, which way is ahead, and by about how much. Where a shape does not hold,
 the figure says why. What needs GPUs says so.
 
-`make paper` measures all of it again (`make paper QUICK=1` the small form, in less than half an
-hour), and so does `python -m foregather.bench paper --paper mbs --quick` in a checkout. Published
-numbers are in `benchmarks/published.toml` with their sources, ours in `benchmarks/results`. This
-file is written by `benchmarks/paper.py`; do not edit it.
+`make paper` measures all of it again (`make paper QUICK=1` the small form), and so does
+`python -m foregather.bench paper --paper mbs --quick` in a checkout. {took} Published numbers are
+in `benchmarks/published.toml` with their sources, ours in `benchmarks/results`. This file is
+written by `benchmarks/paper.py`; do not edit it.
 """
 
 OUTDATED = "the words and numbers below are of an earlier form of the script; run it again"
@@ -37,7 +37,7 @@ OUTDATED = "the words and numbers below are of an earlier form of the script; ru
 
 def page(found: list[Result], numbers: dict[str, Published]) -> str:
     """The page as text."""
-    parts = [INTRO, _overview(found)]
+    parts = [INTRO.format(took=_took(found)), _overview(found)]
     for paper in PAPERS:
         own = [one for one in found if one.figure.paper == paper]
         said = f"What the paper says and what we do: [{PAGES[paper]}]({PAGES[paper]})."
@@ -46,6 +46,24 @@ def page(found: list[Result], numbers: dict[str, Published]) -> str:
         parts += [_section(one, numbers) for one in own]
     parts.append(_machines(found))
     return "\n".join(parts)
+
+
+def _took(found: list[Result]) -> str:
+    """What the figures below took to measure, by size."""
+    told = []
+    for quick, name in ((True, "small"), (False, "whole")):
+        own = [one.seconds for one in found if one.quick is quick]
+        if own:
+            told.append(f"{len(own)} figures of the {name} size took {sum(own) / 60:.1f} minutes")
+    return f"The runs behind this page: {', '.join(told)}." if told else ""
+
+
+def _seconds(found: list[Result]) -> str:
+    """What each figure took; 0 where another measured for it."""
+    lines = ["| figure | seconds of measuring |", "|---|---|"]
+    for one in found:
+        lines.append(f"| {one.figure.paper}/{one.figure.key} | {one.seconds:.0f} |")
+    return "\n".join(lines)
 
 
 def _machines(found: list[Result]) -> str:
@@ -60,6 +78,7 @@ def _machines(found: list[Result]) -> str:
                 *machines,
                 *filter(None, loads),
                 f"{len(found)} figures, {took / 60:.1f} minutes of measuring in all.",
+                _seconds(found),
             ]
         )
         + "\n"

@@ -46,8 +46,8 @@ QUICK, WHOLE = (128, 64), (256, 128)  # batches, those of a bulk and of a superb
 def sampled(quick: bool) -> dict[str, Any]:
     """The topology's steps: PyG's sampler on a map, and with a neighbour cache; gather by map."""
     case = get_case("communities", quick)
-    memory, more = memory_of(case, SHARE), {"seconds": 2.0 if quick else 4.0}
-    return turns(case, tuple(HEAD), "none", memory, 1 if quick else 3, **more)
+    memory, least = memory_of(case, SHARE), 48 if quick else 128
+    return turns(case, tuple(HEAD), "none", memory, 3, least=least)
 
 
 def steps(quick: bool) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def steps(quick: bool) -> dict[str, Any]:
     moved = [[np.ascontiguousarray(places[one]).astype(np.uint32) for one in b] for b in trace]
     slots, disk = int(file.num_rows * SHARE), load_calibration(case.folder)
     found: dict[str, list[Any]] = {way: [] for way, _, _ in STEPS}
-    for _ in range(1 if quick else 3):
+    for _ in range(3):
         for way in found:
             given = moved if way in ("order", "swept") else trace
             name = {"order": "ours", "swept": "repack"}.get(way, way)
@@ -98,14 +98,14 @@ def ablation(facts: Facts, quick: bool) -> Figure:
     return Figure(
         key="ablation",
         paper="ginex",
-        title="One step after the other: seconds in which the rows of a batch are there",
+        title="Ablation: seconds until a batch's rows are there",
         setting=f"{kept['about']}, {count} batches of {kept['batch']} in bulks of {bulk}, which "
         "are the superbatches of Ginex. The first three rows "
         f"ran in a cgroup with {kept['memory']} beside the process. From "
         "static rows on, our executor reads directly; the order is a renumbered trace on the same "
         "file, so its reads are those of a reordered folder. The bar of the map is what rows add "
         "to sampling. Rows that are read before the first batch are misses, too.",
-        published=["ginex-throughput-mean"],
+        published=[],
         x_label="step",
         y_label="seconds of a batch, rows only",
         kind="bars",

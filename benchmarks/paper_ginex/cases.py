@@ -130,9 +130,9 @@ def named(graph: Graph) -> Any:
 def get_case(name: str, quick: bool) -> Case:
     """One of the four graphs, or "communities:WIDTH" for another number of columns."""
     base, _, width = name.partition(":")
-    nodes = 100_000 if width else 600_000 if quick else 1_000_000
+    nodes = 100_000 if width else 300_000 if quick else 1_000_000
     folder = place() / f"{base}_{width or 'usual'}_{'quick' if quick else 'whole'}"
-    case = Case(base, folder, 64 if quick else 128)
+    case = Case(base, folder, 32 if quick else 128)
     if not (folder / "original.npy").exists():
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)

@@ -56,11 +56,11 @@ def planning_share(facts: Facts, quick: bool) -> Figure:
     return Figure(
         key="planning_share",
         paper="ginex",
-        title="Planning as a share of sampling, planning and gathering",
+        title="Planning as a share of the work",
         setting="Four graphs, a tenth of the rows in the cache; sampling in memory by our sampler, "
         "planning on one core, gathering from disk, one after the other. A Loader plans the next "
         "bulk while this one runs.",
-        published=["ginex-diskgnn-ginex"],
+        published=[],
         x_label="graph",
         y_label="planning, % of the three",
         kind="bars",
@@ -71,8 +71,8 @@ def planning_share(facts: Facts, quick: bool) -> Figure:
         ],
         rows=rows,
         holds="yes" if most < 25 else "partly",
-        explanation=f"Planning takes at most {most:.1f} % without overlap. In the files that "
-        "DiskGNN's authors publish, Ginex's change sets take 8 to 43 % of training, on a GPU.",
+        explanation=f"Planning takes at most {most:.1f} % of sampling, planning and "
+        "gathering, without overlap.",
         command=COMMAND,
     )
 
@@ -112,11 +112,11 @@ def trace_files(facts: Facts, quick: bool) -> Figure:
     return Figure(
         key="trace_files",
         paper="ginex",
-        title="Bytes of trace files, which ours does not write",
+        title="Trace files, which ours does not write",
         setting=f"Superbatches of {size} batches, an epoch over all nodes; ids and both ends of an "
         "edge with 8 bytes each, as in the authors' code. Computed from sampled batches; seconds "
         "are of writing once and reading once at the disk's sequential rates.",
-        published=["ginex-readme-ginex"],
+        published=[],
         x_label="graph",
         y_label="MB of a superbatch",
         kind="bars",
@@ -171,10 +171,10 @@ def neighbour_cache(facts: Facts, quick: bool) -> Figure:
     return Figure(
         key="neighbour_cache",
         paper="ginex",
-        title="Visits that find their neighbour list in memory",
+        title="Visits whose neighbour list is in memory",
         setting=f"{found['about']}; lists of ids of 8 bytes, memory as a share of all lists "
         f"({format_bytes(whole)}); counted on sampled batches, nothing is timed.",
-        published=["ginex-diskgnn-ginex-sampling"],
+        published=[],
         x_label="memory, % of all lists",
         y_label="visits that hit, %",
         kind="line",

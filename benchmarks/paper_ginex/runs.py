@@ -50,7 +50,7 @@ def run(case: Case, system: str, model: str, memory: int, **more: Any) -> dict[s
     given = {
         "system": system, "model": model, "memory": memory, "name": case.name,
         "folder": str(case.folder), "batch": case.batch, "fanout": FANOUT, "reserve": MODEL_BYTES,
-        "seconds": 4.0, "count": 2048, "bulk": "auto", "storage": "auto", "superbatch": 64,
+        "least": 96, "count": 2048, "bulk": "auto", "storage": "auto", "superbatch": 64,
         "most": 111 * case.batch, **more,
     }  # fmt: skip
     drop(case.folder)

@@ -16,7 +16,7 @@ from foregather.plan.cost import ASSUMED_DISK
 from foregather.units import format_bytes
 
 from .cases import Case, get_case
-from .end_to_end import COMMAND, SUPERBATCHES
+from .end_to_end import COMMAND, SUPERBATCHES, told_losses
 
 __all__ = ["cache_size", "feature_width", "superbatch"]
 
@@ -26,8 +26,9 @@ HEAD = ["policy", "s a batch", "misses / 100 rows", "requests", "bytes"]
 SHARES = (0.05, 0.1, 0.25, 0.5)
 SIZES, TIMED = (8, 16, 32, 64, 128, 256, 512), (8, 64, 512)  # the latter in the quick form
 WIDTHS = (32, 64, 128, 256, 512, 1024)
-QUICK = (256, 32, 16)  # batches of a trace, of a bulk, input nodes of a batch
+QUICK = (256, 32, 8)  # batches of a trace, of a bulk, input nodes of a batch
 WHOLE = (256, 64, 128)
+ROUNDS = 3  # ways by turns; the median stands
 
 
 def measured(case: Case, ways: dict[str, Any], slots: int, rounds: int) -> dict[str, Any]:
@@ -61,7 +62,7 @@ def compared(case: Case, quick: bool, ways: tuple[str, ...], slots: int) -> dict
     trace = case.trace(count, bulk, batch)
     size = best_superbatch(case, trace, slots)
     given = {way: recut(trace, size) if way == "ginex" else trace for way in ways}
-    return {**measured(case, given, slots, 1 if quick else 3), "superbatch": size}
+    return {**measured(case, given, slots, ROUNDS), "superbatch": size}
 
 
 def as_row(x: str, label: str, one: dict[str, Any]) -> list[str]:
@@ -126,7 +127,7 @@ def cache_size(facts: Facts, quick: bool) -> Figure:
         title="Seconds over the size of the cache",
         setting=f"{found['about']}; {trace_told(quick)}. Rows that a static cache and Ginex's read "
         "before the first batch are misses, too.",
-        published=["ginex-throughput-mean"],
+        published=[],
         x_label="rows in the cache, %",
         y_label="seconds of a batch, rows only",
         kind="line",
@@ -147,14 +148,14 @@ def cache_size(facts: Facts, quick: bool) -> Figure:
 def by_superbatch(quick: bool) -> dict[str, Any]:
     """Superbatches of 8 to 512: misses of all, and seconds of some in the quick form."""
     case = get_case("communities", quick)
-    count, batch = 512, 16 if quick else 64
+    count, batch = 512, 8 if quick else 64
     trace = case.trace(count, 512, batch)
     slots, file = case.graph.num_nodes // 20, FeatureFile.of(case.graph)
     disk, points = load_calibration(case.folder), []
     for size in SIZES:
         cut = recut(trace, size)
         if size in TIMED or not quick:
-            points.append(measured(case, dict.fromkeys(COLD, cut), slots, 1))
+            points.append(measured(case, dict.fromkeys(COLD, cut), slots, ROUNDS))
             continue
         point = {}
         for way in COLD:
@@ -189,24 +190,25 @@ def superbatch(facts: Facts, quick: bool) -> Figure:
     late = [size for size, miss in zip(SIZES, cold, strict=True) if miss > online["sieve"]]
     told = "falls at every step" if falls else "rises" if rises else "does not fall at every step"
     flat = [line[0] - line[-1] for line in (cold, carried)]
+    slower = spent_by(points, "ginex")[-1][1] > spent_by(points, "ginex")[0][1]
     return Figure(
         key="superbatch",
         paper="ginex",
-        title="Misses over the size of a superbatch",
+        title="Size of a superbatch: misses and seconds",
         setting=f"{found['about']}. Online: "
         + ", ".join(f"{name} {miss:.1f}" for name, miss in online.items())
         + " misses for each 100 rows. Rows that Ginex reads before the first batch of a superbatch "
         "are misses, too; free riders, which ours keeps from blocks that it reads, are not. Where "
         "ours repacks, every row is read from the scratch file, so that requests and bytes are "
         "what to compare.",
-        published=["ginex-readme-ginex"],
+        published=[],
         x_label="batches of a superbatch",
         y_label="misses for each 100 rows",
         kind="line",
         series=[Series(COLD[way], [*SIZES], miss) for way, miss in lines.items()],
         columns=["superbatch", *HEAD],
         rows=rows,
-        holds="yes" if falls else "no" if rises else "partly",
+        holds="no" if rises else "yes" if falls and not slower else "partly",
         explanation=f"What cold superbatches miss {told} with their size, from {cold[0]:.1f} to "
         f"{cold[-1]:.1f} of 100 rows. "
         + (
@@ -215,9 +217,28 @@ def superbatch(facts: Facts, quick: bool) -> Figure:
             else "They miss less than SIEVE at every size. "
         )
         + f"A cache that is carried over misses {carried[0]:.1f} to {carried[-1]:.1f}: "
-        + ("it depends less on the size." if flat[1] < flat[0] else "it depends as much on it."),
+        + ("it depends less on the size." if flat[1] < flat[0] else "it depends as much on it.")
+        + f" {_seconds_told(points)}",
         command=COMMAND,
     )
+
+
+def spent_by(points: list[dict[str, Any]], way: str) -> list[tuple[int, float]]:
+    """Sizes that were run, with seconds of a batch."""
+    pairs = zip(SIZES, points, strict=True)
+    return [(size, point[way]["seconds"]) for size, point in pairs if "seconds" in point[way]]
+
+
+def _seconds_told(points: list[dict[str, Any]]) -> str:
+    """Seconds of the sizes that were run, and where ours takes more than cold superbatches."""
+    lines = [
+        f"{COLD[way]} "
+        + ", ".join(f"{seconds:.4f} ({size})" for size, seconds in spent_by(points, way))
+        for way in COLD
+    ]
+    cold, own = (dict(spent_by(points, way)) for way in ("ginex", "ours"))
+    ratios = {f"size {size}": own[size] / seconds for size, seconds in cold.items()}
+    return f"Seconds of a batch by size: {'; '.join(lines)}. " + told_losses(ratios, COLD["ginex"])
 
 
 # ---- the width of a row ------------------------------------------------------------------------
@@ -254,7 +275,7 @@ def feature_width(facts: Facts, quick: bool) -> Figure:
         title="Seconds over the width of a row",
         setting=f"{found['about']}, no communities; a tenth of the rows in the cache; "
         f"{trace_told(quick)}.",
-        published=["ginex-throughput-mean"],
+        published=[],
         x_label="columns of float32",
         y_label="seconds of a batch, rows only",
         kind="line",

@@ -32,7 +32,9 @@ from .mapped import Made, by_graphbolt, by_lru, by_map, by_static, mapped_rows, 
 __all__: list[str] = []
 
 HIDDEN, CLASSES = 64, 40
+WARM = 16  # batches that are never timed
 ROWS: list[float] = []  # seconds in which the rows of each batch were there, where they are known
+ROUND = [1, 0]  # batches that the running system makes together, and those it has in flight
 
 
 class Trainer:
@@ -142,19 +144,27 @@ def ours(given: dict[str, Any], case: Case, seeds: list[Any]) -> Iterator[Made]:
     )  # fmt: skip
     if loader.layout is not None:
         print(loader.layout, file=sys.stderr)
+        ROUND[:] = [loader.layout.bulk, loader.layout.bulk + loader.prefetch]
     for batch in loader:
         sizes = (list(batch.num_sampled_nodes), list(batch.num_sampled_edges))
         yield Made(batch.n_id, batch.edge_index, *sizes, batch.batch_size, batch.x)
 
 
 def ginex(given: dict[str, Any], case: Case, room: Room, seeds: list[Any]) -> Iterator[Made]:
-    """Its way: sample a superbatch into files, switch, plan by Belady, read the missed rows."""
+    """Its way, superbatch after superbatch; each begins with an empty cache."""
+    size = given["superbatch"]
+    ROUND[:] = [size, 0]
+    for first in range(0, len(seeds) - size + 1, size):
+        yield from superbatch(given, case, room, seeds[first : first + size])
+
+
+def superbatch(given: dict[str, Any], case: Case, room: Room, seeds: list[Any]) -> Iterator[Made]:
+    """Sample a superbatch into files, switch, plan by Belady, read the missed rows."""
     file = FeatureFile.of(case.graph)
     files, lists = case.folder / "superbatch", []
     shutil.rmtree(files, ignore_errors=True)
     files.mkdir()
-    size = given["superbatch"]
-    for k, batch in enumerate(sample(case.folder, seeds[:size], given["fanout"], lists=room.cache)):
+    for k, batch in enumerate(sample(case.folder, seeds, given["fanout"], lists=room.cache)):
         lists.append(batch.n_id.numpy().astype(np.uint32))
         np.save(files / f"ids_{k}.npy", batch.n_id.numpy())
         np.save(files / f"edges_{k}.npy", batch.edge_index.numpy())
@@ -196,6 +206,49 @@ def limit(group: Path, extra: int) -> int:
     return base
 
 
+def window(group: int, flight: int, least: int) -> tuple[int, int]:
+    """Batches that are not timed, and those that are: the same rule for every system.
+
+    The first batches that are made together and all that are in flight then are not; whole groups
+    are timed, at least two, until there are `least` batches.
+    """
+    return max(group + flight, WARM), group * max(2, -(-least // group))
+
+
+def timed(given: dict[str, Any], case: Case, trainer: Trainer) -> dict[str, Any]:
+    """Trains until the last timed batch; more would follow, so nothing in flight is a gift.
+
+    Returns:
+        seconds and parts of a timed batch; `batches` were timed, `skipped` came before them and
+        took `before` seconds, with all that a system does once.
+    """
+    marks, training, rows, begin = [], [], [], time.perf_counter()
+    batches = batches_of(given["system"], given, case)
+    skip = last = 0
+    for batch in batches:
+        ready = time.perf_counter()
+        trainer.step(batch)
+        marks.append(time.perf_counter() - begin)
+        training.append(time.perf_counter() - ready)
+        rows.append(len(batch.n_id))
+        skip, count = window(*ROUND, given["least"])
+        last = skip + count
+        if len(marks) == last:
+            break
+    if len(marks) < last or not last:
+        raise SystemExit(f"{given['system']} made {len(marks)} batches, and {last} are needed")
+    count = last - skip
+    said = {"seconds": (marks[-1] - marks[skip - 1]) / count, "rows": sum(rows[skip:]) / count}
+    said |= {"training": sum(training[skip:]) / count, "batches": count, "skipped": skip}
+    said |= {"before": marks[skip - 1], "first": marks[0], "together": ROUND[0]}
+    if ROWS:
+        said["gather"] = sum(ROWS[skip:last]) / count
+    if given["system"] == "ginex":
+        files = (case.folder / "superbatch").iterdir()
+        said["written"] = sum(path.stat().st_size for path in files)
+    return said
+
+
 def main() -> None:
     """One run."""
     given = json.loads(sys.argv[1])
@@ -210,25 +263,7 @@ def main() -> None:
     if given["system"].startswith("plan:"):
         print(json.dumps({**planned(given, case), "base": base}))
         return
-    marks, training, rows, begin = [], [], 0, time.perf_counter()
-    whole = given["system"] == "ginex"  # a superbatch is measured from its first sample on
-    for batch in batches_of(given["system"], given, case):
-        ready = time.perf_counter()
-        trainer.step(batch)
-        marks.append(time.perf_counter() - begin)
-        training.append(time.perf_counter() - ready)
-        rows += len(batch.n_id)
-        if marks[-1] > given["seconds"] and len(marks) >= 4 and not whole:
-            break
-    half = 0 if whole else len(marks) // 2
-    spent, count = marks[-1] - (0.0 if whole else marks[half - 1]), len(marks) - half
-    said = {"seconds": spent / count, "rows": rows / len(marks), "base": base}
-    parts = {"training": sum(training[half:]) / count}
-    if ROWS:
-        parts["gather"] = sum(ROWS[half : len(marks)]) / count
-    if whole:
-        said["written"] = sum(p.stat().st_size for p in (case.folder / "superbatch").iterdir())
-    print(json.dumps({**said, **parts, "batches": len(marks), "first": marks[0]}))
+    print(json.dumps({**timed(given, case, trainer), "base": base}))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One rank of full-graph training in several schemes, one after the other or one alone.
+"""One rank of full-graph training in several schemes, epochs by turns.
 
 Called as `rank.py SPEC.json`; rank 0 writes `found.json` beside it: for each case the seconds of
 its epochs on the slowest rank, seconds on messages by purpose (mean of the ranks), bytes that all
@@ -41,40 +41,48 @@ def resident() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def run_case(graph: Graph, case: dict, repeats: int) -> dict:
-    """Epochs of one scheme, after a first one that is not counted."""
-    before = resident()
-    layers = layers_of(case["model"], graph, case["width"], case["depth"])
-    meter = None if case["mode"] == "exact" else Meter(every=0)
-    run = FullGraph(
-        graph,
-        layers,
-        case["chunks"],
-        case["mode"],
-        meter=meter,
-        partition="metis",
-        runtime=Runtime(ways=case["ways"]),
-    )
-    run.train_epoch()
-    seconds, waited = [], []
-    for _ in range(repeats):
+class Run:
+    """A scheme that is ready for epochs, after a first one that is not counted."""
+
+    def __init__(self, graph: Graph, case: dict) -> None:
+        self.case, self.before = case, resident()
+        self.seconds: list[float] = []
+        self.waited: list[float] = []
+        layers = layers_of(case["model"], graph, case["width"], case["depth"])
+        meter = None if case["mode"] == "exact" else Meter(every=0)
+        self.run = FullGraph(
+            graph,
+            layers,
+            case["chunks"],
+            case["mode"],
+            meter=meter,
+            partition="metis",
+            runtime=Runtime(ways=case["ways"]),
+        )
+        self.run.train_epoch()
+
+    def epoch(self) -> None:
+        """One that counts: seconds of the slowest rank."""
         dist.barrier()
-        report = run.train_epoch()
-        own = torch.tensor([report.seconds], dtype=torch.float64)
+        self.report = self.run.train_epoch()
+        own = torch.tensor([self.report.seconds], dtype=torch.float64)
         dist.all_reduce(own, dist.ReduceOp.MAX)
-        spent = torch.tensor([*report.waited.values()], dtype=torch.float64)
+        spent = torch.tensor([*self.report.waited.values()], dtype=torch.float64)
         dist.all_reduce(spent)
-        seconds.append(float(own))
-        waited.append(float(spent.sum()) / dist.get_world_size())
-    sent = [size for name, size in report.sent.items() if name not in ("control", "state")]
-    bytes_sent = torch.tensor([sum(sent)], dtype=torch.int64)
-    dist.all_reduce(bytes_sent)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    took = torch.zeros(dist.get_world_size(), dtype=torch.int64)
-    took[dist.get_rank()] = peak - before
-    dist.all_reduce(took)
-    facts = {"seconds": seconds, "waited": waited, "sent": int(bytes_sent)}
-    return {**case, **facts, "memory": took.tolist()}
+        self.seconds.append(float(own))
+        self.waited.append(float(spent.sum()) / dist.get_world_size())
+
+    def found(self) -> dict:
+        """What is known of it, on every rank."""
+        sent = [n for name, n in self.report.sent.items() if name not in ("control", "state")]
+        bytes_sent = torch.tensor([sum(sent)], dtype=torch.int64)
+        dist.all_reduce(bytes_sent)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        took = torch.zeros(dist.get_world_size(), dtype=torch.int64)
+        took[dist.get_rank()] = peak - self.before
+        dist.all_reduce(took)
+        facts = {"seconds": self.seconds, "waited": self.waited, "sent": int(bytes_sent)}
+        return {**self.case, **facts, "memory": took.tolist()}
 
 
 def main() -> None:
@@ -83,7 +91,11 @@ def main() -> None:
     dist.init_process_group("gloo")
     pin(dist.get_rank())
     graph = load_graph(spec["graph"], columns=64)
-    found = [run_case(graph, case, spec["repeats"]) for case in spec["cases"]]
+    runs = [Run(graph, case) for case in spec["cases"]]
+    for _ in range(spec["repeats"]):  # by turns, so that a busy while is not one scheme's
+        for run in runs:
+            run.epoch()
+    found = [run.found() for run in runs]
     if dist.get_rank() == 0:
         path.with_name("found.json").write_text(json.dumps(found))
     dist.barrier()

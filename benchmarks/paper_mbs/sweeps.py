@@ -65,7 +65,7 @@ def bulk_size(facts: Facts, quick: bool) -> Figure:
     return Figure(
         key="bulk_size",
         paper="mbs",
-        title="Sampling by the size of a bulk: does it amortise?",
+        title="Sampling by bulk size: does it amortise?",
         setting=f"{told(quick)}; a minibatch's seconds of sampling; no model is trained",
         published=[],
         x_label="k, minibatches of a bulk (on each rank)",

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -116,3 +117,45 @@ def test_series_and_tables_have_equal_lengths():
             *("key", "ginex", "title", "setting"), [], "x", "y", "table", [], ["a", "b"], [["1"]],
             "yes", "", "",
         )  # fmt: skip
+
+
+@pytest.mark.parametrize(("group", "flight", "least"), [(1, 0, 64), (6, 10, 64), (128, 0, 96)])
+def test_whole_groups_are_timed_after_the_first_and_all_in_flight(group, flight, least):
+    from benchmarks.paper_ginex.worker import WARM, window
+
+    skip, count = window(group, flight, least)
+    assert skip >= group + flight and skip >= WARM
+    assert count % group == 0 and count >= 2 * group and count >= least
+
+
+def test_what_comes_before_the_window_is_not_timed(monkeypatch):
+    """A clock that only batches move: slow first ones do not count, and none after the last."""
+    from benchmarks.paper_ginex import worker
+
+    now, made = [0.0], []
+
+    def batches(system, given, case):
+        for k in range(1000):
+            now[0] += 100.0 if k < worker.WARM else 2.0
+            made.append(k)
+            yield SimpleNamespace(n_id=range(5))
+
+    monkeypatch.setattr(worker, "batches_of", batches)
+    monkeypatch.setattr(worker, "ROUND", [1, 0])
+    monkeypatch.setattr(worker, "ROWS", [])
+    monkeypatch.setattr(worker, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    trainer = SimpleNamespace(step=lambda batch: None)
+    said = worker.timed({"system": "any", "least": 10}, None, trainer)
+    assert said["seconds"] == 2.0 and said["batches"] == 10 and said["skipped"] == worker.WARM
+    assert said["before"] == 100.0 * worker.WARM and len(made) == worker.WARM + 10
+    with pytest.raises(SystemExit, match="batches, and"):
+        worker.timed({"system": "any", "least": 5000}, None, trainer)
+
+
+def test_losses_are_told_with_their_cells():
+    from benchmarks.paper_ginex.end_to_end import told_losses
+
+    assert told_losses({"a": 0.5, "b": 1.25}, "X") == (
+        "Ours loses to X in 1 of 2 cells (b: 1.25 times its seconds)."
+    )
+    assert told_losses({"a": 0.5}, "X") == "Ours loses to X in none of 1 cells."

@@ -150,6 +150,37 @@ def test_lines_of_many_points_and_tables(common, figure):
     assert common["paper_charts"].plot(replace(figure, kind="table", series=[])) == ""
 
 
+def test_long_titles_are_whole_and_lines_can_be_told_apart(common, figure):
+    words = "A title of so many words that it does not fit in a single line of a narrow plot"
+    Series = common["figures"].Series
+    same = [Series(name, [1, 2], [3.0, 3.0]) for name in "abcd"]
+    long = replace(figure, title=words, kind="line", series=same)
+    drawn = ElementTree.fromstring(common["paper_charts"].plot(long))
+    assert drawn.get("aria-label") == words
+    shown = [one.text for one in drawn.iter() if one.get("class") == "head"]
+    assert " ".join(shown) == words and max(map(len, shown)) <= 46
+    lines = [one for one in drawn.iter() if one.tag.endswith("polyline")]
+    assert len({one.get("stroke-dasharray") for one in lines}) == 4
+
+
+def test_bars_say_their_unit(common, figure):
+    drawn = ElementTree.fromstring(common["paper_charts"].plot(replace(figure, y_label="seconds")))
+    assert {"1.00 s", "2.00 s"} <= {one.text for one in drawn.iter() if one.text}
+
+
+def test_gains_rise_only_beyond_their_spread():
+    sys.path.insert(0, str(HERE))
+    try:
+        from benchmarks.paper_gnnpipe.sizes import gain_of, trend
+    finally:
+        sys.path.remove(str(HERE))
+    assert gain_of([2.0, 4.0, 6.0], [2.0, 2.0, 2.0]) == (2.0, 1.0, 3.0)
+    assert trend([(1.0, 0.9, 1.1), (1.5, 1.4, 1.6), (2.0, 1.9, 2.1)]) == "yes"
+    assert trend([(1.0, 0.9, 2.0), (1.5, 1.4, 1.6), (2.0, 1.9, 2.1)]) == "partly"
+    assert trend([(1.0, 0.9, 1.1), (3.0, 2.9, 3.1), (2.0, 1.9, 2.1)]) == "no"
+    assert trend([(2.0, 1.9, 2.1), (1.5, 1.4, 2.2), (1.9, 1.8, 2.3)]) == "no"
+
+
 def test_results_are_read_as_they_were_kept(common, figure, tmp_path, monkeypatch):
     results = common["results"]
     monkeypatch.setattr(results, "FOLDER", tmp_path)
