@@ -34,8 +34,12 @@ def test_values_that_mean_nothing(name):
     ("changes", "said"),
     [
         (
-            {"memory": MemorySettings("2GB")},
-            "memory.budget is '2GB' with full_graph.mode 'exact' and 0",
+            {"memory": MemorySettings("2GB"), "full": FullGraphSettings(mode="fast")},
+            "memory.budget is '2GB' with full_graph.mode 'fast', expected mode 'exact'",
+        ),
+        (
+            {"memory": MemorySettings("2GB"), "full": FullGraphSettings(memory="1GB")},
+            "memory.budget is '2GB' and full_graph.memory '1GB'; give one of them",
         ),
         ({"memory": MemorySettings(storage="disk")}, "memory.storage is 'disk', but full-graph"),
         ({"grid": GridSettings(weights="sharded")}, "grid.weights is 'sharded', but stages"),
