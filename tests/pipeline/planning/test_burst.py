@@ -107,3 +107,12 @@ def test_a_measured_line_without_a_burst_has_none():
     late = fit_line(sizes, [50e-6, 200e-6, 0.0015, 0.003])  # small ones are the slow ones
     assert late.burst == 0.0 and late.peak is None
     assert late.rate == pytest.approx((sizes[3] - 4) / (0.003 - 50e-6))
+
+
+def test_times_of_a_busy_machine_are_no_burst():
+    """A small message that took longer than a larger one, and a burst larger than what shows it."""
+    sizes = [4, 1 << 16, 1 << 21, 1 << 22]
+    for took in ([1.3e-3, 2e-4, 1.7e-3, 2.3e-3], [1e-4, 2e-4, 3e-4, 5e-3]):
+        found = fit_line(sizes, took)
+        assert found.burst == 0.0 and found.peak is None
+        assert found.rate == pytest.approx((sizes[3] - 4) / (took[3] - took[0]))

@@ -8,6 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -68,7 +69,8 @@ def fit_line(
     peak = (sizes[1] - sizes[0]) / max(took[1] - latency, 1e-9)
     rate = (many - few) / max(took[3] - took[2], 1e-9)
     burst = many - rate * (took[3] - latency)
-    if rate >= peak or burst <= 0:
+    ordered = all(a < b for a, b in pairwise(took))  # else the machine was busy
+    if not ordered or burst <= 0 or burst * peak > few * (peak - rate):  # it would last longer
         return Line(latency, whole, work, cores=cores)
     return Line(latency, rate, work, cores=cores, burst=burst, peak=peak)
 
