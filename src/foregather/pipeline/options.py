@@ -81,8 +81,8 @@ class Runtime:
             the least; "disk" keeps inputs of layers in a file. These two are for exact epochs on
             one rank, on a CPU.
         memory: bytes that the whole process may use, such as "4GB"; what to keep, to recompute
-            and to write to a file is then chosen, so leave `recompute` out. On one rank and a CPU,
-            with mode "exact".
+            and to write to a file is then chosen, so leave `recompute` out; the planner then
+            chooses chunks too. On one rank and a CPU, with mode "exact".
         scratch: the folder of that file, on a disk; None means that of temporary files.
         boundary: "bfloat16" halves the bytes between stages, with rounding; None sends rows as
             they are. One stage sends none.

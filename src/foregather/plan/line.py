@@ -22,6 +22,9 @@ class Line:
         one_way: bytes per second while a rank only sends or only receives; None: the same.
         cores: ranks that can compute at the same time, where all share one machine with fewer cores
             than they would use; None: all of them.
+        burst: bytes that pass faster after a pause, as shaped links let them; they are saved up at
+            the rate. Simulations count it, forecasts do not.
+        peak: bytes per second while some of them are left; None: the rate.
     """
 
     latency: float = 50e-6
@@ -29,12 +32,19 @@ class Line:
     work: float = 0.0
     one_way: float | None = None
     cores: int | None = None
+    burst: float = 0.0
+    peak: float | None = None
 
     def __post_init__(self) -> None:
         if not (self.latency >= 0 and self.rate > 0 and self.work >= 0):
             raise InputError(
                 f"a line of {self.rate} bytes per second, {self.latency} s and {self.work} s per "
                 "byte, expected a rate above 0, and a latency and work of 0 or more"
+            )
+        if not (self.burst >= 0 and (self.peak is None or self.peak > 0)):
+            raise InputError(
+                f"a line with a burst of {self.burst} bytes at {self.peak} bytes per second, "
+                "expected a burst of 0 or more, and a peak rate above 0, or None"
             )
         if self.cores is not None and self.cores < 1:
             raise InputError(f"cores is {self.cores}, expected at least 1, or None")
@@ -60,6 +70,20 @@ class Line:
     def seconds(self, nbytes: float, messages: float) -> float:
         """Of a rank that has these to send or to get."""
         return nbytes / self.rate + messages * self.latency
+
+    def spent(self, nbytes: float, saved: float) -> float:
+        """Seconds for which a message keeps an end of the line busy.
+
+        Args:
+            nbytes: of the message.
+            saved: bytes that may pass at the peak rate, of at most `burst`.
+        """
+        peak = max(self.rate, self.peak or self.rate)
+        if saved <= 0 or peak == self.rate:
+            return nbytes / self.rate
+        if nbytes * (1 - self.rate / peak) <= saved:  # more is saved up meanwhile
+            return nbytes / peak
+        return (nbytes - saved) / self.rate
 
     def turn_seconds(self, nbytes: float, messages: float) -> float:
         """Of a rank that sends these, or gets them, while nothing goes the other way."""

@@ -301,6 +301,8 @@ def test_memory_of_the_plan_falls_with_chunks_and_recomputation():
     work, cuts = made.work, made.cuts
     for candidate in made.candidates:
         setting = candidate.setting
+        if setting.recompute == "segments":  # measured, see test_alone
+            continue
         assert candidate.memory == memory_of(work, setting, cuts[setting.chunks, 1])
 
 

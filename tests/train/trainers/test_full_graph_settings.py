@@ -1,9 +1,13 @@
 """Settings of full-graph runs: what means nothing, or is promised by sampled runs only."""
 
+from dataclasses import replace
+
 import pytest
 
 from foregather.cli.main import main
-from foregather.errors import InputError
+from foregather.errors import BudgetError, InputError
+from foregather.train.runs.run import Run
+from foregather.train.runs.run_loop import conduct
 from foregather.train.settings import (
     FullGraphSettings,
     GridSettings,
@@ -34,8 +38,12 @@ def test_values_that_mean_nothing(name):
     ("changes", "said"),
     [
         (
-            {"memory": MemorySettings("2GB")},
-            "memory.budget is '2GB' with full_graph.mode 'exact' and 0",
+            {"memory": MemorySettings("2GB"), "full": FullGraphSettings(mode="fast")},
+            "memory.budget is '2GB' with full_graph.mode 'fast', expected mode 'exact'",
+        ),
+        (
+            {"memory": MemorySettings("2GB"), "full": FullGraphSettings(memory="1GB")},
+            "memory.budget is '2GB' and full_graph.memory '1GB'; give one of them",
         ),
         ({"memory": MemorySettings(storage="disk")}, "memory.storage is 'disk', but full-graph"),
         ({"grid": GridSettings(weights="sharded")}, "grid.weights is 'sharded', but stages"),
@@ -81,3 +89,20 @@ def test_a_config_is_checked_in_the_same_words(graph, tmp_path, capsys):  # noqa
         err = capsys.readouterr().err
         assert err.count("\n") == 1 and said in err, err
     assert not (tmp_path / "r").exists()
+
+
+def test_the_planner_chooses_chunks_for_a_budget(graph, tmp_path, monkeypatch):  # noqa: F811
+    """It is kept with the run, which is resumed with the same chunks and budget."""
+    monkeypatch.setattr("foregather.pipeline.whole.budget.resident", lambda: 0)
+    budget = MemorySettings("60MB")
+    settings = settings_of(graph, tmp_path / "r", FullGraphSettings(validate=0), memory=budget)
+    with Run.create(settings, lambda text: None) as run:
+        plan, full = run.trainer.plan, run.trainer.full
+        conduct(run)
+    assert len(full.chunks) == plan.chunks >= 1 and plan.recompute == "none"
+    assert full.engine.stage.runtime.memory == "60MB"
+    choice = full.engine.whole.choice
+    assert 0 < choice.most <= choice.most + choice.had <= 60 << 20
+    small = replace(settings, run=str(tmp_path / "s"), memory=MemorySettings("1MB"))
+    with pytest.raises(BudgetError, match="memory is .*, expected at least"):
+        Run.create(small, lambda text: None)

@@ -8,6 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -21,9 +22,11 @@ from foregather.pipeline.planning.profile import LayerCost, mean_cost
 from foregather.pipeline.planning.workload import workload_of
 from foregather.plan.line import Line
 
-__all__ = ["measure_costs", "measure_line"]
+__all__ = ["fit_line", "measure_costs", "measure_line"]
 
-_SMALL, _LARGE, _REPEATS = 1, 1 << 20, 5  # float32 values
+_SIZES = (1, 1 << 14, 1 << 19, 1 << 20)  # float32 values; a burst is seen up to the third
+_REPEATS = 5
+_PAUSE = 0.02  # seconds before large messages, in which a shaped link saves up its burst
 
 
 def measure_line(group: Any = None) -> Line:
@@ -36,17 +39,40 @@ def measure_line(group: Any = None) -> Line:
         raise InputError("a line is measured between two ranks; start more with torchrun")
     ranks = dist.get_process_group_ranks(group or dist.group.WORLD)
     place, cores = ranks.index(dist.get_rank()), shared_cores(group)
-    found = torch.zeros(3, dtype=torch.float64)
+    found = torch.zeros(1 + len(_SIZES), dtype=torch.float64)
     if place < 2:
-        small, _ = _to_and_fro(place, ranks[1 - place], _SMALL, group)
-        large, work = _to_and_fro(place, ranks[1 - place], _LARGE, group)
+        both = [_to_and_fro(place, ranks[1 - place], size, group) for size in _SIZES]
         spare = cores is None and len(os.sched_getaffinity(0)) > torch.get_num_threads()
-        work = 0.0 if spare else work / (4 * _LARGE)
-        found += torch.tensor([small, large, work], dtype=torch.float64)
+        work = 0.0 if spare else both[-1][1] / (4 * _SIZES[-1])
+        found += torch.tensor([work, *(took for took, _ in both)], dtype=torch.float64)
     dist.broadcast(found, ranks[0], group=group)
-    small, large, work = found.tolist()
-    rate = 4 * (_LARGE - _SMALL) / max(large - small, 1e-9)
-    return Line(small, rate, work, cores=cores)
+    work, *took = found.tolist()
+    return fit_line([4 * size for size in _SIZES], took, work, cores)
+
+
+def fit_line(
+    sizes: Sequence[int], took: Sequence[float], work: float = 0.0, cores: int | None = None
+) -> Line:
+    """The line on which messages take these seconds, each after a pause.
+
+    The rate is that between the two largest. If small ones pass faster, a burst does: it is what
+    the largest would have needed longer without it.
+
+    Args:
+        sizes: bytes of four messages, ascending.
+        took: their seconds.
+        work: of the line.
+        cores: of the line.
+    """
+    latency, (few, many) = took[0], (sizes[2], sizes[3])
+    whole = (many - sizes[0]) / max(took[3] - latency, 1e-9)
+    peak = (sizes[1] - sizes[0]) / max(took[1] - latency, 1e-9)
+    rate = (many - few) / max(took[3] - took[2], 1e-9)
+    burst = many - rate * (took[3] - latency)
+    ordered = all(a < b for a, b in pairwise(took))  # else the machine was busy
+    if not ordered or burst <= 0 or burst * peak > few * (peak - rate):  # it would last longer
+        return Line(latency, whole, work, cores=cores)
+    return Line(latency, rate, work, cores=cores, burst=burst, peak=peak)
 
 
 def shared_cores(group: Any = None) -> int | None:
@@ -96,6 +122,8 @@ def _to_and_fro(place: int, other: int, count: int, group: Any) -> tuple[float, 
     rows, best = torch.zeros(count), float("inf")
     worked = time.process_time()
     for _ in range(_REPEATS):
+        if count > _SIZES[0]:
+            time.sleep(_PAUSE)
         begin = time.perf_counter()
         for turn in (0, 1):
             if turn == place:

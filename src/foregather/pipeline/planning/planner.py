@@ -14,16 +14,18 @@ from typing import Any, Literal
 import numpy as np
 from torch import nn
 
-from foregather.errors import InputError
+from foregather.errors import BudgetError, InputError
 from foregather.graph.graph import Graph
 from foregather.loader.memory.division import refusal
 from foregather.pipeline.options import Mode, Runtime
 from foregather.pipeline.partition.chunks import Method, make_chunks
 from foregather.pipeline.partition.cut import Cut, measure_cut
 from foregather.pipeline.passes.tensor_parallel import only_sums
+from foregather.pipeline.planning.alone import Alone
 from foregather.pipeline.planning.profile import LayerCost
 from foregather.pipeline.planning.programs import rank_programs
 from foregather.pipeline.planning.simulate import Timeline, draw_timeline, simulate
+from foregather.pipeline.planning.stage_candidate import COLUMNS, StageCandidate, skips_word
 from foregather.pipeline.planning.workload import (
     Setting,
     Workload,
@@ -31,7 +33,8 @@ from foregather.pipeline.planning.workload import (
     split_layers,
     workload_of,
 )
-from foregather.plan.candidate import Candidate, Column, heading, ranked, row
+from foregather.pipeline.whole.budget import scratch_folder
+from foregather.plan.candidate import heading, ranked, row
 from foregather.plan.line import Line
 from foregather.units import format_bytes, format_number, parse_size
 
@@ -41,46 +44,6 @@ _TICKS = (1, 2, 4)  # chunks one after the other, in multiples of the stages
 _SINGLE = (1, 2, 4, 8, 16, 32, 64)  # chunks of one rank
 _FACTORS = tuple(4.0**step for step in (1, 2, 3, 4, 5, 6))  # how far to look for a flip
 _AS_FAST = 1.03  # times the fewest seconds: no simulation is more exact than that
-
-
-@dataclass(frozen=True)
-class StageCandidate(Candidate):
-    """One setting with what an epoch would cost.
-
-    Bytes are those sent by all ranks; memory is that of the fullest rank, without the graph.
-
-    Attributes:
-        setting: what would be run.
-        bubble: share of the ranks' time in which nothing is computed.
-        stale: share of the edges read from history.
-        busiest: seconds for which the busiest rank computes.
-    """
-
-    setting: Setting
-    bubble: float
-    stale: float
-    busiest: float
-
-
-def _skips(candidate: StageCandidate) -> str:
-    """How later stages get skip tensors: sent on, or made again from the features."""
-    return "again" if candidate.setting.again else "sent"
-
-
-_COLUMNS: tuple[Column[StageCandidate], ...] = (
-    Column("scheme", "<9", lambda c: c.setting.scheme),
-    Column("mode", "<6", lambda c: c.setting.mode),
-    Column("S", ">3", lambda c: str(c.setting.stages)),
-    Column("G", ">3", lambda c: str(c.setting.ways)),
-    Column("K", ">4", lambda c: str(c.setting.chunks)),
-    Column("recompute", ">9", lambda c: c.setting.recompute),
-    Column("skips", ">5", lambda c: _skips(c)),
-    Column("bytes", ">10", lambda c: format_bytes(c.bytes)),
-    Column("seconds", ">10", lambda c: f"{c.seconds:.4g}"),
-    Column("bubble", ">7", lambda c: f"{c.bubble:.0%}"),
-    Column("memory", ">10", lambda c: format_bytes(c.memory)),
-    Column("stale", ">6", lambda c: f"{c.stale:.1%}"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +83,7 @@ class StagePlan:
                 cuts=list(setting.cuts[1:-1]),
                 ways=setting.ways,
                 split=setting.split,
-                recompute=setting.recompute,
+                recompute="none" if self.runtime.memory is not None else setting.recompute,
                 boundary_rate=setting.rate,
                 initial_again=self.runtime.initial_again or setting.again,
                 abreast=None,
@@ -141,16 +104,17 @@ class StagePlan:
         """Explains the candidates, the choice with its schedule, and what would flip it."""
         lines = [
             f"line between ranks: {self.line.rate / 1e9:.3g} GB/s, "
-            f"{self.line.latency * 1e6:.3g} us, {self.line.work * 1e9:.3g} ns of work per byte; "
+            f"{self.line.latency * 1e6:.3g} us, {self.line.work * 1e9:.3g} ns of work per byte, "
+            f"{format_bytes(int(self.line.burst))} at once after a pause; "
             "memory per rank: " + ("no limit" if self.limit is None else format_bytes(self.limit)),
-            heading(_COLUMNS),
-            *(f"{row(_COLUMNS, one)}  {one.refused}" for one in self.candidates),
+            heading(COLUMNS),
+            *(f"{row(COLUMNS, one)}  {one.refused}" for one in self.candidates),
         ]
         setting = self.chosen.setting
         lines.append(
             f"chosen: {setting.scheme}, {_shape(setting)}, "
             f"{format_number(setting.chunks, 'chunk')}, layers cut at {list(setting.cuts[1:-1])}, "
-            f"recompute {setting.recompute}, skip tensors {_skips(self.chosen)}; seconds are "
+            f"recompute {setting.recompute}, skip tensors {skips_word(self.chosen)}; seconds are "
             "modelled"
         )
         lines.append(self.decided())
@@ -199,7 +163,7 @@ class StagePlan:
 
         def bound(c: StageCandidate) -> float:
             ranks = c.setting.stages * c.setting.ways
-            return max(c.busiest, c.bytes / ranks / line.rate)
+            return max(c.busiest, (c.bytes / ranks - line.burst) / line.rate)
 
         found: list[StageCandidate] = []
         fewest = float("inf")
@@ -207,6 +171,7 @@ class StagePlan:
             if bound(candidate) > fewest * _AS_FAST:
                 break
             seconds = _simulated(self.work, candidate.setting, self.cuts, line).seconds
+            seconds += candidate.again
             found.append(replace(candidate, seconds=seconds))
             fewest = min(fewest, seconds)
         return _choice(found) or self.chosen
@@ -260,25 +225,33 @@ def make_plan(
         line: between ranks, see `measure_line`; None assumes 10 Gb/s and 50 us.
         partition: how nodes are cut.
         seed: random seed of the cut.
-        runtime: `boundary` is kept, and `initial_again` if it is set (otherwise both ways to get
-            a skip tensor to later stages are considered); a `boundary_rate` below 1 is considered
-            in mode "fast", with the bytes of an average epoch; the rest is chosen.
+        runtime: `memory` is a budget of the whole process, for one rank, in place of the limit:
+            the number of chunks is then chosen, and the run keeps what fits; with `scratch`, files
+            are considered without a budget too. `boundary` is kept, and `initial_again` if it is
+            set (otherwise both ways to get a skip tensor to later stages are considered); a
+            `boundary_rate` below 1 is considered in mode "fast", with the bytes of an average
+            epoch; the rest is chosen.
         stale: the largest share of stale edges that is accepted.
         costs: of the layers, if they are known; None profiles them here.
         progress: called with what is being considered.
 
     Raises:
         InputError: no ranks, or layers that do not fit together.
+        InputError: a budget together with a limit or with several ranks.
         BudgetError: nothing fits the memory; the message says how much would.
     """
     if ranks < 1:
         raise InputError(f"ranks is {ranks}, expected 1 or more")
     runtime, line = runtime or Runtime(), line or Line()
     limit = None if memory is None else parse_size(memory)
+    if runtime.memory is not None:
+        limit = _budget(runtime, memory, ranks)
     work = workload_of(graph, layers, runtime, costs)
+    alone = Alone(graph, work, runtime) if ranks == 1 else None
     cuts: dict[tuple[int, int], Cut] = {}
     found = []
-    for setting in _settings(work, ranks, mode, runtime.boundary_rate):
+    settings = _settings(work, ranks, mode, runtime.boundary_rate)
+    for setting in settings if alone is None else alone.settings(settings):
         if setting.chunks > graph.num_nodes:
             continue
         key = (setting.chunks, setting.ways)
@@ -288,17 +261,59 @@ def make_plan(
             chunks = make_chunks(graph, setting.chunks, partition, seed, setting.ways)
             cuts[key] = measure_cut(graph, chunks, setting.ways)
         found.append(_candidate(work, setting, cuts, line, limit, stale))
+        if alone is not None:
+            found[-1] = alone.held(found[-1], cuts[key], limit)
+    if alone is not None:
+        found = alone.without_files(found)
     chosen = _choice(found)
     if chosen is None:
-        least = min((c.memory for c in found), default=0)
-        raise refusal(
-            f"no scheme for {format_number(ranks, 'rank')} fits {format_bytes(limit or 0)} per "
-            f"rank with at most {stale:.0%} stale edges; the least memory of any is "
-            f"{format_bytes(least)}",
-            least,
-        )
+        raise _nothing_fits(found, ranks, runtime, limit, stale)
     found.sort(key=lambda c: c.setting.chunks)  # equals in the order of preference
     return StagePlan(ranked(found), chosen, line, limit, work, cuts, runtime, mode)
+
+
+def _nothing_fits(
+    found: Sequence[StageCandidate],
+    ranks: int,
+    runtime: Runtime,
+    limit: int | None,
+    stale: float,
+) -> BudgetError:
+    """The error that names the least memory of any setting."""
+    least = min((c.memory for c in found), default=0)
+    if runtime.memory is not None:
+        if least <= (limit or 0):  # it would fit, with a file
+            scratch_folder(runtime)
+        return refusal(
+            f"memory is {format_bytes(limit or 0)}, expected at least {format_bytes(least)} for "
+            "the process, the graph, the weights and one chunk of one layer; give more memory",
+            least,
+        )
+    return refusal(
+        f"no scheme for {format_number(ranks, 'rank')} fits {format_bytes(limit or 0)} per "
+        f"rank with at most {stale:.0%} stale edges; the least memory of any is "
+        f"{format_bytes(least)}",
+        least,
+    )
+
+
+def _budget(runtime: Runtime, limit: str | int | None, ranks: int) -> int:
+    """The budget of the whole process, where there is nothing else to limit.
+
+    Raises:
+        InputError: a limit as well, or several ranks.
+    """
+    if limit is not None:
+        raise InputError(
+            f"memory is {limit!r} and runtime.memory is {runtime.memory!r}; give one of them: the "
+            "second counts the whole process, the first what a run adds to the graph"
+        )
+    if ranks > 1:
+        raise InputError(
+            f"runtime.memory is {runtime.memory!r} with {ranks} ranks, whose bytes are modelled "
+            "and not promised, expected one rank; limit the plan with memory= instead"
+        )
+    return parse_size(runtime.memory or 0)
 
 
 def _settings(work: Workload, ranks: int, mode: Mode, rate: float = 1.0) -> list[Setting]:

@@ -1,7 +1,8 @@
 """simulate: a discrete-event model of ranks: what each computes, sends and waits for, in order.
 
 A rank does one thing at a time. A message leaves when the rank's outgoing line is free, and arrives
-after the latency and the time of its bytes, when the receiver's incoming line is free. The sender
+after the latency and the time of its bytes, when the receiver's incoming line is free. Where a line
+has a burst, each end saves up bytes while it is idle, and lets as many pass faster. The sender
 continues at once or, if ranks have no core to spare for messages, after the work of its bytes.
 Ranks that share too few cores of one machine slow each other down while they work.
 """
@@ -82,6 +83,29 @@ def simulate(programs: Sequence[Sequence[Action]], line: Line) -> Timeline:
 
 
 @dataclass(slots=True)
+class _End:
+    """One end of a line: what a rank sends, or what it receives.
+
+    Attributes:
+        free: when the last message has passed.
+        saved: bytes that might then pass faster.
+    """
+
+    free: float = 0.0
+    saved: float = 0.0
+
+    def ready(self, at: float, line: Line) -> tuple[float, float]:
+        """When a message that is there at some time begins to pass, and what is saved up then."""
+        begin = max(at, self.free)
+        return begin, min(line.burst, self.saved + (begin - self.free) * line.rate)
+
+    def passed(self, begin: float, saved: float, nbytes: int, end: float, line: Line) -> None:
+        """Books a message."""
+        left = saved + (end - begin) * line.rate - nbytes
+        self.free, self.saved = end, max(0.0, min(line.burst, left))
+
+
+@dataclass(slots=True)
 class _Rank:
     """Where one rank is.
 
@@ -91,8 +115,8 @@ class _Rank:
         left: seconds of work until it can go on; 0: it can, or waits for a message.
         begun: when the present work began.
         name: of the present work.
-        out_free: when what it sends has left.
-        in_free: when what it receives has arrived.
+        out: what it sends.
+        into: what it receives.
     """
 
     program: Sequence[Action]
@@ -100,8 +124,8 @@ class _Rank:
     left: float = 0.0
     begun: float = 0.0
     name: str = ""
-    out_free: float = 0.0
-    in_free: float = 0.0
+    out: _End = field(default_factory=_End)
+    into: _End = field(default_factory=_End)
 
 
 class _Simulation:
@@ -109,6 +133,8 @@ class _Simulation:
 
     def __init__(self, programs: Sequence[Sequence[Action]], line: Line) -> None:
         self._ranks, self._line = [_Rank(program) for program in programs], line
+        for rank in self._ranks:
+            rank.out.saved = rank.into.saved = line.burst
         self._mail: dict[tuple[int, int], deque[tuple[float, float]]] = {}  # arrival, work
         self._now = 0.0
         self._found = Timeline(busy=[0.0] * len(programs))
@@ -160,11 +186,14 @@ class _Simulation:
     def _send(self, number: int, action: Action) -> float:
         """Puts a message on its way; returns the work of sending it."""
         rank, other, line = self._ranks[number], self._ranks[action.peer], self._line
-        spent, work = action.bytes / line.rate, action.bytes * line.work
-        begin = max(self._now, rank.out_free)
-        rank.out_free = begin + spent
-        other.in_free = max(begin + line.latency, other.in_free) + spent
-        self._mail.setdefault((number, action.peer), deque()).append((other.in_free, work))
+        size, work = action.bytes, action.bytes * line.work
+        begin, saved = rank.out.ready(self._now, line)
+        end = begin + line.spent(size, saved)
+        rank.out.passed(begin, saved, size, end, line)
+        first, saved = other.into.ready(begin + line.latency, line)
+        last = max(first + line.spent(size, saved), end + line.latency)  # not before it has left
+        other.into.passed(first, saved, size, last, line)
+        self._mail.setdefault((number, action.peer), deque()).append((last, work))
         self._found.bytes += action.bytes
         return work
 

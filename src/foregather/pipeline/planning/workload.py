@@ -31,7 +31,18 @@ from foregather.pipeline.setup import exchanged_widths
 from foregather.pipeline.split.split import layers_of
 from foregather.pipeline.whole.pieces import usual_pieces
 
-__all__ = ["Setting", "Workload", "memory_of", "rank_memory", "split_layers", "workload_of"]
+__all__ = [
+    "Recompute",
+    "Setting",
+    "Workload",
+    "memory_of",
+    "rank_memory",
+    "split_layers",
+    "workload_of",
+]
+
+
+Recompute = Literal["none", "all", "segments", "disk"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +90,7 @@ class Setting:
         ways: G.
         chunks: K.
         cuts: first layers of all stages, and the number of layers.
-        recompute: "none" or "all".
+        recompute: as in `Runtime`; the last two are for exact epochs of one rank.
         rate: share of boundary rows that ways exchange.
         again: dense layers that give a skip tensor are rerun on each stage; its rows are not sent.
     """
@@ -90,7 +101,7 @@ class Setting:
     ways: int
     chunks: int
     cuts: tuple[int, ...]
-    recompute: Literal["none", "all"] = "none"
+    recompute: Recompute = "none"
     rate: float = 1.0
     again: bool = False
 

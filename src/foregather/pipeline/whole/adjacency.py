@@ -102,6 +102,16 @@ class Adjacency:
         """The norms whose lists were made."""
         return tuple(self._known)
 
+    @property
+    def bytes(self) -> int:
+        """Bytes of the lists of all norms that were made, each tensor once."""
+        held: dict[int, int] = {}
+        for one in self._known.values():
+            for part in (one.indptr, one.source, one.weight, one.ptr, one.target, one.given):
+                if part is not None:
+                    held[part.data_ptr()] = part.untyped_storage().nbytes()
+        return sum(held.values())
+
     def lists(self, norm: str) -> Lists:
         """The lists of a norm.
 

@@ -12,6 +12,7 @@ the fastest way that fits is looked for among those that keep, run again and wri
 
 import ctypes
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,7 +34,7 @@ from foregather.pipeline.whole.stretches import (
 )
 from foregather.units import format_bytes, parse_size
 
-__all__ = ["Choice", "choose", "file_bytes", "scratch_folder"]
+__all__ = ["Choice", "choose", "file_bytes", "scratch_folder", "run_again"]
 
 _MALLOC_MMAP_THRESHOLD = -3  # of mallopt
 _BLOCK = 4 << 20  # blocks from here on are given back at once, so that no holes stay
@@ -50,25 +51,34 @@ class Choice:
         costs: of the segments, if they were measured.
         most: bytes held at most beside the graph and what the process had, in an epoch or an
             evaluation, gradients and Adam's moments of weights among them; 0 if not measured.
+        had: bytes that count beside them in a budget: what the process had, and some to spare.
     """
 
     stretches: tuple[Stretch, ...]
     spill_adjoints: bool = False
     costs: tuple[SegmentCost, ...] = ()
     most: int = 0
+    had: int = 0
 
     def explain(self, pieces: int, size: int) -> str:
         """What is kept, run again and written, in one line."""
         count = self.stretches[-1].last
-        again = sum(one.last - one.first for one in self.stretches[:-1] if not one.kept)
+        again = len(run_again(self.stretches))
         told = f"{count - again} of {count} segments kept, {again} run again, {pieces} pieces"
         if size:
             told += f", {format_bytes(size)} in a file"
         return f"{told}; {format_bytes(self.most)} at most" if self.most else told
 
 
-def choose(stage: Stage, adjacency: Adjacency) -> tuple[Choice, Pieces]:
+def choose(
+    stage: Stage, adjacency: Adjacency, found: Measured | None = None
+) -> tuple[Choice, Pieces]:
     """Chooses what is kept, and how the nodes are cut.
+
+    Args:
+        stage: the only stage.
+        adjacency: its edges.
+        found: costs of its segments; None measures them where they matter.
 
     Raises:
         BudgetError: the memory is too little for one chunk of one layer.
@@ -82,7 +92,7 @@ def choose(stage: Stage, adjacency: Adjacency) -> tuple[Choice, Pieces]:
     usual = usual_pieces(stage.chunks.order.size, max(stage.widths.x[1:]), chunks)
     if runtime.memory is None and runtime.recompute == "all":
         return Choice(_single(count, False)), Pieces(stage, usual)
-    found = measure(stage)
+    found = found or measure(stage)
     if runtime.memory is None:
         pieces = Pieces(stage, usual)
         need = _Need(found, pieces)
@@ -95,6 +105,12 @@ def choose(stage: Stage, adjacency: Adjacency) -> tuple[Choice, Pieces]:
     for norm in found.norms:
         adjacency.lists(norm)
     return _within(stage, found, parse_size(runtime.memory), usual)
+
+
+def run_again(stretches: Sequence[Stretch]) -> list[int]:
+    """Segments that are run again: all but those that are kept, and the last stretch."""
+    again = [one for one in stretches[:-1] if not one.kept]
+    return [number for one in again for number in range(one.first, one.last)]
 
 
 def _single(count: int, spilled: bool) -> tuple[Stretch, ...]:
@@ -178,7 +194,8 @@ def _within(stage: Stage, found: Measured, memory: int, usual: int) -> tuple[Cho
     """The fastest choice that fits."""
     set_block()
     weights = _weights(stage)
-    had = resident() + weights + _SPARE
+    present = resident() + _SPARE
+    had = present + weights
     room, costs = memory - had, found.segments
     count, chunks = len(costs), len(stage.chunks)
     whole = (Stretch(0, count, True),)
@@ -186,7 +203,7 @@ def _within(stage: Stage, found: Measured, memory: int, usual: int) -> tuple[Cho
     need = _Need(found, single)
     most = max(sum(cost.held for cost in costs) + need.base, need.forward + need.scoring)
     if most <= room:
-        return Choice(whole, False, costs, most + weights), single
+        return Choice(whole, False, costs, most + weights, present), single
     counts = sorted({usual, *(min(chunks, usual << n) for n in range(1, 8)), chunks})
     tries = [Pieces(stage, pieces) for pieces in counts if pieces >= min(usual, chunks)]
     for pieces in tries:
@@ -197,13 +214,14 @@ def _within(stage: Stage, found: Measured, memory: int, usual: int) -> tuple[Cho
         stretches = tuple(fitting[1])
         most = _most(costs, stretches, need)
         if most <= room:
-            return Choice(stretches, False, costs, most + weights), pieces
+            return Choice(stretches, False, costs, most + weights, present), pieces
     least = 0
     for adjoints in (False, True):
         for pieces in tries:
             least = _Need(found, pieces).spilled(adjoints)
             if least <= room:
-                return Choice(_single(count, True), adjoints, costs, least + weights), pieces
+                made = _single(count, True)
+                return Choice(made, adjoints, costs, least + weights, present), pieces
     error = BudgetError(
         f"memory is {format_bytes(memory)}, expected at least {format_bytes(had + least)}: "
         f"{format_bytes(had)} for the process, the graph and the weights, and "

@@ -117,11 +117,15 @@ def _check_budget(settings: "Settings") -> None:
         return
     if budget == "auto":
         raise InputError("memory.budget is 'auto' in full-graph training, expected bytes: 4GB")
-    if not wanted.chunks or wanted.mode != "exact":
+    if wanted.mode != "exact":
         raise InputError(
-            f"memory.budget is {budget!r} with full_graph.mode {wanted.mode!r} and "
-            f"{wanted.chunks} chunks, expected mode 'exact' and chunks of your choice; set "
-            "full_graph.chunks to 16 or more, or limit the planner with full_graph.memory"
+            f"memory.budget is {budget!r} with full_graph.mode {wanted.mode!r}, expected mode "
+            "'exact'; set it, or limit the planner with full_graph.memory"
+        )
+    if not wanted.chunks and wanted.memory != "none":
+        raise InputError(
+            f"memory.budget is {budget!r} and full_graph.memory {wanted.memory!r}; give one of "
+            "them: a budget counts the whole process, the other what a run adds to the graph"
         )
     if wanted.recompute != "none":
         raise InputError(
