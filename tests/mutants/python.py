@@ -219,7 +219,7 @@ PYTHON = [
             "return max(rate.depth for",
             "return min(rate.depth for",
         ),
-        ("cost: reading back is free", "for lengths in (swept, back):", "for lengths in (swept,):"),
+        ("cost: reading back is free", "(back, reads)):", "(back[:0], 0)):"),
     ),
     *mutants(
         _FG + "dist/features/fetch_plan.py",

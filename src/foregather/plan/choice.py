@@ -25,6 +25,7 @@ from foregather.plan.cost import (
     repack_cost,
 )
 from foregather.plan.planner import MAX_REQUEST, PAGE, Rows, to_rows, with_block
+from foregather.plan.thinning import thinned
 from foregather.units import format_bytes, format_count
 
 __all__ = ["BLOCK_SIZES", "Caching", "Choice", "ReadCandidate", "choose"]
@@ -91,6 +92,7 @@ class Choice:
         best: the one to use: the first of the alternatives, unless another kind was asked for.
         alternatives: all alternatives tried, those first for which least `decides`.
         rows: feature rows of the sample.
+        every: one of so many stretches of the file was planned, and costs multiplied; 1: all were.
         seconds: time spent choosing.
         assumed: the disk was not measured; default figures were used.
     """
@@ -98,6 +100,7 @@ class Choice:
     best: ReadCandidate
     alternatives: tuple[ReadCandidate, ...]
     rows: int
+    every: int
     seconds: float
     assumed: bool
 
@@ -117,8 +120,10 @@ class Choice:
         lines = [heading(_COLUMNS)]
         for way in self.alternatives:
             lines.append(row(_COLUMNS, way) + ("  <- chosen" if way is self.best else ""))
+        part = f" in 1/{self.every} of the file" if self.every > 1 else ""
         lines.append(
-            f"predicted from plans of {format_count(self.rows)} rows, made in {self.seconds:.2f} s;"
+            f"predicted from plans of {format_count(self.rows)} rows{part}, made in "
+            f"{self.seconds:.2f} s;"
             " the sum of both kinds of seconds decides, and repacking, which costs space and wear, "
             f"counts {_REPACK_MARGIN:g} times"
         )
@@ -135,7 +140,9 @@ class _Sample:
     def __init__(
         self, bulks: list[list[Rows]], geometry: _core.Geometry, slots: int, disk: Calibration
     ) -> None:
-        self.bulks, self.geometry, self.slots, self.disk = bulks, geometry, slots, disk
+        part = thinned(bulks, geometry)
+        self.bulks, self.every, self._part = part.bulks, part.every, part
+        self.geometry, self.slots, self.disk = geometry, part.slots(slots), disk
 
     def try_blocks(self, caching: Caching, block: int, gap: int) -> ReadCandidate:
         geometry = with_block(self.geometry, block)
@@ -146,16 +153,35 @@ class _Sample:
         else:
             planner = _core.Planner(geometry, self.slots, gap, longest, bounds=False)
         cost = plan_cost((planner.plan(*pair) for pair in self._pairs()), self.disk)
-        return _candidate(cost, caching, block, gap, best_depth(block, self.disk))
+        return self._candidate(cost, caching, block, gap, best_depth(block, self.disk))
 
     def try_repack(self, gap: int, slots: int, write_bytes: int) -> ReadCandidate:
-        planner = _core.Planner(self.geometry, slots, riders=False, bounds=False)
+        own = self._part.slots(slots)
+        planner = _core.Planner(self.geometry, own, riders=False, bounds=False)
         cost = PlanCost(0, 0, 0.0)
         for pair in self._pairs():
             repack = _core.make_repack(planner.plan(*pair), gap, MAX_REQUEST)
-            cost += repack_cost(repack, self.disk, write_bytes)
+            cost += repack_cost(repack, self.disk, write_bytes, self.every)
         depth = best_depth(MAX_REQUEST, self.disk)
-        return _candidate(cost, "repack", self.geometry.block_bytes, gap, depth)
+        return self._candidate(cost, "repack", self.geometry.block_bytes, gap, depth)
+
+    def _candidate(
+        self, cost: PlanCost, caching: Caching, block: int, gap: int, depth: int
+    ) -> ReadCandidate:
+        """A way with what the whole sample costs."""
+        factor = self._part.factor
+        disk, copying = cost.seconds * factor, cost.copying * factor
+        return ReadCandidate(
+            caching,
+            block,
+            gap,
+            depth,
+            seconds=disk + copying,
+            disk=disk,
+            copying=copying,
+            bytes=round(cost.bytes * factor),
+            requests=round(cost.requests * factor),
+        )
 
     def _pairs(self) -> list[tuple[list[Rows], list[Rows]]]:
         return [
@@ -211,20 +237,7 @@ def choose(
         best=found[0],
         alternatives=found,
         rows=sum(len(batch) for bulk in rows for batch in bulk),
+        every=sample.every,
         seconds=time.perf_counter() - start,
         assumed=disk is None,
-    )
-
-
-def _candidate(cost: PlanCost, caching: Caching, block: int, gap: int, depth: int) -> ReadCandidate:
-    return ReadCandidate(
-        caching,
-        block,
-        gap,
-        depth,
-        seconds=cost.seconds + cost.copying,
-        disk=cost.seconds,
-        copying=cost.copying,
-        bytes=cost.bytes,
-        requests=cost.requests,
     )

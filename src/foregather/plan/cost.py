@@ -52,6 +52,7 @@ ASSUMED_DISK = Calibration(
 
 
 _PAGE = 4096
+_LONGEST = 1 << 20  # of a request, as of all plans
 _PIECE = (2, 256)  # pages of the buffer of a run
 
 #: Bytes of the buffers through which a sweep writes, if nothing else was said.
@@ -110,7 +111,7 @@ def _handled(plan: _core.Plan) -> int:
 
 
 def repack_cost(
-    repack: _core.RepackPlan, disk: Calibration, write_bytes: int = WRITE_BYTES
+    repack: _core.RepackPlan, disk: Calibration, write_bytes: int = WRITE_BYTES, every: int = 1
 ) -> PlanCost:
     """Computes the same for a repacked bulk: the sweep, its writes, and reading it back in order.
 
@@ -122,21 +123,29 @@ def repack_cost(
         repack: the sweep, and the plan over the scratch file.
         disk: its calibration.
         write_bytes: of the buffers through which the sweep writes.
+        every: the bulk is this part of one whose runs are so many times as long.
     """
     swept, back = repack.request_length, repack.scratch.request_length
     written, row = repack.scratch.geometry.file_bytes, repack.source.row_bytes
-    writes = run_writes(repack.run_ptr * row, write_bytes)
+    writes = round(run_writes(repack.run_ptr * (row * every), write_bytes) / every)
     seconds = written / disk.sequential_write + writes * disk.latency
-    for lengths in (swept, back):
-        seconds += max(int(lengths.sum()) / disk.sequential_read, len(lengths) / disk.iops)
+    reads = len(back) if every == 1 else _run_reads(repack.run_ptr, row, every)
+    for lengths, count in ((swept, len(swept)), (back, reads)):
+        seconds += max(int(lengths.sum()) / disk.sequential_read, count / disk.iops)
     # checked, copied to a buffer, checked before it is written
     moved = int(swept.sum()) + len(repack.move_row) * row + written
     return PlanCost(
-        len(swept) + len(back) + writes,
+        len(swept) + reads + writes,
         int(swept.sum()) + int(back.sum()) + written,
         seconds,
         (moved + _handled(repack.scratch)) / disk.copying,
     )
+
+
+def _run_reads(run_ptr: npt.NDArray[np.int64], row_bytes: int, every: int) -> int:
+    """In how many requests runs are read back that are so many times as long, for a part of it."""
+    each = max(1, (_LONGEST - 2 * _PAGE) // row_bytes)
+    return round(int(np.sum(-(-np.diff(run_ptr) * every // each))) / every)
 
 
 def run_writes(ends: npt.NDArray[np.int64], write_bytes: int) -> int:
