@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foregather import Features, InputError, StorageError, _core
+from foregather.plan.cost import ASSUMED_DISK
 from foregather.plan.repack import RepackPlanner
 from tests.gather.faulty import FaultyRepack
 from tests.gather.files import BACKENDS, need, random_rows, working, write_rows
@@ -28,18 +29,22 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("repack")
 
 
+LEAST = _core.Sweeper.least_write_bytes(8)
+
+
 def open_repack(file, slots, **options):
-    least = _core.Sweeper.least_write_bytes(8)
-    settings = {"staging": 1 << 20, "sweep_staging": 1 << 20, "write_bytes": least, "depth": 8}
+    settings = {"staging": 1 << 20, "sweep_staging": 1 << 20, "write_bytes": LEAST, "depth": 8}
     return FaultyRepack(file, slots, **(settings | options))
 
 
 def announced(made):
-    """Requests and bytes that are read, and bytes that are written."""
+    """Requests and bytes that are read, bytes that are written, and writes."""
     if made.repack is None:
-        return 0, 0, 0
-    summary = made.summary()
-    return summary.requests, summary.bytes, made.repack.scratch.geometry.file_bytes
+        return 0, 0, 0, 0
+    summary, cost = made.summary(), made.cost(ASSUMED_DISK)
+    written = made.repack.scratch.geometry.file_bytes
+    assert cost.bytes == summary.bytes + written
+    return summary.requests, summary.bytes, written, cost.requests - summary.requests
 
 
 def run(disk, planner, bulks, rows, scale=None):
@@ -58,9 +63,11 @@ def run(disk, planner, bulks, rows, scale=None):
 
 
 def check_counters(counted, made):
-    requests, read, written = (sum(column) for column in zip(*map(announced, made), strict=True))
+    requests, read, written, writes = (
+        sum(column) for column in zip(*map(announced, made), strict=True)
+    )
     assert (counted["requests"], counted["bytes"]) == (requests, read)
-    assert counted["written"] == written
+    assert (counted["written"], counted["writes"]) == (written, writes)
     assert counted["sweeps"] == sum(m.repack is not None for m in made)
     assert counted["rows"] == sum(int(m.rows.num_rows.sum()) for m in made)
     assert counted["hits"] == sum(m.rows.hit_slot.size for m in made)
@@ -87,7 +94,7 @@ def test_equals_memory(folder, form, num_rows, width, num_slots, depth, gap, see
     dtype = np.dtype("float32") if form.endswith("float32") else None
     bulks = [random_batches(num_rows, 5, 60, seed + i) for i in range(3)]
     for backend in working(folder):
-        planner = RepackPlanner(file.geometry(), num_slots, merge_gap=gap)
+        planner = RepackPlanner(file.geometry(), num_slots, merge_gap=gap, write_bytes=LEAST)
         with open_repack(
             file, num_slots, staging=4 << 20, sweep_staging=2 << 20, backend=backend, depth=depth,
             dtype=dtype,
@@ -115,7 +122,7 @@ def test_kernel_counts_the_bytes_of_the_plan(file, bulks, backend):
     rows = np.load(file.path)
 
     def all_bulks():
-        planner = RepackPlanner(file.geometry(), 400)
+        planner = RepackPlanner(file.geometry(), 400, write_bytes=LEAST)
         with open_repack(file, 400, backend=backend) as disk:
             made = run(disk, planner, bulks, rows)
             check_counters(disk.counters(), made)
@@ -136,7 +143,7 @@ def test_a_full_disk_is_gone_without(file, bulks):
     for code, times in ((errno.ENOSPC, 1), (errno.EDQUOT, 3), (errno.ENOSPC, EVER)):
         faults = _core.testing.Faults()
         faults.fail(100_000, EVER, code, times)
-        planner = RepackPlanner(file.geometry(), 400)
+        planner = RepackPlanner(file.geometry(), 400, write_bytes=LEAST)
         with open_repack(file, 400, write_faults=faults) as disk:
             made = run(disk, planner, bulks, rows)
             counted = disk.counters()
@@ -159,7 +166,7 @@ def test_a_small_disk(file, bulks, tmp_path):
     try:
         rows = np.load(file.path)
         with open_repack(file, 400, folder=small) as disk:
-            run(disk, RepackPlanner(file.geometry(), 400), bulks, rows)
+            run(disk, RepackPlanner(file.geometry(), 400, write_bytes=LEAST), bulks, rows)
             assert disk.counters()["refused"] == len(bulks)
             assert "No space left on device; free space there" in disk.refusal
         assert list(small.iterdir()) == []
@@ -173,7 +180,7 @@ def test_another_folder(file, bulks):
     before = set(os.listdir("/dev/shm"))
     rows = np.load(file.path)
     with open_repack(file, 400, folder=Path("/dev/shm")) as disk:
-        made = run(disk, RepackPlanner(file.geometry(), 400), bulks, rows)
+        made = run(disk, RepackPlanner(file.geometry(), 400, write_bytes=LEAST), bulks, rows)
         assert disk.counters()["written"] == sum(announced(m)[2] for m in made)
     assert not {name for name in set(os.listdir("/dev/shm")) - before if "foregather" in name}
 

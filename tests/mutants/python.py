@@ -195,8 +195,8 @@ PYTHON = [
         ("choice: repacking at any gain", "_REPACK_MARGIN = 1.5", "_REPACK_MARGIN = 1.0"),
         (
             "choice: the dearest",
-            "best = _best(ways).block_bytes",
-            "best = ranked(ways)[-1].block_bytes",
+            "best = min(ways, key=lambda way: way.decides).block_bytes",
+            "best = max(ways, key=lambda way: way.decides).block_bytes",
         ),
         (
             "choice: bulks do not see the next",
@@ -212,7 +212,14 @@ PYTHON = [
             "seconds = written / disk.sequential_write",
             "seconds = 0.0",
         ),
-        ("cost: reading back is free", "for lengths in (swept, back):", "for lengths in (swept,):"),
+        ("cost: short writes are free", " + writes * disk.latency", ""),
+        ("cost: a core copies at once", "_handled(plan) / disk.copying", "0.0"),
+        (
+            "cost: as deep as one size was measured",
+            "return max(rate.depth for",
+            "return min(rate.depth for",
+        ),
+        ("cost: reading back is free", "(back, reads)):", "(back[:0], 0)):"),
     ),
     *mutants(
         _FG + "dist/features/fetch_plan.py",

@@ -145,6 +145,12 @@ def homeless():
     raise RuntimeError("Could not determine home directory.")
 
 
+def test_a_calibration_without_copying_is_one_of_an_earlier_release():
+    facts = made([5.0], copying=7e9).to_json()
+    assert Calibration.from_json(facts).copying == facts.pop("copying") == 7e9
+    assert Calibration.from_json(facts) == made([5.0])
+
+
 def test_cache_folder(tmp_path, monkeypatch):
     monkeypatch.delenv("FOREGATHER_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -179,7 +185,7 @@ def test_calibrate(tmp_path, monkeypatch, backend):
     assert [rate.block_bytes >> 10 for rate in found.rates] == [4, 8, 16, 32, 64, 128, 256]
     assert all(rate.iops > 0 and 1 <= rate.depth <= 128 for rate in found.rates)
     assert found.latency > 0 and found.sequential_read > 0 and found.sequential_write > 0
-    assert found.break_even_bytes > 0
+    assert found.break_even_bytes > 0 and found.copying > 0
     assert any("faster than" in note or "memory" in note for note in found.notes)
     assert found.save() == calibration_path(tmp_path)
     assert load_calibration(tmp_path) == found

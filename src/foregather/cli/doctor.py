@@ -241,6 +241,7 @@ def _table(found: Calibration) -> list[str]:
         f"one 4 KiB read alone takes {found.latency * 1e6:.0f} us",
         f"sequential: read {format_bytes(found.sequential_read)}/s, "
         f"write {format_bytes(found.sequential_write)}/s",
+        f"a core copies {format_bytes(found.copying)}/s in memory",
         f"a read of up to {format_bytes(found.break_even_bytes)} costs as much as a small one",
         *(f"note: {note}" for note in found.notes),
     ]

@@ -24,13 +24,13 @@ from foregather.gather.feature_file import FeatureFile
 from foregather.gather.feature_reader import Array, FeatureReader
 from foregather.observe.disk import first_backend
 from foregather.observe.trace import span
+from foregather.plan.cost import WRITE_BYTES
 from foregather.plan.repack import Repacked
 
 __all__ = ["SWEEP_STAGING", "WRITE_BYTES", "RepackFeatures"]
 
-#: Bytes for rows that a sweep has read, and for those waiting to be written.
+#: Bytes for rows that a sweep has read.
 SWEEP_STAGING = 8 << 20
-WRITE_BYTES = 8 << 20
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
 

@@ -30,6 +30,9 @@ __all__ = [
 
 VERSION = 1
 
+#: What a core is supposed to copy where that was not measured: bytes per second.
+COPYING = 5e9
+
 
 @dataclass(frozen=True)
 class BlockRate:
@@ -63,6 +66,8 @@ class Calibration:
     sequential_write: float
     """Bytes per second, including the final sync."""
     notes: tuple[str, ...] = ()
+    copying: float = COPYING
+    """Bytes per second that a core copies in memory."""
 
     @property
     def iops(self) -> float:
@@ -156,8 +161,9 @@ class Calibration:
                 sequential_read=_rate(facts["sequential_read"]),
                 sequential_write=_rate(facts["sequential_write"]),
                 notes=tuple(_text(note) for note in facts["notes"]),
+                copying=_rate(facts.get("copying", COPYING)),  # earlier releases did not measure
             )
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
             raise FormatError(
                 f"{name} is not a disk calibration of version {VERSION}; run foregather doctor"
             ) from error

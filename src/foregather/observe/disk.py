@@ -54,6 +54,8 @@ SIZE = 10**9
 _LEAST = 32 << 20  # a smaller file would measure caches rather than the disk
 _STEP = 4 << 20  # one sequential write
 _STREAM = 1 << 20  # one sequential read
+_COPIED = 32 << 20  # bytes of one copy in memory: more than caches hold
+_COPIES = 5
 _REPEATS = 2  # of block sizes whose rate no disk has
 _TRUSTED = 0.8  # of the rate of a larger block, at least, has a smaller one; noise is less
 MEMORY_FILESYSTEMS = ("tmpfs", "ramfs", "devtmpfs", "hugetlbfs")
@@ -114,7 +116,20 @@ def calibrate(
         sequential_read=stream,
         sequential_write=write_rate,
         notes=tuple(notes),
+        copying=_copy_rate(),
     )
+
+
+def _copy_rate() -> float:
+    """Bytes per second that a core copies: the best of some, as other programs only slow it."""
+    source, target = aligned_buffer(_COPIED), aligned_buffer(_COPIED)
+    source[:] = 1
+    best = float("inf")
+    for _ in range(_COPIES):
+        start = time.perf_counter()
+        target[:] = source
+        best = min(best, time.perf_counter() - start)
+    return _COPIED / max(best, 1e-9)
 
 
 def first_backend(backends: dict[str, str | None]) -> str:

@@ -40,17 +40,14 @@ def ranked(candidates: Iterable[Way]) -> tuple[Way, ...]:
     return tuple(sorted(candidates, key=lambda one: (bool(one.refused), one.seconds)))
 
 
-def cheapest(candidates: Iterable[Way], margin: Callable[[Way], float] | None = None) -> Way | None:
+def cheapest(candidates: Iterable[Way]) -> Way | None:
     """The one with the fewest seconds of those that can be chosen, or None where none can.
 
     Args:
         candidates: in the order in which equal ones are preferred.
-        margin: how many times as fast as the others a candidate must be.
     """
     allowed = [one for one in candidates if not one.refused]
-    return min(
-        allowed, key=lambda one: one.seconds * (margin(one) if margin else 1.0), default=None
-    )
+    return min(allowed, key=lambda one: one.seconds, default=None)
 
 
 def rank_words(

@@ -1,9 +1,11 @@
 """cost: predicts how long a plan's reads take on a disk, from its calibration.
 
-Seconds are those of the disk alone, with enough requests in flight: the cost of a request is
-interpolated from the calibration by its size, so bytes below break-even are free and requests are
-not. For a disk that was never measured, figures of an average cloud disk are used, and every text
-says so.
+Seconds of the disk are those with enough requests in flight: the cost of a request is interpolated
+from the calibration by its size, so bytes below break-even are free and requests are not. A core
+then checks what was read and copies rows, to batches and to the cache: those bytes are counted
+apart, as a disk reads on meanwhile, but they are not free where blocks bring much that nobody
+asked for. For a disk that was never measured, figures of an average cloud disk are used, and every
+text says so.
 """
 
 from collections.abc import Iterable
@@ -19,9 +21,11 @@ __all__ = [
     "ASSUMED_DISK",
     "PlanCost",
     "best_depth",
+    "WRITE_BYTES",
     "plan_cost",
     "repack_cost",
     "request_seconds",
+    "run_writes",
     "slowed",
 ]
 
@@ -47,6 +51,14 @@ ASSUMED_DISK = Calibration(
 )
 
 
+_PAGE = 4096
+_LONGEST = 1 << 20  # of a request, as of all plans
+_PIECE = (2, 256)  # pages of the buffer of a run
+
+#: Bytes of the buffers through which a sweep writes, if nothing else was said.
+WRITE_BYTES = 8 << 20
+
+
 @dataclass(frozen=True)
 class PlanCost:
     """The cost of a way of reading, predicted from a plan or measured by an executor.
@@ -55,15 +67,20 @@ class PlanCost:
         requests: reads (and writes, of a repacked bulk).
         bytes: bytes read and written.
         seconds: of the disk.
+        copying: seconds in which a core checks and copies what was read; not of the disk.
     """
 
     requests: int
     bytes: int
     seconds: float
+    copying: float = 0.0
 
     def __add__(self, other: "PlanCost") -> "PlanCost":
         return PlanCost(
-            self.requests + other.requests, self.bytes + other.bytes, self.seconds + other.seconds
+            self.requests + other.requests,
+            self.bytes + other.bytes,
+            self.seconds + other.seconds,
+            self.copying + other.copying,
         )
 
 
@@ -76,30 +93,75 @@ def request_seconds(lengths: npt.NDArray[np.int64], disk: Calibration) -> float:
 
 
 def plan_cost(plans: Iterable[_core.Plan], disk: Calibration) -> PlanCost:
-    """Computes requests, bytes and seconds of some plans."""
+    """Computes requests, bytes, seconds and copying of some plans."""
     cost = PlanCost(0, 0, 0.0)
     for plan in plans:
         lengths = plan.request_length
         total = int(lengths.sum())
-        cost += PlanCost(len(lengths), total, request_seconds(lengths, disk))
+        seconds = request_seconds(lengths, disk)
+        cost += PlanCost(len(lengths), total, seconds, _handled(plan) / disk.copying)
     return cost
 
 
-def repack_cost(repack: _core.RepackPlan, disk: Calibration) -> PlanCost:
+def _handled(plan: _core.Plan) -> int:
+    """Bytes that a core checks and copies: all that is read, rows of batches, rows kept."""
+    counts = plan.counts()
+    copied = counts["rows"] + counts["kept"]
+    return int(counts["bytes"] + copied * plan.geometry.row_bytes)
+
+
+def repack_cost(
+    repack: _core.RepackPlan, disk: Calibration, write_bytes: int = WRITE_BYTES, every: int = 1
+) -> PlanCost:
     """Computes the same for a repacked bulk: the sweep, its writes, and reading it back in order.
 
     The sweep and the runs are reads in ascending order, so both run at the sequential rate, or at
-    the request rate if they are short.
+    the request rate if they are short. Writes wait for each other, so each takes the latency of a
+    request as well: with many batches in a bulk, buffers and writes are short.
+
+    Args:
+        repack: the sweep, and the plan over the scratch file.
+        disk: its calibration.
+        write_bytes: of the buffers through which the sweep writes.
+        every: the bulk is this part of one whose runs are so many times as long.
     """
     swept, back = repack.request_length, repack.scratch.request_length
-    written = repack.scratch.geometry.file_bytes
-    seconds = written / disk.sequential_write
-    for lengths in (swept, back):
-        seconds += max(int(lengths.sum()) / disk.sequential_read, len(lengths) / disk.iops)
-    writes = -(-written // (1 << 20))
+    written, row = repack.scratch.geometry.file_bytes, repack.source.row_bytes
+    writes = round(run_writes(repack.run_ptr * (row * every), write_bytes) / every)
+    seconds = written / disk.sequential_write + writes * disk.latency
+    reads = len(back) if every == 1 else _run_reads(repack.run_ptr, row, every)
+    for lengths, count in ((swept, len(swept)), (back, reads)):
+        seconds += max(int(lengths.sum()) / disk.sequential_read, count / disk.iops)
+    # checked, copied to a buffer, checked before it is written
+    moved = int(swept.sum()) + len(repack.move_row) * row + written
     return PlanCost(
-        len(swept) + len(back) + writes, int(swept.sum()) + int(back.sum()) + written, seconds
+        len(swept) + reads + writes,
+        int(swept.sum()) + int(back.sum()) + written,
+        seconds,
+        (moved + _handled(repack.scratch)) / disk.copying,
     )
+
+
+def _run_reads(run_ptr: npt.NDArray[np.int64], row_bytes: int, every: int) -> int:
+    """In how many requests runs are read back that are so many times as long, for a part of it."""
+    each = max(1, (_LONGEST - 2 * _PAGE) // row_bytes)
+    return round(int(np.sum(-(-np.diff(run_ptr) * every // each))) / every)
+
+
+def run_writes(ends: npt.NDArray[np.int64], write_bytes: int) -> int:
+    """How many writes a sweep makes: exactly those of `csrc/io/repacking/run_writer.hpp`.
+
+    Args:
+        ends: byte of the scratch file where each run begins, and the end of the last.
+        write_bytes: of all buffers.
+    """
+    count = len(ends) - 1
+    pages = np.clip((write_bytes // max(count, 1) - _PAGE) // _PAGE, *_PIECE)
+    first = np.maximum(1, pages * np.arange(1, count + 1) // max(count, 1))  # they take turns
+    inner = np.maximum(0, ends[1:] // _PAGE - -(-ends[:-1] // _PAGE))  # whole pages of a run
+    pieces = (inner > 0) + np.maximum(0, -(-(inner - first) // pages))
+    shared = np.unique(ends[ends % _PAGE != 0] // _PAGE)  # written last, neighbours together
+    return int(pieces.sum()) + int(len(shared) > 0) + int((np.diff(shared) > 1).sum())
 
 
 def slowed(disk: Calibration, block_bytes: int, iops: float, smaller: bool = True) -> Calibration:
@@ -125,6 +187,10 @@ def slowed(disk: Calibration, block_bytes: int, iops: float, smaller: bool = Tru
 
 
 def best_depth(block_bytes: int, disk: Calibration) -> int:
-    """The best number of requests in flight for the nearest measured size."""
-    rate = min(disk.rates, key=lambda r: abs(np.log2(r.block_bytes) - np.log2(block_bytes)))
-    return rate.depth
+    """The best number of requests in flight for the nearest measured size.
+
+    At least that of every larger size: what many large requests gain, more small ones do not lose,
+    and a few that seemed to be enough are too few when the machine is busy.
+    """
+    sizes = [abs(np.log2(rate.block_bytes) - np.log2(block_bytes)) for rate in disk.rates]
+    return max(rate.depth for rate in disk.rates[int(np.argmin(sizes)) :])

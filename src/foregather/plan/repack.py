@@ -11,7 +11,7 @@ from typing import Any
 
 from foregather import _core
 from foregather.observe.calibration import Calibration
-from foregather.plan.cost import PlanCost, plan_cost, repack_cost
+from foregather.plan.cost import WRITE_BYTES, PlanCost, plan_cost, repack_cost
 from foregather.plan.planner import MAX_REQUEST, PAGE, PlanSummary, summarize, to_rows, with_block
 
 __all__ = ["RepackPlanner", "Repacked"]
@@ -24,10 +24,12 @@ class Repacked:
     Attributes:
         rows: over the feature file, row by row.
         repack: the sweep, and the plan over the scratch file; None if the bulk misses no row.
+        write_bytes: of the buffers through which the sweep writes.
     """
 
     rows: _core.Plan
     repack: _core.RepackPlan | None
+    write_bytes: int = WRITE_BYTES
 
     def summary(self) -> PlanSummary:
         """Sums both halves: requests and bytes of the sweep and of reading back.
@@ -50,7 +52,7 @@ class Repacked:
         """Predicted requests, bytes and seconds, writing included."""
         if self.repack is None:
             return plan_cost([self.rows], disk)
-        return repack_cost(self.repack, disk)
+        return repack_cost(self.repack, disk, self.write_bytes)
 
 
 class RepackPlanner:
@@ -60,12 +62,20 @@ class RepackPlanner:
         geometry: the layout of the rows.
         num_slots: feature rows the cache holds.
         merge_gap: unneeded bytes that the sweep may read rather than start a new request.
+        write_bytes: of the buffers through which the sweep writes; the executor has as many.
     """
 
-    def __init__(self, geometry: _core.Geometry, num_slots: int, *, merge_gap: int = 0) -> None:
+    def __init__(
+        self,
+        geometry: _core.Geometry,
+        num_slots: int,
+        *,
+        merge_gap: int = 0,
+        write_bytes: int = WRITE_BYTES,
+    ) -> None:
         #: The layout of the rows, and how many the cache holds.
         self.geometry, self.num_slots = with_block(geometry, PAGE), num_slots
-        self._gap = merge_gap
+        self._gap, self._write_bytes = merge_gap, write_bytes
         self._core = _core.Planner(self.geometry, num_slots, riders=False, bounds=False)
 
     def plan(self, batches: Iterable[Any], ahead: Iterable[Any] = ()) -> Repacked:
@@ -73,7 +83,8 @@ class RepackPlanner:
         count = self.geometry.num_rows
         rows = self._core.plan(to_rows(batches, count), to_rows(ahead, count))
         missed = rows.copy_row.size > 0
-        return Repacked(rows, _core.make_repack(rows, self._gap, MAX_REQUEST) if missed else None)
+        repack = _core.make_repack(rows, self._gap, MAX_REQUEST) if missed else None
+        return Repacked(rows, repack, self._write_bytes)
 
     def announce(self, plan: Repacked, disk: Calibration) -> tuple[PlanSummary, PlanCost]:
         """What a plan says it will do, and what that is predicted to cost."""

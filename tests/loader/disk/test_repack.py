@@ -75,6 +75,7 @@ def test_batches_equal_those_in_memory(graph, storage):
         assert (moved["requests"], moved["bytes"]) == (planned.requests, planned.bytes)
         assert (moved["rows"], moved["hits"]) == (planned.rows, planned.hits)
         assert moved["bytes"] + moved["written"] == loader.planned()[1].bytes
+        assert moved["requests"] + moved["writes"] == loader.planned()[1].requests
         assert moved["sweeps"] > 2
         assert moved["written"] >= planned.misses * (graph.features.nbytes // len(graph.features))
         if announced is not None:

@@ -339,6 +339,7 @@ class OutOfCore:
             disk,
             repack=swept is not None,
             repack_slots=None if swept is None else swept.num_slots,
+            write_bytes=write_bytes(self.layout),
         )
         if caching is not None:
             choice = choice.using(caching)
@@ -375,7 +376,12 @@ class OutOfCore:
     def _planner_of(self, layout: Layout) -> BulkPlanner[Any]:
         assert self._file is not None
         if layout.caching == "repack":
-            return RepackPlanner(self._file.geometry(), layout.num_slots, merge_gap=layout.gap)
+            return RepackPlanner(
+                self._file.geometry(),
+                layout.num_slots,
+                merge_gap=layout.gap,
+                write_bytes=write_bytes(layout),
+            )
         return Planner(
             self._file.geometry(layout.block),
             layout.num_slots,

@@ -28,7 +28,7 @@ def outlook(loader: "Loader") -> str:
         way = {"row": "rows", "page": "whole blocks", "repack": "repacked bulks"}[best.caching]
         lines.append(
             f"by its first bulk, an epoch of {total:,} batches is predicted to take "
-            f"{best.seconds * share:.1f} s of reading: "
+            f"{best.disk * share:.1f} s of reading: "
             f"{format_count(int(best.requests * share))} requests, "
             f"{format_bytes(int(best.bytes * share))}, {way} by {best.block_bytes >> 10} KiB"
         )
