@@ -24,19 +24,25 @@ def geometry_of(
     )
 
 
+def plan_of(parts: dict[str, Any]) -> _core.Plan:
+    """A plan from its arrays by the names that it gives them."""
+    parts = dict(parts)
+    grouped = {
+        "hits": ("hit_ptr", "hit_slot", "hit_position"),
+        "requests": ("request_ptr", "request_offset", "request_length"),
+        "copies": ("copy_ptr", "copy_row", "copy_position", "copy_slot"),
+    }
+    parts |= {group: tuple(parts.pop(name) for name in names) for group, names in grouped.items()}
+    return _core.Plan(**parts)
+
+
 def make_plan(geometry: _core.Geometry, num_slots: int, **arrays: Any) -> _core.Plan:
     longs = {"num_rows", "hit_ptr", "request_ptr", "request_offset", "request_length", "copy_ptr"}
     typed: dict[str, Any] = {
         name: np.asarray(values, np.int64 if name in longs else np.uint32).reshape(-1)
         for name, values in arrays.items()
     }
-    grouped = {
-        "hits": ("hit_ptr", "hit_slot", "hit_position"),
-        "requests": ("request_ptr", "request_offset", "request_length"),
-        "copies": ("copy_ptr", "copy_row", "copy_position", "copy_slot"),
-    }
-    typed |= {group: tuple(typed.pop(name) for name in names) for group, names in grouped.items()}
-    return _core.Plan(geometry=geometry, num_slots=num_slots, **typed)
+    return plan_of(typed | {"geometry": geometry, "num_slots": num_slots})
 
 
 class SlowPlanner:

@@ -13,6 +13,7 @@ from foregather.plan.choice import BLOCK_SIZES, choose
 from foregather.plan.cost import ASSUMED_DISK, best_depth, plan_cost, repack_cost, run_writes
 from foregather.plan.curve import miss_curve
 from foregather.plan.planner import file_geometry, plan_bulk
+from tests.gather.slow_planner import plan_of
 from tests.plan.simulate import NONE
 from tests.plan.traces import random_bulk, random_geometry, random_trace
 from tests.some import some
@@ -208,7 +209,7 @@ def test_repacked_bulks_deliver_the_batches():
             repack = _core.make_repack(planner.plan(bulk), 8192, longest)
             scratch = sweep(repack)
             plan = repack.scratch
-            _core.Plan(**{name: getattr(plan, name) for name in PLAN_ARRAYS})
+            plan_of({name: getattr(plan, name) for name in PLAN_ARRAYS})
             run_scratch(plan, scratch, bulk, held)
             assert held[: len(planner.cached())] == planner.cached().tolist()
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from foregather import _core
 from foregather.errors import InputError
+from tests.gather.slow_planner import plan_of
 from tests.plan.simulate import NONE, geometry
 
 
@@ -30,7 +30,7 @@ def good() -> dict:
 
 def test_a_good_plan_is_taken_as_it_is():
     arrays = good()
-    plan = _core.Plan(**arrays)
+    plan = plan_of(arrays)
     for name, value in arrays.items():
         if isinstance(value, np.ndarray):
             assert np.array_equal(getattr(plan, name), value)
@@ -74,7 +74,7 @@ def test_hostile_plans_are_refused(case):
     arrays = good()
     arrays[name] = np.array(value, arrays[name].dtype) if isinstance(value, list) else value
     with pytest.raises(InputError, match=message) as caught:
-        _core.Plan(**arrays)
+        plan_of(arrays)
     assert "\n" not in str(caught.value)
 
 
@@ -84,17 +84,17 @@ def test_requests_of_a_step_ascend():
     arrays["request_ptr"] = np.array([0, 2, 2], np.int64)
     arrays["hit_position"] = np.array([0], np.uint32)
     arrays["copy_position"] = np.array([0, 1, 2], np.uint32)
-    _core.Plan(**arrays)
+    plan_of(arrays)
     arrays["request_offset"] = np.array([20480, 8192], np.int64)
     arrays["request_length"] = np.array([4096, 8192], np.int64)
     arrays["copy_ptr"] = np.array([0, 1, 3], np.int64)
     arrays["copy_row"] = np.array([4, 1, 2], np.uint32)
     with pytest.raises(InputError, match="do not ascend"):
-        _core.Plan(**arrays)
+        plan_of(arrays)
 
 
 def test_wrong_dtypes_are_refused():
     arrays = good()
     arrays["copy_row"] = arrays["copy_row"].astype(np.float64)
     with pytest.raises(TypeError):
-        _core.Plan(**arrays)
+        plan_of(arrays)

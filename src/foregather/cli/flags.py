@@ -114,6 +114,8 @@ def _check_needed(name: str, command: type, flags: Mapping[str, Any], rest: Sequ
         elif not dataclasses.is_dataclass(hints[field.name]):
             wanted.append(f"--{field.name.replace('_', '-')}")
     words, given = _words_and_flags(rest, flags)
+    if "--config" in given:  # the file may name them
+        return
     lacking = [*places[words:], *(flag for flag in wanted if flag not in given)]
     if lacking:
         line = " ".join(["foregather", name, *places, *(f"{flag} ..." for flag in wanted)])

@@ -7,7 +7,7 @@ import pytest
 from foregather.cli.main import main
 from foregather.errors import BudgetError, InputError
 from foregather.train.runs.run import Run
-from foregather.train.runs.run_loop import conduct
+from foregather.train.runs.run_loop import run_loop
 from foregather.train.settings import (
     FullGraphSettings,
     GridSettings,
@@ -98,7 +98,7 @@ def test_the_planner_chooses_chunks_for_a_budget(graph, tmp_path, monkeypatch): 
     settings = settings_of(graph, tmp_path / "r", FullGraphSettings(validate=0), memory=budget)
     with Run.create(settings, lambda text: None) as run:
         plan, full = run.trainer.plan, run.trainer.full
-        conduct(run)
+        run_loop(run)
     assert len(full.chunks) == plan.chunks >= 1 and plan.recompute == "none"
     assert full.engine.stage.runtime.memory == "60MB"
     choice = full.engine.whole.choice
