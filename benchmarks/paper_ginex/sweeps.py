@@ -303,6 +303,6 @@ def _why_lost(lost: list[int], widths: list[int], points: list[dict[str, Any]]) 
         f"We lose at {', '.join(map(str, lost))} columns: with {lost[-1]} ours reads "
         f"{format_bytes(int(ours['bytes']))} a batch in {ours['requests']:,.0f} requests, Ginex's "
         f"{format_bytes(int(theirs['bytes']))} in {theirs['requests']:,.0f}. Blocks pay where many "
-        "rows fit in one; the choice counts disk and copying by the rates of its calibration, which "
+        "rows fit in one; the choice counts disk and copying by the rates of a calibration, which "
         "this disk did not keep to here."
     )

@@ -114,7 +114,7 @@ def _check_needed(name: str, command: type, flags: Mapping[str, Any], rest: Sequ
         elif not dataclasses.is_dataclass(hints[field.name]):
             wanted.append(f"--{field.name.replace('_', '-')}")
     words, given = _words_and_flags(rest, flags)
-    if "--config" in given:  # the file may name them
+    if given & {"--config", "--resume"}:  # the file or the run names them
         return
     lacking = [*places[words:], *(flag for flag in wanted if flag not in given)]
     if lacking:
