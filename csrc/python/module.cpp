@@ -43,6 +43,11 @@ void bind_all(nb::module_& m, nb::module_& testing);
 
 NB_MODULE(_core, m) {
   m.doc() = "foregather's C++ core; arrays in, arrays out, no torch.";
+#ifdef NDEBUG
+  // What outlives the interpreter is seldom a fault of these bindings: a traceback or another
+  // module still holds it, and pages of names after Ctrl-C help nobody. Tests ask for them again.
+  nb::set_leak_warnings(false);
+#endif
   nb::register_exception_translator(translate);
   m.def("default_threads", &default_threads, "Hardware threads this process may use.");
   m.def(
@@ -53,6 +58,9 @@ NB_MODULE(_core, m) {
       },
       "Says that threads will still run at the end of the process and keep what they hold.");
   nb::module_ testing = m.def_submodule("testing", "What only tests and benchmarks use.");
+  testing.def(
+      "list_leaks", [] { nb::set_leak_warnings(true); },
+      "Lists on the error stream, at the end of the process, what was never given back.");
   bind_all(m, testing);
 }
 

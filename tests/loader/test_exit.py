@@ -62,3 +62,34 @@ def test_bindings_ask_for_the_lock_in_a_way_that_survives_the_end():
 
 def _code(file):
     return "\n".join(line.split("//")[0] for line in file.read_text().splitlines())
+
+
+# A list of leaks would name a loader that something else still holds, as a traceback may.
+HELD = """
+import ctypes, sys
+from foregather import Graph, Loader, _core
+if sys.argv[2] == "list":
+    _core.testing.list_leaks()
+loader = Loader(Graph.open(sys.argv[1]), [5, 5], "train", batch_size=64)
+if sys.argv[3] == "held":
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(loader))
+for batch in loader:
+    if sys.argv[3] != "all":
+        raise KeyboardInterrupt
+"""
+
+
+@pytest.mark.parametrize("how", ["all", "interrupted"])
+def test_nothing_is_held_after_the_end(folder, how):
+    """The bindings make no cycle of references that would keep what they made."""
+    done = run(HELD, folder, "list", how)
+    assert (how == "all") == (done.returncode == 0), done.stderr
+    assert "leaked" not in done.stderr
+
+
+def test_what_is_held_is_listed_to_those_who_ask(folder):
+    """After an interrupt, a user sees the traceback and no list of names of the bindings."""
+    asked, silent = run(HELD, folder, "list", "held"), run(HELD, folder, "", "held")
+    assert "nanobind: leaked" in asked.stderr
+    assert "nanobind" not in silent.stderr
+    assert "KeyboardInterrupt" in asked.stderr and "KeyboardInterrupt" in silent.stderr

@@ -8,6 +8,11 @@ from numpy.typing import NDArray
 import foregather._core
 
 
+def list_leaks() -> None:
+    """
+    Lists on the error stream, at the end of the process, what was never given back.
+    """
+
 def allow_avx2(allowed: bool) -> None:
     """
     Whether aggregation may use AVX2, to compare it with the form for every processor.
