@@ -24,6 +24,7 @@ from foregather.pipeline.passes.segments import as_layers, stage_program
 from foregather.pipeline.passes.stage import FeatureTable, Stage, Targets
 from foregather.pipeline.passes.tensor_parallel import TensorPass
 from foregather.pipeline.planning.schedule import How, Schedule
+from foregather.pipeline.split.changes import buffers_kept
 from foregather.pipeline.split.split import layers_of
 
 __all__ = ["check_finite", "evaluating", "infer", "infer_scores"]
@@ -53,13 +54,13 @@ def infer(stage: Stage) -> Tensor | None:
 
 @contextmanager
 def evaluating(stage: Stage) -> Iterator[None]:
-    """Layers are in evaluation inside, and afterwards as they were."""
+    """Layers are in evaluation inside, and they and their buffers are afterwards as they were."""
     held = [*range(stage.program.first, stage.program.last), *stage.program.again]
     training = [(stage.layers[n], stage.layers[n].training) for n in held]
     for layer, _ in training:
         layer.eval()
     try:
-        with torch.no_grad():
+        with torch.no_grad(), buffers_kept([layer for layer, _ in training]):
             yield
     finally:
         for layer, mode in training:

@@ -37,6 +37,7 @@ def graph(tmp_path_factory):
 MODULES = {
     "torch_geometric.nn:GAT": {"heads": 2, "jk": "cat"},
     "tests.train.trainers.own_model:Mine": {},
+    "tests.train.trainers.own_model:OtherNames": {},
     "gat": {"heads": 2},
     "gin": {},
 }

@@ -21,6 +21,7 @@ from foregather.pipeline.dry_run import Widths
 from foregather.pipeline.partition.chunk_topology import ChunkTopology
 from foregather.pipeline.partition.chunks import make_chunks
 from foregather.pipeline.passes.aggregation import ChunkNear, Exchange, RowBuffers
+from foregather.pipeline.split.changes import untouched
 
 __all__ = ["LayerCost", "mean_cost", "profile_layers"]
 
@@ -123,9 +124,10 @@ def _sample(graph: Graph, nodes: int, edges: bool) -> Graph:
 def _cost(
     layer: GraphLayer, width: int, skips: dict[str, int], places: Sequence[ChunkTopology]
 ) -> LayerCost:
-    few = _timed(layer, width, skips, places[2])
-    dense = _timed(layer, width, skips, places[1])
-    full = _timed(layer, width, skips, places[0]) if layer.aggregates else dense
+    with untouched(layer):
+        few = _timed(layer, width, skips, places[2])
+        dense = _timed(layer, width, skips, places[1])
+        full = _timed(layer, width, skips, places[0]) if layer.aggregates else dense
     nodes, edges = places[0].graph.num_nodes, max(1, places[0].graph.num_edges)
     more = max(1, nodes - places[2].graph.num_nodes)
     by_node = [max(0.0, a - b) / more for a, b in zip(dense, few, strict=True)]

@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.nn.accelerated.passing import is_convolution
-from foregather.pipeline.split.graph_values import graph_inputs
+from foregather.pipeline.split.graph_values import call_model, graph_inputs
 from foregather.pipeline.split.sample import feature_rows
 from foregather.pipeline.split.tape import refuse
 from foregather.pipeline.split.trees import tensors_of
@@ -109,7 +109,7 @@ def _run(model: nn.Module, training: bool, graph: Graph, made: list[Made] | None
     x = feature_rows(graph, weight)
     inputs = graph_inputs(copied, graph, weight.dtype, weight.device)
     with torch.random.fork_rng(devices=[]), torch.no_grad(), _watched(copied, calls), calls:
-        copied(x, **inputs)
+        call_model(copied, x, inputs)
     return calls
 
 

@@ -22,12 +22,12 @@ from foregather.nn.layer import GraphLayer
 from foregather.pipeline.partition.chunk_topology import ChunkTopology
 from foregather.pipeline.partition.chunks import make_chunks
 from foregather.pipeline.passes.aggregation import ChunkNear, Exchange
-from foregather.pipeline.split.graph_values import graph_inputs
+from foregather.pipeline.split.graph_values import call_model, graph_inputs
 from foregather.pipeline.split.layers import SplitLayer
 from foregather.pipeline.split.sample import feature_rows, induced_graph, small_graph
 from foregather.pipeline.whole.adjacency import Lists
 
-__all__ = ["compare", "run_in_chunks"]
+__all__ = ["compare", "own_numbers", "run_in_chunks"]
 
 _CHUNKS, _INDUCED = 4, 32
 _BOUND = {torch.float64: 1e-7}
@@ -143,15 +143,16 @@ def _compare(model: nn.Module, make: Make, graph: Graph, training: bool, double:
         if isinstance(layer, SplitLayer):
             layer.prepare(place, range(_CHUNKS))
     state = copy.deepcopy(made.state_dict())
-    with _own_numbers():
-        whole = _run(made, rows, lambda x: made(x, **inputs))
+    with own_numbers():
+        whole = _run(made, rows, lambda x: call_model(made, x, inputs))
         made.load_state_dict(state)  # statistics that a run changes
         parts = _run(made, rows, lambda x: run_in_chunks(layers, place, x))
     _judge(whole, parts, weight.dtype, type(model).__name__, training)
 
 
 @contextmanager
-def _own_numbers() -> Iterator[None]:
+def own_numbers() -> Iterator[None]:
+    """No dropout inside, and the generator is afterwards as it was."""
     with torch.random.fork_rng(devices=[]), torch.enable_grad(), _Calm():
         yield
 

@@ -26,7 +26,15 @@ from foregather.pipeline.split.tape import Call, Ref, refuse
 from foregather.pipeline.split.trees import map_tree, tensors_of
 from foregather.pipeline.whole.adjacency import Lists
 
-__all__ = ["GraphTable", "GraphValues", "LocalEdges", "graph_inputs", "leave_out", "run_call"]
+__all__ = [
+    "GraphTable",
+    "GraphValues",
+    "LocalEdges",
+    "call_model",
+    "graph_inputs",
+    "leave_out",
+    "run_call",
+]
 
 _STEP = 1 << 20  # edges that are looked up at a time
 
@@ -46,6 +54,12 @@ def graph_inputs(
     optional = leave_out(model, optional_arguments(model, fields, dtype))
     found = {"edge_index": pairs, **optional}
     return {name: value.to(device) for name, value in found.items()}
+
+
+def call_model(model: nn.Module, x: Tensor, inputs: dict[str, Tensor]) -> Any:
+    """What a model gives; edges are passed by position, since their name is the user's choice."""
+    named = {name: value for name, value in inputs.items() if name != "edge_index"}
+    return model(x, inputs["edge_index"], **named)
 
 
 def leave_out(model: nn.Module, given: dict[str, Any]) -> dict[str, Any]:

@@ -12,8 +12,9 @@ from foregather.graph.graph import Graph
 from foregather.nn.arguments import takes_batch
 from foregather.nn.layer import GraphLayer
 from foregather.pipeline.split.branches import check_branches
+from foregather.pipeline.split.changes import check_changes, untouched
 from foregather.pipeline.split.check import compare
-from foregather.pipeline.split.graph_values import graph_inputs
+from foregather.pipeline.split.graph_values import call_model, graph_inputs
 from foregather.pipeline.split.layers import SplitLayer, make_split_layers
 from foregather.pipeline.split.levels import cut
 from foregather.pipeline.split.locate import find_mixing
@@ -66,6 +67,7 @@ def split_model(model: nn.Module, graph: Graph) -> list[SplitLayer]:
             f"{type(model).__name__} takes a batch, expected a model that takes x and edge_index"
         )
     _start_lazy(model, graph)
+    check_changes(model, small_graph(graph, *_SIZES[0], seed=0))
     program, tape = _recorded(model, graph)
 
     def make(one: nn.Module) -> list[SplitLayer]:
@@ -109,10 +111,8 @@ def _start_lazy(model: nn.Module, graph: Graph) -> None:
     """Gives weights their shapes where they are known only once rows are seen."""
     if not any(nn.parameter.is_lazy(p) for p in model.parameters()):
         return
-    training = model.training
     small = small_graph(graph, *_SIZES[0], seed=0)
     x = feature_rows(small, torch.zeros(1))
     inputs: dict[str, Any] = graph_inputs(model, small, torch.float32, torch.device("cpu"))
-    with torch.no_grad():
-        model.eval()(x, **inputs)
-    model.train(training)
+    with torch.no_grad(), untouched(model):
+        call_model(model.eval(), x, inputs)

@@ -10,7 +10,8 @@ from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.nn.arguments import optional_arguments
 from foregather.nn.layer import GraphLayer, Near
-from foregather.pipeline.split.graph_values import graph_inputs, leave_out
+from foregather.pipeline.split.changes import untouched
+from foregather.pipeline.split.graph_values import call_model, graph_inputs, leave_out
 from foregather.pipeline.split.sample import feature_rows, small_graph
 
 __all__ = ["WholeLayer"]
@@ -37,19 +38,17 @@ class WholeLayer(GraphLayer):
         self._out = self._columns(graph)
 
     def _columns(self, graph: Graph) -> int:
-        small, training = small_graph(graph, 23, 61, 0), self.model.training
+        small = small_graph(graph, 23, 61, 0)
         weight = next((p for p in self.model.parameters()), torch.zeros(1))
         inputs = graph_inputs(self.model, small, weight.dtype, weight.device)
         try:
-            with torch.no_grad(), torch.random.fork_rng(devices=[]):
-                out = self.model.eval()(feature_rows(small, weight), **inputs)
+            with torch.no_grad(), torch.random.fork_rng(devices=[]), untouched(self.model):
+                out = call_model(self.model.eval(), feature_rows(small, weight), inputs)
         except Exception as error:
             raise InputError(
                 f"{type(self.model).__name__} fails on a small graph with this graph's features: "
                 f"{str(error) or type(error).__name__}"
             ) from error
-        finally:
-            self.model.train(training)
         if not isinstance(out, Tensor) or out.dim() != 2 or out.shape[0] != small.num_nodes:
             got = list(out.shape) if isinstance(out, Tensor) else type(out).__name__
             raise InputError(

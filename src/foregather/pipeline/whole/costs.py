@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from foregather.graph.graph import Graph
 from foregather.pipeline.partition.chunk_topology import ChunkTopology
 from foregather.pipeline.partition.chunks import make_chunks
 from foregather.pipeline.passes.stage import FeatureTable, Stage, Targets, Values
+from foregather.pipeline.split.changes import untouched
 from foregather.pipeline.whole.adjacency import Adjacency
 from foregather.pipeline.whole.levels import Level
 from foregather.pipeline.whole.pieces import Pieces
@@ -75,7 +76,7 @@ def measure(stage: Stage) -> Measured:
         targets=Targets([rows], [labels], max(1, rows.shape[0]), stage.targets.loss),
     )
     run = _Counting(small, nodes, graph)
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(), untouched(nn.ModuleList(stage.layers)):
         for task in run.tasks[:1]:
             run.do(task)
     found = run.found()
