@@ -114,6 +114,10 @@ def test_a_header_is_of_text(tmp_path):
     told = convert(described(tmp_path, "f.parquet"), tmp_path / "g")
     assert edges_of(tmp_path / "g") == Counter(FACTS)
     assert [note.split(",")[0] for note in told["notes"]] == ["f.parquet has 4 columns"]
+    wrote(tmp_path / "f.csv", FACTS)  # what is stated is of text; other files of links name theirs
+    files = LinkFiles({"test": tmp_path / "f.parquet"}, {}, "*")
+    stated = described(tmp_path, "f.csv", "header = false")
+    assert convert(stated, tmp_path / "l", splits=files)["links"] == {"test": len(FACTS)}
     with pytest.raises(InputError, match=r"has header, but f.parquet is no text file"):
         convert(described(tmp_path, "f.parquet", "header = true"), tmp_path / "h")
     with pytest.raises(InputError, match=r"header of \[triples\] is 'yes', expected true or"):
