@@ -108,7 +108,8 @@ class Convert:
     columns source and target (or the first two), and time and label where there are any; with
     --split-links-relation "*" they hold facts, as [triples] does."""
     strict: bool = False
-    """Refuse foreign keys that point nowhere, instead of counting them (several types)."""
+    """Refuse foreign keys that point nowhere, and facts that two files of links have, instead of
+    counting them (several types)."""
     skip_columns: tuple[str, ...] = ()
     """Columns of a database that are left out, each as table.column."""
     overwrite: bool = False

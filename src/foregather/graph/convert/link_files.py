@@ -19,12 +19,12 @@ from foregather.graph.convert.source import EdgeChunk
 from foregather.graph.graph import Graph
 from foregather.graph.links.known import KnownLinks
 from foregather.graph.links.links import Links
-from foregather.graph.links.rule import Which
+from foregather.graph.links.rule import NAMES, Which
 from foregather.graph.names import check_name
 from foregather.graph.original_ids import find_nodes, id_kind
 from foregather.units import format_bytes
 
-__all__ = ["LinkFiles", "read_link_files", "repeated_edges"]
+__all__ = ["LinkFiles", "other_names", "read_link_files", "repeated_edges"]
 
 Int = npt.NDArray[np.int64]
 _NEGATIVES = "_negatives"
@@ -206,4 +206,15 @@ def repeated_edges(
         "model sees them; take them out of the edges if they are to be predicted."
         for name, count in also.items()
         if count and name != "train"
+    ]
+
+
+def other_names(files: LinkFiles) -> list[str]:
+    """Says which lists of links a run does not use unless it is told, in whole sentences."""
+    others = [name for name in files.links if name not in NAMES]
+    if not others:
+        return []
+    return [
+        f"Links {', '.join(others)} are kept, but train uses the lists {', '.join(NAMES[:-1])} and "
+        f"{NAMES[-1]} unless train.split, train.valid and train.test name others."
     ]

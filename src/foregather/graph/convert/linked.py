@@ -15,7 +15,12 @@ import numpy.typing as npt
 
 from foregather import _core
 from foregather.errors import InputError
-from foregather.graph.convert.link_files import LinkFiles, read_link_files, repeated_edges
+from foregather.graph.convert.link_files import (
+    LinkFiles,
+    other_names,
+    read_link_files,
+    repeated_edges,
+)
 from foregather.graph.convert.linked_folder import LinkedFolder, link_put
 from foregather.graph.convert.linked_typed import (
     LOOKED_UP,
@@ -144,7 +149,7 @@ def _convert_files(
             for name, values in one.arrays().items():
                 folder.put(f"{link_folder(number)}/")(name, values)
         said = describe_links((name, None, one.num_links) for name, one in links.items())
-        notes = _repeated(graph, links, work)
+        notes = _repeated(graph, links, work) + other_names(files)
         folder.finish(set(), graph.num_nodes, graph.num_edges, **facts_of(graph), **said)
         size = sum(path.stat().st_size for path in Path(dst).rglob("*") if path.is_file())
     facts |= {"graph": Path(dst).name, "bytes": size, "notes": [*facts["notes"], *notes]}

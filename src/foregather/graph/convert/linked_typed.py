@@ -9,9 +9,10 @@ from typing import Any
 import numpy.typing as npt
 
 from foregather.errors import BudgetError, InputError
-from foregather.graph.convert.link_files import LinkFiles, repeated_edges
+from foregather.graph.convert.link_files import LinkFiles, other_names, repeated_edges
 from foregather.graph.convert.linked_folder import LinkedFolder, link_put
-from foregather.graph.convert.typed.description.spec import TripleSpec, read_spec
+from foregather.graph.convert.typed.description.spec import read_spec
+from foregather.graph.convert.typed.description.triple_spec import TripleSpec
 from foregather.graph.convert.typed.fact_links import read_fact_links
 from foregather.graph.convert.typed.link_tables import read_link_tables
 from foregather.graph.hetero.graph import HeteroGraph
@@ -76,7 +77,7 @@ def convert_tables(
                 folder.put(f"{link_folder(number)}/")(name, values)
         said = describe_types(graph.nodes, graph.edges, {})
         said |= describe_links((name, kind, one.num_links) for name, kind, one in entries)
-        notes += _also_edges(graph, found, work)
+        notes += _also_edges(graph, found, work) + other_names(files)
         folder.finish(set(), graph.num_nodes, graph.num_edges, **graph.facts, **said)
         size = sum(path.stat().st_size for path in Path(dst).rglob("*") if path.is_file())
     facts |= {"graph": Path(dst).name, "bytes": size, "notes": [*facts["notes"], *notes]}

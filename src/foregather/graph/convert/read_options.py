@@ -28,7 +28,7 @@ class ReadOptions:
             line that could be an edge as well.
         table: a table of nodes that belongs to the edges.
         strict: refuse foreign keys of tables of several types that point nowhere, which are
-            otherwise counted and left out.
+            otherwise counted and left out, and facts that two files of links have.
         skip_columns: columns of a database that are left out, each as "table.column".
     """
 

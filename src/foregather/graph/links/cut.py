@@ -5,7 +5,7 @@ the same for both ways of a relation, for parallel edges, and for any size of pi
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from foregather.errors import InputError
 from foregather.graph.chunks import CscLike, row_of
 from foregather.graph.links.borders import Keys, as_keys, keys_at, pair_keys
-from foregather.graph.links.rule import LinkSplit
+from foregather.graph.links.rule import EVERY, LinkSplit
 from foregather.graph.mapped import fetch
 
 __all__ = ["STEP", "Cut", "Piece", "decide", "pieces"]
@@ -53,13 +53,15 @@ class Cut:
         valid: the first key that is not train.
         test: the first key that is test.
         seed: of the keys of pairs; None: times are the keys.
-        undirected: the two nodes of a pair have no order.
+        undirected: an edge and its reverse are one link.
+        unordered: the two nodes of a pair have no order; nor have they if it is undirected.
     """
 
     valid: int
     test: int
     seed: int | None
     undirected: bool = False
+    unordered: bool = False
 
     def keys(self, piece: Piece, times: Array | None, turned: bool = False) -> Keys:
         """The key of each edge; those of a reverse relation are `turned`."""
@@ -69,7 +71,7 @@ class Cut:
         first, second = piece.sources, piece.targets
         if turned:
             first, second = second, first
-        if self.undirected:
+        if self.undirected or self.unordered:
             first, second = np.minimum(first, second), np.maximum(first, second)
         return pair_keys(first, second, self.seed)
 
@@ -114,7 +116,8 @@ def decide(
                 "ascend: the start of valid, then that of test"
             )
         return Cut(first + (1 << 63), second + (1 << 63), None)
-    asked = Cut(0, 0, None if rule.by_time else rule.seed, undirected and not rule.by_time)
+    seed, every = None if rule.by_time else rule.seed, rule.relation == EVERY
+    asked = Cut(0, 0, seed, undirected and not rule.by_time, every)
 
     def read() -> Iterator[Keys]:
         for rows, times in parts:
@@ -123,4 +126,4 @@ def decide(
 
     count = sum(int(asked.once(piece).sum()) for rows, _ in parts for piece in pieces(rows, step))
     valid, test = keys_at(read, rule.starts(count))
-    return Cut(valid, test, asked.seed, asked.undirected)
+    return replace(asked, valid=valid, test=test)

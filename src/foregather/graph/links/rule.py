@@ -33,7 +33,7 @@ class LinkSplit:
             parallel edges stay together, whatever their order.
         relation: the edge type to divide; None where there is one. Its reverse, (target, rev_NAME,
             source), is divided with it. "*" divides all relations as one list of facts: two nodes
-            are in the same part in every relation that joins them, in this direction.
+            are in the same part in every relation that joins them, in either direction.
         undirected: an edge and its reverse stay together, and are one link; None: where every edge
             has its reverse. Not for a division by time, where each edge has its own.
     """

@@ -87,7 +87,7 @@ def split_links(
             stay together.
         relation: the edge type to divide, of a typed graph; None where there is one. Its reverse,
             (target, rev_NAME, source), is divided with it. "*" divides all relations as one list:
-            two nodes are in the same part in every relation that joins them, in this direction.
+            two nodes are in the same part in every relation that joins them, in either direction.
         seed: of a division by chance, which is a function of the seed and of the two nodes of each
             edge: parallel edges stay together.
         undirected: an edge and its reverse stay together and are one link; None: where every edge

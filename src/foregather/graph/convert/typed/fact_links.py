@@ -4,6 +4,7 @@ Files are tables as that of the facts. A fact that names an entity or a relation
 not have cannot be asked about: it is left out and counted, or refused.
 """
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ import numpy.typing as npt
 
 from foregather.errors import BudgetError, InputError
 from foregather.graph.convert.link_files import LinkFiles
-from foregather.graph.convert.typed.description.spec import TripleSpec
+from foregather.graph.convert.typed.description.triple_spec import TripleSpec
+from foregather.graph.convert.typed.fact_header import fact_file, fact_notes
+from foregather.graph.convert.typed.fact_overlaps import shared_facts
 from foregather.graph.convert.typed.link_tables import EACH, ID, Lookup
 from foregather.graph.convert.typed.reader import Reader
 from foregather.graph.convert.typed.values import times_of
@@ -42,7 +45,7 @@ def read_fact_links(
         relations: its relations; facts are of those of the type of the description.
         spec: which columns hold what, as in the file of the edges.
         files: files by name.
-        strict: refuse a fact that names something else than the graph has.
+        strict: refuse a fact that names something else than the graph has, or that two files have.
         work: bytes that may be used.
 
     Raises:
@@ -54,7 +57,12 @@ def read_fact_links(
     order = sorted(names)
     left = work // 2 - (ID * table.num_nodes if table.ids is not None else 0)
     facts = _Facts(spec, Lookup(table, kind), {name: n for n, name in enumerate(order)}, strict)
-    reader, notes = Reader(max(1 << 20, work // 8)), []
+    reader = Reader(max(1 << 20, work // 8))
+    looked = {path: fact_file(path, spec) for path in files.links.values()}
+    for path, one in looked.items():
+        if one.header is not None:
+            reader.take_header(path, one.header)
+    notes = fact_notes([looked[one] for one in looked if not _same(one, spec.file)], spec)
     found: dict[EdgeType, dict[str, Links]] = {}
     for name, path in files.links.items():
         columns = facts.read(path, reader, left)
@@ -70,7 +78,12 @@ def read_fact_links(
                 ends = np.stack([columns["head"][mine], columns["tail"][mine]])
                 made = Links.of(ends, table.num_nodes, table.num_nodes, time=time)
                 found.setdefault(names[relation], {})[name] = made
-    return found, notes
+    edges = [name for name, path in files.links.items() if _same(path, spec.file)]
+    return found, notes + shared_facts(found, edges, strict)
+
+
+def _same(one: Path, other: Path) -> bool:
+    return one.exists() and other.exists() and os.path.samefile(one, other)
 
 
 class _Facts:

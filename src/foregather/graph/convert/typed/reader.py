@@ -29,6 +29,11 @@ class Reader:
     def __init__(self, memory: int) -> None:
         self.memory = memory
         self._seen: dict[str, Facts] = {}
+        self._headers: dict[str, bool] = {}
+
+    def take_header(self, table: Table, header: bool) -> None:
+        """Says whether the first line of a text file names its columns."""
+        self._headers[os.fspath(table)] = header
 
     def stamp(self, table: Table) -> list[object]:
         """What the file of a table looked like when it was first seen, for comparison."""
@@ -55,7 +60,8 @@ class Reader:
         self._facts(path)
         rows = max(1, min(_MOST_ROWS, self.memory // (_VALUE * max(1, len(wanted)))))
         with Progress(f"reading {table.name}", count_rows(table), "rows") as bar:
-            for batch in read_columns(table, wanted, text, numbers, rows):
+            header = self._headers.get(path)
+            for batch in read_columns(table, wanted, text, numbers, rows, header):
                 yield batch
                 bar.advance(len(next(iter(batch.values()))))
                 del batch

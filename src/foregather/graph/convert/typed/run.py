@@ -19,6 +19,7 @@ from foregather.graph.convert.typed.databases.duck import MEMORY
 from foregather.graph.convert.typed.databases.table import DatabaseTable
 from foregather.graph.convert.typed.description.node_spec import NodeSpec
 from foregather.graph.convert.typed.description.spec import Spec, read_spec
+from foregather.graph.convert.typed.fact_header import fact_file, fact_notes
 from foregather.graph.convert.typed.journal import LEFT, Journal
 from foregather.graph.convert.typed.nodes import naming_columns, write_type
 from foregather.graph.convert.typed.reader import Reader
@@ -79,12 +80,15 @@ def convert_typed(
     if "duckdb" in bases:
         work = working_memory(budget, MEMORY)
     _check_files(spec)
-    spec = replace(spec, strict=spec.strict or strict)
+    spec = _with_header(replace(spec, strict=spec.strict or strict))
     with FolderWriter(dst, overwrite, TYPED, LEFT) as writer:
         check_space(writer.folder, spec)
         known = _types(spec)
         numbers = {name: place for place, name in enumerate(sorted(one.name for one in known))}
-        building = Building(writer, Reader(work // 8), Journal(writer), work, threads, numbers)
+        reader = Reader(work // 8)
+        if spec.triples is not None and spec.triples.header is not None:
+            reader.take_header(spec.triples.file, spec.triples.header)
+        building = Building(writer, reader, Journal(writer), work, threads, numbers)
         relations = relations_of(spec, building)
         for node in known:
             with about(f"node type {node.name!r}"):
@@ -131,6 +135,15 @@ def _with_splits(spec: Spec, splits: bool | SplitRule) -> Spec:
         gone = {labelled_type(spec, splits).name}
     nodes = (replace(one, split=None) if one.name in gone else one for one in spec.nodes)
     return replace(spec, nodes=tuple(nodes))
+
+
+def _with_header(spec: Spec) -> Spec:
+    """The description, which says of facts whether their first line names columns."""
+    if spec.triples is None:
+        return spec
+    found = fact_file(spec.triples.file, spec.triples)
+    notes = (*spec.notes, *fact_notes([found], spec.triples))
+    return replace(spec, triples=replace(spec.triples, header=found.header), notes=notes)
 
 
 def _check_files(spec: Spec) -> None:

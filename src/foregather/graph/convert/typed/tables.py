@@ -24,7 +24,7 @@ from foregather.graph.convert.reading.named_arrays import NpyArrays
 from foregather.graph.convert.reading.npz import ZipArrays
 from foregather.graph.convert.typed.databases.table import DatabaseTable
 
-__all__ = ["Batch", "Table", "arrow", "column_names", "count_rows", "read_columns"]
+__all__ = ["Batch", "Table", "arrow", "column_names", "count_rows", "is_text", "read_columns"]
 
 #: Arrow arrays by the name they were asked by.
 Batch = dict[str, Any]
@@ -71,6 +71,7 @@ def read_columns(
     text: Sequence[str] = (),
     numbers: Sequence[str] = (),
     rows: int = _ROWS,
+    header: bool | None = None,
 ) -> Iterator[Batch]:
     """Reads columns of a table in order, at least one batch even where there are no rows.
 
@@ -81,6 +82,7 @@ def read_columns(
         text: of them, those taken as text even if they look like numbers.
         numbers: of them, those that may have fractions further down in a text file.
         rows: the most that a batch has; those of a text file have about a megabyte.
+        header: whether the first line of a text file names the columns; None: by its kind.
 
     Raises:
         InputError: a column does not exist.
@@ -92,10 +94,10 @@ def read_columns(
         return
     if not path.exists():
         raise StorageError(f"{path.name} does not exist; check the file names of the description")
-    bare = path.name.lower().removesuffix(".gz")
-    kind = os.path.splitext(bare)[1]
+    kind = _kind(path)
     if kind in _TEXT:
-        yield from _from_text(path, wanted, text, numbers, (_TEXT[kind], kind != ".txt"))
+        named = kind != ".txt" if header is None else header
+        yield from _from_text(path, wanted, text, numbers, (_TEXT[kind], named))
     elif kind == ".parquet":
         yield from _from_parquet(path, wanted, rows)
     elif kind in (".npz", ".npy"):
@@ -106,20 +108,32 @@ def read_columns(
         )
 
 
-def column_names(path: Path) -> list[str]:
+def is_text(table: Table) -> bool:
+    """Whether a table is a text file, whose first line may name its columns."""
+    return isinstance(table, Path) and _kind(table) in _TEXT
+
+
+def _kind(path: Path) -> str:
+    return os.path.splitext(path.name.lower().removesuffix(".gz"))[1]
+
+
+def column_names(path: Path, header: bool | None = None) -> list[str]:
     """The columns of a table in a file, in order; those of a file without a header are f0, f1, ...
+
+    Args:
+        path: text or Parquet.
+        header: whether the first line of a text file names the columns; None: by its kind.
 
     Raises:
         FormatError: the file is damaged, or neither text nor Parquet.
         StorageError: it cannot be read.
     """
     pa = arrow()
-    kind = os.path.splitext(path.name.lower().removesuffix(".gz"))[1]
+    kind = _kind(path)
+    named = kind != ".txt" if header is None else header
     with _reading(path):
         if kind in _TEXT:
-            reading = pa.csv.ReadOptions(
-                autogenerate_column_names=kind == ".txt", use_threads=False
-            )
+            reading = pa.csv.ReadOptions(autogenerate_column_names=not named, use_threads=False)
             parsing = pa.csv.ParseOptions(delimiter=_TEXT[kind])
             with pa.csv.open_csv(path, read_options=reading, parse_options=parsing) as file:
                 return list(file.schema.names)
@@ -139,6 +153,10 @@ def _reading(path: Path) -> Iterator[None]:
         raise
     except (pa.ArrowException, ValueError) as error:
         what = (str(error).splitlines() or ["unknown"])[0]
+        if "Empty CSV file" in what:  # pyarrow calls a line that does not end so, too
+            raise FormatError(
+                f"{path.name} is empty, or has one line that does not end; leave it out, or mend it"
+            ) from error
         raise FormatError(f"{path.name} cannot be read as a table: {what:.200}") from error
     except OSError as error:
         what = (str(error).splitlines() or ["unknown"])[0]

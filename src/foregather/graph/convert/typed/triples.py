@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from foregather.errors import InputError
 from foregather.graph.convert.spool import Spool
-from foregather.graph.convert.typed.description.spec import TripleSpec
+from foregather.graph.convert.typed.description.triple_spec import TripleSpec
 from foregather.graph.convert.typed.edges import Ends
 from foregather.graph.convert.typed.reader import Reader
 from foregather.graph.convert.typed.values import times_of

@@ -22,6 +22,7 @@ from foregather.graph.convert.typed.description.node_spec import (
     check_named,
     foreign_types,
 )
+from foregather.graph.convert.typed.description.triple_spec import TripleSpec
 from foregather.graph.hetero.columns import BATCH_NAMES
 from foregather.graph.hetero.names import (
     EdgeType,
@@ -37,7 +38,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["EdgeSpec", "Spec", "TripleSpec", "read_links", "read_spec"]
+__all__ = ["EdgeSpec", "Spec", "read_links", "read_spec"]
 
 _MOST_BYTES = 16 << 20
 
@@ -55,19 +56,6 @@ class EdgeSpec:
     features: tuple[str, ...] = ()
     reverse: bool = False
     missing: str = "refuse"
-
-
-@dataclass(frozen=True)
-class TripleSpec:
-    """Facts of a knowledge graph: a table of head, relation and tail, and of time where given."""
-
-    file: Path
-    head: str
-    relation: str
-    tail: str
-    time: str | None = None
-    type: str = "entity"
-    reverse: bool = False
 
 
 @dataclass(frozen=True)
@@ -387,7 +375,8 @@ def _triples(entry: Any, folder: Path) -> TripleSpec:
     where = "[triples]"
     if not isinstance(entry, dict):
         raise InputError(f"{where} is {entry!r:.80}, expected a table")
-    _known(entry, ("file", "head", "relation", "tail", "time", "type", "reverse"), where)
+    columns = ("head", "relation", "tail", "time")
+    _known(entry, ("file", *columns, "type", "reverse", "header"), where)
     return TripleSpec(
         folder / _needed(entry, "file", where),
         _text(entry, "head", where) or "1",
@@ -396,4 +385,5 @@ def _triples(entry: Any, folder: Path) -> TripleSpec:
         _text(entry, "time", where),
         check_name(_text(entry, "type", where) or "entity", "node type"),
         _flag(entry, "reverse", where),
+        _flag(entry, "header", where) if "header" in entry else None,
     )
