@@ -47,6 +47,22 @@ def test_scale_becomes_float32():
     assert features.nbytes == 4 + 8 and features.dtype == np.int8
 
 
+def test_numpy_takes_all_rows_by_id():
+    data = np.arange(6, dtype=np.float16).reshape(3, 2)
+    ordered = Features(data, places=np.array([2, 0, 1]))
+    scaled = Features(np.array([[2, 4]], np.int8), np.array([0.5, 1.0], np.float32))
+    for rows in (Features(data), ordered, scaled):
+        expected = np.stack([rows[[node]][0] for node in range(len(rows))])
+        for made in (np.array(rows), np.asarray(rows), np.array(rows, copy=True)):
+            assert made.dtype == expected.dtype and np.array_equal(made, expected)
+        wide = np.array(rows, dtype=np.float64)
+        assert wide.dtype == np.float64 and np.array_equal(wide, expected)
+    np.array(Features(data))[:] = 9
+    assert data[0, 0] == 0
+    with pytest.raises(ValueError, match="leave copy=False out"):
+        np.array(Features(data), copy=False)
+
+
 def test_refuses_what_does_not_fit():
     with pytest.raises(InputError, match="rows, width"):
         Features(np.zeros(3))

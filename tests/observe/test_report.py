@@ -262,15 +262,6 @@ def test_hostile_text_is_escaped(run, tmp_path):
         read_run(tmp_path)
 
 
-def test_missing_and_damaged_parts_are_left_out(tmp_path):
-    (tmp_path / "config.toml").write_text("")
-    assert "No epoch is finished yet" in write_report(read_run(tmp_path))
-    (tmp_path / "metrics.jsonl").write_text('{"epoch": 1, "lo')
-    (tmp_path / "trace.json").write_text("[")
-    facts = read_run(tmp_path)
-    assert charts_of(facts) == {} and "No epoch" in write_report(facts)
-
-
 @pytest.mark.parametrize(
     "counts", [[[1, 2]], [[1, -1], [0, 1]], [["a"]], {}, 3, [[1.5]], [], [[0, 0], [0, 0]]]
 )

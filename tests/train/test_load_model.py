@@ -1,6 +1,7 @@
 """Loading a trained model from the folder of its run: damage is said in a sentence."""
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -9,7 +10,9 @@ from foregather.errors import FormatError
 from foregather.pipeline.state import load_state
 from foregather.train.runs.run import Run
 from foregather.train.runs.run_folder import load_model
+from foregather.train.runs.run_loop import run_loop
 from tests.fuzzing.fuzz_cases import make_cases
+from tests.train.runs import settings_of, small_folder, train
 
 
 @pytest.fixture
@@ -59,3 +62,23 @@ def test_a_state_with_other_parts(tmp_path):
     save_file({"other:w": torch.ones(1)}, tmp_path / "s", {"epoch": "1"})
     with pytest.raises(FormatError, match="holds 'other:w', expected weights"):
         load_state(tmp_path / "s")
+
+
+def test_a_lost_model_is_made_again_from_the_checkpoint(tmp_path, tmp_path_factory):
+    folder = tmp_path / "run"
+    train(settings_of(small_folder(tmp_path_factory), folder))
+    made = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").unlink()
+    words = "has finished, but its model.safetensors is missing; train --resume .* makes it again"
+    with pytest.raises(FormatError, match=words):
+        load_model(folder)
+    with Run.resume(folder) as again:
+        run_loop(again)
+    assert (folder / "model.safetensors").read_bytes() == made
+    (folder / "model.safetensors").unlink()
+    shutil.rmtree(folder / "checkpoints")
+    with pytest.raises(FormatError, match=r"is missing; restore the file, or train again"):
+        load_model(folder)
+    (folder / "summary.json").unlink()
+    with pytest.raises(FormatError, match="has not finished; continue it with train --resume"):
+        load_model(folder)

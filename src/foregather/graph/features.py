@@ -105,6 +105,17 @@ class Features:
     def __len__(self) -> int:
         return self.num_rows
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """All rows by id, as `self[:]` gives them, which is a copy.
+
+        Raises:
+            ValueError: a copy is refused, as NumPy has it.
+        """
+        if copy is False:
+            raise ValueError("features are copied to an array of their rows; leave copy=False out")
+        rows = self[:]
+        return rows if dtype is None else rows.astype(dtype, copy=False)
+
     def __getitem__(self, ids: Any) -> Array:
         """Copies rows: a slice, or a list, array or tensor of ids.
 

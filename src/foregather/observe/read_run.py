@@ -1,7 +1,7 @@
 """read_run: the parts of a run folder, as untrusted facts.
 
 Only regular files of the folder within a size limit are read; what is missing or damaged is left
-out, and what is known by name is a number where a number is expected.
+out and named, and what is known by name is a number where a number is expected.
 """
 
 import json
@@ -14,6 +14,7 @@ from typing import Any
 
 from foregather.errors import FormatError
 from foregather.files import read_regular
+from foregather.units import format_number
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -29,10 +30,19 @@ _KNOWN = (
     "blocks", "block_bound", "sent", "requests", "feature_bytes", "feature_requests",
     "predicted_bytes", "predicted_seconds", "predicted_requests", "bytes_an_epoch",
 )  # fmt: skip
+#: What a page lacks without a file, and the file that is only there after it.
+_LOST = {
+    "summary": "the final scores are not shown",
+    "environment": "machine, task and graph are not shown",
+    "trace": "the timeline is not shown",
+}
+_BY_THEN = {"summary": "model.safetensors", "environment": "metrics.jsonl"}
 
 
 def read_run(folder: Path) -> dict[str, Any]:
     """Reads the parts of a run folder, by name; missing or damaged parts are None.
+
+    `damaged` has a sentence for each file that says less than it should.
 
     Raises:
         FormatError: it is not the folder of a run.
@@ -43,10 +53,16 @@ def read_run(folder: Path) -> dict[str, Any]:
     config = read_regular(folder / "config.toml", _MOST_SMALL).decode(errors="replace")
     name = folder.resolve().name if folder.name in ("", ".", "..") else folder.name
     facts: dict[str, Any] = {"name": name, "config": config, "settings": _toml(config)}
+    damaged = [] if facts["settings"] else ["config.toml is damaged, so no settings are shown"]
     for part in ("summary", "environment", "trace", "curve"):
         facts[part] = _json(_read(folder / f"{part}.json"))
-    if not is_numbers(facts["summary"], ()):
-        facts["summary"] = None
+    for part, lost in _LOST.items():
+        sound = is_numbers(facts[part], ()) if part == "summary" else isinstance(facts[part], dict)
+        if not sound:
+            there, facts[part] = os.path.lexists(folder / f"{part}.json"), None
+            if there or (part in _BY_THEN and os.path.lexists(folder / _BY_THEN[part])):
+                state = "damaged" if there else "missing"
+                damaged.append(f"{part}.json is {state}, so {lost}")
     if not (
         isinstance(facts["curve"], list)
         and all(is_numbers(point, ("memory", "blocks", "bound")) for point in facts["curve"])
@@ -54,8 +70,32 @@ def read_run(folder: Path) -> dict[str, Any]:
         facts["curve"] = None
     lines = (_read(folder / "metrics.jsonl") or "").splitlines()
     facts["records"] = [r for r in map(_json, lines) if is_numbers(r, _NEEDED)]
+    there = os.path.lexists(folder / "metrics.jsonl")
+    if said := _said_of_metrics(there, len(lines), len(facts["records"]), facts["summary"] or {}):
+        damaged.append(said)
+    facts["damaged"] = damaged
     facts["date"] = _date(folder)
     return facts
+
+
+def _said_of_metrics(there: bool, lines: int, read: int, summary: dict[str, Any]) -> str:
+    """What is wrong with metrics.jsonl; empty if nothing is.
+
+    Args:
+        there: the file is.
+        lines: of the file.
+        read: lines that are records of epochs.
+        summary: of a finished run, which says how many there were.
+    """
+    epochs = summary.get("epochs", 0)
+    most = epochs if type(epochs) is int and 0 < epochs < 1 << 40 else 0
+    if summary and not there:
+        return "metrics.jsonl is missing, so the epochs are not shown"
+    if read < lines:
+        return f"metrics.jsonl is damaged: {read:,} of its {lines:,} lines are records of epochs"
+    if read < most:
+        return f"metrics.jsonl is damaged: it has {read:,} of {format_number(most, 'epoch')}"
+    return ""
 
 
 def is_numbers(value: Any, needed: Sequence[str]) -> bool:

@@ -81,7 +81,9 @@ def write_report(facts: Mapping[str, Any], first: Sequence[Chart] = ()) -> str:
     name = html.escape(str(facts["name"]))
     parts = [head(f"foregather: {name}"), '<header><p class="kind">foregather: training run</p>']
     parts.append(f"<h1>{name}</h1>{_about(facts)}</header>")
-    if not records:
+    damaged = facts.get("damaged", [])
+    parts += [f'<p class="damaged">{html.escape(text)}.</p>' for text in damaged]
+    if not records and not summary and not any("metrics.jsonl" in text for text in damaged):
         parts.append("<p>No epoch is finished yet.</p>")
     parts.append(_figures(facts))
     charts = [*first, *charts_of(facts).values()]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["show_score"]
+__all__ = ["show_left_out", "show_score"]
 
 
 def show_score(facts: Mapping[str, Any], name: str, value: float) -> str:
@@ -19,3 +19,11 @@ def show_score(facts: Mapping[str, Any], name: str, value: float) -> str:
     if guess is None:
         return shown
     return f"{shown}, {facts.get('baseline_is', 'a constant answer')} {guess:.4f}"
+
+
+def show_left_out(facts: Mapping[str, Any], name: str) -> str:
+    """What of a split could not be rated and was left out; empty if all could, or none is known."""
+    by_split = facts.get("left_out")
+    found = by_split.get(name) if isinstance(by_split, dict) else None
+    told = found.get("told") if isinstance(found, dict) else None
+    return told[:200] if isinstance(told, str) else ""

@@ -169,6 +169,9 @@ def ogb_hits_at(positive: Any, pool: Any, k: int) -> float:
 class RankMeter:
     """Adds up ranks over batches, exactly: results do not depend on the division into batches.
 
+    A link without any candidate besides itself can only be first, which says nothing, so it is left
+    out of every result and counted in `left_out`.
+
     Ranks are counted, and sums are taken over the counts, so two meters of the same links agree to
     the bit whatever the order.
 
@@ -180,19 +183,22 @@ class RankMeter:
         self.ties: Ties = ties
         self._counts: dict[int, int] = {}  # by twice the rank
         self._least: int | None = None  # candidates of the link that has fewest
+        self.left_out = 0
 
     @property
     def links(self) -> int:
-        """Links that were added."""
+        """Links that were added and have a rank."""
         return sum(self._counts.values())
 
     def add(self, ranks: Ranks) -> None:
         """Adds the links of a batch."""
-        values, times = np.unique(ranks.doubled(self.ties), return_counts=True)
+        rivals = ranks.candidates > 1
+        values, times = np.unique(ranks.doubled(self.ties)[rivals], return_counts=True)
         for value, count in zip(values.tolist(), times.tolist(), strict=True):
             self._counts[value] = self._counts.get(value, 0) + count
-        if len(ranks.candidates):
-            self._narrow(int(ranks.candidates.min()))
+        self.left_out += int(rivals.size - np.count_nonzero(rivals))
+        if rivals.any():
+            self._narrow(int(ranks.candidates[rivals].min()))
 
     def _narrow(self, least: int | None) -> None:
         known = [one for one in (self._least, least) if one is not None]
@@ -200,7 +206,12 @@ class RankMeter:
 
     def state(self) -> dict[str, Any]:
         """What a rank sends to the others; `merge` takes it."""
-        return {"ties": self.ties, "counts": sorted(self._counts.items()), "least": self._least}
+        return {
+            "ties": self.ties,
+            "counts": sorted(self._counts.items()),
+            "least": self._least,
+            "left_out": self.left_out,
+        }
 
     def merge(self, state: dict[str, Any]) -> None:
         """Adds what another meter counted.
@@ -216,12 +227,13 @@ class RankMeter:
         for value, count in state["counts"]:
             self._counts[value] = self._counts.get(value, 0) + count
         self._narrow(state["least"])
+        self.left_out += state["left_out"]
 
     def mrr(self) -> float:
         """Mean of 1 / rank.
 
         Raises:
-            InputError: no link was added.
+            InputError: no link was added that has candidates.
         """
         total = self._total()
         return math.fsum(2 * n / rank for rank, n in sorted(self._counts.items())) / total
@@ -230,7 +242,7 @@ class RankMeter:
         """Mean of the ranks.
 
         Raises:
-            InputError: no link was added.
+            InputError: no link was added that has candidates.
         """
         total = self._total()
         return sum(rank * n for rank, n in self._counts.items()) / (2 * total)
@@ -239,7 +251,7 @@ class RankMeter:
         """Share of links whose rank is at most k.
 
         Raises:
-            InputError: no link was added, or one has fewer than `k` candidates.
+            InputError: no link was added that has candidates, or one has fewer than `k`.
         """
         total = self._total()
         assert self._least is not None
@@ -247,6 +259,11 @@ class RankMeter:
         return sum(n for rank, n in self._counts.items() if rank <= 2 * k) / total
 
     def _total(self) -> int:
+        if self.left_out and not self._counts:
+            raise InputError(
+                f"no link can be ranked: {format_number(self.left_out, 'link')} added, and "
+                "none has a candidate besides itself; give candidates, or leave out fewer"
+            )
         if not self._counts:
             raise InputError("there are no links to rank; the split is empty")
         return self.links

@@ -223,3 +223,8 @@ def test_a_conversion_does_not_drop_links(tmp_path):
     folder = linked().save(tmp_path / "g")
     with pytest.raises(InputError, match=r"has links \(test, valid\), which a conversion"):
         convert(folder, tmp_path / "h", undirected=True)
+
+
+def test_a_relation_in_place_of_the_name_is_told():
+    with pytest.raises(InputError, match=r"expected text such as 'train'; the relation is the sec"):
+        typed_linked().links_of(BUYS)

@@ -49,10 +49,12 @@ class Report:
         """The page that compares runs."""
         from foregather.observe.report import read_run, write_comparison
 
-        page = write_comparison([read_run(folder) for folder in self.runs]).encode()
+        found = [read_run(folder) for folder in self.runs]
+        page = write_comparison(found).encode()
         out = self._out()
         write_safely(out, page)
-        return {"report": str(out), "bytes": len(page), "note": ""}
+        damaged = [f"{one['name']}: {text}" for one in found for text in one["damaged"]]
+        return {"report": str(out), "bytes": len(page), "note": "", "damaged": damaged}
 
     def _one(self, folder: Path) -> dict[str, Any]:
         """The page and the plots of one run."""
@@ -67,7 +69,8 @@ class Report:
         out, data = self._out(), write_report(facts).encode()
         write_safely(out, data)
         save_charts(folder, facts)
-        return {"report": str(out), "bytes": len(data), "note": said}
+        damaged = facts["damaged"]
+        return {"report": str(out), "bytes": len(data), "note": said, "damaged": damaged}
 
     def _out(self) -> Path:
         if self.out is not None:
@@ -111,4 +114,5 @@ class Report:
         lines = [f"wrote     {facts['report']}, {format_bytes(facts['bytes'])}"]
         if facts["note"]:
             lines.append(f"note      {facts['note']}")
+        lines += [f"damaged   {text}" for text in facts["damaged"]]
         return "\n".join(lines)

@@ -13,7 +13,7 @@ from foregather.errors import InputError
 from foregather.observe.freed_memory import keep_freed_memory
 from foregather.observe.progress import write_above
 from foregather.observe.report import NOT_SCORED
-from foregather.observe.scores import show_score
+from foregather.observe.scores import show_left_out, show_score
 from foregather.train.settings import Settings, read_settings, with_options
 from foregather.units import format_bytes, format_number
 
@@ -93,6 +93,8 @@ class Train:
             if name in facts:
                 score = show_score(facts, name, facts[name])
                 lines.append(f"{name:<9} {score} ({_SCORED[facts['scored']]})")
+            if told := show_left_out(facts, name):
+                lines.append(f"{'':<9} {told}")
         lines += [f"{name:<9} {NOT_SCORED}" for name in facts.get("not_scored", ())]
         if facts.get("bytes"):
             lines.append(f"read      {format_bytes(facts['bytes'])} from disk")

@@ -137,6 +137,11 @@ class HeteroValue:
         Raises:
             InputError: there are none, or of several relations; names the nearest.
         """
+        if not isinstance(name, str):
+            raise InputError(
+                f"the name of links is {name!r:.80}, expected text such as 'train'; the relation "
+                "is the second argument: links_of('train', relation)"
+            )
         edge_type = self.linked_relation(relation)
         of = f"relation {show_edge_type(edge_type)}"
         return find_links(name, self.links.get(edge_type, {}), of)

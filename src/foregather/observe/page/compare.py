@@ -136,6 +136,9 @@ def write_comparison(runs: Sequence[Facts]) -> str:
     title = html.escape(f"{len(runs)} runs compared: {', '.join(names)}"[:200])
     parts = [head(title), '<header><p class="kind">foregather: runs compared</p>']
     parts.append(f"<h1>{html.escape(', '.join(names))}</h1></header>")
+    for name, run in zip(names, runs, strict=True):
+        told = [html.escape(f"{name}: {one}") for one in run.get("damaged", [])]
+        parts += [f'<p class="damaged">{one}.</p>' for one in told]
     parts.append(f"<h2>Figures</h2>{table(['', *names], _table_of_figures(runs), wrapped=True)}")
     parts.append("<h2>Charts</h2>")
     for kind, charts in (("charts bars", _bars(runs, names)), ("charts", _curves(runs, names))):

@@ -8,6 +8,7 @@ from foregather.observe.charts.bars import show_seconds
 from foregather.observe.charts.scale import nice_number
 from foregather.observe.page.about import baseline_of, scored
 from foregather.observe.page.typed_table import metric_of
+from foregather.observe.scores import show_left_out
 from foregather.units import format_bytes
 
 __all__ = [
@@ -61,7 +62,8 @@ def scores_table(summary: Mapping[str, Any]) -> str:
         if name in summary:
             value = baseline_of(summary, name)
             guess = "" if value is None else f"{value:.4f}"
-            rows.append((f"{name} ({scored(summary)})", f"{summary[name]:.4f}", guess))
+            how = "; ".join(filter(None, (scored(summary), show_left_out(summary, name))))
+            rows.append((f"{name} ({how})", f"{summary[name]:.4f}", guess))
         elif isinstance(bare, list) and name in bare:
             rows.append((name, NOT_SCORED, ""))
     return table(["split", metric, told], rows) if rows else ""

@@ -173,7 +173,8 @@ def describe_run(trainer: "LinkTrainer") -> list[str]:
     if data.several:
         found[-1] += f"; {data.several} relations"
     for role, rating in trainer.ratings.items():
-        found.append(f"{role:<9} compared with {rating.describe()}")
+        rest = f"; {trainer.left_out[role].told}" if role in trainer.left_out else ""
+        found.append(f"{role:<9} compared with {rating.describe()}{rest}")
     model = trainer.training.model
     assert isinstance(model, LinkModel)
     if learned := _learned(model):

@@ -64,6 +64,8 @@ def final_links(trainer: "LinkTrainer") -> Record:
     facts["baseline"] = {role: value for role, (value, _) in plain.items()}
     facts["baseline_is"] = " and ".join(sorted({name for _, name in plain.values()}))
     facts["candidates"] = {role: trainer.ratings[role].describe() for role in roles}
+    if trainer.left_out:
+        facts["left_out"] = {role: one.facts() for role, one in trainer.left_out.items()}
     return {**_scores(trainer, roles), **facts}
 
 

@@ -13,9 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from foregather.errors import InputError
-from foregather.graph.links.known import KnownLinks
 from foregather.sampling.links.negative_sampler import NegativeSampler
 from foregather.sampling.links.negatives import Negatives
+from foregather.train.links.left_out import (
+    LeftOut,
+    asked_of_sources,
+    candidate_counts,
+    count_links,
+    count_sources,
+)
 from foregather.train.links.link_data import LinkData, SplitLinks
 from foregather.train.links.link_settings import LinkSettings
 from foregather.train.links.lists import ListMeter
@@ -141,22 +147,27 @@ def choose_rating(
     return Rating(metric, kind, wanted.sampled, wanted.filtered, both, seed)
 
 
-def check_k(data: LinkData, role: str, rating: Rating) -> None:
+def check_k(data: LinkData, role: str, rating: Rating) -> LeftOut | None:
     """Refuses, before training, a metric at k for which a split has too few candidates.
 
+    Returns:
+        The links, or sources, that are left out since they have no candidate; None if all have.
+
     Raises:
-        InputError: every answer would be a hit, a source has fewer targets, or a link has no
-            candidate that could be drawn.
+        InputError: every answer would be a hit, a source has fewer targets, a link has no
+            candidate that could be drawn, or none has any.
     """
-    asked = f"train.metric is {rating.metric.name!r}"
-    if rating.family in _OF_SOURCES and rating.k > data.counts[1]:
-        raise InputError(
-            f"{asked}, but there are only {data.counts[1]} targets; choose a smaller k"
-        )
+    if rating.family in _OF_SOURCES:
+        _check_lists(data, rating)
+        return count_sources(data, role, rating.filtered)
+    found = None
+    if rating.kind == "all":
+        found = count_links(data, role, rating.filtered, rating.both)
     if rating.family == "hits" and rating.k > (least := _fewest(data, role, rating)):
         raise InputError(
-            f"{asked}, but a link of train.{role} has only {format_number(least, 'candidate')}, so "
-            "every answer would be a hit; choose a smaller k"
+            f"train.metric is {rating.metric.name!r}, but a link of train.{role} has only "
+            f"{format_number(least, 'candidate')}, so every answer would be a hit; choose a "
+            "smaller k"
         )
     if rating.kind == "sampled":
         source = data.splits[role].index[0]
@@ -165,23 +176,32 @@ def check_k(data: LinkData, role: str, rating: Rating) -> None:
                 f"link {place} of train.{role} has no candidate: its source, {source[place]}, is "
                 "linked to every target; leave such links out, or set link.filtered to false"
             )
+    return found
+
+
+def _check_lists(data: LinkData, rating: Rating) -> None:
+    """Refuses lists of the best targets that cannot be made."""
+    asked = f"train.metric is {rating.metric.name!r}"
+    if data.several:
+        raise InputError(f"{asked}, which is for links of one relation; use mrr or hits@k")
+    if rating.k > data.counts[1]:
+        raise InputError(
+            f"{asked}, but there are only {data.counts[1]} targets; choose a smaller k"
+        )
 
 
 def _fewest(data: LinkData, role: str, rating: Rating) -> int:
-    """Candidates of the link of a split that has fewest, the link itself included."""
+    """Candidates of the link of a split that has fewest, the link itself included.
+
+    Among all targets, links without another candidate do not count.
+    """
     links = data.splits[role]
     if rating.kind != "all":
         drawn = {"pool": links.pool, "given": links.candidates}.get(rating.kind)
         return 1 + (rating.amount if drawn is None else drawn.shape[1])
-    found = []
-    for turned in (False, True) if rating.both else (False,):
-        total, known = data.counts[0 if turned else 1], 1
-        if rating.filtered:  # links of the split are known too, so that each is counted once
-            one = links.turned() if turned else links
-            keys = data.key(one.index[0], one.relation)
-            known = int(data.known(turned).counts[keys].max())
-        found.append(total - known + 1)
-    return min(found)
+    turns = (False, True) if rating.both else (False,)
+    counts = [candidate_counts(data, role, rating.filtered, one) for one in turns]
+    return min(int(one[one > 1].min()) for one in counts if (one > 1).any())
 
 
 def rate_rows(rows: PairScorer, data: LinkData, role: str, rating: Rating) -> float:
@@ -269,22 +289,10 @@ def _rank_all(
 
 
 def _of_sources(rows: PairScorer, data: LinkData, role: str, rating: Rating) -> float:
-    """Recall or NDCG at k: the mean over sources that have links in the split."""
-    if data.several:
-        raise InputError(
-            f"train.metric is {rating.metric.name!r}, which is for links of one relation; use mrr "
-            "or hits@k"
-        )
-    links, exclude = data.splits[role].index, None
-    wanted = KnownLinks.of([links], *data.counts)
-    check_k(data, role, rating)
-    if rating.filtered:  # links of the split are answers, though they may be known
-        known = data.known(roles=tuple(name for name in data.splits if name != role))
-        at, targets = known.of_sources(np.arange(data.counts[0]))
-        others = ~wanted.holds(at, targets)
-        exclude = KnownLinks.of([np.stack([at[others], targets[others]])], *data.counts)
+    """Recall or NDCG at k: the mean over sources whose list could hold something wrong."""
+    _check_lists(data, rating)
+    wanted, exclude, sources = asked_of_sources(data, role, rating.filtered)
     meter = ListMeter(wanted, rating.k)
-    sources = np.flatnonzero(wanted.counts)
     for part in rows.best(rating.k, sources=sources, exclude=exclude, memory=_ROOM):
         meter.add(part.sources, part.targets)
     return meter.value(rating.family)

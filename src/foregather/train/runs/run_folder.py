@@ -166,6 +166,13 @@ def read_finished(folder: Path, trust_code: bool) -> tuple[Settings, dict[str, A
     """
     _check_run(folder)
     if not is_there(folder / "model.safetensors"):
+        if is_there(folder / "summary.json"):  # which is written after it
+            made = any(folder.glob("checkpoints/*"))
+            do = f"train --resume {folder} makes it again from the checkpoint"
+            raise FormatError(
+                f"{folder.name} has finished, but its model.safetensors is missing; "
+                f"{do if made else 'restore the file, or train again'}"
+            )
         raise FormatError(
             f"{folder.name} has not finished; continue it with train --resume {folder}"
         )

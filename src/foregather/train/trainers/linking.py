@@ -240,8 +240,8 @@ class LinkTrainer(ResumableEpochs):
             for role, links in data.splits.items()
             if role != "train"
         }
-        for role, rating in self.ratings.items():
-            check_k(data, role, rating)
+        found = {role: check_k(data, role, rating) for role, rating in self.ratings.items()}
+        self.left_out = {role: one for role, one in found.items() if one is not None}
         return data
 
     def _describe(self) -> Schema | None:
