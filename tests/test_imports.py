@@ -147,7 +147,7 @@ CYCLES_OF_TYPES = {
     tuple(f"dist.transport.{name}" for name in ("agreement", "last_word", "mesh", "rank_grid")),
     # checks of sections of the settings are given all settings
     (
-        *("train.hetero.typed_settings", "train.links.link_settings", "train.settings"),
+        *("train.hetero.typed_settings", "train.links.link_settings"),
         *("train.settings.full_graph_settings", "train.settings.settings"),
     ),
 }

@@ -16,7 +16,7 @@ import tyro
 from foregather.errors import InputError
 from foregather.units import to_whole
 
-__all__ = ["check_arguments", "commands_of", "flags_of"]
+__all__ = ["check_arguments", "commands_of", "flags_of", "places_of_words", "with_switches"]
 
 _MOST = 1 << 64  # the largest seed; nothing is larger
 #: Ranges of whole numbers that mean the same in all commands, by the last part of the flag.
@@ -29,6 +29,9 @@ _RANGES = {
     "bulks": (0, 1 << 20),
     "row-bytes": (1, 1 << 40),
 }
+#: Words that a flag of yes or no may be followed by, and words that look like one.
+_BOOLS = {"True": True, "true": True, "False": False, "false": False}
+_LIKE_BOOLS = {"true", "false", "0", "1", "yes", "no", "on", "off", "none"}
 
 
 def commands_of(union: Any) -> dict[str, type]:
@@ -94,6 +97,53 @@ def check_arguments(arguments: Sequence[str], commands: Mapping[str, type]) -> N
     _check_needed(name, commands[name], flags, rest)
 
 
+def with_switches(arguments: Sequence[str], commands: Mapping[str, type]) -> list[str]:
+    """The command line with `--flag True` as `--flag`, and `--flag False` as `--no-flag`.
+
+    Raises:
+        InputError: a flag of yes or no is given another value.
+    """
+    if not arguments or arguments[0] not in commands:
+        return list(arguments)
+    flags = flags_of(commands[arguments[0]])
+    made: list[str] = []
+    rest = list(reversed(arguments))
+    while rest:
+        text = rest.pop()
+        if text == "--":
+            return [*made, text, *reversed(rest)]
+        switch = _switch(text, flags)
+        value = text.partition("=")[2] if "=" in text else None
+        if switch and value is None and rest and rest[-1].lower() in _LIKE_BOOLS:
+            value = rest.pop()
+        made.append(text if not switch or value is None else _switched(text, switch, value))
+    return made
+
+
+def _switch(text: str, flags: Mapping[str, Any]) -> str:
+    """The flag of yes or no that a word sets, without dashes and `no-`; empty: none."""
+    flag = text.removeprefix("--").partition("=")[0].replace("_", "-")
+    section, dot, last = flag.rpartition(".")
+    for name in (flag, f"{section}{dot}{last.removeprefix('no-')}"):
+        if text.startswith("--") and flags.get(name) is bool:
+            return name
+    return ""
+
+
+def _switched(text: str, switch: str, value: str) -> str:
+    """The flag as it is written without a value."""
+    given = text.partition("=")[0]
+    if given.replace("_", "-") != f"--{switch}":
+        raise InputError(
+            f"{given} is {value!r}, but it takes no value; leave it out, or write --{switch} True "
+            f"or --{switch} False"
+        )
+    if value not in _BOOLS:
+        raise InputError(f"{given} is {value!r}, expected True or False")
+    section, dot, last = switch.rpartition(".")
+    return f"--{switch}" if _BOOLS[value] else f"--{section}{dot}no-{last}"
+
+
 def _check_needed(name: str, command: type, flags: Mapping[str, Any], rest: Sequence[str]) -> None:
     """Refuses a command line without an argument or a flag that the command needs."""
     if not dataclasses.is_dataclass(command):
@@ -114,9 +164,10 @@ def _check_needed(name: str, command: type, flags: Mapping[str, Any], rest: Sequ
         elif not dataclasses.is_dataclass(hints[field.name]):
             wanted.append(f"--{field.name.replace('_', '-')}")
     words, given = _words_and_flags(rest, flags)
+    _check_surplus(name, command, flags, rest)
     if given & {"--config", "--resume"}:  # the file or the run names them
         return
-    lacking = [*places[words:], *(flag for flag in wanted if flag not in given)]
+    lacking = [*places[len(words) :], *(flag for flag in wanted if flag not in given)]
     if lacking:
         line = " ".join(["foregather", name, *places, *(f"{flag} ..." for flag in wanted)])
         raise InputError(
@@ -125,13 +176,41 @@ def _check_needed(name: str, command: type, flags: Mapping[str, Any], rest: Sequ
         )
 
 
-def _words_and_flags(rest: Sequence[str], flags: Mapping[str, Any]) -> tuple[int, set[str]]:
-    """How many words are no values of flags, and which flags are given."""
+def _check_surplus(name: str, command: type, flags: Mapping[str, Any], rest: Sequence[str]) -> None:
+    """Refuses more words than the command has places for."""
+    room, shown = 0.0, []
+    for field, hint in get_type_hints(command, include_extras=True).items():
+        notes = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+        if tyro.conf.Positional in notes:
+            room += _takes(get_args(hint)[0])
+            metavar = next((m for note in notes if (m := getattr(note, "metavar", None))), None)
+            shown.append(metavar or field.upper())
+    words = places_of_words(rest, flags)
+    if len(words) <= room:
+        return
+    last = words[int(room)]
+    if last and (switch := _switch(rest[last - 1], flags)):
+        raise InputError(f"--{switch} is {rest[last]!r}, expected True or False")
+    given = " and ".join(repr(rest[place]) for place in words)
+    raise InputError(
+        f"{name} is given {given}, expected {' '.join(shown) or 'only flags'}; leave out "
+        f"{rest[last]!r}, or see foregather {name} --help"
+    )
+
+
+def places_of_words(rest: Sequence[str], flags: Mapping[str, Any]) -> list[int]:
+    """Where the words are that are neither flags nor values of flags."""
+    return _words_and_flags(rest, flags)[0]
+
+
+def _words_and_flags(rest: Sequence[str], flags: Mapping[str, Any]) -> tuple[list[int], set[str]]:
+    """Which words are no values of flags, by place, and which flags are given."""
     given: set[str] = set()
-    count, taken = 0, 0.0
+    words: list[int] = []
+    taken = 0.0
     for place, text in enumerate(rest):
         if text == "--":
-            return count + len(rest) - place - 1, given
+            return [*words, *range(place + 1, len(rest))], given
         if text.startswith("--"):
             flag, equal, _ = text[2:].partition("=")
             given.add(f"--{flag.replace('_', '-')}")
@@ -139,8 +218,8 @@ def _words_and_flags(rest: Sequence[str], flags: Mapping[str, Any]) -> tuple[int
         elif taken > 0:
             taken -= 1
         else:
-            count += 1
-    return count, given
+            words.append(place)
+    return words, given
 
 
 def _takes(kind: Any) -> float:

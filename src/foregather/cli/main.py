@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, NoReturn
 
@@ -21,7 +22,7 @@ import foregather
 from foregather.cli.bench import Bench
 from foregather.cli.completion import Completion
 from foregather.cli.doctor import Doctor
-from foregather.cli.flags import check_arguments, commands_of
+from foregather.cli.flags import check_arguments, commands_of, with_switches
 from foregather.cli.graphs.convert import Convert
 from foregather.cli.graphs.info import Info
 from foregather.cli.graphs.partition import PartitionCommand
@@ -39,6 +40,7 @@ from foregather.cli.training.train_full import TrainFull, full_default
 from foregather.cli.waiting import let_threads_sleep
 from foregather.errors import ForegatherError, StorageError
 from foregather.observe.progress import quiet
+from foregather.train.settings import naming_file
 
 __all__ = ["main"]
 
@@ -149,20 +151,22 @@ def _as_ours(error: ForegatherError | OSError) -> ForegatherError:
 def _parse(arguments: list[str]) -> Any:
     """The command; of `train` and `train-full`, with the values of a config file as defaults."""
     commands = commands_of(Command)
+    arguments = with_switches(arguments, commands)
     check_arguments(arguments, commands)
     wants_help = bool({"-h", "--help"} & set(arguments))
-    options: dict[str, Any] = {"config": (tyro.conf.FlagCreatePairsOff,)}
+    options: dict[str, Any] = {"config": (tyro.conf.FlagCreatePairsOff,)}  # help names one of two
     if not wants_help:  # no source is read for texts that nobody will see
-        options["config"] += (tyro.conf.HelptextFromCommentsOff,)
+        options["config"] = (tyro.conf.HelptextFromCommentsOff,)
     if arguments[:1] == ["train"] and wants_help:
         about = f"{inspect.cleandoc(Train.__doc__ or '')}\n\n{describe_names()}"
         return tyro.cli(
             Train, args=arguments[1:], prog="foregather train", description=about, **options
         )
     if arguments[:1] == ["train"] and (default := settings_default(arguments)) is not None:
-        return tyro.cli(
-            Train, args=arguments[1:], prog="foregather train", default=default, **options
-        )
+        with naming_file(default.settings, default.config or Path("config.toml")):
+            return tyro.cli(
+                Train, args=arguments[1:], prog="foregather train", default=default, **options
+            )
     if arguments[:1] == ["train-full"] and (full := full_default(arguments)) is not None:
         return tyro.cli(
             TrainFull, args=arguments[1:], prog="foregather train-full", default=full, **options

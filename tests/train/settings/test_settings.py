@@ -12,6 +12,7 @@ from foregather.train.settings import (
     Settings,
     TrainSettings,
     difference,
+    naming_file,
     read_settings,
     with_options,
     write_settings,
@@ -91,3 +92,30 @@ def test_a_byte_order_mark_is_no_part_of_a_config(tmp_path):
     marked.write_text(text, encoding="utf-8-sig")
     assert read_settings(marked) == read_settings(plain)
     assert read_settings(marked).train.epochs == 7
+
+
+def test_settings_are_read_for_flags_to_change_and_then_checked(tmp_path):
+    path = tmp_path / "c.toml"
+    path.write_text("[train]\nepochs = 0\nseed = 4\n")
+    made = read_settings(path, check=False)
+    assert (made.train.epochs, made.train.seed, made.model) == (0, 4, ModelSettings())
+    right = replace(made, train=replace(made.train, epochs=3))
+    assert right == Settings(train=TrainSettings(epochs=3, seed=4))
+    with pytest.raises(InputError, match=r"^train.epochs is 0"):
+        replace(made, graph="g")
+    with pytest.raises(InputError, match=r"^in c.toml, train.epochs is 0, expected 1 or more"):
+        read_settings(path)
+    path.write_text("[train]\nepohcs = 0\n")
+    with pytest.raises(InputError, match="did you mean train.epochs"):
+        read_settings(path, check=False)
+
+
+def test_a_refusal_names_the_file_only_where_the_file_is_wrong(tmp_path):
+    path = tmp_path / "c.toml"
+    path.write_text("[model]\ndropout = 2.0\n")
+    made = read_settings(path, check=False)
+    with pytest.raises(InputError, match=r"^in c.toml, model.dropout"), naming_file(made, path):
+        replace(made, graph="g")
+    right = replace(made.model, dropout=0.5, hidden=0)
+    with pytest.raises(InputError, match=r"^model.hidden"), naming_file(made, path):
+        replace(made, model=right)

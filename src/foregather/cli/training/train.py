@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from foregather.cli.flags import flags_of, places_of_words
 from foregather.cli.training.train_ranks import count_ranks, restarted_run, train_over_ranks
-from foregather.errors import InputError
+from foregather.errors import InputError, StorageError
 from foregather.observe.freed_memory import keep_freed_memory
 from foregather.observe.progress import write_above
 from foregather.observe.report import NOT_SCORED
@@ -118,15 +119,40 @@ def settings_default(arguments: list[str]) -> "Train | None":
         InputError: the file has an unknown key or a wrong value.
         StorageError: it cannot be read.
     """
-    named = [text for text in arguments if text.endswith(".toml") and not text.startswith("-")]
-    if named:
-        return Train(config=Path(named[0]), settings=read_settings(Path(named[0])))
+    flags, rest = flags_of(Train), arguments[1:]
+    if words := places_of_words(rest, flags):
+        text, before = rest[words[0]], rest[words[0] - 1] if words[0] else ""
+        return Train(config=Path(text), settings=_read_config(text, before, flags))
     for flag, value in itertools.pairwise([*arguments, ""]):
         folder = value if flag == "--resume" else flag.removeprefix("--resume=")
         if folder != flag and os.path.lexists(Path(folder) / "config.toml"):
             settings = read_settings(Path(folder) / "config.toml", inside=True)
             return Train(settings=settings, said=_said(arguments))
     return None
+
+
+def _read_config(text: str, before: str, flags: dict[str, Any]) -> Settings:
+    """The settings of the config file, to which flags are added before they are checked.
+
+    Args:
+        text: the word that names it.
+        before: the word before it on the command line.
+        flags: of the command, and their types.
+    """
+    path = Path(text)
+    if path.is_dir():
+        raise InputError(
+            f"{text} is a folder, expected a config file (.toml); a graph is named by --graph "
+            f"{text}"
+        )
+    if not path.exists():
+        flag = before.removeprefix("--").replace("_", "-")
+        if before.startswith("--") and flags.get(flag) is bool:
+            raise InputError(f"{before} is {text!r}, expected True or False")
+        raise StorageError(
+            f"cannot read {text}: there is no such file; expected a config file (.toml)"
+        )
+    return read_settings(path, check=False)
 
 
 def _said(arguments: list[str]) -> tuple[str, ...]:

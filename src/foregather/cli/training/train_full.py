@@ -29,6 +29,7 @@ from foregather.train.settings import (
     ModelSettings,
     Settings,
     TrainSettings,
+    naming_file,
     read_settings,
 )
 from foregather.units import format_bytes, format_number, parse_size
@@ -117,6 +118,8 @@ class TrainFull:
         """Trains; returns facts on the first rank, nothing on the others."""
         from foregather.train.runs.run_loop import run_loop
 
+        if self.config is not None:  # a value of the file is refused with the file's name
+            self.settings()
         self._check()
         settings = self.settings()
         if count_ranks() > 1:
@@ -149,6 +152,11 @@ class TrainFull:
     def settings(self) -> Settings:
         """The settings of the run: those of the config or of the run to resume, with the flags."""
         base = _base(self.config, self.resume)
+        with naming_file(base, self.config or Path("config.toml")):
+            return self._added_to(base)
+
+    def _added_to(self, base: Settings) -> Settings:
+        """The settings with the flags."""
         full = replace(
             base.full_graph,
             mode=self.mode,
@@ -250,7 +258,7 @@ def _base(config: Path | None, resume: Path | None) -> Settings:
     if resume is not None and os.path.lexists(resume / "config.toml"):
         return read_settings(resume / "config.toml", inside=True)
     if config is not None:
-        return read_settings(config)
+        return read_settings(config, check=False)
     return Settings(
         model=ModelSettings("resgcn", layers=8),
         train=TrainSettings(method="full-graph", epochs=100, device="cpu"),

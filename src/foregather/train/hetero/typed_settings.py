@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from foregather.errors import InputError
 
 if TYPE_CHECKING:
-    from foregather.train.settings import Settings
+    from foregather.train.settings.settings import Settings
 
 __all__ = ["TypedSettings", "check_typed"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from foregather.errors import InputError
 
 if TYPE_CHECKING:
-    from foregather.train.settings import Settings
+    from foregather.train.settings.settings import Settings
 
 __all__ = ["LinkSettings", "check_link"]
 

@@ -10,16 +10,14 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
-from foregather.errors import InputError, StorageError
-from foregather.files import read_regular
+from foregather.errors import InputError
 from foregather.loader.rank_options import Mode, WireFormat
 from foregather.train.hetero.typed_settings import TypedSettings, check_typed
 from foregather.train.links.link_settings import LinkSettings, check_link
 from foregather.train.settings.full_graph_settings import FullGraphSettings, check_full_graph
-from foregather.train.settings.toml_values import make_value, to_toml
+from foregather.train.settings.toml_values import flat, to_toml
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -41,13 +39,11 @@ __all__ = [
     "WatchSettings",
     "code_names",
     "difference",
-    "read_settings",
     "shared_facts",
     "with_options",
     "write_settings",
 ]
 
-_MOST_BYTES = 1 << 24  # of a config file
 _MOST = (1 << 62) - 1  # of what is counted
 _MOST_RATE = 3e38  # the largest float32 weight
 _MOST_SECONDS = 10**7  # the longest timeout that torch accepts
@@ -281,39 +277,6 @@ class Settings:
 # ---- from and to TOML ----------------------------------------------------------------------
 
 
-def read_settings(path: Path, inside: bool = False) -> Settings:
-    """Reads a config file.
-
-    Args:
-        path: the file.
-        inside: it is part of a run folder: a link or a pipe is refused. A file named by the caller
-            may be either.
-
-    Raises:
-        InputError: it is not TOML, has an unknown key, or a value of the wrong type.
-        FormatError: inside a folder, it is not a regular file.
-        StorageError: it cannot be read.
-    """
-    try:
-        data = read_regular(path, _MOST_BYTES) if inside else _read(path)
-        table = tomllib.loads(data.decode("utf-8-sig"))
-    except StorageError:
-        raise
-    except OSError as error:
-        raise StorageError(f"cannot read {path.name}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{path.name} is not TOML: {error}") from error
-    return make_value(Settings, table, path.name, list(_flat(Settings())))
-
-
-def _read(path: Path) -> bytes:
-    with open(path, "rb") as file:
-        data = file.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise InputError(f"{path.name} is larger than any config file; name a .toml file")
-    return data
-
-
 def code_names(settings: Settings) -> dict[str, str]:
     """Which settings name code to import, `module:Class`, and what."""
     kinds = {"sampler.kind": settings.sampler.kind, "model.kind": settings.model.kind}
@@ -354,7 +317,7 @@ def write_settings(settings: Settings) -> str:
 
 def difference(old: Settings, new: Settings, free: tuple[str, ...] = ()) -> list[str]:
     """The keys whose values differ, as sentences; sections and keys named in `free` may."""
-    before, after = _flat(old), _flat(new)
+    before, after = flat(old), flat(new)
     return [
         f"{key} was {before[key]!r} and is {after[key]!r}"
         for key in before
@@ -371,16 +334,6 @@ def shared_facts(settings: Settings) -> dict[str, str]:
     own = ("graph", "run", "train.threads", "watch", "full_graph.timeline")
     return {
         key: repr(value)
-        for key, value in _flat(settings).items()
+        for key, value in flat(settings).items()
         if not {key, key.split(".")[0]} & set(own)
     }
-
-
-def _flat(settings: Settings) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in dataclasses.asdict(settings).items():
-        if isinstance(value, dict):
-            flat |= {f"{key}.{inner}": one for inner, one in value.items()}
-        else:
-            flat[key] = value
-    return flat

@@ -3,12 +3,12 @@
 import difflib
 import json
 from collections.abc import Mapping
-from dataclasses import is_dataclass
+from dataclasses import asdict, is_dataclass
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from foregather.errors import InputError
 
-__all__ = ["make_value", "to_toml"]
+__all__ = ["flat", "make_value", "read_values", "to_toml"]
 
 Made = TypeVar("Made")
 
@@ -16,7 +16,14 @@ Made = TypeVar("Made")
 def make_value(
     kind: type[Made], table: Mapping[str, Any], name: str, every: list[str], prefix: str = ""
 ) -> Made:
-    """A dataclass from a table; sections are dataclasses too.
+    """A dataclass from a table, by `read_values`."""
+    return kind(**read_values(kind, table, name, every, prefix))
+
+
+def read_values(
+    kind: type[Any], table: Mapping[str, Any], name: str, every: list[str], prefix: str = ""
+) -> dict[str, Any]:
+    """The values of a dataclass's fields from a table; sections are dataclasses too.
 
     Args:
         kind: the dataclass.
@@ -37,7 +44,7 @@ def make_value(
             meant = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(hints)}"
             raise InputError(f"{name} has an unknown key {prefix}{key}{meant}")
         values[key] = _value(hints[key], value, f"{prefix}{key}", name, every)
-    return kind(**values)
+    return values
 
 
 def _far(key: str, every: list[str]) -> list[str]:
@@ -81,3 +88,14 @@ def to_toml(value: Any) -> str:
     if isinstance(value, float):
         return repr(value)
     return json.dumps(value)  # strings, integers and booleans look the same in both
+
+
+def flat(settings: Any) -> dict[str, Any]:
+    """The values of a dataclass of sections by name, `section.key`."""
+    found: dict[str, Any] = {}
+    for key, value in asdict(settings).items():
+        if isinstance(value, dict):
+            found |= {f"{key}.{inner}": one for inner, one in value.items()}
+        else:
+            found[key] = value
+    return found
