@@ -6,12 +6,14 @@
 
 Each script says at its end how long it took. A script that fails does not stop the others: those
 that did are listed last, and the exit code is not 0. One that cannot run here says why in its last
-line, which begins with "skipped: ", and is no failure. Files go to a temporary folder in
-`--folder`, which is removed. Quick runs measure nothing: they show that each script still works.
+line, which begins with "skipped: ", and is no failure. The files of each go to a temporary folder
+of its own in `--folder`, which is removed. Quick runs measure nothing: they show that each script
+still works.
 """
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -164,7 +166,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory(dir=given.folder, prefix=".foregather-bench-") as name:
         for number, entry in enumerate(chosen, 1):
             print(f"== {number}/{len(chosen)} {entry.script}", flush=True)
-            outcome, seconds, why = run(entry, given.quick, Path(name).resolve())
+            place = Path(name).resolve() / f"{number}"  # what one leaves is not another's input
+            place.mkdir()
+            outcome, seconds, why = run(entry, given.quick, place)
+            shutil.rmtree(place, ignore_errors=True)
             called = " ".join((entry.script, *(p for p in entry.whole[:1] if p != FOLDER)))
             because = f": {why}" if why else ""
             lines.append(f"{outcome:8} {seconds:7.1f} s  {called}{because}")

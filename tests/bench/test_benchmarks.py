@@ -77,6 +77,22 @@ def test_those_that_fail_are_listed_and_do_not_stop_the_others(
     assert module.main() == 0 and "failed" not in capfd.readouterr().out
 
 
+def test_no_script_finds_the_files_of_another(module, monkeypatch, tmp_path, capfd):
+    text = (
+        "import sys, pathlib as p; f = p.Path(sys.argv[1]) / 'graph'; print(f.exists()); f.touch()"
+    )
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.py").write_text(text)
+    entries = tuple(module.Entry(name, (module.FOLDER,)) for name in ("one", "two"))
+    monkeypatch.setattr(module, "HERE", tmp_path)
+    monkeypatch.setattr(module, "SUITE", entries)
+    monkeypatch.setattr(sys, "argv", ["run.py", "--quick", "--folder", str(tmp_path)])
+    assert module.main() == 0
+    said = [line for line in capfd.readouterr().out.splitlines() if line in ("True", "False")]
+    assert said == ["False", "False"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one.py", "two.py"]
+
+
 def test_files_that_nobody_asked_to_keep_are_removed(module, monkeypatch, tmp_path):
     working_folder = importlib.import_module("common.folder").working_folder
     monkeypatch.chdir(tmp_path)
