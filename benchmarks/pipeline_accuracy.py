@@ -200,17 +200,21 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="finished runs, to go on later")
     parser.add_argument("--finished", action="store_true", help="report only what is kept")
     parser.add_argument("--dry", action="store_true", help="write no report")
+    parser.add_argument("--seeds", type=int, default=5, help="at most so many")
     given = parser.parse_args()
     torch.set_num_threads(1)
+    cells = {
+        cell: replace(plan, seeds=min(plan.seeds, given.seeds)) for cell, plan in CELLS.items()
+    }
     runs, rows, told, missing = Runs(given.keep, given.finished), [], [], False
     for name in given.cells:
         graph, _, model = name.partition(",")
         try:
-            rows += compare((graph, model), CELLS[graph, model], runs)
+            rows += compare((graph, model), cells[graph, model], runs)
         except Unfinished:
             missing = True
             continue
-        plan = CELLS[graph, model]
+        plan = cells[graph, model]
         told.append(
             f"{graph}, {NAMES[model]}: {plan.seeds} seeds, {plan.chunks} chunks, width "
             f"{plan.width}, {plan.epochs} epochs, Adam {plan.rate:g}, decay {plan.decay:g}"
