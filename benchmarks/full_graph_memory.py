@@ -175,7 +175,9 @@ def table(found: dict[str, list[Facts]]) -> list[list[object]]:
         peak, middle = median(name, "peak"), statistics.median(cpu)
         of_best = ["", ""]
         if best:
-            of_best = [f"{peak / median(best, 'peak'):.2f}", f"{middle / median(best, 'cpu'):.2f}"]
+            least = median(best, "peak")  # 0 where a quick run is too small to be seen
+            of_peak = f"{peak / least:.2f}" if least else "-"
+            of_best = [of_peak, f"{middle / median(best, 'cpu'):.2f}"]
         of_plain = f"{middle / median('plain', 'cpu'):.2f}" if "plain" in found else ""
         spread = f"{min(cpu):.2f} to {max(cpu):.2f}"
         loss = f"{found[name][-1]['loss']:.5f}"
