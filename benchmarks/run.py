@@ -99,7 +99,7 @@ SUITE = (
     Entry("pipeline_memory", (), ("--quick",)),
     Entry("full_graph_memory", (), ("--quick",)),
     Entry("pipeline_simulator", (), ("--quick",)),
-    Entry("pipeline_volume", (), ("--graphs", "cora")),
+    Entry("pipeline_volume", (), ("--graphs", "cora", "--quick")),
     Entry("plan", ("speed",), ("--nodes", "50k", "--rounds", "1")),
     Entry("plan", ("reads",), ("--nodes", "10k", "--bulk", "4")),
     Entry("pyg_backend", ("--folder", FOLDER), ("--quick",)),
