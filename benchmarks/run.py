@@ -104,7 +104,7 @@ SUITE = (
     Entry("plan", ("reads",), ("--nodes", "10k", "--bulk", "4")),
     Entry("pyg_backend", ("--folder", FOLDER), ("--quick",)),
     Entry("pyg_epoch", (), ("--quick", "--minutes", "1")),
-    Entry("real_data", (), ("--datasets", "cora", "--dry")),
+    Entry("real_data", (), ("--datasets", "cora", "--quick")),
     Entry("repack", (FOLDER,), ("--quick",)),
     Entry("sampling", (), ("--rounds", "1", "--rules")),
     Entry(

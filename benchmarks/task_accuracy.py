@@ -38,6 +38,7 @@ import numpy as np
 import torch
 from common.graphs import data_folder
 from common.report import Report
+from common.skip import skip
 from common.training import Runs, Unfinished
 from scipy.sparse import coo_matrix, diags
 from scipy.sparse.linalg import svds
@@ -46,6 +47,7 @@ from torch.nn import functional
 from torch_geometric.data import Data
 from torch_geometric.loader import NeighborLoader
 from torch_geometric.nn import GraphSAGE
+from torch_geometric.typing import WITH_PYG_LIB, WITH_TORCH_SPARSE
 
 from foregather import Graph
 from foregather.train.runs.run import Run
@@ -267,6 +269,8 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="a folder for finished runs, to go on later")
     parser.add_argument("--finished", action="store_true", help="report only what is kept")
     given = parser.parse_args()
+    if not (WITH_PYG_LIB or WITH_TORCH_SPARSE or given.finished):
+        skip("the side of PyG samples with pyg-lib or torch-sparse, and neither is installed")
     torch.set_num_threads(1)
     rows, begin = [], time.perf_counter()
     missing = []
