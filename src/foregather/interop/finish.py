@@ -19,7 +19,7 @@ from foregather.loader.batches.batch import LayerGraph
 from foregather.loader.batches.hop_counts import remember
 from foregather.loader.batches.pyg_batch import sorted_edge_index
 
-__all__ = ["Finish", "version_of"]
+__all__ = ["Finish", "paired", "version_of"]
 
 
 class Finish:
@@ -116,7 +116,7 @@ class Finish:
         if out.row is None:
             made.edge_index = None
         else:
-            edges = torch.stack([out.row, out.col])
+            edges = paired(out, self.change is None)
             made.edge_index = edges.to(getattr(data.edge_index, "device", edges.device))
         if "n_id" not in made:
             made.n_id = out.node
@@ -161,6 +161,24 @@ class Finish:
 
     def _named(self, edge: Tensor) -> Tensor:
         return edge if self.edge_ids is None else self.edge_ids[edge.cpu()].to(edge.device)
+
+
+def paired(out: Any, ours: bool, of: Any = None) -> Tensor:
+    """Sources and targets of a sampler output, [2, edges].
+
+    Args:
+        out: of PyG.
+        ours: nobody else has seen it, so its memory may be that of the batch: nothing is copied if
+            sources and targets lie one after the other, as ours do.
+        of: the relation, if there are several.
+    """
+    row, col = (out.row, out.col) if of is None else (out.row[of], out.col[of])
+    size, start = row.numel(), row.storage_offset()
+    near = row.untyped_storage().data_ptr() == col.untyped_storage().data_ptr()
+    near = near and col.numel() == size and col.storage_offset() == start + size
+    if ours and near and row.is_contiguous() and col.is_contiguous():
+        return row.as_strided((2, size), (size, 1))
+    return torch.stack([row, col])
 
 
 def version_of(x: Any) -> int | None:

@@ -4,8 +4,10 @@ import threading
 
 import pytest
 import torch
-from torch_geometric.data import HeteroData
+from torch_geometric.data import Data, HeteroData
+from torch_geometric.sampler import SamplerOutput
 
+from foregather.interop.finish import paired
 from foregather.interop.pyg import NeighborLoader
 from foregather.interop.typed import ahead as module
 from tests.interop.typed.test_typed_seat import CITES, DATA, check_filter, example, ours, timed_data
@@ -128,3 +130,61 @@ def test_a_tensor_frame():
         node = batch["paper"].n_id
         assert torch.equal(batch["paper"].tf.feat_dict[frame.numerical], numbers[node])
         assert torch.equal(batch["paper"].tf.y, node)
+
+
+def test_ids_of_edges_and_whole_numbers_are_looked_up_in_the_producer(monkeypatch):
+    made = torch.Generator().manual_seed(0)
+    data = Data(
+        x=torch.rand(40, 3, generator=made),
+        y=torch.randint(-5, 1 << 40, (40,), generator=made),
+        time=torch.randint(0, 40, (40,), generator=made),
+        edge_index=torch.randint(0, 40, (2, 300), generator=made),
+    )
+    seen, numbers = [], module._numbers
+
+    def noted(*given):
+        seen.append(threading.current_thread())
+        return numbers(*given)
+
+    monkeypatch.setattr(module, "_numbers", noted)
+    loader = NeighborLoader(data, [3, 2], time_attr="time", batch_size=7, prefetch=2)
+    for batch in some(loader):
+        assert torch.equal(batch.y, data.y[batch.n_id]) and batch.y.dtype == torch.int64
+        assert torch.equal(data.edge_index[:, batch.e_id], batch.n_id[batch.edge_index])
+    # y, time and the ids of edges, and nothing of them in the loop
+    assert len(seen) == 3 * len(loader) and threading.main_thread() not in seen
+
+
+def test_ids_of_a_changed_sample_of_edges_are_those_of_the_change():
+    def turned(out):
+        out.row, out.col, out.edge = out.row.flip(0), out.col.flip(0), out.edge.flip(0)
+        return out
+
+    made = torch.Generator().manual_seed(0)
+    edges = torch.randint(0, 40, (2, 300), generator=made)
+    data = Data(num_nodes=40, edge_index=edges, time=torch.zeros(40, dtype=torch.int64))
+    how = {"time_attr": "time", "batch_size": 7, "transform_sampler_output": turned}
+    for batch in some(NeighborLoader(data, [3, 2], **how)):
+        assert torch.equal(edges[:, batch.e_id], batch.n_id[batch.edge_index])
+
+
+def test_edges_are_copied_only_where_somebody_else_has_them():
+    pairs = torch.arange(8).reshape(2, 4)
+    out = SamplerOutput(pairs[0] * 0, pairs[0], pairs[1], None)
+    assert paired(out, True).data_ptr() == pairs.data_ptr()
+    assert torch.equal(paired(out, True), pairs)
+    assert paired(out, False).data_ptr() != pairs.data_ptr()
+    assert torch.equal(paired(out, False), pairs)
+    for row, col in ((pairs[1], pairs[0]), (pairs[0], pairs[1].clone()), (pairs[0], pairs[0])):
+        other = SamplerOutput(row, row, col, None)
+        assert torch.equal(paired(other, True), torch.stack([row, col]))
+
+
+def test_what_a_transform_keeps_is_not_the_batch():
+    kept = []
+    data = timed_data()
+    keep = {"transform_sampler_output": lambda out: kept.append(out) or out}
+    (batch, *_) = NeighborLoader(data, [3], time_attr="time", batch_size=7, **keep)
+    before = batch.edge_index.clone()
+    kept[0].row.zero_()
+    assert before[0].any() and torch.equal(batch.edge_index, before)

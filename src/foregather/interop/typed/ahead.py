@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from torch import Tensor, from_numpy
+from torch import Tensor, from_numpy, int64
 
+from foregather import _core
 from foregather.gather.memory import gather, gathered_dtype
 from foregather.graph.features import Features
 from foregather.interop.attributes import Attributes, Role, rows_of
@@ -73,6 +74,8 @@ class Ahead:
             for name, value, role, dim in own.steady():
                 column = _Column(name, value, dim, version_of(value))
                 self._columns.setdefault((key, str(role)), []).append(column)
+            if ids.get(key) is not None:
+                self._columns.setdefault((key, "edge"), [])  # their ids are looked up as well
 
     def look(self, asked: Mapping[tuple[Any, str], Tensor], threads: int) -> Looked:
         """Looks up the rows of nodes and edges, given by (type, role)."""
@@ -81,14 +84,23 @@ class Ahead:
             given = asked.get(place)
             if given is None:
                 continue
-            index = self._index(place, given)
+            index = self._index(place, given, threads)
             rows = {one.name: _rows(one, index, threads, self._pool) for one in columns}
             found[place] = Found(given, version_of(given), index, rows)
         return found
 
-    def _index(self, place: tuple[Any, str], given: Tensor) -> Tensor:
+    def _index(self, place: tuple[Any, str], given: Tensor, threads: int) -> Tensor:
         ids = self._ids.get(place[0]) if place[1] == "edge" else None
-        return given if ids is None else ids[given]
+        return given if ids is None else _numbers(ids, given, threads, self._pool)
+
+    def edges(self, looked: Looked, key: Any, asked: Tensor | None) -> Tensor | None:
+        """The ids in the data of these edges of a relation, given by their positions."""
+        ids, found = self._ids.get(key), looked.get((key, "edge"))
+        if asked is None or ids is None:
+            return asked
+        if found is not None and found.asked is asked and version_of(asked) == found.version:
+            return found.index
+        return ids[asked]
 
     def known(
         self, looked: Looked, key: Any, role: Role, asked: Tensor | None
@@ -110,11 +122,25 @@ class Ahead:
 
 def _rows(column: _Column, index: Tensor, threads: int, pool: ArrayPool) -> Tensor:
     value = column.value.detach()  # a gradient that came later is the loop's
-    plain = type(value) is Tensor and value.ndim == 2 and value.numel() and column.dim == 0
-    plain = plain and value.is_contiguous()
-    if plain and value.dtype.is_floating_point and value.element_size() in (4, 8):
+    plain = type(value) is Tensor and value.numel() and column.dim == 0 and value.is_contiguous()
+    if plain and value.ndim == 1 and value.dtype == int64:
+        return _numbers(value, index, threads, pool)
+    if (
+        plain
+        and value.ndim == 2
+        and value.dtype.is_floating_point
+        and value.element_size() in (4, 8)
+    ):
         ids, features = np.ascontiguousarray(index.numpy()), Features(value.numpy())
         out = pool.empty((ids.size, features.width), gathered_dtype(features))
         return gather(features, ids, from_numpy(out), threads=threads)
     rows: Tensor = rows_of(value, index, column.dim)
     return rows
+
+
+def _numbers(values: Tensor, index: Tensor, threads: int, pool: ArrayPool) -> Tensor:
+    """Entries of int64 [n]; threads of torch beside those that sample would make both slower."""
+    ids = np.ascontiguousarray(index.numpy())
+    out = pool.empty(ids.shape, np.int64)
+    _core.widen_labels(values.numpy(), ids, out, threads)
+    return from_numpy(out)

@@ -15,7 +15,7 @@ from foregather.graph.hetero.graph import HeteroGraph
 from foregather.graph.hetero.names import EdgeType, about, show_edge_type
 from foregather.graph.hetero.relation import Level
 from foregather.interop.attributes import Attributes
-from foregather.interop.finish import Finish
+from foregather.interop.finish import Finish, paired
 from foregather.interop.typed.ahead import Ahead, Looked
 from foregather.interop.typed.raw import Raw
 from foregather.interop.typed.topology import stores_of
@@ -55,7 +55,7 @@ class TypedFinish:
         self.links: Callable[[Any, Any], None] | None = None
         self._nodes: dict[str, Attributes] = {}
         self._edges: dict[EdgeType, Attributes] = {}
-        self._ids: dict[EdgeType, Tensor | None] = {}
+        edge_ids: dict[EdgeType, Tensor | None] = {}
         nodes, edges = stores_of(data)
         for name, store in nodes.items():
             with about(f"node type {name!r}"):
@@ -64,8 +64,8 @@ class TypedFinish:
             with about(f"relation {show_edge_type(edge_type)}"):
                 self._edges[edge_type] = Attributes(data, store)
             ids = graph.relation(edge_type, level).edge_ids
-            self._ids[edge_type] = None if ids is None else torch.from_numpy(ids)
-        self._ahead = Ahead({**self._nodes, **self._edges}, self._ids)
+            edge_ids[edge_type] = None if ids is None else torch.from_numpy(ids)
+        self._ahead = Ahead({**self._nodes, **self._edges}, edge_ids)
 
     def look(self, out: Any, threads: int) -> tuple[Looked, int]:
         """Looks rows up ahead of their use, and returns them and their bytes; for any thread."""
@@ -106,18 +106,17 @@ class TypedFinish:
 
     def _fill_edges(self, store: Any, name: EdgeType, out: Any, looked: Looked) -> None:
         nothing = torch.empty(0, dtype=torch.int64)
-        row, col = out.row.get(name, nothing), out.col.get(name, nothing)
         edge = None if out.edge is None else out.edge.get(name, nothing)
         known = self._ahead.known(looked, name, "edge", edge)
-        ids = self._ids[name]
-        if known:
-            edge = looked[name, "edge"].index
-        elif edge is not None and ids is not None:
-            edge = ids[edge]
-        device = store.edge_index.device if isinstance(store.edge_index, Tensor) else row.device
+        edge = self._ahead.edges(looked, name, edge)
+        if name in out.row and name in out.col:
+            pairs = paired(out, self.change is None, name)
+        else:  # a transform of the sample left the relation out
+            pairs = torch.stack([one.get(name, nothing) for one in (out.row, out.col)])
+        device = store.edge_index.device if isinstance(store.edge_index, Tensor) else pairs.device
         for key, value in self._edges[name].sliced(None, edge, known).items():
             store[key] = value
-        store.edge_index = torch.stack([row, col]).to(device)
+        store.edge_index = pairs.to(device)
         if edge is not None and "e_id" not in store:
             store.e_id = edge
         _set(store, "num_sampled_edges", out.num_sampled_edges, name)
@@ -148,7 +147,7 @@ class TimedFinish(Finish):
         out = raw.out if self.change is None else self.change(raw.out)
         known = self._ahead.known(raw.looked, None, "node", out.node)
         known |= self._ahead.known(raw.looked, None, "edge", out.edge)
-        made = self._fill(out, self._edges(out), known)
+        made = self._fill(out, self._ahead.edges(raw.looked, None, out.edge), known)
         if self.device is not None:
             made = made.to(self.device, non_blocking=True)
         return made if self.transform is None else self.transform(made)

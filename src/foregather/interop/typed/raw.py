@@ -13,7 +13,7 @@ from torch_geometric.sampler import HeteroSamplerOutput, SamplerOutput
 from foregather.graph.hetero.names import PLAIN_RELATION, PLAIN_TYPE
 from foregather.interop.subgraphs import bidirectional, repeat_seeds
 from foregather.interop.typed.repeat import repeat_typed_seeds
-from foregather.loader.hetero.hetero_batch import as_long
+from foregather.loader.hetero.hetero_batch import as_long, edge_index_of
 from foregather.loader.hetero.input_rows import Dealt
 from foregather.sampling.hetero.hetero_bulk import EdgeSample, HeteroSample, NodeSample
 
@@ -71,10 +71,11 @@ def typed_output(sample: HeteroSample, node_type: str, rows: Dealt) -> Any:
     nodes, edges = sample.nodes, sample.edges
     layered = all(own.num_edges is not None for own in edges.values())
     trees = {name: _maybe(own.tree) for name, own in nodes.items()}
+    pairs = {name: edge_index_of(own) for name, own in edges.items()}
     out = HeteroSamplerOutput(
         node={name: as_long(own.node) for name, own in nodes.items()},
-        row={name: as_long(own.row) for name, own in edges.items()},
-        col={name: as_long(own.col) for name, own in edges.items()},
+        row={name: own[0] for name, own in pairs.items()},
+        col={name: own[1] for name, own in pairs.items()},
         edge={name: _maybe(own.edge) for name, own in edges.items()},
         batch=None if None in trees.values() else trees,
         num_sampled_nodes={n: _new(own) for n, own in nodes.items()} if layered else None,
@@ -98,10 +99,11 @@ def plain_output(sample: HeteroSample, _: str, rows: Dealt, back: bool = False) 
     """
     nodes, edges = sample.nodes[PLAIN_TYPE], sample.edges[PLAIN_RELATION]
     layered = edges.num_edges is not None
+    pairs = edge_index_of(edges)
     out = SamplerOutput(
         node=as_long(nodes.node),
-        row=as_long(edges.row),
-        col=as_long(edges.col),
+        row=pairs[0],
+        col=pairs[1],
         edge=_maybe(edges.edge),
         batch=_maybe(nodes.tree),
         num_sampled_nodes=_new(nodes) if layered else None,

@@ -46,10 +46,11 @@ from foregather.train.hetero.make import check_plain
 from foregather.train.rank_agreement import RunGrid, Together
 from foregather.train.runs.run_folder import check_resumed, check_seen, choose_folder, lock_folder
 from foregather.train.settings import Settings, shared_facts, write_settings
-from foregather.train.settings.from_settings import board_writer
+from foregather.train.settings.from_settings import board_writer, torch_threads
 from foregather.train.trainers.full_graph import FullGraphTrainer
 from foregather.train.trainers.linking import LinkTrainer
 from foregather.train.trainers.sampled import SampledTrainer
+from foregather.train.trainers.torch_threads import check_measured
 from foregather.train.trainers.trainer import Record, Trainer
 from foregather.train.trainers.typed import TypedTrainer
 from foregather.train.trainers.unused_settings import unused_settings
@@ -87,6 +88,7 @@ class Run:
         together.all_do(lambda: self._prepare(threads), "looking at the settings")
         self.trainer: Trainer
         self.typed = together.all_do(self._look_at_graph, "looking at the graph")
+        check_measured(settings, together.size, self.typed)
         if settings.train.task == "link":
             self.trainer = LinkTrainer(settings, self.folder, say, together, begun)
         elif self.typed:
@@ -147,9 +149,9 @@ class Run:
         if check is not None:
             together.first_does(check, "looking ahead")
         folder = together.first_does(lambda: choose_folder(settings), "choosing the folder")
-        threads = settings.train.threads or torch.get_num_threads()
+        threads = torch_threads(settings)
         run = Run(folder, replace(settings, run=str(folder)), threads, say, together)
-        run._make_folder(threads)
+        run._make_folder(torch.get_num_threads())
         for text in unused_settings(settings, together.size, run.typed) if together.first else ():
             say(text)
         graph = run.trainer.graph

@@ -42,6 +42,7 @@ __all__ = [
     "norm_of",
     "own_model",
     "share_threads",
+    "torch_threads",
 ]
 
 _OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
@@ -112,6 +113,14 @@ def share_threads(settings: Settings, over_ranks: bool) -> int:
     if settings.train.threads or not over_ranks:
         return settings.train.threads
     return max(1, count_threads(0) // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+
+
+def torch_threads(settings: Settings) -> int:
+    """Threads of torch when a run begins; how many of them it keeps may be measured then."""
+    own = settings.train.torch_threads
+    if own.isdecimal():
+        return int(own)
+    return settings.train.threads or torch.get_num_threads()
 
 
 def budget_of(settings: Settings) -> int | None:

@@ -143,6 +143,9 @@ class TrainSettings:
     """Random seed of weights, order, samples and dropout."""
     threads: int = 0
     """Threads of torch, sampling and gathering; 0 for all. Exact resume needs the same number."""
+    torch_threads: str = "all"
+    """Of these, those of torch: all, a number, or measured: what the first steps are fastest
+    with."""
     accelerate: bool = True
     """Each layer computes only the rows that later ones need, where this was seen to be equal;
     --train.no-accelerate computes all rows."""
@@ -263,6 +266,11 @@ class Settings:
                 f"grid.timeout is {self.grid.timeout}, expected more than 0 seconds, up to "
                 f"{_MOST_SECONDS}"
             )
+        own = train.torch_threads
+        if own not in ("all", "measured") and not (own.isdecimal() and 0 < int(own) <= _MOST):
+            raise InputError(
+                f"train.torch_threads is {own!r}, expected all, measured, or a number from 1 on"
+            )
         if not 0 < optimizer.lr <= _MOST_RATE:
             raise InputError(
                 f"optimizer.lr is {optimizer.lr}, expected more than 0, up to {_MOST_RATE}"
@@ -331,7 +339,7 @@ def shared_facts(settings: Settings) -> dict[str, str]:
     The rest may differ: the path of the graph (its digest is compared), threads; and the folder and
     what is recorded in it, which rank 0 decides.
     """
-    own = ("graph", "run", "train.threads", "watch", "full_graph.timeline")
+    own = ("graph", "run", "train.threads", "train.torch_threads", "watch", "full_graph.timeline")
     return {
         key: repr(value)
         for key, value in flat(settings).items()

@@ -39,6 +39,7 @@ from foregather.train.settings.from_settings import (
 from foregather.train.settings.samplers import make_sampler
 from foregather.train.tasks.goal import choose_goal
 from foregather.train.trainers.resumable import ResumableEpochs
+from foregather.train.trainers.torch_threads import Trial, try_threads
 from foregather.train.trainers.trainer import Record
 from foregather.train.trainers.unused_settings import check_named_splits
 
@@ -61,6 +62,7 @@ class SampledTrainer(ResumableEpochs):
         sampler: which nodes are sampled.
         topology: over ranks, where neighbour lists are.
         fast: the model, accelerated; None if it runs as it is.
+        trial: how torch's threads were chosen; None if they were not, or in an earlier process.
 
     Args:
         begun: facts of the run that is resumed, which goes on as it began; None for a new one.
@@ -117,6 +119,16 @@ class SampledTrainer(ResumableEpochs):
         self._open_loader = True
         if begun is None and together.first:
             self._tell()
+        self.trial: Trial | None = None
+        if begun is None and settings.train.torch_threads == "measured":
+            self._divide()
+
+    def _divide(self) -> None:
+        """Chooses the threads of torch, for all of the run."""
+        self.trial = try_threads(self.training, torch.get_num_threads())
+        self.training.meter.give_back()  # an epoch starts with an empty cache
+        torch.set_num_threads(self.trial.chosen)
+        self.say(self.trial.explain())
 
     def _tell(self) -> None:
         """Says what was chosen."""
@@ -226,6 +238,7 @@ class SampledTrainer(ResumableEpochs):
             "metric": self.goal.metric.name,
             "topology": self.topology,
             "accelerated": self.fast is not None,
+            **({} if self.trial is None else {"torch_threads": self.trial.facts()}),
         }
 
     def begin(self) -> None:
