@@ -177,7 +177,8 @@ def paired(out: Any, ours: bool, of: Any = None) -> Tensor:
     near = row.untyped_storage().data_ptr() == col.untyped_storage().data_ptr()
     near = near and col.numel() == size and col.storage_offset() == start + size
     if ours and near and row.is_contiguous() and col.is_contiguous():
-        return row.as_strided((2, size), (size, 1))
+        pair: Tensor = row.as_strided((2, size), (size, 1))
+        return pair
     return torch.stack([row, col])
 
 
