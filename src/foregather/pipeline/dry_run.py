@@ -13,6 +13,7 @@ import copy
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from foregather.pipeline.options import Mode
 from foregather.pipeline.partition.chunk_topology import ChunkTopology
 from foregather.pipeline.partition.chunks import make_chunks
 from foregather.pipeline.passes.aggregation import ChunkNear, Exchange
+from foregather.pipeline.split.changes import check_calls, untouched
 from foregather.units import format_number
 
 __all__ = ["Widths", "check_batch_norm", "probe"]
@@ -79,17 +81,20 @@ def check_batch_norm(layers: Sequence[nn.Module], mode: Mode, chunks: int) -> No
             break
 
 
-def probe(layers: Sequence[GraphLayer], graph: Graph, chunks: int = _CHUNKS) -> Widths:
+def probe(
+    layers: Sequence[GraphLayer], graph: Graph, chunks: int = _CHUNKS, again: bool = False
+) -> Widths:
     """Runs copies of the layers in evaluation mode, by chunks and on the whole graph.
 
     Args:
         layers: first to last.
         graph: the graph whose features, weights and edge features the layers will see.
         chunks: K of the run; with one chunk, only one chunk has to be right.
+        again: whether a layer may be called more than once in an epoch, even with one chunk.
 
     Raises:
         InputError: a layer fails on rows of the width it gets, or its rows or gradients by chunks
-            differ from those on the whole graph.
+            differ from those on the whole graph, or it changes what it holds from call to call.
     """
     assert graph.features is not None
     if all(hasattr(layer, "user_model") for layer in layers):
@@ -100,7 +105,10 @@ def probe(layers: Sequence[GraphLayer], graph: Graph, chunks: int = _CHUNKS) -> 
     with torch.random.fork_rng(devices=[]):
         for number, layer in enumerate(layers):
             taken = {name: skips[name] for name in layer.needs}
-            found = _Layer(number, layer, small, min(chunks, _CHUNKS)).run(x, taken)
+            tested = _Layer(number, layer, small, min(chunks, _CHUNKS))
+            if again or chunks > 1:  # first: calls that differ look like nodes that mix
+                tested.check_calls(x, taken)
+            found = tested.run(x, taken)
             message_widths.append(found.message if layer.aggregates else 0)
             x = found.out
             x_widths.append(x.shape[1])
@@ -184,6 +192,24 @@ class _Layer:
                 ) from error
         self._compare_others(x, skips)
         return found
+
+    def check_calls(self, x: Tensor, skips: Skips) -> None:
+        """Refuses a layer that keeps something between calls, as a whole model is refused."""
+        for training in (True, False):
+            layer = self._copy(None)
+            with untouched(layer):
+                weight = next((p for p in layer.parameters() if p.is_floating_point()), x)
+                rows = x.to(weight)
+                given = {name: value.to(weight) for name, value in skips.items()}
+                call = partial(self._on_whole, layer.train(training), rows, given)
+                check_calls(layer, call, self._changes)
+
+    def _changes(self, path: str, why: str) -> InputError:
+        inner = f": its module {path!r}" if path else ""
+        return InputError(
+            f"layer {self._number} ({self._name}){inner} {why}; use one chunk in mode 'exact' "
+            "without recomputation, or change it there"
+        )
 
     def _with_edges(self) -> str:
         """Says that the layer also got edge features, if it did, and how to leave them out."""
@@ -277,6 +303,9 @@ class _Layer:
             **skips,
         )
         return out, x.shape[1]
+
+    def _on_whole(self, layer: GraphLayer, x: Tensor, skips: Skips) -> Tensor:
+        return self._chunked(layer, x, skips, 1)[0]
 
     def _by_chunks(self, layer: GraphLayer, x: Tensor, skips: Skips) -> tuple[Tensor, int]:
         return self._chunked(layer, x, skips, self._chunks)

@@ -152,7 +152,8 @@ def make_stage(
     weight = next((p for layer in layers for p in layer.parameters()), torch.empty(0))
     mine = own_chunks(len(chunks), link.way, link.ways)
     place = ChunkTopology(graph, chunks, weight.dtype, weight.device, mine)
-    widths = probe(layers, graph, len(chunks))
+    again = mode != "exact" or runtime.recompute != "none" or runtime.memory is not None
+    widths = probe(layers, graph, len(chunks), again)
     cuts = cut_layers(layers, link.stages)
     if runtime.cuts is not None:
         cuts = check_cuts(runtime.cuts, len(layers), link.stages)
@@ -162,10 +163,10 @@ def make_stage(
     for number in range(cuts[link.stage], cuts[link.stage + 1]):
         if isinstance(layer := layers[number], SplitLayer):
             layer.prepare(place, mine)
-    again = runtime.initial_again
+    rerun = runtime.initial_again
     return Stage(
         layers,
-        tuple(stage_program(layers, cuts, s, again) for s in range(link.stages)),
+        tuple(stage_program(layers, cuts, s, rerun) for s in range(link.stages)),
         place,
         Reach(place, link.way, link.ways),
         FeatureTable(graph.features, chunks, place.dtype, place.device),

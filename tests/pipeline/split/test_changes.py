@@ -134,6 +134,72 @@ class Counted(GraphLayer):
         return near.aggregate("sum")
 
 
+class CountedInEvaluation(Counted):
+    def update(self, x: Tensor, near: Near | None, **skips: Tensor) -> Tensor:
+        assert near is not None
+        if not self.training:
+            self.n += 1
+        return near.aggregate("sum")
+
+
+class Scaled(nn.Module):
+    """Rows over their moving size, as a norm of one's own would have them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("size", torch.ones(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            self.size = 0.9 * self.size + 0.1 * x.abs().mean().detach()
+        return x / self.size
+
+
+class CallsOnly(GraphLayer):
+    """No tensor at all."""
+
+    calls = 0
+
+    def update(self, x: Tensor, near: Near | None, **skips: Tensor) -> Tensor:
+        assert near is not None
+        self.calls += 1
+        return near.aggregate("sum") / self.calls
+
+
+LISTED = {
+    "counted": (Counted, r"layer 2 \(Counted\) changes its buffer 'n' in forward"),
+    "in evaluation": (CountedInEvaluation, r"layer 2 \(CountedInEvaluation\) changes its buffer"),
+    "moving size": (Scaled, r"layer 2 \(Dense\): its module 'module' changes its buffer 'size'"),
+    "calls": (CallsOnly, r"layer 2 \(CallsOnly\) gives other scores when it is called again"),
+}
+
+
+def listed(kind: str) -> list[nn.Module]:
+    torch.manual_seed(0)
+    with double():
+        return [GCNConv(WIDTH, CLASSES), nn.LayerNorm(CLASSES), LISTED[kind][0]()]
+
+
+@pytest.mark.parametrize("kind", LISTED)
+def test_a_list_with_a_layer_that_changes_is_refused_by_name(kind: str) -> None:
+    graph, layers, told = small_graph(), listed(kind), LISTED[kind][1]
+    before = copy.deepcopy(nn.ModuleList(layers))
+    for chunks, runtime in ((4, Runtime()), (1, Runtime(recompute="segments"))):
+        with pytest.raises(InputError, match=told):
+            FullGraph(graph, layers, chunks, runtime=runtime)
+    with pytest.raises(InputError, match=told):
+        FullGraph(graph, layers, 1, mode="fast")
+    with pytest.raises(InputError, match=told):
+        infer_scores(graph, layers, 4)
+    assert furthest(nn.ModuleList(layers), before) == 0
+
+
+def test_a_list_that_counts_runs_once_an_epoch_in_one_chunk() -> None:
+    layers = listed("counted")
+    FullGraph(small_graph(), layers, 1).fit(3)
+    assert float(layers[2].n) == 3
+
+
 COUNTING = {
     Fading: "its buffer 'n'",
     ByCopy: "its buffer 'n'",
@@ -195,7 +261,7 @@ def test_measuring_costs_changes_nothing(runtime: Runtime) -> None:
     FullGraph(graph, model, 1, runtime=runtime)
     assert float(model.n) == 0
     layer = Counted()
-    profile_layers(graph, [layer], probe([layer], graph))
+    profile_layers(graph, [layer], probe([layer], graph, 1))
     assert float(layer.n) == layer.calls == 0
 
 

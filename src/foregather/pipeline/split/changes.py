@@ -6,13 +6,15 @@ only look at a model put everything back.
 """
 
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.pipeline.split.check import own_numbers
 from foregather.pipeline.split.graph_values import call_model, graph_inputs
@@ -20,13 +22,16 @@ from foregather.pipeline.split.sample import feature_rows
 from foregather.pipeline.split.tape import refuse
 from foregather.pipeline.split.trees import tensors_of
 
-__all__ = ["buffers_kept", "check_changes", "untouched"]
+__all__ = ["Refuse", "buffers_kept", "check_calls", "check_changes", "untouched"]
 
 _REGISTERED = ("_parameters", "_buffers", "_modules")
 _RUNNING = ("running_mean", "running_var", "num_batches_tracked")
 _CLOSE = 1e-5
 
 Held = dict[tuple[str, str, str], list[Tensor]]
+
+#: from the path of a module and what is wrong with it to the error
+Refuse = Callable[[str, str], InputError]
 
 
 # ---- what a look at a model puts back --------------------------------------------------------
@@ -116,19 +121,39 @@ def check_changes(model: nn.Module, graph: Graph) -> None:
         weight = next((p for p in made.parameters()), torch.zeros(1))
         x = feature_rows(graph, weight)
         inputs = graph_inputs(made, graph, weight.dtype, weight.device)
-        results, held = [], [_held(made)]
-        try:
-            for _ in range(2):
-                with own_numbers(), torch.no_grad():
-                    torch.default_generator.manual_seed(0)
-                    results.append(call_model(made, x, inputs))
-                held.append(_held(made))
-        except Exception:  # recording it says what is wrong
-            return
-        for turn in range(2):
-            _compare(held[turn], held[turn + 1], first=turn == 0)
-        if weight.device.type == "cpu":  # elsewhere, random numbers are not drawn again
-            _compare_results(*results)
+        if not check_calls(made, partial(call_model, made, x, inputs), refuse):
+            return  # recording it says what is wrong
+
+
+def check_calls(module: nn.Module, call: Callable[[], Any], told: Refuse) -> bool:
+    """Refuses a module that changes what it holds when it is called, in the mode that it is in.
+
+    Args:
+        module: is changed, if it does.
+        call: calls it.
+        told: makes the error.
+
+    Returns:
+        Whether it could be called.
+
+    Raises:
+        InputError: it changes a tensor, or its second result is another one.
+    """
+    results, held = [], [_held(module)]
+    try:
+        for _ in range(2):
+            with own_numbers(), torch.no_grad():
+                torch.default_generator.manual_seed(0)
+                results.append(call())
+            held.append(_held(module))
+    except Exception:
+        return False
+    for turn in range(2):
+        _compare(held[turn], held[turn + 1], turn == 0, told)
+    # on another device, random numbers are not drawn again
+    if all(weight.device.type == "cpu" for weight in module.parameters()):
+        _compare_results(results[0], results[1], told)
+    return True
 
 
 def _held(model: nn.Module) -> Held:
@@ -148,14 +173,14 @@ def _held(model: nn.Module) -> Held:
     return found
 
 
-def _compare(before: Held, after: Held, first: bool) -> None:
+def _compare(before: Held, after: Held, first: bool, told: Refuse) -> None:
     for (path, kind, name), old in before.items():
         new = after.get((path, kind, name), [])
         if first and kind == "tensor":  # perhaps the result of a call on another graph
             continue
         if not old or (len(old) == len(new) and all(map(_same, old, new))):
             continue
-        raise refuse(
+        raise told(
             path,
             f"changes its {kind} {name!r} in forward, which is not done in chunks (only running "
             "statistics of BatchNorm are)",
@@ -170,14 +195,14 @@ def _same(one: Tensor, other: Tensor) -> bool:
     return torch.equal(torch.nan_to_num(one), torch.nan_to_num(other))
 
 
-def _compare_results(one: Any, other: Any) -> None:
+def _compare_results(one: Any, other: Any, told: Refuse) -> None:
     if not isinstance(one, Tensor) or not isinstance(other, Tensor):
         return
     if one.shape == other.shape:
         size = float(one.nan_to_num().abs().max()) if one.numel() else 0.0
         if torch.allclose(one, other, rtol=_CLOSE, atol=_CLOSE * size, equal_nan=True):
             return
-    raise refuse(
+    raise told(
         "",
         "gives other scores when it is called again, so it keeps something between calls, which "
         "is not done in chunks",

@@ -112,6 +112,10 @@ class Adjacency:
                     held[part.data_ptr()] = part.untyped_storage().nbytes()
         return sum(held.values())
 
+    def forget(self) -> None:
+        """Lets go of all lists; they are made again on the next use."""
+        self._known.clear()
+
     def lists(self, norm: str) -> Lists:
         """The lists of a norm.
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from foregather.errors import BudgetError, InputError
 from foregather.observe.disk import MEMORY_FILESYSTEMS
 from foregather.observe.machine import describe_place
+from foregather.observe.usable_memory import trim_memory
 from foregather.pipeline.options import Runtime
 from foregather.pipeline.passes.stage import Stage
 from foregather.pipeline.whole.adjacency import Adjacency
@@ -194,6 +195,7 @@ def _within(stage: Stage, found: Measured, memory: int, usual: int) -> tuple[Cho
     """The fastest choice that fits."""
     set_block()
     weights = _weights(stage)
+    trim_memory()  # what nobody holds any more is not the process's own: a failed plan, an old run
     present = resident() + _SPARE
     had = present + weights
     room, costs = memory - had, found.segments
@@ -224,9 +226,9 @@ def _within(stage: Stage, found: Measured, memory: int, usual: int) -> tuple[Cho
                 return Choice(made, adjoints, costs, least + weights, present), pieces
     error = BudgetError(
         f"memory is {format_bytes(memory)}, expected at least {format_bytes(had + least)}: "
-        f"{format_bytes(had)} for the process, the graph and the weights, and "
-        f"{format_bytes(least)} for one of {chunks} chunks of one layer; give more memory, or use "
-        "more chunks"
+        f"{format_bytes(had)} for the process with all it holds now, the graph and the weights, "
+        f"and {format_bytes(least)} for one of {chunks} chunks of one layer; give more memory, let "
+        "go of other runs, or use more chunks"
     )
     error.least = had + least
     raise error

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from foregather.errors import InputError
+from foregather.errors import BudgetError, InputError
 from foregather.nn import list_kernels as kernels
 from foregather.pipeline.infer import check_finite, evaluating
 from foregather.pipeline.passes.stage import Stage
@@ -126,7 +126,11 @@ def whole_run(stage: Stage) -> WholeRun | None:
             )
         return None
     adjacency = Adjacency(place.graph, stage.chunks, place.dtype)
-    choice, pieces = choose(stage, adjacency)
+    try:
+        choice, pieces = choose(stage, adjacency)
+    except BudgetError:
+        adjacency.forget()  # whoever keeps the error keeps this frame, which the next plan counts
+        raise
     watch = any(getattr(layer, "draws", False) for layer in stage.layers)
     made = WholeRun(stage, adjacency, choice, pieces, _watch_dropout=watch)
     made._open()
