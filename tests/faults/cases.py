@@ -92,6 +92,9 @@ def _write_tables(folder: Path, rng: np.random.Generator) -> None:
     (folder / "users.csv").write_text("\n".join(["id,kind,x,item", *lines, ""]))
     bought = [f"{10 + 3 * a},i{b},{a + b}" for a, b in rng.integers(0, 30, (90, 2))]
     (folder / "bought.csv").write_text("\n".join(["who,what,at", *bought, ""]))
+    (folder / "events.csv").write_text("\n".join([f"u{line}" for line in bought]) + "\n")
+    links = [",".join(line.split(",")[:2]) for line in bought[:20]]
+    (folder / "links.csv").write_text("\n".join(["source,target", *links, ""]))
     (folder / "t.toml").write_text(
         """
         [nodes.user]
@@ -187,6 +190,9 @@ def _page(run: Path) -> Any:
 
 _CONVERT = ["convert", "in/a.npz", "in/g", "--memory", "2GB", "--threads", "1"]
 _NODES = ["--node-table", "in/n.csv", "--fill", "0", "--split", "0.5", "0.2", "0.3"]
+_EVENTS = ["--time", "3", "--header", "no"]
+_EVENTS += ["--split-links", "0.8", "0.1", "0.1", "--split-links-by", "time"]
+_LINKS = ["--split-links-relation", "user", "bought", "item", "--links", "train=in/links.csv"]
 _FLAGS = ["--train.epochs", "2", "--train.batch-size", "16", "--model.hidden", "4"]
 _FLAGS += ["--train.threads", "1", "--sampler.fanouts", "3", "2", "--memory.prefetch", "1"]
 _FLAGS += ["--checkpoint.minutes", "1e-6", "--train.device", "cpu"]  # after each batch
@@ -229,6 +235,14 @@ CASES: dict[str, Case] = {
         "g",
         before=([*_CONVERT[:2], "out/g", *_CONVERT[3:]],),
         work=6000,
+    ),
+    "convert --time": Case(
+        ["convert", "in/events.csv", "out/g", *_CONVERT[3:], *_EVENTS],
+        "g",
+    ),
+    "convert tables --links": Case(
+        ["convert", "in/t.toml", "out/g", *_CONVERT[3:], *_LINKS],
+        "g",
     ),
     "synth": Case(
         ["synth", "out/g", "--nodes", "200", "--degree", "4", "--features", "4", "--threads", "1"],

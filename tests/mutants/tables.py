@@ -212,4 +212,23 @@ TABLES = [
             "need += min((0 * spooled",
         ),
     ),
+    *mutants(
+        _TYPED + "table_header.py",
+        "graph/convert/typed/test_table_header.py",
+        (
+            "headers: a line in doubt is skipped",
+            "if looks is None or looks != names_itself(file):",
+            "if looks is not None and looks != names_itself(file):",
+        ),
+        (
+            "headers: values are names of columns",
+            "if value and (one or at in read):",
+            "if False:",
+        ),
+        (
+            "headers: what was assumed is not said",
+            "if not header or any(one.header is not None for one in given):",
+            "if header or any(one.header is not None for one in given):",
+        ),
+    ),
 ]

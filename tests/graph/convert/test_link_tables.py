@@ -82,9 +82,9 @@ def test_other_relations_memory_and_times_on_one_side(shop):
     graph = HeteroGraph.from_graph(Graph.from_edge_index([[0, 1], [1, 0]], 3))
     (shop / "numbers.csv").write_text("source,target\n0,1\n2,2\n")
     given = (dict(graph.nodes), ("node", "to", "node"), {"train": shop / "numbers.csv"}, {})
-    assert read_link_tables(*given, 10**6)["train"].index.tolist() == [[0, 2], [1, 2]]
+    assert read_link_tables(*given, {}, 10**6)["train"].index.tolist() == [[0, 2], [1, 2]]
     with pytest.raises(BudgetError, match="do not fit into the"):
-        read_link_tables(*given, 100)
+        read_link_tables(*given, {}, 100)
 
 
 @pytest.mark.parametrize("form", ["csv", "tsv"])

@@ -53,8 +53,8 @@ class Convert:
     """Time column of an edge list (csv, tsv, txt with tabs, parquet), by name or position: whole
     numbers or dates. Makes a typed graph of one node type, whose edges have times."""
     header: Literal["auto", "yes", "no"] = "auto"
-    """Whether the first line of an edge list is a header; auto detects it, and refuses a line that
-    could be an edge as well."""
+    """Whether the first line of an edge list, or of files of links, is a header; auto detects it,
+    and refuses a line that could be an edge as well."""
     order: Order = "ids"
     """How feature rows lie in their file, so that training from disk reads less: communities, bfs,
     rcm, metis, hot, hot+communities, ...; ids: by node id. See foregather plan --orders."""
@@ -124,14 +124,21 @@ class Convert:
         if self.undirected and self.directed:
             raise InputError("--undirected and --directed exclude each other; pass one of them")
         with ExitStack() as held:
-            source, columns, weight = self.src, self.columns, self.weight
-            if self.time is not None:
-                source = held.enter_context(described(source, self.time, columns, weight))
-                columns = weight = None  # the description has them
-            return self._convert(source, columns, weight)
+            if self.time is None:
+                header = _said(self.header)
+                return self._convert(self.src, self.columns, self.weight, header)
+            given = (self.time, self.columns, self.weight, _said(self.header))
+            source, notes = held.enter_context(described(self.src, *given))
+            # the description has columns, weight and header; that of files of links it has not
+            made = self._convert(source, None, None, given[-1] if self.links else None)
+            return {**made, "notes": [*made["notes"], *notes]}
 
     def _convert(
-        self, source: Path, columns: tuple[str, str] | None, weight: str | None
+        self,
+        source: Path,
+        columns: tuple[str, str] | None,
+        weight: str | None,
+        header: bool | None,
     ) -> dict[str, Any]:
         from foregather.graph.convert import ReadOptions, convert
 
@@ -140,7 +147,7 @@ class Convert:
             num_nodes=None if self.nodes is None else parse_count(self.nodes, "--nodes"),
             columns=columns,
             weight=weight,
-            header=_said(self.header),
+            header=header,
             table=self._table(),
             strict=self.strict,
             skip_columns=self.skip_columns,

@@ -101,7 +101,7 @@ def convert_linked(
     if isinstance(wanted, LinkSplit):
         return _convert_split(make, dst, wanted, typed, work, overwrite)
     if typed:
-        return convert_tables(make, src, dst, wanted, reading.strict, work, overwrite)
+        return convert_tables(make, src, dst, wanted, reading, work, overwrite)
     return _convert_files(make, dst, wanted, reading, work, overwrite)
 
 

@@ -11,10 +11,11 @@ import numpy.typing as npt
 from foregather.errors import BudgetError, InputError
 from foregather.graph.convert.link_files import LinkFiles, other_names, repeated_edges
 from foregather.graph.convert.linked_folder import LinkedFolder, link_put
+from foregather.graph.convert.read_options import ReadOptions
 from foregather.graph.convert.typed.description.spec import read_spec
 from foregather.graph.convert.typed.description.triple_spec import TripleSpec
 from foregather.graph.convert.typed.fact_links import read_fact_links
-from foregather.graph.convert.typed.link_tables import read_link_tables
+from foregather.graph.convert.typed.link_tables import link_headers, read_link_tables
 from foregather.graph.hetero.graph import HeteroGraph
 from foregather.graph.hetero.names import EdgeType, about, show_edge_type
 from foregather.graph.hetero.on_disk.stored import describe_types, edge_folder
@@ -47,22 +48,22 @@ def convert_tables(
     src: Any,
     dst: str | os.PathLike[str],
     files: LinkFiles,
-    strict: bool,
+    reading: ReadOptions,
     work: int,
     overwrite: bool,
 ) -> dict[str, Any]:
     """Converts, and adds links of one relation, or facts of all; edges stay as they are."""
-    triples = None
+    triples, strict = None, reading.strict
     if files.relation == EVERY:
         triples, strict = _facts_of(src, files, strict)
+    headers, notes = _headers_of(files, reading.header)
     with FolderWriter(dst, overwrite, TYPED + LINKED) as writer:
         whole = writer.scratch("whole")
         facts = make(whole)
         graph = HeteroGraph.open(whole)
         found: dict[EdgeType, dict[str, Links]]
-        notes: list[str] = []
         if triples is None:
-            (edge_type, links) = _one_relation(graph, files, facts["unnamed"], work)
+            edge_type, links = _one_relation(graph, files, facts["unnamed"], headers, work)
             found = {edge_type: links}
             told: dict[str, Any] = {"links_relation": list(edge_type)}
         else:
@@ -105,8 +106,23 @@ def _facts_of(src: Any, files: LinkFiles, strict: bool) -> tuple[TripleSpec, boo
     return spec.triples, strict or spec.strict
 
 
+def _headers_of(files: LinkFiles, header: bool | None) -> tuple[dict[Path, bool], list[str]]:
+    """Whether the files of one relation have headers; of facts, [triples] says it."""
+    if files.relation != EVERY:
+        return link_headers((*files.links.values(), *files.negatives.values()), header)
+    if header is not None:
+        raise InputError(
+            "--header does not apply to links of all relations; set header in [triples]"
+        )
+    return {}, []
+
+
 def _one_relation(
-    graph: HeteroGraph, files: LinkFiles, unnamed: list[str], work: int
+    graph: HeteroGraph,
+    files: LinkFiles,
+    unnamed: list[str],
+    headers: Mapping[Path, bool],
+    work: int,
 ) -> tuple[EdgeType, dict[str, Links]]:
     """The links of one relation."""
     assert files.relation != EVERY
@@ -119,7 +135,7 @@ def _one_relation(
                 f'"column" in [nodes.{end}], or ids = "rows" if they are row numbers from 0'
             )
         given = (graph.nodes, edge_type, files.links, files.negatives)
-        return edge_type, check_alike(read_link_tables(*given, work), shown)
+        return edge_type, check_alike(read_link_tables(*given, headers, work), shown)
 
 
 def _also_edges(

@@ -7,7 +7,7 @@ appears under its name when it is complete, or not at all.
 import os
 import shutil
 import time
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -106,9 +106,12 @@ def convert(
 
     if wanted is None:
         return make(dst, overwrite)
+    reading = asked
+    if isinstance(wanted, LinkFiles) and _typed(src) is not None:
+        asked = replace(asked, header=None)  # it is of the links; a description has its own
     work = _working_memory(parse_size(memory))
     return convert_linked(
-        lambda whole: make(whole, False), src, dst, wanted, asked, work, overwrite
+        lambda whole: make(whole, False), src, dst, wanted, reading, work, overwrite
     )
 
 
@@ -126,7 +129,7 @@ def _convert(
 ) -> dict[str, Any]:
     """Converts without links; `changes` are the options undirected, self_loops and dedup."""
     undirected, self_loops, dedup = changes
-    if isinstance(src, (str, os.PathLike)) and (kind := typed_source(Path(src))) is not None:
+    if (kind := _typed(src)) is not None:
         _only_plain(kind, undirected, self_loops, dedup, dtype, asked, features)
         return convert_typed(
             src,
@@ -206,6 +209,11 @@ def _convert(
         "seconds": time.perf_counter() - started,
         "peak_memory": peak_memory(),
     }
+
+
+def _typed(src: Any) -> str | None:
+    """The words for a source of several types; None for any other."""
+    return typed_source(Path(src)) if isinstance(src, (str, os.PathLike)) else None
 
 
 def _only_plain(

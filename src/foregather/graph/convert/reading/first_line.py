@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from foregather.errors import InputError
 from foregather.graph.convert.reading.columns import Column, find_edge_names
 
-__all__ = ["are_integers", "has_header"]
+__all__ = ["NO_NAME", "are_integers", "has_header"]
 
 Line = tuple[int, list[bytes]]  # its number, and its fields
 
 _INTEGER = re.compile(rb"[+-]?[0-9]+(\.0*)?")  # as the parser accepts
 # Numbers in any notation, and the usual markers for missing values; never column names.
-_NO_NAME = re.compile(
+NO_NAME = re.compile(
     rb"|[+-]?\.?[0-9].*|[+-]?(inf|infinity|nan)|na|n/a|null|none|nil|missing|[-?.]+",
     re.IGNORECASE | re.DOTALL,
 )
@@ -54,7 +54,7 @@ def has_header(
         return False
     used = [c for c in (*ids, *(() if weight is None else (int(weight) - 1,))) if c < len(first)]
     met = {fields[c] for fields in below for c in ids if c < len(fields)}
-    if any(_NO_NAME.fullmatch(first[c]) or first[c] in met for c in used):
+    if any(NO_NAME.fullmatch(first[c]) or first[c] in met for c in used):
         raise InputError(
             f"{file} line {number} has {[_text(first[c]) for c in used]}, which could be column "
             "names or an edge; pass --header yes to skip the line or --header no to read it"

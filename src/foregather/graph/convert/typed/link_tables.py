@@ -4,7 +4,7 @@ Ids are those of the two node types, so the two columns may be of different kind
 are held in memory: they are refused where they would not fit into the budget.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from foregather.errors import BudgetError, InputError
 from foregather.graph.convert.typed.reader import Reader
-from foregather.graph.convert.typed.tables import arrow, column_names
+from foregather.graph.convert.typed.table_header import Asked, find_header, header_note
+from foregather.graph.convert.typed.tables import arrow, column_names, first_rows, is_text
 from foregather.graph.convert.typed.values import times_of
 from foregather.graph.hetero.names import EdgeType
 from foregather.graph.hetero.node_table import NodeTable
@@ -22,9 +23,10 @@ from foregather.graph.links.links import Links
 from foregather.graph.mapped import fetch
 from foregather.units import format_bytes
 
-__all__ = ["EACH", "ID", "Lookup", "read_link_tables"]
+__all__ = ["EACH", "ID", "Lookup", "link_headers", "read_link_tables"]
 
 Int = npt.NDArray[np.int64]
+_NAMES = {"source", "target"}
 EACH = 96  # bytes that a link needs while it is read
 ID = 96  # bytes that an id needs to be looked up, and its text
 
@@ -34,6 +36,7 @@ def read_link_tables(
     edge_type: EdgeType,
     links: dict[str, Path],
     negatives: dict[str, Path],
+    headers: Mapping[Path, bool],
     work: int,
 ) -> dict[str, Links]:
     """The links of files: columns source and target (or the first two), time and label.
@@ -43,6 +46,7 @@ def read_link_tables(
         edge_type: the relation that the links are of.
         links: files by name.
         negatives: files of pairs that are no links, by the name of the links.
+        headers: of text files, whether the first line names columns (`link_headers`).
         work: bytes that may be used.
 
     Raises:
@@ -54,6 +58,8 @@ def read_link_tables(
     lookups = [Lookup(table, name) for table, name in zip(ends, edge_type[::2], strict=True)]
     reader, made = Reader(max(1 << 20, work // 8)), {}
     counts = (ends[0].num_nodes, ends[1].num_nodes)
+    for path, header in headers.items():
+        reader.take_header(path, header)
     for name, path in links.items():
         found = _read(path, lookups, reader, left)
         wrong: Int | None = None
@@ -68,6 +74,27 @@ def read_link_tables(
         )
         left -= EACH * made[name].num_links
     return made
+
+
+def link_headers(paths: Iterable[Path], header: bool | None) -> tuple[dict[Path, bool], list[str]]:
+    """Whether first lines of text files name columns, and what was assumed, in whole sentences.
+
+    Args:
+        paths: files of links and of negatives.
+        header: what was said of all of them.
+
+    Raises:
+        InputError: a first line is in doubt.
+    """
+    headers: dict[Path, bool] = {}
+    notes: list[str] = []
+    for path in (one for one in dict.fromkeys(paths) if is_text(one)):
+        named = set(first_rows(path)[0]) >= _NAMES
+        columns = ("source", "target") if named else ("1", "2")
+        asked = [Asked(path, columns, header, "--header yes", "--header no")]
+        headers[path] = bool(find_header(asked))
+        notes += header_note(asked, headers[path])
+    return headers, notes
 
 
 class Lookup:
@@ -126,8 +153,8 @@ class Lookup:
 
 def _read(path: Path, lookups: list[Lookup], reader: Reader, left: int) -> dict[str, Any]:
     """Index, and the columns label and time where the file has them."""
-    names = column_names(path)
-    ends = ["source", "target"] if {"source", "target"} <= set(names) else ["1", "2"]
+    names = column_names(path, reader.header_of(path))
+    ends = ["source", "target"] if set(names) >= _NAMES else ["1", "2"]
     if len(names) < 2:
         raise InputError(f"{path.name} has {len(names)} column, expected source and target")
     taken = set(names[:2]) if ends == ["1", "2"] else set(ends)

@@ -35,6 +35,10 @@ class Reader:
         """Says whether the first line of a text file names its columns."""
         self._headers[os.fspath(table)] = header
 
+    def header_of(self, table: Table) -> bool | None:
+        """What was said of the first line of a text file; None for nothing."""
+        return self._headers.get(os.fspath(table))
+
     def stamp(self, table: Table) -> list[object]:
         """What the file of a table looked like when it was first seen, for comparison."""
         return [str(table), *self._facts(os.fspath(table))]
@@ -60,7 +64,7 @@ class Reader:
         self._facts(path)
         rows = max(1, min(_MOST_ROWS, self.memory // (_VALUE * max(1, len(wanted)))))
         with Progress(f"reading {table.name}", count_rows(table), "rows") as bar:
-            header = self._headers.get(path)
+            header = self.header_of(table)
             for batch in read_columns(table, wanted, text, numbers, rows, header):
                 yield batch
                 bar.advance(len(next(iter(batch.values()))))

@@ -26,6 +26,7 @@ from foregather.graph.convert.typed.reader import Reader
 from foregather.graph.convert.typed.space import check_space
 from foregather.graph.convert.typed.splits import labelled_type, write_splits
 from foregather.graph.convert.typed.steps import made_of, relations_of, write_relations
+from foregather.graph.convert.typed.table_header import table_headers
 from foregather.graph.convert.typed.tables import Table, arrow
 from foregather.graph.convert.working_memory import working_memory
 from foregather.graph.hetero.names import about, show_edge_type
@@ -81,13 +82,15 @@ def convert_typed(
         work = working_memory(budget, MEMORY)
     _check_files(spec)
     spec = _with_header(replace(spec, strict=spec.strict or strict))
+    headers, assumed = table_headers(spec)
+    spec = replace(spec, notes=(*spec.notes, *assumed))
     with FolderWriter(dst, overwrite, TYPED, LEFT) as writer:
         check_space(writer.folder, spec)
         known = _types(spec)
         numbers = {name: place for place, name in enumerate(sorted(one.name for one in known))}
         reader = Reader(work // 8)
-        if spec.triples is not None and spec.triples.header is not None:
-            reader.take_header(spec.triples.file, spec.triples.header)
+        for file, header in headers.items():
+            reader.take_header(file, header)
         building = Building(writer, reader, Journal(writer), work, threads, numbers)
         relations = relations_of(spec, building)
         for node in known:

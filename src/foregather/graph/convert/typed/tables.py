@@ -24,7 +24,17 @@ from foregather.graph.convert.reading.named_arrays import NpyArrays
 from foregather.graph.convert.reading.npz import ZipArrays
 from foregather.graph.convert.typed.databases.table import DatabaseTable
 
-__all__ = ["Batch", "Table", "arrow", "column_names", "count_rows", "is_text", "read_columns"]
+__all__ = [
+    "Batch",
+    "Table",
+    "arrow",
+    "column_names",
+    "count_rows",
+    "first_rows",
+    "is_text",
+    "names_itself",
+    "read_columns",
+]
 
 #: Arrow arrays by the name they were asked by.
 Batch = dict[str, Any]
@@ -96,7 +106,7 @@ def read_columns(
         raise StorageError(f"{path.name} does not exist; check the file names of the description")
     kind = _kind(path)
     if kind in _TEXT:
-        named = kind != ".txt" if header is None else header
+        named = names_itself(path) if header is None else header
         yield from _from_text(path, wanted, text, numbers, (_TEXT[kind], named))
     elif kind == ".parquet":
         yield from _from_parquet(path, wanted, rows)
@@ -111,6 +121,28 @@ def read_columns(
 def is_text(table: Table) -> bool:
     """Whether a table is a text file, whose first line may name its columns."""
     return isinstance(table, Path) and _kind(table) in _TEXT
+
+
+def names_itself(path: Path) -> bool:
+    """Whether the first line of such a text file names its columns, unless it is said not to."""
+    return _kind(path) != ".txt"
+
+
+def first_rows(path: Path) -> tuple[list[str], list[Any]]:
+    """The fields of the first line of a text file, and the types of what is below each.
+
+    Raises:
+        FormatError: the file is empty, or damaged.
+        StorageError: it cannot be read.
+    """
+    pa = arrow()
+    reading = pa.csv.ReadOptions(use_threads=False)
+    parsing = pa.csv.ParseOptions(delimiter=_TEXT[_kind(path)])
+    with (
+        _reading(path),
+        pa.csv.open_csv(path, read_options=reading, parse_options=parsing) as file,
+    ):
+        return list(file.schema.names), list(file.schema.types)
 
 
 def _kind(path: Path) -> str:
@@ -130,7 +162,7 @@ def column_names(path: Path, header: bool | None = None) -> list[str]:
     """
     pa = arrow()
     kind = _kind(path)
-    named = kind != ".txt" if header is None else header
+    named = names_itself(path) if header is None else header
     with _reading(path):
         if kind in _TEXT:
             reading = pa.csv.ReadOptions(autogenerate_column_names=not named, use_threads=False)

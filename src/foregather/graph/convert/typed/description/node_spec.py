@@ -36,6 +36,7 @@ class NodeSpec:
     arrays: Mapping[str, Path] = field(default_factory=dict)
     categories: tuple[str, ...] = ()
     foreign: tuple[Foreign, ...] = ()
+    header: bool | None = None  # whether the first line of text names columns; None: as it looks
 
     @property
     def numbered(self) -> bool:

@@ -56,6 +56,7 @@ class EdgeSpec:
     features: tuple[str, ...] = ()
     reverse: bool = False
     missing: str = "refuse"
+    header: bool | None = None  # whether the first line of text names columns; None: as it looks
 
 
 @dataclass(frozen=True)
@@ -265,6 +266,10 @@ def _flag(entry: Mapping[str, Any], key: str, where: str) -> bool:
     return value
 
 
+def _header(entry: Mapping[str, Any], where: str) -> bool | None:
+    return _flag(entry, "header", where) if "header" in entry else None
+
+
 def _file(entry: Mapping[str, Any], where: str, folder: Path) -> Path | None:
     value = _text(entry, "file", where)
     return None if value is None else folder / value
@@ -290,7 +295,7 @@ def _node(name: Any, entry: Any, folder: Path) -> NodeSpec:
     if not isinstance(entry, dict):
         raise InputError(f"{where} is {entry!r:.80}, expected a table")
     keys = ("file", "count", "id", "ids", "labels", "time", "split", "features", "arrays")
-    _known(entry, (*keys, "categories", "foreign"), where)
+    _known(entry, (*keys, "categories", "foreign", "header"), where)
     foreign = entry.get("foreign", {})
     if not isinstance(foreign, dict) or not all(isinstance(one, str) for one in foreign.values()):
         raise InputError(f"foreign of {where} is {foreign!r:.80}, expected columns and node types")
@@ -310,6 +315,7 @@ def _node(name: Any, entry: Any, folder: Path) -> NodeSpec:
         _arrays(entry, where, folder),
         _names(entry, "categories", where),
         tuple(Foreign(check_name(key, "relation"), value) for key, value in foreign.items()),
+        _header(entry, where),
     )
     _check_node(made, entry, where)
     return made
@@ -327,10 +333,11 @@ def _check_node(made: NodeSpec, entry: Mapping[str, Any], where: str) -> None:
             + ("name the table" if made.id is None else "leave id out, or ids")
         )
     if made.file is None:
-        columns = ("id", "labels", "time", "split", "features", "categories", "foreign")
+        columns = ("id", "labels", "time", "split", "features", "categories", "foreign", "header")
         given = [key for key in columns if key in entry]
         if given:
-            raise InputError(f"{where} has {given[0]}, a column, but no file; name the table")
+            what = "which is of a table" if given[0] == "header" else "a column"
+            raise InputError(f"{where} has {given[0]}, {what}, but no file; name the table")
         if made.arrays and made.count is None:
             raise InputError(f"{where} has arrays, but neither a file nor a count of its nodes")
     if made.features and "x" in made.arrays:
@@ -352,7 +359,7 @@ def _edge(number: int, entry: Any, folder: Path) -> EdgeSpec:
     if not isinstance(entry, dict):
         raise InputError(f"{where} is {entry!r:.80}, expected a table")
     keys = ("type", "file", "source", "target", "weight", "time", "features", "reverse", "missing")
-    _known(entry, keys, where)
+    _known(entry, (*keys, "header"), where)
     name = entry.get("type")
     edge_type = check_edge_type(tuple(name) if isinstance(name, list) else name)
     missing = _text(entry, "missing", where) or "refuse"
@@ -368,6 +375,7 @@ def _edge(number: int, entry: Any, folder: Path) -> EdgeSpec:
         _names(entry, "features", where),
         _flag(entry, "reverse", where),
         missing,
+        _header(entry, where),
     )
 
 
@@ -385,5 +393,5 @@ def _triples(entry: Any, folder: Path) -> TripleSpec:
         _text(entry, "time", where),
         check_name(_text(entry, "type", where) or "entity", "node type"),
         _flag(entry, "reverse", where),
-        _flag(entry, "header", where) if "header" in entry else None,
+        _header(entry, where),
     )
