@@ -319,15 +319,16 @@ def undisturbed(folder: str) -> None:
 
 
 def loop_forever(folder: str) -> None:
-    """Epochs of a Loader until something goes wrong."""
+    """Epochs of a Loader until something goes wrong; says so in the middle of one, and lingers."""
     with Grid(timeout=300) as grid:
         cases.impatient(grid, float(os.environ["TEST_TIMEOUT"]))
-        loader = loader_of(train_graph(), "once", 7, 2, grid=grid)
+        loader = loader_of(train_graph(), "once", 1, 2, grid=grid)  # more than is made ahead
         for epoch in range(100_000):
-            for _ in loader:
+            for number, _ in enumerate(loader):
                 time.sleep(0.01)
-            if epoch == 0:
-                print("under way", flush=True)
+                if (epoch, number) == (1, 2):
+                    print("under way", flush=True)
+                    time.sleep(5)  # the others wait in this epoch, not between two of them
 
 
 def loop_over_copies(folder: str) -> None:

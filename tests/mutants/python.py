@@ -155,9 +155,13 @@ PYTHON = [
         ),
     ),
     *mutants(
-        _FG + "interop/typed/finish.py",
+        _FG + "interop/typed/ahead.py",
         "interop/typed/test_typed_seat.py",
-        ("typed seat: e_id in the order of the walk", "edge = ids[edge]", "edge = edge + 0"),
+        (
+            "typed seat: e_id in the order of the walk",
+            "return given if ids is None else _numbers(ids, given, threads, self._pool)",
+            "return given",
+        ),
     ),
     *mutants(
         _FG + "loader/memory/budget.py",

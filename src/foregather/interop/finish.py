@@ -17,7 +17,7 @@ from foregather.interop.attributes import Attributes
 from foregather.interop.subgraphs import bidirectional, induced, repeat_seeds
 from foregather.loader.batches.batch import LayerGraph
 from foregather.loader.batches.hop_counts import remember
-from foregather.loader.batches.pyg_batch import sorted_edge_index
+from foregather.loader.batches.pyg_batch import plain_tensor, sorted_edge_index
 
 __all__ = ["Finish", "paired", "version_of"]
 
@@ -193,7 +193,7 @@ def version_of(x: Any) -> int | None:
 def _output(batch: Any) -> Any:
     """Converts a batch of the engine to PyG's SamplerOutput, on the CPU."""
     edges = getattr(batch, "edge_index", None)
-    row, col = (None, None) if edges is None else edges.cpu().as_subclass(Tensor)
+    row, col = (None, None) if edges is None else plain_tensor(edges).cpu()
     trees = getattr(batch, "batch", None)
     return SamplerOutput(
         node=batch.n_id.cpu(),

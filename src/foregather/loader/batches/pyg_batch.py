@@ -14,7 +14,7 @@ from foregather.loader.batches.batch import Batch
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["has_pyg", "sorted_edge_index", "to_pyg"]
+__all__ = ["has_pyg", "plain_tensor", "sorted_edge_index", "to_pyg"]
 
 #: Not copied to a Data: handled separately below, or not part of PyG's contract.
 _APART = ("edge_index", "layers", "number")
@@ -91,3 +91,11 @@ def sorted_edge_index(edge_index: "Tensor", num_nodes: int) -> "Tensor":
 
     made: Tensor = EdgeIndex(edge_index, sparse_size=(num_nodes, num_nodes), sort_order="col")
     return made
+
+
+def plain_tensor(edge_index: "Tensor") -> "Tensor":
+    """The same memory as a Tensor of no subclass; PyG's EdgeIndex wraps one."""
+    import torch
+
+    inner: Tensor = edge_index.as_tensor() if hasattr(edge_index, "as_tensor") else edge_index
+    return inner.detach().as_subclass(torch.Tensor)

@@ -16,18 +16,13 @@ from torch import Tensor
 from foregather.loader.batches.first_sums import FirstSums
 from foregather.loader.batches.hop_counts import HopCounts, recall, remember
 from foregather.loader.batches.lists_ahead import BY_SOURCE, BY_TARGET, ListsAhead
+from foregather.loader.batches.pyg_batch import plain_tensor
 from foregather.nn.aggregate import Neighborhoods
 from foregather.nn.hop_order import order_of
 
-__all__ = ["Hops", "Order", "ask_ahead", "make_lists", "plain_tensor"]
+__all__ = ["Hops", "Order", "ask_ahead", "make_lists"]
 
 T = TypeVar("T")
-
-
-def plain_tensor(edge_index: Tensor) -> Tensor:
-    """The same memory as a Tensor of no subclass; PyG's EdgeIndex wraps one."""
-    inner: Tensor = edge_index.as_tensor() if hasattr(edge_index, "as_tensor") else edge_index
-    return inner.detach().as_subclass(Tensor)
 
 
 class Order:

@@ -13,8 +13,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from foregather.loader.batches.pyg_batch import plain_tensor
 from foregather.loader.batches.typed_counts import TypedCounts
-from foregather.nn.accelerated.hops import Hops, Order, plain_tensor
+from foregather.nn.accelerated.hops import Hops, Order
 from foregather.nn.aggregate import Neighborhoods
 from foregather.nn.hop_order import order_of
 
