@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/platform.hpp"
+#include "parallel/team.hpp"
 
 namespace foregather {
 namespace {
@@ -233,7 +234,41 @@ Pool& pool() {
   return *made;
 }
 
+// ---- the team of another library ---------------------------------------------------------------
+std::atomic<TeamEntry> team{nullptr};
+thread_local bool on_team = false;
+
+// Tasks by the team's threads; the end of its call is the end of all of them.
+void run_on_team(TeamEntry entry, std::int64_t n, int threads, const Body& body) {
+  struct Call {
+    Job job;
+    std::atomic<int> seats{0};
+  } call{Job(n, threads, body)};
+  const auto work = [](void* data) {
+    auto& all = *static_cast<Call*>(data);
+    all.job.work(all.seats.fetch_add(1, std::memory_order_relaxed));
+  };
+  entry(work, &call, static_cast<unsigned>(threads), 0);
+  call.job.finish();
+}
+
+void run(std::int64_t n, int workers, int threads, const Body& body) {
+  const TeamEntry entry = on_team ? team.load(std::memory_order_acquire) : nullptr;
+  // All of the team's threads are asked, also where there are fewer tasks: it would end the others.
+  if (entry != nullptr) return run_on_team(entry, n, threads, body);
+  pool().run(n, workers, body);
+}
+
 }  // namespace
+
+void set_team(TeamEntry entry) {
+  static const int forked = pthread_atfork(nullptr, nullptr, [] { team.store(nullptr); });
+  if (forked == 0) team.store(entry, std::memory_order_release);
+}
+
+OnTeam::OnTeam() : before_(on_team) { on_team = true; }
+
+OnTeam::~OnTeam() { on_team = before_; }
 
 int default_threads() { return platform::allowed_processors(); }
 
@@ -246,7 +281,7 @@ void parallel_for(std::int64_t n, int threads, std::int64_t grain,
   const std::int64_t most = (n + grain - 1) / std::max<std::int64_t>(grain, 1);
   const auto parts = std::min<std::int64_t>(threads, most);
   if (parts <= 1) return body(0, n, 0);
-  pool().run(parts, static_cast<int>(parts), [&](std::int64_t part, int) {
+  run(parts, static_cast<int>(parts), threads, [&](std::int64_t part, int) {
     body(n * part / parts, n * (part + 1) / parts, static_cast<int>(part));
   });
 }
@@ -271,7 +306,7 @@ void parallel_tasks(std::int64_t n, int threads,
     for (std::int64_t item = 0; item < n; ++item) body(item, 0);
     return;
   }
-  pool().run(n, workers, body);
+  run(n, workers, threads, body);
 }
 
 }  // namespace foregather

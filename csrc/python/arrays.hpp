@@ -93,6 +93,7 @@ void bind_row_sample(nb::module_& m);
 void bind_sample(nb::module_& m, nb::module_& testing);
 void bind_spool(nb::module_& m);
 void bind_pair_dots(nb::module_& m);
+void bind_dense(nb::module_& m);
 void bind_sum_rows(nb::module_& m);
 void bind_sweep(nb::module_& m, nb::module_& testing);
 void bind_synth(nb::module_& m);

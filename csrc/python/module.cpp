@@ -72,6 +72,7 @@ void bind_all(nb::module_& m, nb::module_& testing) {
   python::bind_block_sums(m, testing);
   python::bind_check(m);
   python::bind_csc(m);
+  python::bind_dense(m);
   python::bind_disk_gather(m, testing);
   python::bind_disk_sample(m);
   python::bind_file_map(m);

@@ -9,6 +9,7 @@
 #include "nn/max_lists.hpp"
 #include "nn/processor.hpp"
 #include "nn/sum_lists.hpp"
+#include "parallel/team.hpp"
 #include "python/arrays.hpp"
 
 namespace foregather::python {
@@ -54,6 +55,7 @@ struct EdgeLists {
 template <typename Body>
 void with_types(int number, const EdgeLists& lists, const Body& body) {
   Released released;
+  OnTeam team;
   with_number(number, [&](auto value) {
     if (lists.wide) {
       body(value, std::int64_t{});
@@ -182,6 +184,7 @@ void bind_softmax(nb::module_& m) {
       [](Address ptr, std::int64_t rows, int number, std::int64_t heads, Address z, Address y,
          int threads) {
         Released released;
+        OnTeam team;
         with_number(number, [&](auto value) {
           using T = decltype(value);
           nn::edge_softmax<T>(at<const std::int64_t>(ptr), rows, heads, at<const T>(z), at<T>(y),
@@ -195,6 +198,7 @@ void bind_softmax(nb::module_& m) {
       [](Address ptr, std::int64_t rows, int number, std::int64_t heads, Address y, Address grad,
          Address out, int threads) {
         Released released;
+        OnTeam team;
         with_number(number, [&](auto value) {
           using T = decltype(value);
           nn::edge_softmax_gradient<T>(at<const std::int64_t>(ptr), rows, heads, at<const T>(y),

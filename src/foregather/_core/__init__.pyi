@@ -172,6 +172,19 @@ def compact_rows(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), ord
     Moves kept edges to the front of indices and fills new_indptr; returns their number.
     """
 
+def set_team(entry: int) -> None:
+    """The entry of torch's OpenMP runtime, or 0; see team.hpp."""
+
+def dense_pays() -> bool:
+    """
+    Whether `dense` is faster here than torch's own products; see dense.hpp.
+    """
+
+def dense(a: int, a_strides: tuple[int, int], b: int, b_strides: tuple[int, int], shape: tuple[int, int, int], out: int, out_row: int, add: bool = False, bias: int = 0, threads: int = 0) -> None:
+    """
+    out[i, j] = what it held, bias[j] or 0, and a[i, k] * b[k, j] added in the order of k.
+    """
+
 class Slots:
     """The cache of several executors that take turns."""
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from foregather import _core
+from foregather.nn.team import join_torch
 
 __all__ = [
     "NUMBERS",
@@ -35,6 +36,7 @@ __all__ = [
 NUMBERS = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
 
 _PLAIN = (Tensor, torch.nn.Parameter)
+join_torch()
 _LIBRARY = torch.library.Library("foregather", "DEF")  # type: ignore[no-untyped-call]
 
 

@@ -20,8 +20,9 @@ from foregather.nn.accelerated.heads import (
     sums_come_first,
 )
 from foregather.nn.accelerated.hops import Hops
+from foregather.nn.accelerated.linears import is_plain_linear
 from foregather.nn.accelerated.products import edge_products
-from foregather.nn.accelerated.rules import Call, add_rule, is_linear
+from foregather.nn.accelerated.rules import Call, add_rule
 from foregather.nn.aggregate import Neighborhoods, aggregate_heads, edge_softmax
 
 __all__: list[str] = []
@@ -111,7 +112,7 @@ def _by_vectors(conv: Any, call: Call) -> bool:
     """Whether both maps are plain ones of full precision, on the CPU."""
     maps = (conv.lin_src, conv.lin_dst) if conv.lin is None else (conv.lin,)
     return not torch.is_autocast_enabled("cpu") and all(
-        is_linear(one)
+        is_plain_linear(one)
         and one.bias is None
         and one.weight.device.type == "cpu"
         and one.weight.dtype in (torch.float32, torch.float64)

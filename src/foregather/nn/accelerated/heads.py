@@ -13,6 +13,7 @@ from torch import Tensor
 from foregather.nn import list_kernels as kernels
 from foregather.nn.accelerated.products import with_lists
 from foregather.nn.aggregate import Neighborhoods, refuse_second
+from foregather.nn.dense import multiply
 
 __all__ = ["edge_attention", "head_products", "mapped_twice", "shared_sums", "sums_come_first"]
 
@@ -129,7 +130,7 @@ class _HeadProducts(torch.autograd.Function):
         ctx.save_for_backward(x, weight)
         out = x.new_empty(x.shape[0], weight.shape[0], weight.shape[1])
         for head, part in enumerate(weight):
-            torch.mm(x[:, head], part.t(), out=out[:, head])
+            multiply(x[:, head], part.t(), out[:, head])
         return out
 
     @staticmethod
@@ -140,9 +141,9 @@ class _HeadProducts(torch.autograd.Function):
         to_weight = torch.empty_like(weight) if ctx.needs_input_grad[1] else None
         for head, part in enumerate(weight):
             if to_x is not None:
-                torch.mm(grad[:, head], part, out=to_x[:, head])
+                multiply(grad[:, head], part, to_x[:, head])
             if to_weight is not None:
-                torch.mm(grad[:, head].t(), x[:, head], out=to_weight[head])
+                multiply(grad[:, head].t(), x[:, head], to_weight[head])
         return to_x, to_weight
 
 
@@ -156,7 +157,7 @@ class _MappedTwice(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, few: Tensor) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(x, weight, few)
-        return x @ weight.t(), x @ few.t()
+        return multiply(x, weight.t()), x @ few.t()
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, by_few: Tensor) -> tuple[Tensor | None, ...]:
@@ -164,6 +165,6 @@ class _MappedTwice(torch.autograd.Function):
         x, weight, few = ctx.saved_tensors
         to_x = None
         if ctx.needs_input_grad[0]:
-            to_x = (grad @ weight).addmm_(by_few, few)
-        to_weight = grad.t() @ x if ctx.needs_input_grad[1] else None
+            to_x = multiply(grad, weight).addmm_(by_few, few)
+        to_weight = multiply(grad.t(), x) if ctx.needs_input_grad[1] else None
         return to_x, to_weight, by_few.t() @ x if ctx.needs_input_grad[2] else None

@@ -11,6 +11,8 @@ from typing import Literal
 import torch
 from torch import nn
 
+from foregather.nn.accelerated.linears import linears_of
+
 __all__ = ["Ended", "Known", "Plain", "Plan", "Role", "Step", "Unfit", "Way", "parts_of"]
 
 #: How a convolution is computed: by our kernels, by its own code on (sources, targets), by its own
@@ -38,10 +40,12 @@ class Known:
     Attributes:
         parts: all of them.
         convolutions: by name.
+        linears: linear maps whose products the core forms faster than torch's library.
     """
 
     def __init__(self, parts: list[nn.Module], convolutions: dict[str, nn.Module]) -> None:
         self.parts, self.convolutions = parts, convolutions
+        self.linears = linears_of(parts)
 
     def undo(self) -> Callable[[], None]:
         """Keeps random states and small buffers; returns what brings them back."""

@@ -15,12 +15,13 @@ from torch.nn import functional
 
 from foregather.loader.batches.first_sums import FirstSums
 from foregather.nn.accelerated.hops import Hops
+from foregather.nn.accelerated.linears import is_plain_linear, sum_of_maps
 from foregather.nn.accelerated.own import aggregate_and_own
 from foregather.nn.accelerated.plan import Ended, Role, parts_of
 from foregather.nn.aggregate import Neighborhoods, aggregate
 from foregather.nn.sage import SAGEConv as OwnSAGEConv
 
-__all__ = ["Call", "Rule", "add_rule", "is_linear", "rule_for", "untouched"]
+__all__ = ["Call", "Rule", "add_rule", "rule_for", "untouched"]
 
 Rule = Callable[[Any, "Call"], Tensor]
 # Not by maxima: where several sources have the largest value, PyG divides the gradient among them
@@ -206,13 +207,6 @@ def _parts_unhooked(module: nn.Module) -> bool:
     return True
 
 
-def is_linear(module: Any) -> bool:
-    """Whether a module is a plain linear map, that may be applied after a sum."""
-    kind = type(module)
-    pyg = kind.__module__ == "torch_geometric.nn.dense.linear" and kind.__name__ == "Linear"
-    return (pyg or kind is nn.Linear) and "forward" not in module.__dict__
-
-
 def _reduction(conv: Any) -> str | None:
     return _REDUCE.get(type(conv.aggr_module).__name__)
 
@@ -226,15 +220,13 @@ def _sage(conv: Any, call: Call) -> Tensor:
         total, own = call.aggregate(conv.lin(call.x).relu(), how), call.own
     else:
         total, own = call.aggregate_and_own(how)
-    out: Tensor = conv.lin_l(total)
-    if conv.root_weight:
-        out = out + conv.lin_r(own)
+    out: Tensor = sum_of_maps(conv.lin_l, total, conv.lin_r if conv.root_weight else None, own)
     return functional.normalize(out, p=2.0, dim=-1) if conv.normalize else out
 
 
 def _own_sage(conv: OwnSAGEConv, call: Call) -> Tensor:
     total, own = call.aggregate_and_own("mean")
-    return torch.add(conv.own(own), conv.neighbour(total))
+    return sum_of_maps(conv.own, own, conv.neighbour, total)
 
 
 # ---- GraphConv, GIN -------------------------------------------------------------------------
@@ -254,8 +246,7 @@ def _graph(conv: Any, call: Call) -> Tensor:
         count = near.indptr.diff().clamp(min=1).to(x.dtype)
         total, own = call.aggregate_and_own("sum", weight)
         total = total / count.unsqueeze(1)
-    out: Tensor = conv.lin_rel(total) + conv.lin_root(own)
-    return out
+    return sum_of_maps(conv.lin_rel, total, conv.lin_root, own)
 
 
 def _gin(conv: Any, call: Call) -> Tensor:
@@ -297,7 +288,7 @@ def _gcn(conv: Any, call: Call) -> Tensor:
             return out
         return out + own[: call.targets].unsqueeze(1) * rows[: call.targets]
 
-    last = is_linear(conv.lin) and _goes_last(call, conv.lin.weight)
+    last = is_plain_linear(conv.lin) and _goes_last(call, conv.lin.weight)
     out: Tensor = conv.lin(total(x)) if last else total(conv.lin(x))
     return out if conv.bias is None else out + conv.bias
 

@@ -16,6 +16,7 @@ from torch import nn
 from foregather.errors import AccelerateWarning, InputError
 from foregather.nn.accelerated.hops import Hops, Order
 from foregather.nn.accelerated.inputs import Inputs, is_batch
+from foregather.nn.accelerated.linears import fast_linears
 from foregather.nn.accelerated.passing import convolutions, is_watched, watching
 from foregather.nn.accelerated.plan import Ended, Known, Plain, Plan, parts_of
 from foregather.nn.accelerated.prove import lazy_parts, pass_over, prove
@@ -325,7 +326,7 @@ class Accelerated(nn.Module):
             mode = CutRows(current, fixed)
         undo = known.undo()
         try:
-            with watching(current, watched), mode:
+            with watching(current, watched), fast_linears(known.linears), mode:
                 out = model(*inputs.args, **inputs.kwargs)
             if current.ended is None:
                 return out

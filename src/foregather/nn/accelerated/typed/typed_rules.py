@@ -13,11 +13,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from foregather.nn.accelerated.linears import is_plain_linear
 from foregather.nn.accelerated.plan import Role
 from foregather.nn.accelerated.products import edge_products
-from foregather.nn.accelerated.rules import is_linear, untouched
+from foregather.nn.accelerated.rules import untouched
 from foregather.nn.accelerated.typed.typed_hops import Relation, TypedHops
 from foregather.nn.aggregate import Neighborhoods, aggregate_heads, edge_softmax
+from foregather.nn.dense import linear
 
 __all__ = ["TypedCall", "typed_rule_for"]
 
@@ -84,7 +86,7 @@ def _plain_hgt(conv: Any, x_dict: dict[str, Any]) -> bool:
     return (
         untouched(conv)
         and type(conv.aggr_module).__name__ == "SumAggregation"
-        and all(is_linear(one) for one in maps)
+        and all(is_plain_linear(one) for one in maps)
         and len(kinds) == 1
         and all(isinstance(part, Tensor) for part in x_dict.values())
         and x_dict.keys() <= set(conv.kqv_lin.lins.keys())
@@ -136,7 +138,7 @@ def _mapped(conv: Any, name: str, x: Tensor, which: tuple[int, ...]) -> list[Ten
     parts = [slice(one * wide, (one + 1) * wide) for one in which]
     weight = torch.cat([lin.weight[part] for part in parts])
     bias = None if lin.bias is None else torch.cat([lin.bias[part] for part in parts])
-    return list(torch.split(functional.linear(x, weight, bias), wide, dim=1))
+    return list(torch.split(linear(x, weight, bias), wide, dim=1))
 
 
 def _attended(
