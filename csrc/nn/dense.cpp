@@ -27,13 +27,14 @@ constexpr std::int64_t kRows = 192;         // rows of a task
 constexpr std::int64_t kGrain = 1 << 18;    // multiplications that are worth a thread
 
 // The sums one by one, in the same order and with the same roundings.
-void one_by_one(const DenseView& a, const DenseView& b, const DenseShape& shape,
+void one_by_one(const DenseProduct& product, std::int64_t rows, std::int64_t columns,
                 const DenseOut& out) {
-  for (std::int64_t i = 0; i < shape.rows; ++i) {
-    for (std::int64_t j = 0; j < shape.columns; ++j) {
+  const DenseView &a = product.a, &b = product.b;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < columns; ++j) {
       float* const to = out.data + i * out.row + j;
       float sum = out.add ? *to : out.bias != nullptr ? out.bias[j] : 0.0f;
-      for (std::int64_t k = 0; k < shape.inner; ++k) {
+      for (std::int64_t k = 0; k < product.inner; ++k) {
         sum = std::fma(a.data[i * a.row + k * a.column], b.data[k * b.row + j * b.column], sum);
       }
       *to = sum;
@@ -144,56 +145,65 @@ struct Packed {
   std::unique_ptr<float[]> values;
 };
 
-// Many rows, few terms: tasks are blocks of rows, and b, which is small, is packed once.
-void by_rows(const DenseView& a, const DenseView& b, const DenseShape& shape, const DenseOut& out,
-             int threads) {
-  const Packed packed(b, shape.inner, shape.columns);
+// Where a tile begins: rows from `row` on, terms from `k` on and columns from `first` on.
+Tile tile_at(const DenseView& a, const float* b, std::int64_t b_step, const DenseOut& out,
+             std::int64_t row, std::int64_t k, std::int64_t first) {
+  return {a.data + row * a.row + k * a.column,
+          a.row,
+          a.column,
+          b,
+          b_step,
+          0,
+          out.data + row * out.row + first,
+          out.row,
+          out.bias == nullptr ? nullptr : out.bias + first,
+          out.add || k > 0};
+}
+
+// Many rows, few terms: tasks are blocks of rows, which stay in the cache from one product to the
+// next, and each b, which is small, is packed once.
+void by_rows(std::span<const DenseProduct> products, std::int64_t rows, std::int64_t columns,
+             const DenseOut& out, int threads) {
+  std::vector<Packed> packed;
+  std::int64_t terms = 0;
+  for (const DenseProduct& one : products) {
+    packed.emplace_back(one.b, one.inner, columns);
+    terms += one.inner;
+  }
   const auto block = [&](std::int64_t begin, std::int64_t end, int) {
-    for (std::int64_t k = 0; k < shape.inner || k == 0; k += kInner) {
-      const std::int64_t terms = std::min(kInner, shape.inner - k);
-      for (std::int64_t p = 0; p < packed.panels; ++p) {
-        const std::int64_t first = p * kPanel;
-        const Tile t{a.data + begin * a.row + k * a.column,
-                     a.row,
-                     a.column,
-                     packed.values.get() + (p * shape.inner + k) * kPanel,
-                     kPanel,
-                     terms,
-                     out.data + begin * out.row + first,
-                     out.row,
-                     out.bias == nullptr ? nullptr : out.bias + first,
-                     out.add || k > 0};
-        panel(t, end - begin, std::min(kPanel, shape.columns - first));
+    DenseOut to = out;
+    for (std::size_t q = 0; q < products.size(); ++q, to.add = true) {
+      const std::int64_t inner = products[q].inner;
+      for (std::int64_t k = 0; k < inner || k == 0; k += kInner) {
+        for (std::int64_t p = 0; p < packed[q].panels; ++p) {
+          const float* const b = packed[q].values.get() + (p * inner + k) * kPanel;
+          Tile t = tile_at(products[q].a, b, kPanel, to, begin, k, p * kPanel);
+          t.inner = std::min(kInner, inner - k);
+          panel(t, end - begin, std::min(kPanel, columns - p * kPanel));
+        }
       }
     }
   };
-  if (shape.rows * shape.inner * shape.columns < 2 * kGrain) return block(0, shape.rows, 0);
-  parallel_blocks(shape.rows, threads, kRows, block);
+  if (rows * terms * columns < 2 * kGrain) return block(0, rows, 0);
+  parallel_blocks(rows, threads, kRows, block);
 }
 
 // Few rows, many terms: each thread forms its rows of the output, and b is read as it lies.
-void by_terms(const DenseView& a, const DenseView& b, const DenseShape& shape, const DenseOut& out,
-              int threads) {
+void by_terms(const DenseProduct& product, std::int64_t rows, std::int64_t columns,
+              const DenseOut& out, int threads) {
+  const std::int64_t inner = product.inner;
   const auto part = [&](std::int64_t begin, std::int64_t end, int) {
-    for (std::int64_t k = 0; k < shape.inner || k == 0; k += kStream) {
-      const std::int64_t terms = std::min(kStream, shape.inner - k);
-      for (std::int64_t first = 0; first < shape.columns; first += kPanel) {
-        const Tile t{a.data + begin * a.row + k * a.column,
-                     a.row,
-                     a.column,
-                     b.data + k * b.row + first,
-                     b.row,
-                     terms,
-                     out.data + begin * out.row + first,
-                     out.row,
-                     out.bias == nullptr ? nullptr : out.bias + first,
-                     out.add || k > 0};
-        panel(t, end - begin, std::min(kPanel, shape.columns - first));
+    for (std::int64_t k = 0; k < inner; k += kStream) {
+      for (std::int64_t first = 0; first < columns; first += kPanel) {
+        const float* const b = product.b.data + k * product.b.row + first;
+        Tile t = tile_at(product.a, b, product.b.row, out, begin, k, first);
+        t.inner = std::min(kStream, inner - k);
+        panel(t, end - begin, std::min(kPanel, columns - first));
       }
     }
   };
-  const std::int64_t work = std::max<std::int64_t>(1, shape.inner * shape.columns);
-  parallel_for(shape.rows, threads, std::max<std::int64_t>(6, kGrain / work), part);
+  const std::int64_t work = std::max<std::int64_t>(1, inner * columns);
+  parallel_for(rows, threads, std::max<std::int64_t>(6, kGrain / work), part);
 }
 
 bool has_lanes() {
@@ -213,16 +223,22 @@ bool dense_pays() {
 #endif
 }
 
-void dense(const DenseView& a, const DenseView& b, const DenseShape& shape, const DenseOut& out,
-           int threads) {
-  if (shape.rows <= 0 || shape.columns <= 0) return;
+void dense(std::span<const DenseProduct> products, std::int64_t rows, std::int64_t columns,
+           const DenseOut& out, int threads) {
+  if (rows <= 0 || columns <= 0) return;
 #if FOREGATHER_LANES
   if (has_lanes()) {
-    if (b.column == 1 && shape.inner > 4 * shape.rows) return by_terms(a, b, shape, out, threads);
-    return by_rows(a, b, shape, out, threads);
+    const DenseProduct& first = products.front();
+    const bool many_terms = first.b.column == 1 && first.inner > 4 * rows;
+    if (products.size() == 1 && many_terms) return by_terms(first, rows, columns, out, threads);
+    return by_rows(products, rows, columns, out, threads);
   }
 #endif
-  one_by_one(a, b, shape, out);
+  DenseOut to = out;
+  for (const DenseProduct& one : products) {
+    one_by_one(one, rows, columns, to);
+    to.add = true;
+  }
 }
 
 }  // namespace foregather::nn

@@ -2,9 +2,10 @@
 //
 //     out[i, j] = start + sum over k of a(i, k) * b(k, j)
 //
-// where start is 0, bias[j] or what out held. The sum is formed in the order of k, each step one
-// fused multiplication and addition: the bits depend neither on threads nor on how the matrices
-// are cut. `a` and `b` may be transposed by their strides.
+// where start is 0, bias[j] or what out held, and perhaps further products of other matrices. The
+// sum is formed in the order of k, each step one fused multiplication and addition: the bits depend
+// neither on threads nor on how the matrices are cut. `a` and `b` may be transposed by their
+// strides.
 //
 // The library behind torch's own products (MKL) leaves these lanes unused on processors that are
 // not Intel's, where it does half of what they can; `dense_pays` says whether this is such a
@@ -12,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 namespace foregather::nn {
 
@@ -22,11 +24,11 @@ struct DenseView {
   std::int64_t column;
 };
 
-/// Sizes of a product: a is rows x inner, b is inner x columns.
-struct DenseShape {
-  std::int64_t rows;
+/// One product: a is rows x inner, b is inner x columns.
+struct DenseProduct {
+  DenseView a;
+  DenseView b;
   std::int64_t inner;
-  std::int64_t columns;
 };
 
 /// Where a product goes: row i begins at data + i * row. `add`: to what is there, else to bias
@@ -41,8 +43,9 @@ struct DenseOut {
 /// Whether this processor has such lanes and torch's library leaves them unused.
 bool dense_pays();
 
-/// The product. `out` overlaps neither a nor b. threads <= 0: all that the process may use.
-void dense(const DenseView& a, const DenseView& b, const DenseShape& shape, const DenseOut& out,
-           int threads);
+/// The sum of products, one added after the other, of rows x columns each. `out` overlaps no a and
+/// no b. threads <= 0: all that the process may use.
+void dense(std::span<const DenseProduct> products, std::int64_t rows, std::int64_t columns,
+           const DenseOut& out, int threads);
 
 }  // namespace foregather::nn

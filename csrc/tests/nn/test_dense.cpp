@@ -21,6 +21,10 @@ Values random(std::uint64_t key, std::int64_t count) {
   return made;
 }
 
+struct DenseShape {
+  std::int64_t rows, inner, columns;
+};
+
 // The promise itself: one fused step after another.
 Values slowly(const DenseView& a, const DenseView& b, const DenseShape& shape, const Values& held,
               std::int64_t row, bool add, const Values& bias) {
@@ -55,12 +59,30 @@ void test_shape(const DenseShape& shape) {
       const Values wanted = slowly(left, right, shape, held, row, start == 2, from);
       for (const int threads : {1, 2, 3}) {
         Values found = held;
-        dense(left, right, shape,
-              {found.data(), row, start == 2, start == 1 ? bias.data() : nullptr}, threads);
+        const DenseProduct one{left, right, shape.inner};
+        const DenseOut out{found.data(), row, start == 2, start == 1 ? bias.data() : nullptr};
+        dense({&one, 1}, shape.rows, shape.columns, out, threads);
         CHECK(wanted.empty() ||
               std::memcmp(found.data(), wanted.data(), wanted.size() * sizeof(float)) == 0);
       }
     }
+  }
+}
+
+// Two products at once are one after the other.
+void test_two(std::int64_t rows) {
+  const std::int64_t terms = 90, more = 700, columns = 70;
+  const Values a = random(1, rows * terms), b = random(2, terms * columns);
+  const Values c = random(3, rows * more), d = random(4, more * columns), bias = random(5, columns);
+  const DenseProduct products[] = {{{a.data(), terms, 1}, {b.data(), 1, terms}, terms},
+                                   {{c.data(), 1, rows}, {d.data(), columns, 1}, more}};
+  const auto size = static_cast<std::size_t>(rows * columns);
+  Values wanted(size), found(size);
+  dense({products, 1}, rows, columns, {wanted.data(), columns, false, bias.data()}, 1);
+  dense({products + 1, 1}, rows, columns, {wanted.data(), columns, true, nullptr}, 1);
+  for (const int threads : {1, 3}) {
+    dense(products, rows, columns, {found.data(), columns, false, bias.data()}, threads);
+    CHECK(std::memcmp(found.data(), wanted.data(), size * sizeof(float)) == 0);
   }
 }
 
@@ -75,6 +97,8 @@ int main() {
   test_shape({9, 1300, 70});    // longer than a stretch of terms, by terms
   test_shape({400, 1100, 20});  // and by rows
   test_shape({1000, 40, 100});  // several tasks
+  test_two(5);
+  test_two(800);
   test_shape({0, 3, 3});
   test_shape({3, 3, 0});
 }

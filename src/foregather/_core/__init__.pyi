@@ -180,9 +180,9 @@ def dense_pays() -> bool:
     Whether `dense` is faster here than torch's own products; see dense.hpp.
     """
 
-def dense(a: int, a_strides: tuple[int, int], b: int, b_strides: tuple[int, int], shape: tuple[int, int, int], out: int, out_row: int, add: bool = False, bias: int = 0, threads: int = 0) -> None:
+def dense(products: Sequence[tuple[int, tuple[int, int], int, tuple[int, int], int]], shape: tuple[int, int], out: int, out_row: int, add: bool = False, bias: int = 0, threads: int = 0) -> None:
     """
-    out[i, j] = what it held, bias[j] or 0, and a[i, k] * b[k, j] added in the order of k.
+    out[i, j] = what it held, bias[j] or 0, and a[i, k] * b[k, j] added in the order of k, for each product (a, its strides, b, its strides, terms).
     """
 
 class Slots:

@@ -83,7 +83,7 @@ def multiply(a: Tensor, b: Tensor, out: Tensor | None = None, *, add: bool = Fal
         return torch.mm(a, b) if out is None else torch.mm(a, b, out=out)
     if out is None:
         out = a.new_empty(a.shape[0], b.shape[1])
-    _product(a, b, out, None, add)
+    _product(out, None, add, (a, b))
     return out
 
 
@@ -97,13 +97,14 @@ def _multiplies(a: Tensor, b: Tensor, out: Tensor | None) -> bool:
     )
 
 
-def _product(a: Tensor, b: Tensor, out: Tensor, bias: Tensor | None, add: bool) -> None:
+def _product(out: Tensor, bias: Tensor | None, add: bool, *products: tuple[Tensor, Tensor]) -> None:
     _core.dense(
-        a.data_ptr(),
-        (a.stride(0), a.stride(1)),
-        b.data_ptr(),
-        (b.stride(0), b.stride(1)),
-        (a.shape[0], a.shape[1], b.shape[1]),
+        [
+            (a.data_ptr(), (a.stride(0), a.stride(1)), b.data_ptr(), (b.stride(0), b.stride(1)), n)
+            for a, b in products
+            for n in (a.shape[1],)
+        ],
+        (out.shape[0], out.shape[1]),
         out.data_ptr(),
         out.stride(0),
         add,
@@ -155,7 +156,7 @@ class _Linear(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
         out = x.new_empty(x.shape[0], weight.shape[0])
-        _product(x, weight.t(), out, None if bias is None else bias.contiguous(), False)
+        _product(out, None if bias is None else bias.contiguous(), False, (x, weight.t()))
         return out
 
     @staticmethod
@@ -167,15 +168,15 @@ class _Linear(torch.autograd.Function):
 
 
 class _LinearSum(torch.autograd.Function):
-    """The second product is added to the first where it lies."""
+    """Both products are formed together, and their sum is written once."""
 
     @staticmethod
     def forward(ctx: Any, bias: Tensor | None, *given: Tensor) -> Tensor:
         ctx.save_for_backward(*given)
         first, by_first, second, by_second = given
         out = first.new_empty(first.shape[0], by_first.shape[0])
-        _product(first, by_first.t(), out, None if bias is None else bias.contiguous(), False)
-        _product(second, by_second.t(), out, None, True)
+        start = None if bias is None else bias.contiguous()
+        _product(out, start, False, (first, by_first.t()), (second, by_second.t()))
         return out
 
     @staticmethod
