@@ -4,6 +4,7 @@ A round is one turn of each system, in an order that is drawn; the first ones wa
 counted. Ratios are paired by round, so what slows the machine for a while slows both sides.
 """
 
+import gc
 import random
 import statistics
 from collections.abc import Callable, Sequence
@@ -120,6 +121,7 @@ def take_turns(works: dict[str, Work], rounds: int, warm: int = 1) -> Found:
     for number in range(rounds + warm):
         random.Random(number).shuffle(order)
         for name in order:
+            gc.collect()  # workers of a loader that is no longer used end before a turn, not in it
             turn = works[name](number)
             if number >= warm:
                 found[name].append(turn)
