@@ -129,6 +129,8 @@ class BatchRecipe:
         with span("sample"):
             if self.disjoint:
                 rows = [tree_rows(one) for one in dealt]
+                if topology is not None:
+                    return topology.sample_trees(self.sampler, nodes, rows, **options)
                 return check_trees(self.sampler).sample_trees(self.graph, nodes, rows, **options)
             if topology is not None:
                 return topology.sample_bulk(self.sampler, nodes, **options)
