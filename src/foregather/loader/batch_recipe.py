@@ -21,6 +21,7 @@ from foregather.loader.batches.first_sums import tie_sums
 from foregather.loader.batches.hop_counts import remember
 from foregather.loader.batches.joined import SMALL_BULK, can_join, join_batches, tensor_bytes
 from foregather.loader.batches.lists_ahead import ListsAhead
+from foregather.loader.batches.narrow_labels import NarrowLabels
 from foregather.loader.batches.pyg_batch import sorted_edge_index, to_pyg
 from foregather.loader.links.asked import LinkRows, tree_rows
 from foregather.loader.links.left_out import left_out
@@ -89,6 +90,10 @@ class BatchRecipe:
             return self
         edges = EdgeRows(self.graph, share, self.threads)
         return replaced(self, assembler=replaced(self.assembler, edge_rows=edges))
+
+    def narrowing(self) -> "BatchRecipe":
+        """Returns the same recipe that looks labels up in a narrow copy, which no budget counts."""
+        return replaced(self, assembler=replaced(self.assembler, narrow=NarrowLabels()))
 
     def on(self, graph: Graph) -> "BatchRecipe":
         """Returns the same recipe over the same graph with other arrays in memory."""
